@@ -1,0 +1,302 @@
+//! What failed, why on this machine, and what to do.
+
+use crate::event::Event;
+use crate::machine::PMUS;
+use std::fmt;
+
+/// Why a counter could not be opened or read. The message says what failed, what was found on
+/// this machine to be the cause, and the remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// This target has no `perf_event_open`: it is not Linux.
+    Unsupported,
+    /// A hardware event was asked for, and the kernel has no driver for a PMU of this processor.
+    NoPmu {
+        /// The event.
+        event: Event,
+        /// Whether this is known to be a virtual machine, which has the PMU its host gives it.
+        is_virtual: bool,
+    },
+    /// The kernel or its PMU does not have this event, or not with these settings (`ENOENT`,
+    /// `EINVAL`, `EOPNOTSUPP` and the like).
+    EventNotSupported {
+        /// The event.
+        event: Event,
+        /// The kernel's answer.
+        errno: i32,
+    },
+    /// The PMU counts all privilege levels or none, and user mode alone was asked for.
+    NoPrivilegeFilter {
+        /// The event.
+        event: Event,
+    },
+    /// `kernel.perf_event_paranoid` forbids this to a process without `CAP_PERFMON`.
+    Paranoid {
+        /// Its value.
+        level: i32,
+        /// The highest value that allows what was asked: 2 for user mode alone, else 1.
+        allowed: i32,
+    },
+    /// A seccomp filter refused the system call, as those of containers do by default.
+    Seccomp {
+        /// The filter's answer.
+        errno: i32,
+    },
+    /// The kernel has no `perf_event_open`: it was built without `CONFIG_PERF_EVENTS`.
+    NoSystemCall,
+    /// Refused, though neither `perf_event_paranoid` nor seccomp explains it: a security module
+    /// or kernel lockdown.
+    Denied {
+        /// The kernel's answer.
+        errno: i32,
+    },
+    /// No descriptor is left for the event.
+    TooManyDescriptors {
+        /// Whether it is the machine's limit (`ENFILE`) rather than the process's (`EMFILE`).
+        of_the_machine: bool,
+    },
+    /// Another user holds what this event needs, exclusively (`EBUSY`).
+    Busy {
+        /// The event.
+        event: Event,
+    },
+    /// The event sets a field that this kernel does not know yet (`E2BIG`).
+    TooNewForKernel {
+        /// The size of `perf_event_attr` that carries what is set, in bytes.
+        needed: u32,
+        /// The size that this kernel knows.
+        known: u32,
+    },
+    /// The event is in error state: it is pinned and could not get a counter, or lost it.
+    ErrorState,
+    /// This process is a fork of the one that opened the counter.
+    Forked,
+    /// Another failure of a system call.
+    System {
+        /// Its name.
+        call: &'static str,
+        /// The kernel's answer.
+        errno: i32,
+    },
+}
+
+impl std::error::Error for Error {}
+
+/// An error number in the system's words.
+struct Number(i32);
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        std::io::Error::from_raw_os_error(self.0).fmt(f)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Unsupported => write!(
+                f,
+                "performance counters are opened with Linux's perf_event_open, which this target \
+                 does not have: run on Linux"
+            ),
+            Error::NoPmu { event, is_virtual: true } => write!(
+                f,
+                "{event} needs a hardware counter, and this virtual machine has none (no PMU of \
+                 the processor in {PMUS}): have the hypervisor give it one, or run on the host; \
+                 software events work meanwhile"
+            ),
+            Error::NoPmu { event, is_virtual: false } => write!(
+                f,
+                "{event} needs a hardware counter, and the kernel offers none (no PMU of the \
+                 processor in {PMUS}): it may lack the driver, or the firmware may have switched \
+                 the PMU off; software events work meanwhile"
+            ),
+            Error::EventNotSupported { event, errno } => write!(
+                f,
+                "{event} is not supported here, or not with these settings ({}): choose an event \
+                 that `perf list` shows on this machine",
+                Number(*errno)
+            ),
+            Error::NoPrivilegeFilter { event } => write!(
+                f,
+                "{event} cannot be counted in user mode alone: this PMU cannot tell privilege \
+                 levels apart. To count the kernel's share as well where it must be, ask for \
+                 allow_unfiltered(true)"
+            ),
+            Error::Paranoid { level, allowed } => write!(
+                f,
+                "kernel.perf_event_paranoid is {level}, and this process does not have \
+                 CAP_PERFMON: `sysctl kernel.perf_event_paranoid={allowed}` as root, or give the \
+                 program the capability{}",
+                if *allowed < 2 { ", or count user mode alone" } else { "" }
+            ),
+            Error::Seccomp { errno } => write!(
+                f,
+                "a seccomp filter refuses perf_event_open ({}), as containers' default profiles \
+                 do: run with a profile that allows it (docker: `--security-opt seccomp=...`), or \
+                 outside of the sandbox",
+                Number(*errno)
+            ),
+            Error::NoSystemCall => write!(
+                f,
+                "this kernel has no perf_event_open: use one built with CONFIG_PERF_EVENTS"
+            ),
+            Error::Denied { errno } => write!(
+                f,
+                "perf_event_open is refused ({}), and neither kernel.perf_event_paranoid nor \
+                 seccomp is the cause: look at the security module's log (SELinux, AppArmor) and \
+                 at /sys/kernel/security/lockdown",
+                Number(*errno)
+            ),
+            Error::TooManyDescriptors { of_the_machine: false } => write!(
+                f,
+                "this process has no file descriptor left, and each counter holds one: raise \
+                 `ulimit -n` or drop counters"
+            ),
+            Error::TooManyDescriptors { of_the_machine: true } => write!(
+                f,
+                "this machine has no file descriptor left, and each counter holds one: raise \
+                 `sysctl fs.file-max` or close files"
+            ),
+            Error::Busy { event } => write!(
+                f,
+                "what {event} needs is in exclusive use by another profiler or by the firmware: \
+                 stop that one and try again"
+            ),
+            Error::TooNewForKernel { needed, known } => write!(
+                f,
+                "the event needs {needed} bytes of perf_event_attr, and this kernel knows {known}: \
+                 leave the newest config words at 0, or use a newer kernel"
+            ),
+            Error::ErrorState => write!(
+                f,
+                "the pinned event has no counter and is in error state: pin fewer events, then \
+                 enable() it again"
+            ),
+            Error::Forked => write!(
+                f,
+                "this process is a fork of the one that opened the counter, which counts the \
+                 parent's thread: open a counter of its own"
+            ),
+            Error::System { call, errno } => write!(f, "{call} failed: {}", Number(*errno)),
+        }
+    }
+}
+
+/// How a counter is read at this moment, from [`Counter::access`](crate::Counter::access).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Access {
+    /// From user space: [`read_user`](crate::Counter::read_user) answers.
+    UserSpace,
+    /// By `read(2)`, a system call, for this reason.
+    SystemCall(NoUserAccess),
+    /// Not at all: this process is a fork of the one that opened the counter.
+    Forked,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Access::UserSpace => write!(f, "read from user space"),
+            Access::SystemCall(reason) => write!(f, "read by system call: {reason}"),
+            Access::Forked => Error::Forked.fmt(f),
+        }
+    }
+}
+
+/// Why user space cannot read a counter, so that its reads are system calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoUserAccess {
+    /// The kernel counts this event in software.
+    SoftwareEvent,
+    /// The event has no counter at this moment (`index` is 0): it is disabled, or more events are
+    /// open than the PMU has counters and others have their turn.
+    NotScheduled,
+    /// The administrator has switched user access off.
+    SwitchedOff {
+        /// The file with the setting.
+        setting: &'static str,
+        /// Its value.
+        value: i32,
+    },
+    /// The kernel does not offer it for this event (`cap_user_rdpmc` is 0), and no setting says
+    /// why.
+    NotOffered,
+    /// The kernel is older than 3.12, whose control page does not say for sure what it allows.
+    PageTooOld,
+    /// The counter's width (`pmc_width`) is one that this library leaves to the kernel.
+    Width {
+        /// In bits.
+        bits: u16,
+    },
+    /// The register holds packed fractions, not a count (Intel's topdown metrics).
+    PackedMetrics,
+    /// The control page could not be mapped: the user's allowance of locked memory is used up
+    /// (`EPERM`).
+    MlockLimit {
+        /// `kernel.perf_event_mlock_kb`, in KiB for each processor, if it can be read.
+        kilobytes: Option<u64>,
+    },
+    /// The control page could not be mapped for another reason.
+    NotMapped {
+        /// The kernel's answer.
+        errno: i32,
+    },
+}
+
+impl fmt::Display for NoUserAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoUserAccess::SoftwareEvent => {
+                write!(f, "the kernel counts this event in software; nothing to do")
+            }
+            NoUserAccess::NotScheduled => write!(
+                f,
+                "the event has no counter at this moment: enable it, or open fewer events than \
+                 the PMU has counters"
+            ),
+            NoUserAccess::SwitchedOff { setting, value } => write!(
+                f,
+                "user access is switched off, {setting} is {value}: `echo 1 > {setting}` as root, \
+                 then open the counter again"
+            ),
+            NoUserAccess::NotOffered => write!(
+                f,
+                "the kernel offers no user access for this event: on arm64 that takes Linux 5.17, \
+                 on riscv64 6.6, and some events have none anywhere"
+            ),
+            NoUserAccess::PageTooOld => write!(
+                f,
+                "the kernel's control page is older than Linux 3.12 and does not say what it \
+                 allows: use a newer kernel"
+            ),
+            NoUserAccess::Width { bits } => write!(
+                f,
+                "this processor's counters are {bits} bits wide, which only the kernel reads; \
+                 nothing to do"
+            ),
+            NoUserAccess::PackedMetrics => write!(
+                f,
+                "the register of this event holds packed fractions, which only the kernel turns \
+                 into a count; nothing to do"
+            ),
+            NoUserAccess::MlockLimit { kilobytes } => {
+                write!(f, "the control page cannot be mapped, the user's allowance is used up")?;
+                if let Some(kilobytes) = kilobytes {
+                    write!(f, " (kernel.perf_event_mlock_kb is {kilobytes} for each processor)")?;
+                }
+                write!(
+                    f,
+                    ": raise it or `ulimit -l`, or give the program CAP_IPC_LOCK, or keep fewer \
+                     counters"
+                )
+            }
+            NoUserAccess::NotMapped { errno } => {
+                write!(f, "the control page cannot be mapped: {}", Number(*errno))
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What can be counted.
+
+use crate::sys::{cache, hardware, kind, software};
+use std::fmt;
+
+/// Something the kernel can count for a thread: a constant of this type, a
+/// [cache event](Event::cache), a [raw](Event::raw) event of the processor, or one of
+/// [any PMU](Event::of_pmu).
+///
+/// The constants up to [`REF_CYCLES`](Event::REF_CYCLES) are the kernel's generic hardware events
+/// (`PERF_TYPE_HARDWARE`), which it translates for the processor at hand, and of which every
+/// processor lacks some. Those from [`CPU_CLOCK`](Event::CPU_CLOCK) on are software events
+/// (`PERF_TYPE_SOFTWARE`): the kernel counts them itself, on every machine, and reading one is
+/// always a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Event {
+    pub(crate) kind: u32,
+    pub(crate) config: u64,
+    pub(crate) config1: u64,
+    pub(crate) config2: u64,
+    pub(crate) config3: u64,
+    pub(crate) config4: u64,
+}
+
+impl Event {
+    const fn new(kind: u32, config: u64) -> Event {
+        Event { kind, config, config1: 0, config2: 0, config3: 0, config4: 0 }
+    }
+    const fn hardware(config: u64) -> Event {
+        Event::new(kind::HARDWARE, config)
+    }
+    const fn software(config: u64) -> Event {
+        Event::new(kind::SOFTWARE, config)
+    }
+
+    /// Core clock cycles, which slow down and speed up with the processor's frequency.
+    pub const CYCLES: Event = Event::hardware(hardware::CPU_CYCLES);
+    /// Retired instructions.
+    pub const INSTRUCTIONS: Event = Event::hardware(hardware::INSTRUCTIONS);
+    /// Cache accesses, usually of the last level.
+    pub const CACHE_REFERENCES: Event = Event::hardware(hardware::CACHE_REFERENCES);
+    /// Cache misses, usually of the last level.
+    pub const CACHE_MISSES: Event = Event::hardware(hardware::CACHE_MISSES);
+    /// Retired branch instructions.
+    pub const BRANCHES: Event = Event::hardware(hardware::BRANCH_INSTRUCTIONS);
+    /// Retired branches that were predicted wrongly.
+    pub const BRANCH_MISSES: Event = Event::hardware(hardware::BRANCH_MISSES);
+    /// Bus cycles.
+    pub const BUS_CYCLES: Event = Event::hardware(hardware::BUS_CYCLES);
+    /// Cycles in which the front end delivered nothing.
+    pub const STALLED_CYCLES_FRONTEND: Event = Event::hardware(hardware::STALLED_CYCLES_FRONTEND);
+    /// Cycles in which the back end accepted nothing.
+    pub const STALLED_CYCLES_BACKEND: Event = Event::hardware(hardware::STALLED_CYCLES_BACKEND);
+    /// Cycles of a clock of constant frequency.
+    pub const REF_CYCLES: Event = Event::hardware(hardware::REF_CPU_CYCLES);
+
+    /// Nanoseconds by the clock of the processor.
+    pub const CPU_CLOCK: Event = Event::software(software::CPU_CLOCK);
+    /// Nanoseconds this thread has run.
+    pub const TASK_CLOCK: Event = Event::software(software::TASK_CLOCK);
+    /// Page faults.
+    pub const PAGE_FAULTS: Event = Event::software(software::PAGE_FAULTS);
+    /// Page faults that needed no input or output.
+    pub const MINOR_FAULTS: Event = Event::software(software::PAGE_FAULTS_MIN);
+    /// Page faults that did.
+    pub const MAJOR_FAULTS: Event = Event::software(software::PAGE_FAULTS_MAJ);
+    /// Switches of this thread off its processor. The kernel does them: counted only with
+    /// [`exclude_kernel(false)`](crate::Builder::exclude_kernel).
+    pub const CONTEXT_SWITCHES: Event = Event::software(software::CONTEXT_SWITCHES);
+    /// Moves of this thread to another processor. The kernel does them: counted only with
+    /// [`exclude_kernel(false)`](crate::Builder::exclude_kernel).
+    pub const CPU_MIGRATIONS: Event = Event::software(software::CPU_MIGRATIONS);
+    /// Unaligned accesses that the kernel carried out.
+    pub const ALIGNMENT_FAULTS: Event = Event::software(software::ALIGNMENT_FAULTS);
+    /// Instructions that the kernel emulated.
+    pub const EMULATION_FAULTS: Event = Event::software(software::EMULATION_FAULTS);
+    /// Nothing: an event to have an event.
+    pub const DUMMY: Event = Event::software(software::DUMMY);
+    /// Switches to a thread of another control group.
+    pub const CGROUP_SWITCHES: Event = Event::software(software::CGROUP_SWITCHES);
+
+    /// A generic cache event (`PERF_TYPE_HW_CACHE`). Every processor has some of the
+    /// combinations only.
+    pub const fn cache(cache: Cache, access: CacheAccess, outcome: CacheOutcome) -> Event {
+        let config = cache as u64 | (access as u64) << 8 | (outcome as u64) << 16;
+        Event::new(kind::HW_CACHE, config)
+    }
+
+    /// An event of this processor by its own encoding (`PERF_TYPE_RAW`), e.g. event select and
+    /// unit mask on x86-64: see the processor's manual.
+    pub const fn raw(config: u64) -> Event {
+        Event::new(kind::RAW, config)
+    }
+
+    /// An event of the PMU whose number (`/sys/bus/event_source/devices/NAME/type`) is given.
+    pub const fn of_pmu(pmu: u32, config: u64) -> Event {
+        Event::new(pmu, config)
+    }
+
+    /// The same event with the second configuration word set. On arm64 a value other than 0 takes
+    /// the place of what this library would ask there to be let read the counter in user space.
+    #[must_use]
+    pub const fn with_config1(self, config1: u64) -> Event {
+        Event { config1, ..self }
+    }
+
+    /// The same event with the third configuration word set.
+    #[must_use]
+    pub const fn with_config2(self, config2: u64) -> Event {
+        Event { config2, ..self }
+    }
+
+    /// The same event with the fourth configuration word set, which needs Linux 6.3.
+    #[must_use]
+    pub const fn with_config3(self, config3: u64) -> Event {
+        Event { config3, ..self }
+    }
+
+    /// The same event with the fifth configuration word set, which needs Linux 6.18.
+    #[must_use]
+    pub const fn with_config4(self, config4: u64) -> Event {
+        Event { config4, ..self }
+    }
+
+    /// Whether the kernel counts this event in software: no PMU, no counter to read.
+    pub(crate) fn is_counted_by_the_kernel(&self) -> bool {
+        matches!(self.kind, kind::SOFTWARE | kind::TRACEPOINT | kind::BREAKPOINT)
+    }
+
+    /// Whether this is an event that every kernel with a core PMU knows the meaning of.
+    pub(crate) fn is_generic(&self) -> bool {
+        matches!(self.kind, kind::HARDWARE | kind::HW_CACHE)
+    }
+
+    /// Whether `rdpmc` of this event would yield Intel's packed "topdown" fractions, eight bits
+    /// each, rather than a count: event select 0 with a unit mask from 0x80 on.
+    pub(crate) fn is_packed_metrics(&self) -> bool {
+        cfg!(target_arch = "x86_64")
+            && !self.is_generic()
+            && !self.is_counted_by_the_kernel()
+            && self.config & 0xff == 0
+            && self.config & 0x8000 != 0
+    }
+}
+
+/// Which cache a [cache event](Event::cache) is about (`enum perf_hw_cache_id`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u64)]
+pub enum Cache {
+    /// First level, data.
+    L1Data = cache::L1D,
+    /// First level, instructions.
+    L1Instruction = cache::L1I,
+    /// Last level.
+    LastLevel = cache::LL,
+    /// Translations of data addresses.
+    DataTlb = cache::DTLB,
+    /// Translations of instruction addresses.
+    InstructionTlb = cache::ITLB,
+    /// Branch prediction.
+    BranchPrediction = cache::BPU,
+    /// Memory of the own node.
+    Node = cache::NODE,
+}
+
+/// What was wanted of the cache (`enum perf_hw_cache_op_id`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u64)]
+pub enum CacheAccess {
+    /// To load from it.
+    Read = cache::OP_READ,
+    /// To store to it.
+    Write = cache::OP_WRITE,
+    /// To fill it ahead of use.
+    Prefetch = cache::OP_PREFETCH,
+}
+
+/// How it ended (`enum perf_hw_cache_op_result_id`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u64)]
+pub enum CacheOutcome {
+    /// Either way: all accesses.
+    Access = cache::RESULT_ACCESS,
+    /// Not found.
+    Miss = cache::RESULT_MISS,
+}
+
+impl fmt::Display for Event {
+    /// The name as `perf list` has it, or the numbers where it has none.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match (self.kind, self.config) {
+            (kind::HARDWARE, hardware::CPU_CYCLES) => "cycles",
+            (kind::HARDWARE, hardware::INSTRUCTIONS) => "instructions",
+            (kind::HARDWARE, hardware::CACHE_REFERENCES) => "cache-references",
+            (kind::HARDWARE, hardware::CACHE_MISSES) => "cache-misses",
+            (kind::HARDWARE, hardware::BRANCH_INSTRUCTIONS) => "branches",
+            (kind::HARDWARE, hardware::BRANCH_MISSES) => "branch-misses",
+            (kind::HARDWARE, hardware::BUS_CYCLES) => "bus-cycles",
+            (kind::HARDWARE, hardware::STALLED_CYCLES_FRONTEND) => "stalled-cycles-frontend",
+            (kind::HARDWARE, hardware::STALLED_CYCLES_BACKEND) => "stalled-cycles-backend",
+            (kind::HARDWARE, hardware::REF_CPU_CYCLES) => "ref-cycles",
+            (kind::SOFTWARE, software::CPU_CLOCK) => "cpu-clock",
+            (kind::SOFTWARE, software::TASK_CLOCK) => "task-clock",
+            (kind::SOFTWARE, software::PAGE_FAULTS) => "page-faults",
+            (kind::SOFTWARE, software::PAGE_FAULTS_MIN) => "minor-faults",
+            (kind::SOFTWARE, software::PAGE_FAULTS_MAJ) => "major-faults",
+            (kind::SOFTWARE, software::CONTEXT_SWITCHES) => "context-switches",
+            (kind::SOFTWARE, software::CPU_MIGRATIONS) => "cpu-migrations",
+            (kind::SOFTWARE, software::ALIGNMENT_FAULTS) => "alignment-faults",
+            (kind::SOFTWARE, software::EMULATION_FAULTS) => "emulation-faults",
+            (kind::SOFTWARE, software::DUMMY) => "dummy",
+            (kind::SOFTWARE, software::CGROUP_SWITCHES) => "cgroup-switches",
+            (kind::HW_CACHE, config) => return write!(f, "cache event {config:#x}"),
+            (kind::RAW, config) => return write!(f, "raw event {config:#x}"),
+            (kind, config) => return write!(f, "event {config:#x} of PMU {kind}"),
+        };
+        f.write_str(name)
+    }
+}

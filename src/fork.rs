@@ -1,0 +1,112 @@
+//! What a fork does to open counters.
+//!
+//! The kernel does not copy the mapping of an event into the child: the next load from it would
+//! fault. So every mapping is on a list of its thread, and in the child the thread that forked,
+//! the only one there and the only one that may use its counters, puts a page of zeros where each
+//! was. From then on `index` reads 0, and the number of forks tells the handles what happened.
+//!
+//! A child made by a raw `clone` system call rather than the C library's `fork` does not get
+//! there; one that shares the memory (`vfork`, `posix_spawn`) has no need to.
+#![allow(unsafe_code)]
+
+use crate::sys::{self, ControlPage, Errno};
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// The forks between the first process that opened a counter and this one.
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// The newest mapping of this thread. It needs no destructor, so that counters dropped late
+    /// in the thread's exit still find it.
+    static NEWEST: Cell<*mut Mapping> = const { Cell::new(ptr::null_mut()) };
+}
+
+/// The process that a handle was opened in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process(usize);
+
+impl Process {
+    /// The one this is, from now on watched for forks.
+    pub(crate) fn current() -> Result<Process, Errno> {
+        static WATCHED: AtomicBool = AtomicBool::new(false);
+        if !WATCHED.load(Ordering::Acquire) {
+            // Two threads may both get here: a handler that runs twice does no harm.
+            // SAFETY: the handler uses a number, thread-local pointers and mmap, nothing else.
+            unsafe { sys::in_forked_child(in_child)? };
+            WATCHED.store(true, Ordering::Release);
+        }
+        Ok(Process(FORKS.load(Ordering::Relaxed)))
+    }
+
+    /// Whether this process is a later one: a child, to which the handle does not belong.
+    pub(crate) fn is_past(self) -> bool {
+        self.0 != FORKS.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs in the child, on the thread that forked.
+unsafe extern "C" fn in_child() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+    let mut next = NEWEST.try_with(Cell::get).unwrap_or(ptr::null_mut());
+    while let Some(mapping) = NonNull::new(next) {
+        // SAFETY: what is on this thread's list is alive: Mapping's drop takes it off first. Its
+        // page was mapped by the parent and is not mapped here. Should covering it fail for want
+        // of memory, there is nobody to tell.
+        unsafe {
+            let _ = sys::cover((*mapping.as_ptr()).page);
+            next = (*mapping.as_ptr()).older;
+        }
+    }
+}
+
+/// A mapped page on its thread's list.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    page: NonNull<ControlPage>,
+    older: *mut Mapping,
+    newer: *mut Mapping,
+}
+
+/// The owner of a [`Mapping`], which stays at one address while its owner moves.
+#[derive(Debug)]
+pub(crate) struct Watched(NonNull<Mapping>);
+
+impl Watched {
+    /// Puts a page on this thread's list.
+    pub(crate) fn new(page: NonNull<ControlPage>) -> Watched {
+        let older = NEWEST.get();
+        let mapping = Box::new(Mapping { page, older, newer: ptr::null_mut() });
+        let mapping = NonNull::from(Box::leak(mapping));
+        if let Some(older) = NonNull::new(older) {
+            // SAFETY: alive, as it is on the list, and this thread alone looks at the list.
+            unsafe { (*older.as_ptr()).newer = mapping.as_ptr() };
+        }
+        NEWEST.set(mapping.as_ptr());
+        Watched(mapping)
+    }
+
+    /// The page.
+    pub(crate) fn page(&self) -> NonNull<ControlPage> {
+        // SAFETY: self owns the mapping.
+        unsafe { (*self.0.as_ptr()).page }
+    }
+}
+
+impl Drop for Watched {
+    /// Takes the page off the list; it stays mapped.
+    fn drop(&mut self) {
+        // SAFETY: from Box::leak in `new`, and owned by self alone.
+        let Mapping { older, newer, .. } = *unsafe { Box::from_raw(self.0.as_ptr()) };
+        if let Some(older) = NonNull::new(older) {
+            // SAFETY: a neighbour on the list is alive, and this thread alone looks at the list.
+            unsafe { (*older.as_ptr()).newer = newer };
+        }
+        match NonNull::new(newer) {
+            // SAFETY: as above.
+            Some(newer) => unsafe { (*newer.as_ptr()).older = older },
+            None => NEWEST.set(older),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Reads hardware performance counters from user space.
+//!
+//! [`Counter::open`] opens a counter for the calling thread and maps its control page. From then
+//! on a read is a loop around one instruction (`rdpmc` on x86-64, `mrs` on arm64, `csrr` on
+//! riscv64) and some arithmetic, with no system call. Where that cannot be, the same calls read
+//! through the kernel, and [`Counter::access`] says why.
+//!
+//! ```
+//! use rdpmc::{Counter, Error, Event};
+//!
+//! # fn main() -> Result<(), Error> {
+//! let counter = Counter::open(Event::TASK_CLOCK)?; // an event that every machine has
+//! let before = counter.read()?;
+//! let sum: u64 = std::hint::black_box((0..1_000).sum());
+//! println!("{sum} took {} ns; {}", counter.read()? - before, counter.access());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Linux only; elsewhere everything compiles and opening is [`Error::Unsupported`].
+#![deny(unsafe_code)]
+
+#[cfg_attr(
+    all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64"),
+    path = "../asm/x86_64.rs"
+)]
+#[cfg_attr(
+    all(
+        target_os = "linux",
+        target_arch = "aarch64",
+        target_pointer_width = "64",
+        target_endian = "little"
+    ),
+    path = "../asm/aarch64.rs"
+)]
+#[cfg_attr(all(target_os = "linux", target_arch = "riscv64"), path = "../asm/riscv64.rs")]
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        target_pointer_width = "64",
+        any(
+            target_arch = "x86_64",
+            all(target_arch = "aarch64", target_endian = "little"),
+            target_arch = "riscv64"
+        )
+    )),
+    path = "../asm/none.rs"
+)]
+mod asm;
+mod counter;
+mod error;
+mod event;
+mod fork;
+mod machine;
+mod math;
+mod open;
+mod page;
+mod read;
+mod sys;
+
+pub use counter::Counter;
+pub use error::{Access, Error, NoUserAccess};
+pub use event::{Cache, CacheAccess, CacheOutcome, Event};
+pub use open::Builder;
+pub use read::Reading;
