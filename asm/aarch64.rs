@@ -100,7 +100,7 @@ pub(crate) unsafe fn count(page: *const ControlPage, registers: Registers) -> Op
             "ldr  {again:w}, [{page}, #{LOCK}]",            // pairs with the first load of lock
             "cmp  {again:w}, {lock:w}",
             "b.ne 2b",
-            "add  x9, x9, {offset}",
+            "add  {count}, x9, {offset}",
             page = in(reg) page,
             registers = in(reg) registers.0,
             lock = out(reg) _,
@@ -110,7 +110,8 @@ pub(crate) unsafe fn count(page: *const ControlPage, registers: Registers) -> Op
             again = out(reg) _,
             LOCK = const offset_of!(ControlPage, lock),
             OFFSET = const offset_of!(ControlPage, offset),
-            out("x9") count,
+            count = lateout(reg) count,
+            out("x9") _,
             out("lr") _,
             options(nostack),
         );

@@ -88,8 +88,8 @@ pub(crate) unsafe fn count(page: *const ControlPage, registers: Registers) -> Op
             "neg   t1, t1",                     // a shift by -width is one by 64 - width
             "sll   a0, a0, t1",
             "sra   a0, a0, t1",
-            "ld    t1, {OFFSET}({page})",
-            "add   a0, a0, t1",
+            "ld    {count}, {OFFSET}({page})",
+            "add   {count}, {count}, a0",
             "lw    t1, {LOCK}({page})",         // pairs with the first load of lock
             "bne   t1, {lock}, 2b",
             "3:",
@@ -100,7 +100,8 @@ pub(crate) unsafe fn count(page: *const ControlPage, registers: Registers) -> Op
             INDEX = const offset_of!(ControlPage, index),
             OFFSET = const offset_of!(ControlPage, offset),
             WIDTH = const offset_of!(ControlPage, pmc_width),
-            out("a0") count,
+            count = out(reg) count,
+            out("a0") _,
             out("t0") _,
             out("t1") _,
             out("t2") counted,

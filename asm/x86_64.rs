@@ -55,8 +55,8 @@ pub(crate) unsafe fn count(page: *const ControlPage, _: Registers) -> Option<u64
             "rdpmc",
             "movsx rdx, dx",                        // bits 32..48, sign-extended
             "shl   rdx, 32",
-            "or    rax, rdx",
-            "add   rax, [{page} + {OFFSET}]",
+            "lea   {count}, [rax + rdx]",           // rax has bits 0..32
+            "add   {count}, [{page} + {OFFSET}]",
             "cmp   {lock:e}, [{page} + {LOCK}]",    // pairs with the first load of lock
             "jne   2b",
             "3:",
@@ -65,7 +65,8 @@ pub(crate) unsafe fn count(page: *const ControlPage, _: Registers) -> Option<u64
             LOCK = const offset_of!(ControlPage, lock),
             INDEX = const offset_of!(ControlPage, index),
             OFFSET = const offset_of!(ControlPage, offset),
-            out("rax") count,
+            count = out(reg) count,
+            out("rax") _,
             out("rcx") register,
             out("rdx") _,
             options(nostack),

@@ -8,6 +8,7 @@ use crate::open::{Builder, Opened};
 use crate::page::Page;
 use crate::read::{Reader, Reading};
 use crate::sys::{self, Control, Descriptor, Errno};
+use std::cell::Cell;
 
 /// A counter of the thread that opened it.
 ///
@@ -68,6 +69,8 @@ struct OpenEvent {
     /// Why `reader` never answers, if so.
     obstacle: Option<NoUserAccess>,
     process: Process,
+    /// Whether the event is enabled: nobody but this handle changes it.
+    counts: Cell<bool>,
 }
 
 impl Counter {
@@ -139,7 +142,9 @@ impl Counter {
     /// # Errors
     /// [`Error::Forked`] in the child of a fork.
     pub fn enable(&self) -> Result<(), Error> {
-        self.event.control(Control::Enable)
+        self.event.control(Control::Enable)?;
+        self.event.counts.set(true);
+        Ok(())
     }
 
     /// Stops counting; the count stays, and is then read by system call. One system call
@@ -148,16 +153,29 @@ impl Counter {
     /// # Errors
     /// [`Error::Forked`] in the child of a fork.
     pub fn disable(&self) -> Result<(), Error> {
-        self.event.control(Control::Disable)
+        self.event.control(Control::Disable)?;
+        self.event.counts.set(false);
+        Ok(())
     }
 
-    /// Sets the count to 0; enabled and running time go on. One system call
-    /// (`PERF_EVENT_IOC_RESET`).
+    /// Sets the count to 0; enabled and running time stay. Up to three system calls: a counter that
+    /// user space reads is stopped for it (`PERF_EVENT_IOC_RESET` between `DISABLE` and `ENABLE`).
     ///
     /// # Errors
     /// [`Error::Forked`] in the child of a fork.
     pub fn reset(&self) -> Result<(), Error> {
-        self.event.control(Control::Reset)
+        // Reset while counting, the kernel computes the page's `offset` from the register taken as
+        // unsigned, and sign extension then leaves the count one whole range short (seen with
+        // Linux 6.12 and 32-bit counters: -2^32). When it schedules the event anew it gets it right.
+        let stop = self.event.counts.get() && self.event.obstacle.is_none();
+        if stop {
+            self.event.control(Control::Disable)?;
+        }
+        let result = self.event.control(Control::Reset);
+        if stop {
+            self.event.control(Control::Enable)?;
+        }
+        result
     }
 
     /// How this counter is read at this moment, and if not from user space, why.
@@ -199,7 +217,8 @@ impl Builder {
             Ok(reader) => (reader, None),
             Err(obstacle) => (Reader::none(), Some(obstacle)),
         };
-        let event = Box::new(OpenEvent { event, opened, obstacle, process });
+        let counts = Cell::new(!self.is_disabled());
+        let event = Box::new(OpenEvent { event, opened, obstacle, process, counts });
         Ok(Counter { reader, event })
     }
 }

@@ -98,6 +98,11 @@ impl Builder {
         self.event
     }
 
+    /// Whether it counts only when enabled.
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.flags & flag::DISABLED != 0
+    }
+
     /// Opens the event: one system call where the first thing asked is granted, a few otherwise.
     pub(crate) fn open_event(&self) -> Result<Opened, Error> {
         if !sys::SUPPORTED {

@@ -9,10 +9,14 @@ use crate::sys::{self, ControlPage, Descriptor, Errno, capability};
 static EMPTY: ControlPage = ControlPage::EMPTY;
 
 /// A control page that can be read: an event's, or [`EMPTY`].
+///
+/// In this order, so that the address and what [`Reader`](crate::read::Reader) puts after it lie
+/// side by side: arm64 loads both with one instruction.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Page {
-    address: *const ControlPage,
     mapping: Option<Watched>,
+    address: *const ControlPage,
 }
 
 impl Page {

@@ -9,6 +9,7 @@ use crate::sys::capability;
 
 /// A page together with the way to the registers it speaks of.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Reader {
     page: Page,
     registers: Registers,

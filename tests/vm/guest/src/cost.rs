@@ -1,0 +1,72 @@
+//! What the operations cost: instructions this thread retires between two calls back to back, as
+//! the counter itself tells. Where each instruction counts once, the figures repeat exactly.
+
+use rdpmc::{Counter, Event};
+use std::hint::black_box;
+use std::process::ExitCode;
+
+/// The library's own limits, in instructions: design figures, and the reason this file exists.
+#[cfg(target_arch = "x86_64")]
+const LIMITS: [(&str, u64); 2] = [("read_user", 14), ("read", 16)];
+#[cfg(target_arch = "aarch64")]
+const LIMITS: [(&str, u64); 2] = [("read_user", 16), ("read", 18)];
+#[cfg(target_arch = "riscv64")]
+const LIMITS: [(&str, u64); 2] = [("read_user", 20), ("read", 22)];
+
+/// A cost and the most it may be.
+pub struct Cost {
+    pub name: &'static str,
+    pub instructions: u64,
+    pub limit: u64,
+}
+
+/// Measures what LIMITS names.
+pub fn measure() -> Result<Vec<Cost>, rdpmc::Error> {
+    let counter = Counter::builder(Event::INSTRUCTIONS).allow_unfiltered(true).open()?;
+    let costs = LIMITS.map(|(name, limit)| {
+        let instructions = match name {
+            "read_user" => least(|| read_user(&counter)),
+            "read" => least(|| read(&counter)),
+            name => unreachable!("{name}"),
+        };
+        Cost { name, instructions, limit }
+    });
+    Ok(costs.into())
+}
+
+/// The least of several differences: an interrupt may have added to some.
+fn least(sample: impl Fn() -> u64) -> u64 {
+    (0..100).map(|_| sample()).min().unwrap_or(u64::MAX)
+}
+
+#[inline(never)]
+fn read_user(counter: &Counter) -> u64 {
+    // The answer of each call is looked at before the next: a user's program would, too.
+    let Some(first) = black_box(counter).read_user() else { return u64::MAX };
+    let Some(second) = counter.read_user() else { return u64::MAX };
+    second - first
+}
+
+#[inline(never)]
+fn read(counter: &Counter) -> u64 {
+    let Ok(first) = black_box(counter).read() else { return u64::MAX };
+    let Ok(second) = counter.read() else { return u64::MAX };
+    second - first
+}
+
+/// Prints them, a line each: `cost NAME INSTRUCTIONS`.
+pub fn print() -> ExitCode {
+    match measure() {
+        Ok(costs) => {
+            for Cost { name, instructions, .. } in &costs {
+                println!("cost {name} {instructions}");
+            }
+            let all_within = costs.iter().all(|cost| cost.instructions <= cost.limit);
+            ExitCode::from(u8::from(!all_within))
+        }
+        Err(error) => {
+            println!("cost: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Runs scenarios, each in a process of its own, and prints a line for each.
+
+use std::process::{Command, ExitCode, Stdio};
+
+/// Why a scenario did not pass.
+pub enum Stop {
+    Failed(String),
+    /// This target cannot show it, for this reason.
+    Skipped(String),
+}
+
+pub type Outcome = Result<(), Stop>;
+
+pub struct Scenario {
+    pub name: &'static str,
+    pub run: fn(target: &str) -> Outcome,
+}
+
+impl From<rdpmc::Error> for Stop {
+    fn from(error: rdpmc::Error) -> Stop {
+        match error {
+            rdpmc::Error::NoPmu { .. } => Stop::Skipped("no PMU".into()),
+            error => Stop::Failed(format!("{error} ({error:?})")),
+        }
+    }
+}
+
+/// Fails the scenario with both values unless they are equal.
+pub fn equal<T: PartialEq + std::fmt::Debug>(what: &str, is: T, should: T) -> Outcome {
+    require(is == should, || format!("{what} is {is:?}, should be {should:?}"))
+}
+
+/// Fails the scenario unless the condition holds.
+pub fn require(holds: bool, why: impl FnOnce() -> String) -> Outcome {
+    if holds { Ok(()) } else { Err(Stop::Failed(why())) }
+}
+
+/// Leaves the scenario out.
+pub fn skip(why: impl Into<String>) -> Outcome {
+    Err(Stop::Skipped(why.into()))
+}
+
+const PASSED: u8 = 0;
+const FAILED: u8 = 1;
+const SKIPPED: u8 = 77;
+
+/// Runs one scenario in this process; the reason, if any, goes to standard output.
+pub fn run_here(scenarios: &[Scenario], name: &str, target: &str) -> ExitCode {
+    let scenario = scenarios.iter().find(|scenario| scenario.name == name).expect("it exists");
+    ExitCode::from(match (scenario.run)(target) {
+        Ok(()) => PASSED,
+        Err(Stop::Failed(why)) => {
+            println!("{why}");
+            FAILED
+        }
+        Err(Stop::Skipped(why)) => {
+            println!("{why}");
+            SKIPPED
+        }
+    })
+}
+
+/// Runs them all; the status is 0 if none failed.
+pub fn run_all(scenarios: &[Scenario], target: &str) -> i32 {
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for scenario in scenarios {
+        let output = Command::new("/init")
+            .args(["scenario", scenario.name, target])
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("this very program starts");
+        let said = String::from_utf8_lossy(&output.stdout);
+        let said = said.trim().replace('\n', "; ");
+        let result = match output.status.code() {
+            Some(code) if code == i32::from(PASSED) => {
+                passed += 1;
+                "ok".to_owned()
+            }
+            Some(code) if code == i32::from(SKIPPED) => {
+                skipped += 1;
+                format!("skipped ({said})")
+            }
+            _ => {
+                failed += 1;
+                format!("FAILED ({}) {said}", output.status)
+            }
+        };
+        println!("test {} ... {result}", scenario.name);
+    }
+    println!("vm {target}: {passed} passed, {failed} failed, {skipped} skipped");
+    i32::from(failed > 0)
+}
