@@ -1,0 +1,574 @@
+//! The reads against a simulated kernel: the library's own code and assembly, a control page in
+//! shared memory, and `rdpmc` executed for real. In this process it faults, as no counter is
+//! mapped; a handler answers with the simulated register that ECX names and steps over it. The
+//! handler, a trap after every single instruction, and a second thread play the kernel, which may
+//! move the event at any of these moments.
+//!
+//! The library's files are compiled into this test, to get at what is not public.
+#![allow(
+    missing_docs,
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing
+)]
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../asm/x86_64.rs"]
+mod asm;
+#[path = "../src/error.rs"]
+mod error;
+#[path = "../src/event.rs"]
+mod event;
+#[path = "../src/fork.rs"]
+mod fork;
+#[path = "../src/machine.rs"]
+mod machine;
+#[path = "../src/math.rs"]
+mod math;
+#[path = "../src/page.rs"]
+mod page;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../src/read.rs"]
+mod read;
+#[path = "../src/sys.rs"]
+mod sys;
+
+mod skips;
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+#[test]
+fn simulated_kernel() {
+    skips::skip("simulated_kernel", "it steps over x86-64's rdpmc; tests/vm has this processor");
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod simulated {
+    use crate::math::{Conversion, sign_extend};
+    use crate::page::Page;
+    use crate::read::{Reader, Reading};
+    use crate::skips;
+    use crate::sys::{ControlPage, capability};
+    use std::arch::asm;
+    use std::cell::Cell;
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    use std::ptr::{self, NonNull};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+    /// Simulated registers; two with an index like the fixed counters'.
+    const REGISTERS: usize = 8;
+    const FIXED: u32 = 1 << 30;
+    const WIDTH: u16 = 48;
+    const MASK: u64 = (1 << WIDTH) - 1;
+
+    /// What ECX or the page's index less one says, as a place in `Kernel::registers`.
+    fn place(register: u32) -> Option<usize> {
+        match register {
+            0..=3 => Some(register as usize),
+            FIXED..=0x4000_0003 => Some((register - FIXED) as usize + 4),
+            _ => None,
+        }
+    }
+
+    fn name(place: usize) -> u32 {
+        if place < 4 { place as u32 } else { FIXED + (place as u32 - 4) }
+    }
+
+    /// The kernel and the hardware under it.
+    struct Kernel {
+        /// The kernel's own, writable mapping of the page.
+        page: NonNull<ControlPage>,
+        memory: OwnedFd,
+        registers: [AtomicU64; REGISTERS],
+        /// Events that have begun to count, and that are all counted.
+        begun: AtomicU64,
+        done: AtomicU64,
+        ticks: AtomicU64,
+        faults: AtomicU64,
+        /// The state of a generator of numbers.
+        random: Cell<u64>,
+        /// What happens at the next rdpmc or single step, if it is the right one.
+        plan: Cell<Option<(Moment, Change)>>,
+        steps: Cell<u32>,
+        /// Something the library must not do, as seen by a handler.
+        broken: AtomicBool,
+    }
+
+    // SAFETY: the cells are used by the reading thread and its handlers only, the page through
+    // volatile stores.
+    unsafe impl Sync for Kernel {}
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Moment {
+        BeforeRead,
+        AfterRead,
+        AfterStep(u32),
+    }
+
+    /// What an interruption may do to the event.
+    #[derive(Clone, Copy, Debug)]
+    enum Change {
+        /// The hardware counts on; nobody was interrupted.
+        Count,
+        /// Off the PMU and back, in whatever register, which starts at whatever value.
+        Move,
+        /// Into the same register, which starts elsewhere.
+        Restart,
+        /// Off the PMU.
+        Leave,
+    }
+    const CHANGES: [Change; 4] = [Change::Count, Change::Move, Change::Restart, Change::Leave];
+
+    thread_local! {
+        static CURRENT: Cell<*const Kernel> = const { Cell::new(ptr::null()) };
+    }
+
+    impl Kernel {
+        fn new(seed: u64) -> Kernel {
+            // SAFETY: plain calls; the new descriptor and mapping belong to nobody else.
+            let (memory, page) = unsafe {
+                let memory = libc::memfd_create(c"page".as_ptr(), libc::MFD_CLOEXEC);
+                assert!(memory >= 0);
+                assert_eq!(libc::ftruncate(memory, 4096), 0);
+                let access = libc::PROT_READ | libc::PROT_WRITE;
+                let page = libc::mmap(ptr::null_mut(), 4096, access, libc::MAP_SHARED, memory, 0);
+                assert_ne!(page, libc::MAP_FAILED);
+                (OwnedFd::from_raw_fd(memory), NonNull::new(page.cast()).unwrap())
+            };
+            let kernel = Kernel {
+                page,
+                memory,
+                registers: Default::default(),
+                begun: AtomicU64::new(0),
+                done: AtomicU64::new(0),
+                ticks: AtomicU64::new(1 << 40),
+                faults: AtomicU64::new(0),
+                random: Cell::new(seed),
+                plan: Cell::new(None),
+                steps: Cell::new(0),
+                broken: AtomicBool::new(false),
+            };
+            kernel.write(|page| unsafe {
+                // SAFETY: within the page, as all stores in this file.
+                (&raw mut (*page).capabilities).write_volatile(
+                    capability::BIT0_IS_DEPRECATED | capability::USER_RDPMC | capability::USER_TIME,
+                );
+                (&raw mut (*page).pmc_width).write_volatile(WIDTH);
+            });
+            kernel.enter();
+            kernel
+        }
+
+        fn reader(&self) -> Reader {
+            Reader::new(Page::map(&self.memory).unwrap()).unwrap()
+        }
+
+        fn random(&self) -> u64 {
+            // The constants of the MMIX generator; the upper half is the better one.
+            let next = self
+                .random
+                .get()
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            self.random.set(next);
+            next >> 33 ^ next << 31
+        }
+
+        /// One update of the page.
+        fn write(&self, update: impl FnOnce(*mut ControlPage)) {
+            let page = self.page.as_ptr();
+            // SAFETY: the mapping is the kernel's own and writable. Volatile stores in this order
+            // are what the other thread sees, in this order, on x86-64.
+            unsafe {
+                let lock = &raw mut (*page).lock;
+                lock.write_volatile(lock.read_volatile().wrapping_add(1));
+                update(page);
+                lock.write_volatile(lock.read_volatile().wrapping_add(1));
+            }
+        }
+
+        fn lock(&self) -> u32 {
+            // SAFETY: within the page.
+            unsafe { (&raw const (*self.page.as_ptr()).lock).read_volatile() }
+        }
+
+        fn index(&self) -> u32 {
+            // SAFETY: within the page.
+            unsafe { (&raw const (*self.page.as_ptr()).index).read_volatile() }
+        }
+
+        /// The event gets a register, at a start value that anything but a right read shows:
+        /// negative or about to become positive, and far from any other's.
+        fn enter_at(&self, place: usize) {
+            let start = match self.random() % 3 {
+                0 => (self.random() & MASK) as i64 - (1 << (WIDTH - 1)),
+                1 => -((self.random() % 4) as i64),
+                _ => -0x7fff_ffff,
+            };
+            self.registers[place].store(start as u64 & MASK, SeqCst);
+            let count = self.done.load(SeqCst);
+            let now = self.ticks.load(SeqCst);
+            self.write(|page| unsafe {
+                // SAFETY: within the page. `index` last: a reader on another processor must not
+                // find it with the former offset.
+                (&raw mut (*page).offset).write_volatile((count as i64).wrapping_sub(start));
+                // Times are nanoseconds * 1, offset so that now is 0, in ever another form.
+                let shift = (self.random() % 32) as u16;
+                let conversion = Conversion { shift, mult: 1 << shift, offset: 0, short: None };
+                (&raw mut (*page).time_shift).write_volatile(shift);
+                (&raw mut (*page).time_mult).write_volatile(conversion.mult);
+                let since = conversion.elapsed(now).unwrap();
+                (&raw mut (*page).time_offset).write_volatile(since.wrapping_neg());
+                (&raw mut (*page).time_enabled).write_volatile(now);
+                (&raw mut (*page).time_running).write_volatile(now / 2);
+                (&raw mut (*page).index).write_volatile(name(place) + 1);
+            });
+        }
+
+        fn enter(&self) {
+            self.enter_at(self.random() as usize % REGISTERS);
+        }
+
+        /// The event loses its register, which from now on counts for somebody else.
+        fn leave(&self) {
+            let index = self.index();
+            // SAFETY: within the page.
+            self.write(|page| unsafe { (&raw mut (*page).index).write_volatile(0) });
+            if let Some(place) = index.checked_sub(1).and_then(place) {
+                self.registers[place].store(self.random() & MASK, SeqCst);
+            }
+        }
+
+        fn count(&self, events: u64) {
+            let Some(place) = self.index().checked_sub(1).and_then(place) else { return };
+            self.begun.fetch_add(events, SeqCst);
+            let register = &self.registers[place];
+            register.store((register.load(SeqCst) + events) & MASK, SeqCst);
+            self.done.fetch_add(events, SeqCst);
+        }
+
+        fn tick(&self) {
+            self.ticks.fetch_add(1 + self.random() % 100, SeqCst);
+        }
+
+        fn happen(&self, change: Change) {
+            self.tick();
+            match change {
+                Change::Count => self.count(1 + self.random() % 3),
+                Change::Move => {
+                    self.leave();
+                    self.enter();
+                }
+                Change::Restart => {
+                    let place = self.index().checked_sub(1).and_then(place);
+                    self.leave();
+                    self.enter_at(place.unwrap_or(0));
+                }
+                Change::Leave => self.leave(),
+            }
+        }
+
+        fn moment(&self, moment: Moment) {
+            if let Some((planned, change)) = self.plan.get()
+                && planned == moment
+            {
+                self.plan.set(None);
+                self.happen(change);
+            }
+        }
+
+        /// Answers one instruction that faulted; false if it is not one of ours.
+        fn emulate(&self, registers: &mut [libc::greg_t; 23]) -> bool {
+            let [ip, ax, cx, dx] = [libc::REG_RIP, libc::REG_RAX, libc::REG_RCX, libc::REG_RDX]
+                .map(|register| register as usize);
+            // SAFETY: RIP is where the processor just was, and the instruction has two bytes.
+            let code = unsafe { *(registers[ip] as *const [u8; 2]) };
+            let value = match code {
+                [0x0f, 0x33] => {
+                    self.faults.fetch_add(1, SeqCst);
+                    self.moment(Moment::BeforeRead);
+                    match place(registers[cx] as u32) {
+                        Some(place) => self.registers[place].load(SeqCst),
+                        None => {
+                            self.broken.store(true, SeqCst);
+                            0
+                        }
+                    }
+                }
+                [0x0f, 0x31] => self.ticks.load(SeqCst),
+                _ => return false,
+            };
+            registers[ax] = (value & 0xffff_ffff) as i64;
+            registers[dx] = (value >> 32) as i64;
+            registers[ip] += 2;
+            if code == [0x0f, 0x33] {
+                self.moment(Moment::AfterRead);
+            }
+            true
+        }
+
+        /// Checks a count that was read between these two moments.
+        fn check(&self, count: Option<u64>, done_before: u64, may_be_none: bool) {
+            assert!(!self.broken.load(SeqCst), "rdpmc of a register that the page did not name");
+            let begun_after = self.begun.load(SeqCst);
+            match count {
+                Some(count) => assert!(
+                    (done_before..=begun_after).contains(&count),
+                    "read {count}, right would be {done_before} to {begun_after}"
+                ),
+                None => assert!(may_be_none, "no count, though the event never left the PMU"),
+            }
+        }
+    }
+
+    extern "C" fn on_fault(signal: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        let kernel = CURRENT.get();
+        // SAFETY: the kernel outlives the time it is current; the context is the interrupted
+        // thread's, and the handler's alone while it runs.
+        let ours = unsafe {
+            let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+            match kernel.as_ref() {
+                Some(kernel) if signal == libc::SIGTRAP => {
+                    kernel.moment(Moment::AfterStep(kernel.steps.get()));
+                    kernel.steps.set(kernel.steps.get() + 1);
+                    if kernel.plan.get().is_none() {
+                        // It happened: the rest may run at full speed.
+                        registers[libc::REG_EFL as usize] &= !0x100;
+                    }
+                    true
+                }
+                Some(kernel) => kernel.emulate(registers),
+                None => false,
+            }
+        };
+        if !ours {
+            // SAFETY: a real fault: it happens again, and ends the process.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+    }
+
+    /// Makes `kernel` this thread's, and its `rdpmc` and `rdtsc` fault; None, with a skip said, if
+    /// `rdpmc` is open to every process here.
+    fn with<T>(test: &str, kernel: &Kernel, body: impl FnOnce(Reader) -> T) -> Option<T> {
+        let setting = "/sys/bus/event_source/devices/cpu/rdpmc";
+        if std::fs::read_to_string(setting).is_ok_and(|value| value.trim() == "2") {
+            skips::skip(test, "the setting rdpmc is 2 here, so rdpmc does not fault");
+            return None;
+        }
+        // SAFETY: the action is whole, and the handler touches the thread's own kernel only.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_fault as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
+            for signal in [libc::SIGSEGV, libc::SIGTRAP] {
+                assert_eq!(libc::sigaction(signal, &action, ptr::null_mut()), 0);
+            }
+        }
+        CURRENT.set(kernel);
+        time_stamps(libc::PR_TSC_SIGSEGV);
+        let result = body(kernel.reader());
+        time_stamps(libc::PR_TSC_ENABLE);
+        CURRENT.set(ptr::null());
+        Some(result)
+    }
+
+    fn time_stamps(mode: i32) {
+        // SAFETY: concerns this thread's rdtsc only.
+        assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, mode) }, 0);
+    }
+
+    /// Runs `body` with a trap after every instruction.
+    #[inline(always)]
+    fn stepping<T>(kernel: &Kernel, body: impl FnOnce() -> T) -> T {
+        kernel.steps.set(0);
+        // SAFETY: sets and clears the trap flag, nothing else; the handler for it is in place.
+        unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
+        let result = body();
+        // SAFETY: as above.
+        unsafe { asm!("pushfq", "and qword ptr [rsp], ~0x100", "popfq") };
+        result
+    }
+
+    #[test]
+    fn ten_million_reads_with_a_kernel_on_another_processor() {
+        const READS: u64 = 10_000_000;
+        let kernel = Kernel::new(1);
+        let over = AtomicBool::new(false);
+        /// Lets the other thread end however the reading ends.
+        struct Over<'a>(&'a AtomicBool);
+        impl Drop for Over<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, SeqCst);
+            }
+        }
+        let none = with("ten_million_reads", &kernel, |reader| {
+            std::thread::scope(|threads| {
+                let _over = Over(&over);
+                threads.spawn(|| {
+                    // Some faults, then some counts, then a change: so that changes come at any
+                    // moment of a read, and most reads end with a count all the same.
+                    let mut next = 0;
+                    while !over.load(SeqCst) {
+                        kernel.happen(Change::Count);
+                        if kernel.faults.load(SeqCst) >= next {
+                            (0..kernel.random() % 256).for_each(|_| kernel.happen(Change::Count));
+                            let anew = kernel.random() % 2 == 0;
+                            kernel.happen(if anew { Change::Move } else { Change::Restart });
+                            next = kernel.faults.load(SeqCst) + kernel.random() % 4;
+                        }
+                    }
+                });
+                let (mut counts, mut none, mut last) = (0, 0u64, 0);
+                while counts < READS {
+                    let done = kernel.done.load(SeqCst);
+                    let count = reader.count();
+                    kernel.check(count, done, true);
+                    if let Some(count) = count {
+                        assert!(last <= count, "{count} after {last}");
+                        last = count;
+                        counts += 1;
+                    } else {
+                        none += 1;
+                        std::thread::yield_now();
+                    }
+                }
+                none
+            })
+        });
+        if let Some(none) = none {
+            let moves = (kernel.lock() / 4).saturating_sub(1);
+            println!("{READS} counts, {none} times none, {moves} moves meanwhile, none torn");
+            assert!(u64::from(moves) > READS / 10, "too calm a kernel: {moves} moves");
+        }
+    }
+
+    #[test]
+    fn a_million_reads_interrupted_at_the_instruction() {
+        let kernel = Kernel::new(2);
+        with("interrupted_at_the_instruction", &kernel, |reader| {
+            for round in 0..1_000_000 {
+                let change = CHANGES[round % CHANGES.len()];
+                let moment = if round % 8 < 4 { Moment::BeforeRead } else { Moment::AfterRead };
+                if kernel.index() == 0 {
+                    kernel.enter();
+                }
+                let done = kernel.done.load(SeqCst);
+                kernel.plan.set(Some((moment, change)));
+                let count = reader.count();
+                assert_eq!(kernel.plan.take().map(|(moment, _)| moment), None, "it never happened");
+                // A changed lock means another round: an event that left is seen to have left.
+                assert_eq!(
+                    count.is_none(),
+                    matches!(change, Change::Leave),
+                    "{moment:?} {change:?}"
+                );
+                kernel.check(count, done, true);
+            }
+        });
+    }
+
+    #[test]
+    fn a_count_interrupted_after_every_single_instruction() {
+        let kernel = Kernel::new(3);
+        with("interrupted_after_every_single_instruction", &kernel, |reader| {
+            let mut boundaries = 0;
+            for repetition in 0..50 {
+                for change in CHANGES {
+                    for step in 0.. {
+                        kernel.happen(Change::Move);
+                        let done = kernel.done.load(SeqCst);
+                        kernel.plan.set(Some((Moment::AfterStep(step), change)));
+                        let count = stepping(&kernel, || reader.count());
+                        let left = matches!(change, Change::Leave);
+                        kernel.check(count, done, left);
+                        if kernel.plan.take().is_some() {
+                            break; // there is no such step any more
+                        }
+                        boundaries += u32::from(repetition == 0);
+                    }
+                }
+            }
+            // 11 instructions at the least, and 4 kinds of change after each.
+            assert!(boundaries >= 44, "{boundaries}");
+        });
+    }
+
+    #[test]
+    fn a_reading_interrupted_after_every_single_instruction() {
+        let kernel = Kernel::new(4);
+        with("reading_interrupted_after_every_single_instruction", &kernel, |reader| {
+            for change in CHANGES {
+                for step in 0.. {
+                    kernel.happen(Change::Move);
+                    kernel.count(kernel.random() % 1_000);
+                    kernel.tick();
+                    let done = kernel.done.load(SeqCst);
+                    let before = kernel.ticks.load(SeqCst);
+                    kernel.plan.set(Some((Moment::AfterStep(step), change)));
+                    let reading = stepping(&kernel, || reader.reading());
+                    let after = kernel.ticks.load(SeqCst);
+                    let left = matches!(change, Change::Leave);
+                    kernel.check(reading.map(|reading| reading.value), done, left);
+                    if let Some(Reading { time_enabled, time_running, .. }) = reading {
+                        // One tick is one nanosecond, and the event ran half of the time before.
+                        assert!((before..=after).contains(&time_enabled), "{change:?} {step}");
+                        assert!(time_running <= time_enabled, "{time_running} {time_enabled}");
+                        assert!(time_running >= time_enabled / 2, "{time_running} {time_enabled}");
+                    }
+                    if kernel.plan.take().is_some() {
+                        break;
+                    }
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn every_value_of_a_register_is_read_right() {
+        let kernel = Kernel::new(5);
+        with("every_value_of_a_register", &kernel, |reader| {
+            let place = 5;
+            kernel.leave();
+            kernel.enter_at(place);
+            // SAFETY: within the page.
+            kernel.write(|page| unsafe { (&raw mut (*page).offset).write_volatile(0) });
+            let edges = (0..WIDTH).flat_map(|bit| [1 << bit, (1 << bit) - 1, MASK ^ (1 << bit)]);
+            let others = (0..100_000).map(|_| kernel.random() & MASK);
+            for value in edges.chain(others) {
+                kernel.registers[place].store(value, SeqCst);
+                let model = sign_extend(value, WIDTH).map(|value| value as u64);
+                assert_eq!(reader.count(), model, "{value:#x}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_page_that_is_not_sure_is_not_read() {
+        use crate::error::NoUserAccess;
+        let kernel = Kernel::new(6);
+        let judge = |capabilities: u64, width: u16| {
+            kernel.write(|page| unsafe {
+                // SAFETY: within the page.
+                (&raw mut (*page).capabilities).write_volatile(capabilities);
+                (&raw mut (*page).pmc_width).write_volatile(width);
+            });
+            Reader::new(Page::map(&kernel.memory).unwrap()).err()
+        };
+        let sure = capability::BIT0_IS_DEPRECATED;
+        // Before Linux 3.12: bit 0 is user time, or user reads, or both.
+        assert_eq!(judge(capability::BIT0, 48), Some(NoUserAccess::PageTooOld));
+        assert_eq!(judge(0, 48), Some(NoUserAccess::PageTooOld));
+        assert_eq!(judge(sure, 48), Some(NoUserAccess::NotOffered));
+        assert_eq!(judge(sure | capability::USER_TIME, 48), Some(NoUserAccess::NotOffered));
+        assert_eq!(
+            judge(sure | capability::USER_RDPMC, 40),
+            Some(NoUserAccess::Width { bits: 40 })
+        );
+        assert_eq!(judge(sure | capability::USER_RDPMC, 48), None);
+        // Readable, but without a clock: no reading from here.
+        kernel.leave();
+        assert!(kernel.memory.as_raw_fd() >= 0);
+    }
+}
