@@ -118,3 +118,77 @@ impl Capabilities {
         self.are_sure() && self.0 & which != 0
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::fork::Process;
+    use crate::sys::{Attr, kind, software};
+    use std::io::Write;
+
+    fn mappings() -> usize {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        maps.lines().filter(|line| line.contains("perf_event")).count()
+    }
+
+    /// The status that a forked child ends with.
+    fn status_of_child(body: impl FnOnce() -> bool) -> i32 {
+        // SAFETY: the child runs `body`, which loads from memory, unmaps and frees, and ends.
+        match unsafe { libc::fork() } {
+            // SAFETY: ends the child at once.
+            0 => unsafe { libc::_exit(if body() { 0 } else { 1 }) },
+            child => {
+                let mut status = -1;
+                // SAFETY: status is valid for the write.
+                unsafe { libc::waitpid(child, &raw mut status, 0) };
+                status
+            }
+        }
+    }
+
+    /// On every machine: the page of an event that counts nothing is as real as any.
+    #[test]
+    fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
+        let mut attr = Attr {
+            type_: kind::SOFTWARE,
+            config: software::DUMMY,
+            size: crate::sys::ATTR_SIZES[0],
+            flags: crate::sys::flag::EXCLUDE_KERNEL,
+            ..Attr::default()
+        };
+        let mut open = || sys::open(&mut attr);
+        let event = match open() {
+            Ok(event) => event,
+            Err(errno) => {
+                let test = "mapped_unmapped_and_lost_in_a_fork";
+                let _ = writeln!(std::io::stderr(), "test {test} ... skipped ({errno:?})");
+                return Ok(());
+            }
+        };
+        let process = Process::current()?;
+        for _ in 0..10_000 {
+            // A new event each: the kernel takes its time to map one anew.
+            Page::map(&open()?)?;
+        }
+        assert_eq!(mappings(), 0);
+
+        let pages = [Page::map(&event)?, Page::map(&event)?, Page::map(&event)?];
+        assert_eq!(mappings(), 3);
+        assert!(pages.iter().all(|page| page.capabilities().are_sure() && page.lock() > 0));
+        let [first, second, third] = pages;
+        drop(second);
+        let status = status_of_child(|| {
+            let zeros = [&first, &third].iter().all(|page| {
+                page.lock() == 0 && page.times() == (0, 0) && page.conversion().is_none()
+            });
+            let lost = zeros && process.is_past() && mappings() == 0;
+            // The child of the child as well.
+            let grandchild = status_of_child(|| first.lock() == 0 && third.lock() == 0);
+            drop(first);
+            lost && grandchild == 0 && third.lock() == 0
+        });
+        assert_eq!(status, 0, "the child's wait status");
+        assert!(!process.is_past() && third.capabilities().are_sure());
+        Ok(())
+    }
+}

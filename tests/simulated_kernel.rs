@@ -10,6 +10,7 @@
     dead_code,
     unreachable_pub,
     unused_imports,
+    clippy::enum_variant_names,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing

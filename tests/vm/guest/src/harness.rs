@@ -25,6 +25,21 @@ impl From<rdpmc::Error> for Stop {
     }
 }
 
+impl From<String> for Stop {
+    fn from(why: String) -> Stop {
+        Stop::Failed(why)
+    }
+}
+
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Stop::Failed(why) => f.write_str(why),
+            Stop::Skipped(why) => write!(f, "skipped, {why}"),
+        }
+    }
+}
+
 /// Fails the scenario with both values unless they are equal.
 pub fn equal<T: PartialEq + std::fmt::Debug>(what: &str, is: T, should: T) -> Outcome {
     require(is == should, || format!("{what} is {is:?}, should be {should:?}"))

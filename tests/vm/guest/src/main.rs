@@ -6,6 +6,8 @@ mod cost;
 mod harness;
 mod kernels;
 mod machine;
+#[path = "../../../process/mod.rs"]
+mod process;
 mod scenarios;
 
 use std::process::{Command, ExitCode};

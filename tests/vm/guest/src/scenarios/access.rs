@@ -3,7 +3,8 @@
 use super::{Entry, open};
 use crate::harness::{Outcome, equal, require};
 use crate::kernels::countdown;
-use crate::machine::{self, Page, USER_ACCESS, get, perf_descriptors, set};
+use crate::machine::{self, Page, USER_ACCESS, get, set};
+use crate::process::{self, in_child, perf_descriptors};
 use rdpmc::{Access, Counter, Event, NoUserAccess};
 use std::hint::black_box;
 
@@ -120,15 +121,13 @@ fn in_child_without_system_calls(
     if child == 0 {
         let Ok(counter) = open(Event::INSTRUCTIONS) else { std::process::exit(2) };
         let status = {
-            machine::allow_only(libc::SYS_exit_group);
+            process::allow_only(libc::SYS_exit_group);
             i32::from(!body(&counter))
         };
         // SAFETY: ends the process at once, by the one call that is left.
         unsafe { libc::_exit(status) };
     }
-    let mut status = 0;
-    // SAFETY: status is valid for the write.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    let status = process::wait(child);
     Ok(if libc::WIFSIGNALED(status) {
         Ended::Killed(libc::WTERMSIG(status))
     } else {
@@ -158,11 +157,9 @@ fn mlock_limit(_: &str) -> Outcome {
 }
 
 fn beyond_the_mlock_limit() -> Outcome {
-    machine::in_child(|| {
-        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: none is valid for the read.
-        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &none) }, 0);
-        machine::drop_rights();
+    Ok(in_child(|| -> Outcome {
+        process::limit(libc::RLIMIT_MEMLOCK as _, 0);
+        assert!(process::drop_rights());
         // Two pages of 4 KiB are granted to a user, on one processor.
         let counters = [open(Event::INSTRUCTIONS)?, open(Event::INSTRUCTIONS)?];
         for counter in &counters {
@@ -179,5 +176,5 @@ fn beyond_the_mlock_limit() -> Outcome {
         // Dropping gives the allowance back.
         drop(counters);
         equal("access", open(Event::INSTRUCTIONS)?.access(), Access::UserSpace)
-    })
+    })?)
 }

@@ -4,7 +4,8 @@ use super::{Entry, fill_the_pmu, open};
 use crate::cost;
 use crate::harness::{Outcome, Stop, equal, require};
 use crate::kernels::{COUNTDOWN_ENTRY, countdown};
-use crate::machine::{Page, perf_descriptors, read_event};
+use crate::machine::{Page, read_event};
+use crate::process::perf_descriptors;
 use rdpmc::{Counter, Event};
 use std::hint::black_box;
 

@@ -3,9 +3,8 @@
 use super::{Entry, fill_the_pmu, open};
 use crate::harness::{Outcome, equal, require};
 use crate::kernels::countdown;
-use crate::machine::{in_child, perf_descriptors};
+use crate::process::{in_child, perf_descriptors, perf_mappings};
 use rdpmc::{Access, Counter, Error, Event};
-use std::fs;
 use std::hint::black_box;
 
 pub const ALL: &[Entry] = &[
@@ -16,17 +15,12 @@ pub const ALL: &[Entry] = &[
     ("exec_closes", exec_closes),
 ];
 
-fn mappings() -> usize {
-    let maps = fs::read_to_string("/proc/self/maps").expect("/proc is mounted");
-    maps.lines().filter(|line| line.contains("perf_event")).count()
-}
-
 fn ten_thousand_opened_and_dropped(_: &str) -> Outcome {
     for _ in 0..10_000 {
         require(open(Event::INSTRUCTIONS)?.read_user().is_some(), || "no user read".into())?;
     }
     equal("descriptors left", perf_descriptors().len(), 0)?;
-    equal("mappings left", mappings(), 0)?;
+    equal("mappings left", perf_mappings(), 0)?;
     // And no counter is left occupied.
     let registers = fill_the_pmu()?.len();
     require(registers >= 2, || format!("only {registers} registers left"))
@@ -35,16 +29,16 @@ fn ten_thousand_opened_and_dropped(_: &str) -> Outcome {
 fn dropped_in_any_order(_: &str) -> Outcome {
     let mut counters = fill_the_pmu()?;
     let all = counters.len();
-    equal("mappings", mappings(), all)?;
+    equal("mappings", perf_mappings(), all)?;
     drop(counters.remove(all / 2));
     drop(counters.remove(0));
     counters.reverse();
     drop(counters.pop());
-    equal("mappings", mappings(), counters.len())?;
+    equal("mappings", perf_mappings(), counters.len())?;
     for counter in counters.drain(..) {
         equal("access", counter.access(), Access::UserSpace)?;
     }
-    equal("mappings", mappings(), 0)
+    equal("mappings", perf_mappings(), 0)
 }
 
 /// In a child, the parent's counters answer everything and do nothing.
@@ -67,12 +61,12 @@ fn fork_with_live_handles(_: &str) -> Outcome {
         [Counter::open(Event::TASK_CLOCK)?, open(Event::CYCLES)?, open(Event::INSTRUCTIONS)?];
     // One from the far end of the list of mappings is gone.
     drop(first);
-    in_child(|| {
+    in_child(|| -> Outcome {
         useless(&counters)?;
         // A child has counters of its own, which its own child has not.
         let own = open(Event::INSTRUCTIONS)?;
         equal("access of the child's own", own.access(), Access::UserSpace)?;
-        in_child(|| {
+        in_child(|| -> Outcome {
             useless(&counters)?;
             useless(std::slice::from_ref(&own))
         })?;

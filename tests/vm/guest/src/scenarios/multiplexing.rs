@@ -3,7 +3,8 @@
 use super::{Entry, fill_the_pmu, open};
 use crate::harness::{Outcome, Stop, require};
 use crate::kernels::countdown;
-use crate::machine::{Page, perf_descriptors, read_event};
+use crate::machine::{Page, read_event};
+use crate::process::perf_descriptors;
 use rdpmc::{Access, Counter, Error, Event, NoUserAccess};
 use std::hint::black_box;
 

@@ -2,7 +2,8 @@
 
 use super::{Entry, has_no_pmu, open};
 use crate::harness::{Outcome, Stop, equal, require};
-use crate::machine::{self, PARANOID, get, in_child, set};
+use crate::machine::{PARANOID, get, set};
+use crate::process::{self, in_child};
 use rdpmc::{Cache, CacheAccess, CacheOutcome, Counter, Error, Event};
 
 pub const ALL: &[Entry] = &[
@@ -34,20 +35,20 @@ fn paranoid_levels_in_turn() -> Outcome {
     let kernel = || Counter::builder(Event::TASK_CLOCK).exclude_kernel(false).open();
     // Debian's kernel has level 3: nothing at all without the capability.
     set(PARANOID, "3");
-    in_child(|| {
-        machine::drop_rights();
+    in_child(|| -> Outcome {
+        assert!(process::drop_rights());
         equal("user", refused(user())?, Error::Paranoid { level: 3, allowed: 2 })?;
         equal("kernel", refused(kernel())?, Error::Paranoid { level: 3, allowed: 1 })
     })?;
     set(PARANOID, "2");
-    in_child(|| {
-        machine::drop_rights();
+    in_child(|| -> Outcome {
+        assert!(process::drop_rights());
         user()?;
         equal("kernel", refused(kernel())?, Error::Paranoid { level: 2, allowed: 1 })
     })?;
     set(PARANOID, "1");
-    in_child(|| {
-        machine::drop_rights();
+    in_child(|| -> Outcome {
+        assert!(process::drop_rights());
         user()?;
         kernel()?;
         Ok(())
@@ -61,8 +62,8 @@ fn paranoid_levels_in_turn() -> Outcome {
 
 fn seccomp(_: &str) -> Outcome {
     for errno in [libc::EPERM, libc::EACCES, libc::ENOSYS] {
-        in_child(|| {
-            machine::refuse(libc::SYS_perf_event_open, errno);
+        in_child(|| -> Outcome {
+            process::refuse(libc::SYS_perf_event_open, errno);
             equal("the error", refused(Counter::open(Event::TASK_CLOCK))?, Error::Seccomp { errno })
         })?;
     }
@@ -70,10 +71,8 @@ fn seccomp(_: &str) -> Outcome {
 }
 
 fn descriptors_used_up(_: &str) -> Outcome {
-    in_child(|| {
-        let few = libc::rlimit { rlim_cur: 16, rlim_max: 16 };
-        // SAFETY: few is valid for the read.
-        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &few) }, 0);
+    Ok(in_child(|| -> Outcome {
+        process::limit(libc::RLIMIT_NOFILE as _, 16);
         let mut counters = Vec::new();
         loop {
             match Counter::open(Event::TASK_CLOCK) {
@@ -84,7 +83,7 @@ fn descriptors_used_up(_: &str) -> Outcome {
                 }
             }
         }
-    })
+    })?)
 }
 
 fn event_not_supported(target: &str) -> Outcome {

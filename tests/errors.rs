@@ -1,0 +1,229 @@
+//! Each error provoked for real, in a process of its own. Not here, and why:
+//! `Busy` takes a second profiler that reserves the PMU; `Denied` a security module's rule;
+//! `NoSystemCall` another kernel; `Unsupported` another target, which CI builds; `ErrorState` and the
+//! mlock limit a PMU, which the emulated machines have; the fork is in `lifetime.rs`.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod process;
+mod skips;
+
+use process::in_child;
+use rdpmc::{Access, Counter, Error, Event, NoUserAccess};
+use skips::skip;
+use std::fs;
+
+/// The event that every machine has.
+fn open_software() -> Result<Counter, Error> {
+    Counter::open(Event::TASK_CLOCK)
+}
+
+/// Whether counters can be opened here at all; if not, the test is skipped and says why.
+fn can_open(test: &str) -> bool {
+    match open_software() {
+        Ok(_) => true,
+        Err(why) => {
+            skip(test, &why.to_string());
+            false
+        }
+    }
+}
+
+fn has_core_pmu() -> bool {
+    fs::read_dir("/sys/bus/event_source/devices").is_ok_and(|pmus| {
+        pmus.flatten().any(|pmu| {
+            let name = pmu.file_name().to_string_lossy().into_owned();
+            name.starts_with("cpu") || name.starts_with("armv8") || pmu.path().join("cpus").exists()
+        })
+    })
+}
+
+fn paranoid_level() -> i32 {
+    let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    level.ok().and_then(|level| level.trim().parse().ok()).unwrap_or(2)
+}
+
+fn refused(opened: Result<Counter, Error>) -> Result<Error, String> {
+    opened.map_or_else(Ok, |counter| Err(format!("{} was opened", counter.event())))
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(is: T, should: T) -> Result<(), String> {
+    if is == should { Ok(()) } else { Err(format!("{is:?}, should be {should:?}")) }
+}
+
+#[test]
+fn no_pmu() {
+    if !can_open("no_pmu") {
+        return;
+    }
+    if has_core_pmu() {
+        return skip("no_pmu", "this machine has a PMU");
+    }
+    for event in [Event::INSTRUCTIONS, Event::CYCLES, Event::raw(0xc0)] {
+        let error = Counter::open(event).unwrap_err();
+        assert!(matches!(error, Error::NoPmu { event: named, .. } if named == event), "{error:?}");
+        assert!(error.to_string().contains(&event.to_string()), "{error}");
+    }
+}
+
+#[test]
+fn event_not_supported() {
+    if !can_open("event_not_supported") {
+        return;
+    }
+    let unknown = Event::of_pmu(1, 999);
+    let error = Counter::open(unknown).unwrap_err();
+    assert_eq!(error, Error::EventNotSupported { event: unknown, errno: libc::ENOENT });
+    assert!(error.to_string().contains("perf list"), "{error}");
+}
+
+#[test]
+fn paranoid() {
+    if !can_open("paranoid") {
+        return;
+    }
+    let level = paranoid_level();
+    if level < 2 {
+        return skip("paranoid", &format!("perf_event_paranoid is {level} and allows everything"));
+    }
+    in_child(|| -> Result<(), String> {
+        if !process::drop_rights() {
+            return Err("the rights stayed".into());
+        }
+        let kernel = Counter::builder(Event::TASK_CLOCK).exclude_kernel(false).open();
+        let error = refused(kernel)?;
+        same(error.clone(), Error::Paranoid { level, allowed: 1 })?;
+        let message = error.to_string();
+        same(message.contains(&format!("kernel.perf_event_paranoid is {level}")), true)?;
+        same(message.contains("sysctl kernel.perf_event_paranoid=1"), true)?;
+        if level > 2 {
+            same(refused(open_software())?, Error::Paranoid { level, allowed: 2 })?;
+        }
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn seccomp() {
+    if !can_open("seccomp") {
+        return;
+    }
+    for errno in [libc::EPERM, libc::EACCES, libc::ENOSYS] {
+        in_child(|| -> Result<(), String> {
+            process::refuse(libc::SYS_perf_event_open, errno);
+            let error = refused(open_software())?;
+            same(error.to_string().contains("seccomp"), true)?;
+            same(error, Error::Seccomp { errno })
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn too_many_descriptors() {
+    if !can_open("too_many_descriptors") {
+        return;
+    }
+    in_child(|| -> Result<(), String> {
+        process::limit(libc::RLIMIT_NOFILE as _, 64);
+        let mut counters = Vec::new();
+        loop {
+            match open_software() {
+                Ok(counter) => counters.push(counter),
+                Err(error) => {
+                    same(error.to_string().contains("ulimit -n"), true)?;
+                    return same(error, Error::TooManyDescriptors { of_the_machine: false });
+                }
+            }
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn too_new_for_the_kernel() {
+    if !can_open("too_new_for_the_kernel") {
+        return;
+    }
+    // Linux 6.18 has config4, and a software event ignores it.
+    match Counter::open(Event::TASK_CLOCK.with_config4(1)) {
+        Ok(counter) => assert!(counter.read().unwrap() > 0),
+        Err(Error::TooNewForKernel { needed, known }) => {
+            assert_eq!(needed, 144);
+            assert!((64..144).contains(&known), "{known}");
+        }
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+/// x86-64's `msr` PMU counts whatever runs; it exists in virtual machines, too.
+#[test]
+fn no_privilege_filter() {
+    let number = fs::read_to_string("/sys/bus/event_source/devices/msr/type");
+    let Some(number) = number.ok().and_then(|number| number.trim().parse().ok()) else {
+        return skip("no_privilege_filter", "it takes a PMU that cannot filter, such as x86's msr");
+    };
+    if !can_open("no_privilege_filter") {
+        return;
+    }
+    let time_stamp_counter = Event::of_pmu(number, 0);
+    let error = match Counter::open(time_stamp_counter) {
+        Err(error @ (Error::Paranoid { .. } | Error::EventNotSupported { .. })) => {
+            return skip("no_privilege_filter", &error.to_string());
+        }
+        other => refused(other).unwrap(),
+    };
+    assert_eq!(error, Error::NoPrivilegeFilter { event: time_stamp_counter });
+    assert!(error.to_string().contains("allow_unfiltered"), "{error}");
+
+    let counter = Counter::builder(time_stamp_counter).allow_unfiltered(true).open().unwrap();
+    assert!(counter.is_unfiltered());
+    assert_eq!(counter.access(), Access::SystemCall(NoUserAccess::NotOffered));
+    assert_eq!(counter.read_user(), None);
+    let before = counter.read().unwrap();
+    assert!(before < counter.read().unwrap());
+}
+
+#[test]
+fn a_software_event_is_no_error_and_says_how_it_is_read() {
+    if !can_open("a_software_event") {
+        return;
+    }
+    let counter = open_software().unwrap();
+    assert_eq!(counter.read_user(), None);
+    assert_eq!(counter.access(), Access::SystemCall(NoUserAccess::SoftwareEvent));
+    let before = counter.reading().unwrap();
+    let after = counter.reading().unwrap();
+    assert!(before.value < after.value && !after.is_multiplexed());
+    counter.disable().unwrap();
+    let stopped = counter.read().unwrap();
+    assert_eq!(counter.read().unwrap(), stopped);
+    counter.reset().unwrap();
+    assert_eq!(counter.read().unwrap(), 0);
+    counter.enable().unwrap();
+    assert!(counter.read().unwrap() > 0);
+}
+
+#[test]
+fn every_message_names_cause_and_remedy() {
+    let event = Event::INSTRUCTIONS;
+    for (error, words) in [
+        (Error::Unsupported, ["perf_event_open", "run on Linux"]),
+        (Error::NoPmu { event, is_virtual: true }, ["virtual machine", "hypervisor"]),
+        (Error::NoPmu { event, is_virtual: false }, ["driver", "software events"]),
+        (Error::NoSystemCall, ["no perf_event_open", "CONFIG_PERF_EVENTS"]),
+        (Error::Denied { errno: 1 }, ["refused", "lockdown"]),
+        (Error::Busy { event }, ["exclusive use", "stop that one"]),
+        (Error::TooNewForKernel { needed: 144, known: 128 }, ["144 bytes", "newer kernel"]),
+        (Error::TooManyDescriptors { of_the_machine: true }, ["descriptor", "fs.file-max"]),
+        (Error::ErrorState, ["error state", "pin fewer"]),
+        (Error::Forked, ["fork", "open a counter of its own"]),
+        (Error::Paranoid { level: 4, allowed: 2 }, ["is 4", "perf_event_paranoid=2"]),
+    ] {
+        for word in words {
+            assert!(error.to_string().contains(word), "{error:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Opening, dropping, forking, and what is left afterwards. One test, so that nothing else opens or
+//! maps meanwhile.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod process;
+mod skips;
+
+use process::{in_child, perf_descriptors, perf_mappings};
+use rdpmc::{Access, Counter, Error, Event};
+use skips::skip;
+
+#[test]
+fn lifetime() {
+    let mut events = vec![Event::TASK_CLOCK, Event::PAGE_FAULTS];
+    if let Err(why) = Counter::open(Event::TASK_CLOCK) {
+        return skip("lifetime", &why.to_string());
+    }
+    match Counter::open(Event::INSTRUCTIONS) {
+        Ok(counter) => {
+            println!("on this machine's PMU: {}", counter.access());
+            events.push(Event::INSTRUCTIONS);
+        }
+        Err(why) => println!("with software events: {why}"),
+    }
+    for event in events {
+        ten_thousand_leave_nothing(event);
+        any_order_leaves_nothing(event);
+        the_child_of_a_fork_is_safe(event);
+        threads_have_their_own(event);
+    }
+}
+
+fn nothing_is_left() {
+    assert_eq!(perf_descriptors(), []);
+    assert_eq!(perf_mappings(), 0);
+}
+
+fn ten_thousand_leave_nothing(event: Event) {
+    for _ in 0..10_000 {
+        Counter::open(event).unwrap();
+    }
+    nothing_is_left();
+}
+
+fn any_order_leaves_nothing(event: Event) {
+    let open = || Counter::open(event).unwrap();
+    let mut counters: Vec<Counter> = (0..100).map(|_| open()).collect();
+    assert_eq!(perf_descriptors().len(), 100);
+    for place in [50, 0, 97, 1, 30] {
+        drop(counters.remove(place));
+    }
+    counters.reverse();
+    counters.extend((0..5).map(|_| open()));
+    assert_eq!(perf_descriptors().len(), 100);
+    assert!(counters.iter().all(|counter| counter.read().is_ok()));
+    drop(counters);
+    nothing_is_left();
+}
+
+/// In a child, the parent's counters answer everything and do nothing.
+fn is_useless(counter: &Counter) -> Result<(), String> {
+    let answers = [
+        counter.read_user().is_none(),
+        counter.read() == Err(Error::Forked),
+        counter.reading() == Err(Error::Forked),
+        counter.enable() == Err(Error::Forked),
+        counter.disable() == Err(Error::Forked),
+        counter.reset() == Err(Error::Forked),
+        counter.access() == Access::Forked,
+    ];
+    if answers == [true; 7] { Ok(()) } else { Err(format!("{answers:?} of {counter:?}")) }
+}
+
+fn the_child_of_a_fork_is_safe(event: Event) {
+    let counters: Vec<Counter> = (0..3).map(|_| Counter::open(event).unwrap()).collect();
+    in_child(|| -> Result<(), String> {
+        counters.iter().try_for_each(is_useless)?;
+        // The child has counters of its own, which its own child has not.
+        let own = Counter::open(event).map_err(|why| why.to_string())?;
+        own.read().map_err(|why| why.to_string())?;
+        in_child(|| -> Result<(), String> {
+            counters.iter().try_for_each(is_useless)?;
+            is_useless(&own)
+        })?;
+        // SAFETY: read out once: the parent's vector is forgotten by the _exit that ends this child.
+        drop(unsafe { std::ptr::read(&counters) });
+        if perf_descriptors().len() == 1 { Ok(()) } else { Err("not dropped".to_owned()) }
+    })
+    .unwrap();
+    for counter in &counters {
+        let before = counter.read().unwrap();
+        assert!(counter.read().unwrap() >= before);
+    }
+    drop(counters);
+    nothing_is_left();
+}
+
+fn threads_have_their_own(event: Event) {
+    let threads: Vec<_> = (0..9)
+        .map(|_| {
+            std::thread::spawn(move || {
+                let counter = Counter::open(event).unwrap();
+                (0..1_000).try_fold(0, |last, _| {
+                    let now = counter.read().unwrap();
+                    (now >= last).then_some(now)
+                })
+            })
+        })
+        .collect();
+    for thread in threads {
+        assert!(thread.join().unwrap().is_some(), "a count went backwards");
+    }
+    nothing_is_left();
+}

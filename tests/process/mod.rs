@@ -1,0 +1,113 @@
+//! What a test does to a process of its own: fork it, take its rights, watch its system calls.
+//! The emulated machines' guest program uses it too.
+#![allow(dead_code, unreachable_pub)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::fmt::Display;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::RawFd;
+use std::os::unix::net::UnixStream;
+
+/// Runs `body` in a forked child and gives its outcome; a child that dies is a failure.
+pub fn in_child<E: Display>(body: impl FnOnce() -> Result<(), E>) -> Result<(), String> {
+    let (mut reader, mut writer) = UnixStream::pair().expect("a pair of sockets");
+    // SAFETY: the child runs this thread only. It allocates, which the C library allows after a
+    // fork, and takes no lock that another thread may have held.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "{}", io::Error::last_os_error());
+    if child == 0 {
+        drop(reader);
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+        let said = match result {
+            Ok(Ok(())) => "ok".into(),
+            Ok(Err(why)) => format!("in the child: {why}"),
+            Err(_) => "the child panicked".into(),
+        };
+        let _ = writer.write_all(said.as_bytes());
+        // SAFETY: ends the process; its parent has all it needs.
+        unsafe { libc::_exit(0) };
+    }
+    drop(writer);
+    let mut said = String::new();
+    reader.read_to_string(&mut said).expect("the child writes text");
+    match (said.as_str(), wait(child)) {
+        ("ok", 0) => Ok(()),
+        ("ok" | "", status) => Err(format!("the child ended with wait status {status:#x}")),
+        _ => Err(said),
+    }
+}
+
+/// The wait status of a child.
+pub fn wait(child: libc::pid_t) -> i32 {
+    let mut status = 0;
+    // SAFETY: status is valid for the write.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    status
+}
+
+/// Becomes a user without rights; false if this process may not even do that.
+pub fn drop_rights() -> bool {
+    const NOBODY: libc::uid_t = 65534;
+    // SAFETY: plain numbers; the C library changes every thread.
+    unsafe { libc::geteuid() != 0 || libc::setresuid(NOBODY, NOBODY, NOBODY) == 0 }
+}
+
+/// Limits a resource of this process, for good.
+pub fn limit(resource: i32, to: u64) {
+    let limit = libc::rlimit { rlim_cur: to, rlim_max: to };
+    // SAFETY: limit is valid for the read.
+    assert_eq!(unsafe { libc::setrlimit(resource as _, &limit) }, 0);
+}
+
+/// From now on this process is killed for any system call but `call`.
+pub fn allow_only(call: libc::c_long) {
+    filter(call, libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_KILL_PROCESS);
+}
+
+/// From now on `call` answers `errno`.
+pub fn refuse(call: libc::c_long, errno: i32) {
+    filter(call, libc::SECCOMP_RET_ERRNO | errno as u32, libc::SECCOMP_RET_ALLOW);
+}
+
+/// A seccomp filter: one action for one system call, another for all others.
+fn filter(call: libc::c_long, action: u32, otherwise: u32) {
+    let statement = |code: u32, k: u32, jt, jf| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut program = [
+        // The number of the system call is the first word of seccomp_data.
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call as u32, 0, 1),
+        statement(libc::BPF_RET | libc::BPF_K, action, 0, 0),
+        statement(libc::BPF_RET | libc::BPF_K, otherwise, 0, 0),
+    ];
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: the program and its statements live through the calls, which copy them.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program),
+            0,
+            "{}",
+            io::Error::last_os_error()
+        );
+    }
+}
+
+/// The events this process holds: its descriptors whose link says so, oldest first.
+pub fn perf_descriptors() -> Vec<RawFd> {
+    let is_event = |link: &std::path::Path| link.as_os_str() == "anon_inode:[perf_event]";
+    let mut found: Vec<RawFd> = fs::read_dir("/proc/self/fd")
+        .expect("/proc is mounted")
+        .flatten()
+        .filter(|entry| fs::read_link(entry.path()).is_ok_and(|link| is_event(&link)))
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// The mappings of events that this process holds.
+pub fn perf_mappings() -> usize {
+    let maps = fs::read_to_string("/proc/self/maps").expect("/proc is mounted");
+    maps.lines().filter(|line| line.contains("perf_event")).count()
+}
