@@ -15,16 +15,16 @@ use std::cell::Cell;
 /// ```
 /// use rdpmc::{Counter, Error, Event};
 ///
-/// fn main() -> Result<(), Error> {
-///     let instructions = match Counter::open(Event::INSTRUCTIONS) {
-///         Err(why @ Error::NoPmu { .. }) => return Ok(println!("{why}")),
-///         other => other?,
-///     };
+/// fn instructions_of(work: impl FnOnce()) -> Result<u64, Error> {
+///     let instructions = Counter::open(Event::INSTRUCTIONS)?;
 ///     let before = instructions.read()?;
-///     let sum: u64 = std::hint::black_box((1..=100).sum());
-///     let after = instructions.read()?;
-///     println!("{} instructions for a sum of {sum}", after - before);
-///     Ok(())
+///     work();
+///     Ok(instructions.read()? - before)
+/// }
+///
+/// match instructions_of(|| drop(std::hint::black_box(vec![0; 100]))) {
+///     Ok(count) => println!("{count} instructions"),
+///     Err(why) => println!("{why}"), // e.g. that this virtual machine has no PMU
 /// }
 /// ```
 ///
@@ -40,6 +40,15 @@ use std::cell::Cell;
 /// ```compile_fail,E0277
 /// fn only_if_sync<T: Sync>() {}
 /// only_if_sync::<rdpmc::Counter>();
+/// ```
+///
+/// What is counted can go anywhere:
+///
+/// ```
+/// fn only_if_send<T: Send>() {}
+/// fn only_if_sync<T: Sync>() {}
+/// only_if_send::<rdpmc::Event>();
+/// only_if_sync::<rdpmc::Event>();
 /// ```
 ///
 /// # Fork

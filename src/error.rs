@@ -2,6 +2,7 @@
 
 use crate::event::Event;
 use crate::machine::PMUS;
+use crate::sys;
 use std::fmt;
 
 /// Why a counter could not be opened or read. The message says what failed, what was found on
@@ -83,12 +84,29 @@ pub enum Error {
 
 impl std::error::Error for Error {}
 
-/// An error number in the system's words.
+/// An error number by the name that the manual pages use. The system's sentence for it would
+/// mislead: here `ENOENT` is not about files.
 struct Number(i32);
 
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        std::io::Error::from_raw_os_error(self.0).fmt(f)
+        let name = match self.0 {
+            sys::E2BIG => "E2BIG",
+            sys::EACCES => "EACCES",
+            sys::EBUSY => "EBUSY",
+            sys::EINVAL => "EINVAL",
+            sys::EMFILE => "EMFILE",
+            sys::ENFILE => "ENFILE",
+            sys::ENODEV => "ENODEV",
+            sys::ENOENT => "ENOENT",
+            sys::ENOMEM => "ENOMEM",
+            sys::ENOSPC => "ENOSPC",
+            sys::ENOSYS => "ENOSYS",
+            sys::EOPNOTSUPP => "EOPNOTSUPP",
+            sys::EPERM => "EPERM",
+            other => return write!(f, "error number {other}"),
+        };
+        f.write_str(name)
     }
 }
 

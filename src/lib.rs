@@ -6,16 +6,16 @@
 //! through the kernel, and [`Counter::access`] says why.
 //!
 //! ```
-//! use rdpmc::{Counter, Error, Event};
+//! use rdpmc::{Counter, Event};
 //!
-//! # fn main() -> Result<(), Error> {
-//! let counter = Counter::open(Event::TASK_CLOCK)?; // an event that every machine has
-//! let before = counter.read()?;
-//! let sum: u64 = std::hint::black_box((0..1_000).sum());
-//! println!("{sum} took {} ns; {}", counter.read()? - before, counter.access());
-//! # Ok(())
-//! # }
+//! match Counter::open(Event::INSTRUCTIONS) {
+//!     Ok(counter) => println!("{:?} instructions so far; {}", counter.read(), counter.access()),
+//!     Err(why) => println!("{why}"),
+//! }
 //! ```
+//!
+//! What a counter is of, and who may read it: [`Counter`]. What can be counted: [`Event`]. What
+//! can go wrong, with its remedy: [`Error`], [`NoUserAccess`].
 //!
 //! Linux only; elsewhere everything compiles and opening is [`Error::Unsupported`].
 #![deny(unsafe_code)]

@@ -35,23 +35,23 @@ pub fn measure() -> Result<Vec<Cost>, rdpmc::Error> {
 }
 
 /// The least of several differences: an interrupt may have added to some.
-fn least(sample: impl Fn() -> u64) -> u64 {
-    (0..100).map(|_| sample()).min().unwrap_or(u64::MAX)
+fn least(sample: impl Fn() -> Option<u64>) -> u64 {
+    (0..100).filter_map(|_| sample()).min().unwrap_or(u64::MAX)
 }
 
 #[inline(never)]
-fn read_user(counter: &Counter) -> u64 {
+fn read_user(counter: &Counter) -> Option<u64> {
     // The answer of each call is looked at before the next: a user's program would, too.
-    let Some(first) = black_box(counter).read_user() else { return u64::MAX };
-    let Some(second) = counter.read_user() else { return u64::MAX };
-    second - first
+    let first = black_box(counter).read_user()?;
+    let second = counter.read_user()?;
+    Some(second - first)
 }
 
 #[inline(never)]
-fn read(counter: &Counter) -> u64 {
-    let Ok(first) = black_box(counter).read() else { return u64::MAX };
-    let Ok(second) = counter.read() else { return u64::MAX };
-    second - first
+fn read(counter: &Counter) -> Option<u64> {
+    let first = black_box(counter).read().ok()?;
+    let second = counter.read().ok()?;
+    Some(second - first)
 }
 
 /// Prints them, a line each: `cost NAME INSTRUCTIONS`.
