@@ -63,3 +63,8 @@ pub use error::{Access, Error, NoUserAccess};
 pub use event::{Cache, CacheAccess, CacheOutcome, Event};
 pub use open::Builder;
 pub use read::Reading;
+
+/// The README's example is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
