@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::fs;
 use std::io::{self, Write};
-use std::os::fd::RawFd;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 /// What lets user space read counters on arm64 and riscv64.
 pub const USER_ACCESS: &str = "/proc/sys/kernel/perf_user_access";
@@ -64,6 +64,20 @@ pub fn read_event(descriptor: RawFd) -> [u64; 3] {
     let bytes = unsafe { libc::read(descriptor, words.as_mut_ptr().cast(), size_of_val(&words)) };
     assert_eq!(bytes, 24, "read(2) of an event");
     words
+}
+
+/// Opens a pinned instruction counter on another process, past the library, which would not.
+pub fn pin_an_event_on(process: libc::pid_t) -> OwnedFd {
+    const PINNED: u64 = 1 << 2;
+    const USER_ONLY: u64 = 1 << 5 | 1 << 6;
+    // type 0 (hardware) and size 64 in one word, config 1 (instructions), the flags at byte 40.
+    let attr: [u64; 8] = [64 << 32, 1, 0, 0, 0, PINNED | USER_ONLY, 0, 0];
+    // SAFETY: attr has the 64 bytes that it says, and the kernel only reads them.
+    let event =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attr, process, -1, -1, 0) };
+    assert!(event >= 0, "{}", io::Error::last_os_error());
+    // SAFETY: the kernel has just returned this descriptor.
+    unsafe { OwnedFd::from_raw_fd(event as RawFd) }
 }
 
 /// A second mapping of an event's control page, to see what the library sees.

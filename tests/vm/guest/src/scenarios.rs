@@ -2,6 +2,7 @@
 
 mod access;
 mod counting;
+mod interruption;
 mod lifetime;
 mod multiplexing;
 mod refusals;
@@ -10,7 +11,7 @@ use crate::harness::Scenario;
 use rdpmc::{Counter, Error, Event};
 
 pub fn all() -> Vec<Scenario> {
-    [counting::ALL, access::ALL, multiplexing::ALL, lifetime::ALL, refusals::ALL]
+    [counting::ALL, interruption::ALL, access::ALL, multiplexing::ALL, lifetime::ALL, refusals::ALL]
         .into_iter()
         .flatten()
         .map(|&(name, run)| Scenario { name, run })
