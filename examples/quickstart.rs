@@ -6,9 +6,12 @@ use rdpmc::{Access, Counter, Error, Event};
 use std::hint::black_box;
 use std::time::Instant;
 
-/// What is counted, in the order of the table's columns.
+/// What is counted. The hardware's last: read last before the work and first after it, so that what
+/// reading the others costs is not in their counts.
 const EVENTS: [Event; 4] =
-    [Event::CYCLES, Event::INSTRUCTIONS, Event::BRANCH_MISSES, Event::PAGE_FAULTS];
+    [Event::PAGE_FAULTS, Event::BRANCH_MISSES, Event::INSTRUCTIONS, Event::CYCLES];
+
+type Counters = [Result<Counter, Error>; 4];
 
 fn main() {
     let counters = EVENTS.map(|event| Counter::builder(event).allow_unfiltered(true).open());
@@ -39,48 +42,71 @@ fn main() {
         black_box(place);
     });
 
-    println!("\n{}", how_they_were_read(&counters));
+    println!();
+    for line in how_they_were_read(&counters) {
+        println!("{line}");
+    }
 }
 
-/// The four counts, where there are any.
-fn read(counters: &[Result<Counter, Error>; 4]) -> [Option<u64>; 4] {
-    counters.each_ref().map(|counter| counter.as_ref().ok()?.read().ok())
+/// Nanoseconds, and a count for each of [`EVENTS`] that could be counted.
+struct Sample {
+    nanoseconds: f64,
+    counts: [Option<f64>; 4],
 }
 
-/// Runs `work` a number of times and prints the fastest run's counts for each of its operations.
-fn measure(
-    name: &str,
-    operations: usize,
-    counters: &[Result<Counter, Error>; 4],
-    mut work: impl FnMut(),
-) {
-    let mut best: Option<(f64, [Option<f64>; 4])> = None;
-    for _ in 0..50 {
-        let before = read(counters);
-        let start = Instant::now();
-        work();
-        let nanoseconds = start.elapsed().as_nanos() as f64;
-        let after = read(counters);
-        if best.is_none_or(|(fastest, _)| nanoseconds < fastest) {
-            let mut counts = before.into_iter().zip(after);
-            let count = std::array::from_fn(|_| {
-                let (before, after) = counts.next()?;
-                Some(after?.saturating_sub(before?) as f64)
-            });
-            best = Some((nanoseconds, count));
+/// What one run of `work` takes.
+fn sample(counters: &Counters, work: &mut impl FnMut()) -> Sample {
+    let read = |counter: &Result<Counter, Error>| counter.as_ref().ok()?.read().ok();
+    let start = Instant::now();
+    let before = counters.each_ref().map(read);
+    work();
+    let mut after = [None; 4];
+    for (after, counter) in after.iter_mut().zip(counters).rev() {
+        *after = read(counter);
+    }
+    let nanoseconds = start.elapsed().as_nanos() as f64;
+    let mut counts = before.into_iter().zip(after);
+    let counts = std::array::from_fn(|_| {
+        let (before, after) = counts.next()?;
+        Some(after?.saturating_sub(before?) as f64)
+    });
+    Sample { nanoseconds, counts }
+}
+
+/// The fastest of some runs.
+fn fastest(counters: &Counters, mut work: impl FnMut()) -> Sample {
+    let mut best = sample(counters, &mut work);
+    for _ in 1..50 {
+        let next = sample(counters, &mut work);
+        if next.nanoseconds < best.nanoseconds {
+            best = next;
         }
     }
-    let Some((nanoseconds, [cycles, instructions, branch_misses, faults])) = best else { return };
-    let per_operation = |count: Option<f64>| count.map(|count| count / operations as f64);
-    let ratio = instructions.zip(cycles).map(|(instructions, cycles)| instructions / cycles);
+    best
+}
+
+/// Prints what one operation of `work` takes, less what measuring nothing takes.
+fn measure(name: &str, operations: usize, counters: &Counters, work: impl FnMut()) {
+    let nothing = fastest(counters, || ());
+    let work = fastest(counters, work);
+    let per_operation = |count: f64, nothing: f64| (count - nothing).max(0.0) / operations as f64;
+    let mut counts = work.counts.into_iter().zip(nothing.counts);
+    let [faults, branch_misses, instructions, cycles] = std::array::from_fn(|_| {
+        let (count, nothing) = counts.next()?;
+        Some(per_operation(count?, nothing?))
+    });
+    let ratio = match (instructions, cycles) {
+        (Some(instructions), Some(cycles)) if cycles > 0.0 => Some(instructions / cycles),
+        _ => None,
+    };
     println!(
         "| {} | {} | {} | {} | {} | {} | {name}",
-        cell(per_operation(Some(nanoseconds)), 7),
-        cell(per_operation(cycles), 9),
-        cell(per_operation(instructions), 7),
+        cell(Some(per_operation(work.nanoseconds, nothing.nanoseconds)), 7),
+        cell(cycles, 9),
+        cell(instructions, 7),
         cell(ratio, 4),
-        cell(per_operation(branch_misses), 16),
-        cell(per_operation(faults), 9),
+        cell(branch_misses, 16),
+        cell(faults, 9),
     );
 }
 
@@ -92,43 +118,53 @@ fn cell(number: Option<f64>, width: usize) -> String {
     }
 }
 
-/// Which columns came without a system call, and why others did not or are empty.
-fn how_they_were_read(counters: &[Result<Counter, Error>; 4]) -> String {
-    let mut lines = Vec::new();
-    let (mut user, mut system, mut empty) = (Vec::new(), Vec::new(), Vec::new());
-    for (event, counter) in EVENTS.iter().zip(counters) {
-        match counter {
+/// Which counts came without a system call, and why others did not or are missing.
+fn how_they_were_read(counters: &Counters) -> Vec<String> {
+    let (mut user, mut system, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+    // Each cause once, with the events it stopped.
+    let mut causes: Vec<(String, Vec<String>)> = Vec::new();
+    let mut because =
+        |event: Event, cause: String| match causes.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, events)) => events.push(event.to_string()),
+            None => causes.push((cause, vec![event.to_string()])),
+        };
+    for (event, counter) in EVENTS.into_iter().zip(counters) {
+        let counter = match counter {
+            Ok(counter) => counter,
             Err(why) => {
-                empty.push(event.to_string());
-                // The same cause, said once, for the first event it stopped.
-                if empty.len() == 1 {
-                    lines.push(format!("Columns are empty because {why}."));
-                }
+                missing.push(event.to_string());
+                // The same sentence for every event it is true of.
+                because(event, why.to_string().replacen(&event.to_string(), "the event", 1));
+                continue;
             }
-            Ok(counter) => match counter.access() {
-                Access::UserSpace => user.push(event.to_string()),
-                access => {
-                    system.push(event.to_string());
-                    if *event != Event::PAGE_FAULTS {
-                        lines.push(format!("{event}: {access}."));
-                    }
-                }
-            },
+        };
+        match counter.access() {
+            Access::UserSpace => user.push(event.to_string()),
+            access => {
+                system.push(event.to_string());
+                because(event, access.to_string());
+            }
         }
-        if counter.as_ref().is_ok_and(Counter::is_unfiltered) {
-            lines.push(format!("{event} includes the kernel: this PMU cannot leave it out."));
+        if counter.is_unfiltered() {
+            because(event, "the kernel is included, this PMU cannot leave it out".into());
+        }
+        if counter.reading().is_ok_and(|reading| reading.is_multiplexed()) {
+            because(event, "shared its counter with other events, so the counts are low".into());
         }
     }
-    let list = |events: Vec<String>| {
-        if events.is_empty() { "none".into() } else { events.join(", ") }
+    let list = |events: &[String]| match events {
+        [] => "none".into(),
+        events => events.join(", "),
     };
+    let mut lines: Vec<String> =
+        causes.iter().map(|(cause, events)| format!("{}: {cause}.", list(events))).collect();
     lines.push(format!(
         "Read from user space: {}. By system call: {}. Not available: {}.",
-        list(user),
-        list(system),
-        list(empty)
+        list(&user),
+        list(&system),
+        list(&missing)
     ));
-    lines.join("\n")
+    lines
 }
 
 /// The numbers below `length` in an order that no predictor knows.

@@ -133,7 +133,7 @@ impl fmt::Display for Error {
             Error::EventNotSupported { event, errno } => write!(
                 f,
                 "{event} is not supported here, or not with these settings ({}): choose an event \
-                 that `perf list` shows on this machine",
+                 that `perf list` shows on this machine, or other privilege levels",
                 Number(*errno)
             ),
             Error::NoPrivilegeFilter { event } => write!(
@@ -197,7 +197,12 @@ impl fmt::Display for Error {
                 "this process is a fork of the one that opened the counter, which counts the \
                  parent's thread: open a counter of its own"
             ),
-            Error::System { call, errno } => write!(f, "{call} failed: {}", Number(*errno)),
+            Error::System { call, errno } => write!(
+                f,
+                "{call} failed ({}), which nothing known explains: please report it with the \
+                 kernel's version",
+                Number(*errno)
+            ),
         }
     }
 }
@@ -313,7 +318,12 @@ impl fmt::Display for NoUserAccess {
                 )
             }
             NoUserAccess::NotMapped { errno } => {
-                write!(f, "the control page cannot be mapped: {}", Number(*errno))
+                write!(
+                    f,
+                    "the control page cannot be mapped ({}): free memory or mappings and open the \
+                     counter again",
+                    Number(*errno)
+                )
             }
         }
     }

@@ -260,11 +260,4 @@ mod tests {
             FILTER | flag::PINNED | flag::EXCLUSIVE | flag::DISABLED
         );
     }
-
-    #[test]
-    fn no_setting_reaches_another_thread() {
-        let builder = Builder::new(Event::CYCLES);
-        let all = builder.exclude_user(true).exclude_idle(true).pinned(true).exclusive(true);
-        assert_eq!(all.disabled(true).flags & flag::INHERIT, 0);
-    }
 }

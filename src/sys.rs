@@ -277,6 +277,8 @@ pub(crate) mod capability {
 // The layout is the kernel's or nothing compiles.
 const _: () = {
     assert!(size_of::<Attr>() == 144);
+    assert!(offset_of!(Attr, type_) == 0);
+    assert!(offset_of!(Attr, size) == 4);
     assert!(offset_of!(Attr, config) == 8);
     assert!(offset_of!(Attr, sample_period) == 16);
     assert!(offset_of!(Attr, sample_type) == 24);
@@ -293,6 +295,7 @@ const _: () = {
     assert!(offset_of!(Attr, sample_regs_intr) == 96);
     assert!(offset_of!(Attr, aux_watermark) == 104);
     assert!(offset_of!(Attr, sample_max_stack) == 108);
+    assert!(offset_of!(Attr, reserved_2) == 110);
     assert!(offset_of!(Attr, aux_sample_size) == 112);
     assert!(offset_of!(Attr, aux_action) == 116);
     assert!(offset_of!(Attr, sig_data) == 120);
@@ -300,6 +303,8 @@ const _: () = {
     assert!(offset_of!(Attr, config4) == 136);
 
     assert!(size_of::<ControlPage>() == 1024 + 64);
+    assert!(offset_of!(ControlPage, version) == 0);
+    assert!(offset_of!(ControlPage, compat_version) == 4);
     assert!(offset_of!(ControlPage, lock) == 8);
     assert!(offset_of!(ControlPage, index) == 12);
     assert!(offset_of!(ControlPage, offset) == 16);
@@ -312,6 +317,7 @@ const _: () = {
     assert!(offset_of!(ControlPage, time_offset) == 56);
     assert!(offset_of!(ControlPage, time_zero) == 64);
     assert!(offset_of!(ControlPage, size) == 72);
+    assert!(offset_of!(ControlPage, reserved_1) == 76);
     assert!(offset_of!(ControlPage, time_cycles) == 80);
     assert!(offset_of!(ControlPage, time_mask) == 88);
     assert!(offset_of!(ControlPage, data_head) == 1024);

@@ -47,9 +47,9 @@ proptest! {
 
     #[test]
     fn a_short_counter_goes_on_where_it_wraps(
-        cycles in 0u64..1 << 62, passed: u64, bits in 1u32..=57, mult in 1u32.., shift in 0u16..=63,
+        cycles in 0u64..1 << 62, passed in 0u64..1 << 63, bits in 1u32..=64, mult in 1u32.., shift in 0u16..=63,
     ) {
-        let mask = (1u64 << bits) - 1;
+        let mask = u64::MAX >> (64 - bits);
         let passed = passed & mask;
         let truth = cycles + passed;
         let whole = Conversion { shift, mult, offset: 0, short: None };

@@ -109,5 +109,5 @@ pub fn perf_descriptors() -> Vec<RawFd> {
 /// The mappings of events that this process holds.
 pub fn perf_mappings() -> usize {
     let maps = fs::read_to_string("/proc/self/maps").expect("/proc is mounted");
-    maps.lines().filter(|line| line.contains("perf_event")).count()
+    maps.lines().filter(|line| line.ends_with("anon_inode:[perf_event]")).count()
 }

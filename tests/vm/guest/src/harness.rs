@@ -11,9 +11,18 @@ pub enum Stop {
 
 pub type Outcome = Result<(), Stop>;
 
+/// What `tests/vm/targets` says of the machine, each `NAME=VALUE`.
+pub struct Facts<'a>(&'a [&'a str]);
+
+impl Facts<'_> {
+    pub fn say(&self, fact: &str) -> bool {
+        self.0.contains(&fact)
+    }
+}
+
 pub struct Scenario {
     pub name: &'static str,
-    pub run: fn(target: &str) -> Outcome,
+    pub run: fn(&Facts) -> Outcome,
 }
 
 impl From<rdpmc::Error> for Stop {
@@ -60,9 +69,9 @@ const FAILED: u8 = 1;
 const SKIPPED: u8 = 77;
 
 /// Runs one scenario in this process; the reason, if any, goes to standard output.
-pub fn run_here(scenarios: &[Scenario], name: &str, target: &str) -> ExitCode {
+pub fn run_here(scenarios: &[Scenario], name: &str, facts: &[&str]) -> ExitCode {
     let scenario = scenarios.iter().find(|scenario| scenario.name == name).expect("it exists");
-    ExitCode::from(match (scenario.run)(target) {
+    ExitCode::from(match (scenario.run)(&Facts(facts)) {
         Ok(()) => PASSED,
         Err(Stop::Failed(why)) => {
             println!("{why}");
@@ -76,11 +85,12 @@ pub fn run_here(scenarios: &[Scenario], name: &str, target: &str) -> ExitCode {
 }
 
 /// Runs them all; the status is 0 if none failed.
-pub fn run_all(scenarios: &[Scenario], target: &str) -> i32 {
+pub fn run_all(scenarios: &[Scenario], target: &str, facts: &[&str]) -> i32 {
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for scenario in scenarios {
         let output = Command::new("/init")
-            .args(["scenario", scenario.name, target])
+            .args(["scenario", scenario.name])
+            .args(facts)
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
             .output()

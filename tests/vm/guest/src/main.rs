@@ -1,6 +1,6 @@
 //! Process 1 of the emulated machine: sets it up, does what the command line asks, powers off.
 //!
-//! As `guest scenario NAME TARGET` it is the process that runs one scenario.
+//! As `guest scenario NAME FACTS...` it is the process that runs one scenario.
 
 mod cost;
 mod harness;
@@ -17,16 +17,16 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if std::process::id() != 1 {
         return match arguments.as_slice() {
-            ["scenario", name, target] => harness::run_here(&scenarios::all(), name, target),
+            ["scenario", name, facts @ ..] => harness::run_here(&scenarios::all(), name, facts),
             ["cost"] => cost::print(),
             other => panic!("not a request: {other:?}"),
         };
     }
     machine::set_up();
     let status = match arguments.as_slice() {
-        ["tests", target] => harness::run_all(&scenarios::all(), target),
-        ["cost", _] => run(Command::new("/init").arg("cost")),
-        ["quickstart", _] => run(&mut Command::new("/quickstart")),
+        ["tests", target, facts @ ..] => harness::run_all(&scenarios::all(), target, facts),
+        ["cost", ..] => run(Command::new("/init").arg("cost")),
+        ["quickstart", ..] => run(&mut Command::new("/quickstart")),
         other => panic!("not a request: {other:?}"),
     };
     // What tests/vm/run takes for the exit status; without it, the machine did not get here.

@@ -7,7 +7,7 @@ mod lifetime;
 mod multiplexing;
 mod refusals;
 
-use crate::harness::Scenario;
+use crate::harness::{Facts, Scenario};
 use rdpmc::{Counter, Error, Event};
 
 pub fn all() -> Vec<Scenario> {
@@ -19,16 +19,16 @@ pub fn all() -> Vec<Scenario> {
 }
 
 /// A scenario's name and body.
-type Entry = (&'static str, fn(target: &str) -> crate::harness::Outcome);
+type Entry = (&'static str, fn(&Facts) -> crate::harness::Outcome);
 
 /// Opens a counter as every scenario here does: unfiltered where the PMU cannot filter.
 fn open(event: Event) -> Result<Counter, Error> {
     Counter::builder(event).allow_unfiltered(true).open()
 }
 
-/// Whether the target has no PMU, on purpose.
-fn has_no_pmu(target: &str) -> bool {
-    target.ends_with("-none")
+/// Whether the machine has no PMU, on purpose.
+fn has_no_pmu(facts: &Facts) -> bool {
+    facts.say("pmu=none")
 }
 
 /// As many instruction counters as the PMU has registers for, all scheduled.

@@ -1,7 +1,7 @@
 //! User access given, refused, unknown; and not one system call while it lasts.
 
 use super::{Entry, open};
-use crate::harness::{Outcome, equal, require};
+use crate::harness::{Facts, Outcome, equal, require};
 use crate::kernels::countdown;
 use crate::machine::{self, Page, USER_ACCESS, get, set};
 use crate::process::{self, in_child, perf_descriptors};
@@ -17,7 +17,7 @@ pub const ALL: &[Entry] = &[
     ("mlock_limit", mlock_limit),
 ];
 
-fn access_from_user_space(_: &str) -> Outcome {
+fn access_from_user_space(_: &Facts) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
     equal("access", counter.access(), Access::UserSpace)?;
     counter.disable()?;
@@ -26,7 +26,7 @@ fn access_from_user_space(_: &str) -> Outcome {
     equal("access", counter.access(), Access::UserSpace)
 }
 
-fn sysctl_is_0(_: &str) -> Outcome {
+fn sysctl_is_0(_: &Facts) -> Outcome {
     // Without a PMU there is no such setting, and this is the end of it.
     drop(open(Event::INSTRUCTIONS)?);
     set(USER_ACCESS, "0");
@@ -66,8 +66,8 @@ fn count_by_system_call(counter: &Counter, rounds: u64) -> Result<u64, rdpmc::Er
     Ok(counter.read()? - before)
 }
 
-fn sysctl_is_absent(_: &str) -> Outcome {
-    // As on a kernel that does not know it, or in a container that hides it.
+fn sysctl_is_absent(_: &Facts) -> Outcome {
+    // As in a container that hides it: what the kernel allows is not for a file to say.
     machine::mount("tmpfs", "/proc/sys/kernel").expect("an empty folder in its place");
     let result = (|| {
         let counter = open(Event::INSTRUCTIONS)?;
@@ -86,7 +86,7 @@ fn sysctl_is_absent(_: &str) -> Outcome {
 }
 
 /// The kernel kills a process that makes a system call between the first read and the last.
-fn a_million_reads_without_a_system_call(_: &str) -> Outcome {
+fn a_million_reads_without_a_system_call(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     let reads = in_child_without_system_calls(|counter| {
         for _ in 0..1_000_000 {
@@ -135,7 +135,7 @@ fn in_child_without_system_calls(
     })
 }
 
-fn software_events_are_read_by_system_call(_: &str) -> Outcome {
+fn software_events_are_read_by_system_call(_: &Facts) -> Outcome {
     let counter = Counter::open(Event::TASK_CLOCK)?;
     equal("access", counter.access(), Access::SystemCall(NoUserAccess::SoftwareEvent))?;
     equal("read_user", counter.read_user(), None)?;
@@ -145,7 +145,7 @@ fn software_events_are_read_by_system_call(_: &str) -> Outcome {
     require(after > before, || format!("{before} to {after}"))
 }
 
-fn mlock_limit(_: &str) -> Outcome {
+fn mlock_limit(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     let (kilobytes, paranoid) = (get(machine::MLOCK_KB), get(machine::PARANOID));
     set(machine::MLOCK_KB, "8");

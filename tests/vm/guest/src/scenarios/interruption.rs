@@ -1,7 +1,7 @@
 //! The kernel moves the event to another register in the middle of a read.
 
 use super::{Entry, open};
-use crate::harness::{Outcome, Stop, require, skip};
+use crate::harness::{Facts, Outcome, Stop, require, skip};
 use crate::kernels::countdown;
 use crate::machine::{pin_an_event_on, read_event};
 use crate::process::{perf_descriptors, wait};
@@ -13,7 +13,7 @@ pub const ALL: &[Entry] = &[("moved_after_every_instruction", moved_after_every_
 /// A traced child reads its counter. Its parent lets it take some single steps, pins an event on it,
 /// which takes the register that the child's event had, and lets it go. So the move comes after
 /// every instruction of the read in turn.
-fn moved_after_every_instruction(_: &str) -> Outcome {
+fn moved_after_every_instruction(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     if cfg!(target_arch = "riscv64") {
         return skip("Linux does not single-step riscv64");

@@ -1,7 +1,7 @@
 //! Opening, dropping, forking, threads.
 
 use super::{Entry, fill_the_pmu, open};
-use crate::harness::{Outcome, equal, require};
+use crate::harness::{Facts, Outcome, equal, require};
 use crate::kernels::countdown;
 use crate::process::{in_child, perf_descriptors, perf_mappings};
 use rdpmc::{Access, Counter, Error, Event};
@@ -15,7 +15,7 @@ pub const ALL: &[Entry] = &[
     ("exec_closes", exec_closes),
 ];
 
-fn ten_thousand_opened_and_dropped(_: &str) -> Outcome {
+fn ten_thousand_opened_and_dropped(_: &Facts) -> Outcome {
     for _ in 0..10_000 {
         require(open(Event::INSTRUCTIONS)?.read_user().is_some(), || "no user read".into())?;
     }
@@ -26,7 +26,7 @@ fn ten_thousand_opened_and_dropped(_: &str) -> Outcome {
     require(registers >= 2, || format!("only {registers} registers left"))
 }
 
-fn dropped_in_any_order(_: &str) -> Outcome {
+fn dropped_in_any_order(_: &Facts) -> Outcome {
     let mut counters = fill_the_pmu()?;
     let all = counters.len();
     equal("mappings", perf_mappings(), all)?;
@@ -55,7 +55,7 @@ fn useless(counters: &[Counter]) -> Outcome {
     Ok(())
 }
 
-fn fork_with_live_handles(_: &str) -> Outcome {
+fn fork_with_live_handles(_: &Facts) -> Outcome {
     let first = open(Event::INSTRUCTIONS)?;
     let counters =
         [Counter::open(Event::TASK_CLOCK)?, open(Event::CYCLES)?, open(Event::INSTRUCTIONS)?];
@@ -88,7 +88,7 @@ fn fork_with_live_handles(_: &str) -> Outcome {
     })
 }
 
-fn threads_of_their_own(_: &str) -> Outcome {
+fn threads_of_their_own(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     let threads: Vec<_> = (1..=9u64)
         .map(|thread| {
@@ -116,7 +116,7 @@ fn threads_of_their_own(_: &str) -> Outcome {
     Ok(())
 }
 
-fn exec_closes(_: &str) -> Outcome {
+fn exec_closes(_: &Facts) -> Outcome {
     let _counter = open(Event::INSTRUCTIONS)?;
     let descriptor = *perf_descriptors().last().expect("one is open");
     // SAFETY: asks for a descriptor's flags.

@@ -1,7 +1,7 @@
 //! More events than registers: they take turns, and no answer is wrong meanwhile.
 
 use super::{Entry, fill_the_pmu, open};
-use crate::harness::{Outcome, Stop, require};
+use crate::harness::{Facts, Outcome, Stop, require};
 use crate::kernels::countdown;
 use crate::machine::{Page, read_event};
 use crate::process::perf_descriptors;
@@ -24,7 +24,7 @@ fn twice_too_many() -> Result<(Vec<Counter>, usize), Error> {
     Ok((counters, registers))
 }
 
-fn multiplexed_counts_scale(_: &str) -> Outcome {
+fn multiplexed_counts_scale(_: &Facts) -> Outcome {
     let (counters, registers) = twice_too_many()?;
     let before: Vec<_> = counters.iter().map(Counter::reading).collect::<Result<_, _>>()?;
     const ROUNDS: u64 = 200_000_000;
@@ -48,7 +48,7 @@ fn multiplexed_counts_scale(_: &str) -> Outcome {
     Ok(())
 }
 
-fn no_user_read_exactly_while_index_is_0(_: &str) -> Outcome {
+fn no_user_read_exactly_while_index_is_0(_: &Facts) -> Outcome {
     let (counters, _) = twice_too_many()?;
     let descriptors: Vec<_> =
         perf_descriptors().into_iter().map(|event| (event, Page::of(event))).collect();
@@ -77,7 +77,7 @@ fn no_user_read_exactly_while_index_is_0(_: &str) -> Outcome {
     require(with > 1_000 && without > 1_000, || format!("{with} with, {without} without"))
 }
 
-fn pinned_without_a_register(_: &str) -> Outcome {
+fn pinned_without_a_register(_: &Facts) -> Outcome {
     let pinned =
         || Counter::builder(Event::INSTRUCTIONS).allow_unfiltered(true).pinned(true).open();
     let mut counters = Vec::new();

@@ -1,7 +1,7 @@
 //! What the kernel refuses, it says why; each error is provoked for real.
 
 use super::{Entry, has_no_pmu, open};
-use crate::harness::{Outcome, Stop, equal, require};
+use crate::harness::{Facts, Outcome, Stop, equal, require};
 use crate::machine::{PARANOID, get, set};
 use crate::process::{self, in_child};
 use rdpmc::{Cache, CacheAccess, CacheOutcome, Counter, Error, Event};
@@ -23,7 +23,7 @@ fn refused(opened: Result<Counter, Error>) -> Result<Error, Stop> {
     }
 }
 
-fn paranoid_levels(_: &str) -> Outcome {
+fn paranoid_levels(_: &Facts) -> Outcome {
     let before = get(PARANOID);
     let result = paranoid_levels_in_turn();
     set(PARANOID, &before);
@@ -60,7 +60,7 @@ fn paranoid_levels_in_turn() -> Outcome {
     Ok(())
 }
 
-fn seccomp(_: &str) -> Outcome {
+fn seccomp(_: &Facts) -> Outcome {
     for errno in [libc::EPERM, libc::EACCES, libc::ENOSYS] {
         in_child(|| -> Outcome {
             process::refuse(libc::SYS_perf_event_open, errno);
@@ -70,7 +70,7 @@ fn seccomp(_: &str) -> Outcome {
     Ok(())
 }
 
-fn descriptors_used_up(_: &str) -> Outcome {
+fn descriptors_used_up(_: &Facts) -> Outcome {
     Ok(in_child(|| -> Outcome {
         process::limit(libc::RLIMIT_NOFILE as _, 16);
         let mut counters = Vec::new();
@@ -86,10 +86,10 @@ fn descriptors_used_up(_: &str) -> Outcome {
     })?)
 }
 
-fn event_not_supported(target: &str) -> Outcome {
-    // No processor prefetches for the instruction translations of a PMU we emulate.
+fn event_not_supported(facts: &Facts) -> Outcome {
+    // The emulated PMUs have no such event.
     let odd = Event::cache(Cache::Node, CacheAccess::Prefetch, CacheOutcome::Miss);
-    if !has_no_pmu(target) {
+    if !has_no_pmu(facts) {
         match refused(open(odd))? {
             Error::EventNotSupported { event, .. } => equal("the event", event, odd)?,
             other => return Err(other.into()),
@@ -102,7 +102,7 @@ fn event_not_supported(target: &str) -> Outcome {
     }
 }
 
-fn attr_too_new_for_kernel(_: &str) -> Outcome {
+fn attr_too_new_for_kernel(_: &Facts) -> Outcome {
     // config4 came with Linux 6.18; a kernel that knows it ignores it for a software event.
     match Counter::open(Event::TASK_CLOCK.with_config4(1)) {
         Ok(_) => Ok(()),
@@ -114,8 +114,8 @@ fn attr_too_new_for_kernel(_: &str) -> Outcome {
     }
 }
 
-fn no_pmu(target: &str) -> Outcome {
-    if !has_no_pmu(target) {
+fn no_pmu(facts: &Facts) -> Outcome {
+    if !has_no_pmu(facts) {
         return crate::harness::skip("this machine has a PMU");
     }
     let error = refused(open(Event::INSTRUCTIONS))?;
