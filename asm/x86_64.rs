@@ -12,7 +12,8 @@ pub(crate) struct Registers;
 
 impl Registers {
     /// For counters of this width (`pmc_width`), if [`count`] can read them: 48 bits, the width of
-    /// every processor since 2008, which makes the sign extension one instruction.
+    /// nearly every processor since 2008 (some Atoms have 40), which makes the sign extension one
+    /// instruction.
     pub(crate) fn of_width(width: u16) -> Option<Registers> {
         match width {
             48 => Some(Registers),
@@ -78,7 +79,8 @@ pub(crate) unsafe fn count(page: *const ControlPage, _: Registers) -> Option<u64
 /// The tick counter that the page's clock fields convert: the time stamp counter.
 ///
 /// # Safety
-/// The page has `cap_user_time`: the kernel found the counter usable.
+/// The page has `cap_user_time`: the kernel found the counter usable, and this thread has not
+/// forbidden itself to read it (`PR_SET_TSC`).
 #[inline(always)]
 pub(crate) unsafe fn ticks() -> u64 {
     let (low, high): (u64, u64);

@@ -1,5 +1,6 @@
 //! The handle: one event of this thread.
 
+use crate::asm;
 use crate::error::{Access, Error, NoUserAccess};
 use crate::event::Event;
 use crate::fork::Process;
@@ -8,7 +9,6 @@ use crate::open::{Builder, Opened};
 use crate::page::Page;
 use crate::read::{Reader, Reading};
 use crate::sys::{self, Control, Descriptor, Errno};
-use std::cell::Cell;
 
 /// A counter of the thread that opened it.
 ///
@@ -55,8 +55,18 @@ use std::cell::Cell;
 ///
 /// In the child of a `fork` the handles of the parent are harmless and useless:
 /// [`read_user`](Counter::read_user) gives None, everything that can give an error gives
-/// [`Error::Forked`], and dropping them leaves the parent's alone. A child made by the raw system
-/// call rather than by the C library must not touch them.
+/// [`Error::Forked`], and dropping them leaves the parent's alone. While the child has them, by its
+/// copies of the descriptors, the parent's events stay open even if the parent drops them.
+///
+/// A child made by `_Fork` or a raw system call, where the C library runs no handlers, must not
+/// touch them; nor one in which a handler registered before this library's maps memory.
+///
+/// # Faults
+///
+/// The processor refuses the read, and the process gets SIGSEGV or SIGILL, if user access is revoked
+/// in the few instructions between looking at the page and reading the register: by the
+/// administrator's setting, on riscv64 by losing the counter at that moment, on processors with
+/// several core types by moving to another one.
 ///
 /// # What it holds
 ///
@@ -78,8 +88,6 @@ struct OpenEvent {
     /// Why `reader` never answers, if so.
     obstacle: Option<NoUserAccess>,
     process: Process,
-    /// Whether the event is enabled: nobody but this handle changes it.
-    counts: Cell<bool>,
 }
 
 impl Counter {
@@ -104,8 +112,9 @@ impl Counter {
     /// disabled, or multiplexing gave others the turn), user space may not read it, it is a
     /// software event, or this process is a fork. See [`access`](Counter::access).
     ///
-    /// Costs at most 14 instructions on x86-64, 16 on arm64, 20 on riscv64. Not ordered against
-    /// the instructions around it: the processor may run some of them before or after.
+    /// Costs 14 instructions on arm64 with 64-bit counters and 15 with 32-bit ones, by
+    /// `tests/vm/run TARGET cost`; by the listing 14 on x86-64 and 20 on riscv64. Not ordered
+    /// against the instructions around it: the processor may run some of them before or after.
     #[inline]
     pub fn read_user(&self) -> Option<u64> {
         self.reader.count()
@@ -114,9 +123,12 @@ impl Counter {
     /// The count: as [`read_user`](Counter::read_user), and where that has no answer by `read(2)`,
     /// a system call.
     ///
+    /// An event that had to share a counter with others (multiplexing) counts only while it has its
+    /// turn, and one that never had a turn reads 0: [`reading`](Counter::reading) tells.
+    ///
     /// # Errors
     /// [`Error::ErrorState`] for a pinned event without a counter, [`Error::Forked`] in the child
-    /// of a fork.
+    /// of a fork, [`Error::System`] for what no kernel is known to do.
     #[inline]
     pub fn read(&self) -> Result<u64, Error> {
         match self.reader.count() {
@@ -135,7 +147,7 @@ impl Counter {
     /// to judge and [scale](Reading::scaled) a multiplexed event.
     ///
     /// Without a system call where the page has a clock (`cap_user_time`) and the event a counter,
-    /// about 60 instructions; otherwise by `read(2)`.
+    /// some 75 instructions on arm64; otherwise by `read(2)`.
     ///
     /// # Errors
     /// As [`read`](Counter::read).
@@ -149,41 +161,40 @@ impl Counter {
     /// Goes on counting. One system call (`PERF_EVENT_IOC_ENABLE`).
     ///
     /// # Errors
-    /// [`Error::Forked`] in the child of a fork.
+    /// [`Error::Forked`] in the child of a fork, [`Error::System`] for what no kernel is known to do.
     pub fn enable(&self) -> Result<(), Error> {
-        self.event.control(Control::Enable)?;
-        self.event.counts.set(true);
-        Ok(())
+        self.event.control(Control::Enable)
     }
 
     /// Stops counting; the count stays, and is then read by system call. One system call
     /// (`PERF_EVENT_IOC_DISABLE`).
     ///
     /// # Errors
-    /// [`Error::Forked`] in the child of a fork.
+    /// [`Error::Forked`] in the child of a fork, [`Error::System`] for what no kernel is known to do.
     pub fn disable(&self) -> Result<(), Error> {
-        self.event.control(Control::Disable)?;
-        self.event.counts.set(false);
-        Ok(())
+        self.event.control(Control::Disable)
     }
 
-    /// Sets the count to 0; enabled and running time stay. Up to three system calls: a counter that
-    /// user space reads is stopped for it (`PERF_EVENT_IOC_RESET` between `DISABLE` and `ENABLE`).
+    /// Sets the count to 0; enabled and running time stay. One system call (`PERF_EVENT_IOC_RESET`),
+    /// or three for a counter that user space reads, which is stopped meanwhile.
     ///
     /// # Errors
-    /// [`Error::Forked`] in the child of a fork.
+    /// [`Error::Forked`] in the child of a fork, [`Error::System`] for what no kernel is known to do.
     pub fn reset(&self) -> Result<(), Error> {
         // Reset while counting, the kernel computes the page's `offset` from the register taken as
-        // unsigned, and sign extension then leaves the count one whole range short (seen with
-        // Linux 6.12 and 32-bit counters: -2^32). When it schedules the event anew it gets it right.
-        let stop = self.event.counts.get() && self.event.obstacle.is_none();
-        if stop {
-            self.event.control(Control::Disable)?;
+        // unsigned, and sign extension then leaves the count one whole range short: 2^32 on arm64
+        // with 32-bit counters (seen with Linux 6.12), 2^48 on x86-64 (by its source). When it
+        // schedules the event anew it gets it right.
+        if self.reader.count().is_none() {
+            self.event.control(Control::Reset)?;
+            if self.reader.count().is_none() {
+                return Ok(());
+            }
+            // It got a counter just now, before the reset or after: do it again.
         }
+        self.event.control(Control::Disable)?;
         let result = self.event.control(Control::Reset);
-        if stop {
-            self.event.control(Control::Enable)?;
-        }
+        self.event.control(Control::Enable)?;
         result
     }
 
@@ -200,7 +211,14 @@ impl Counter {
         if self.read_user().is_some() {
             return Access::UserSpace;
         }
-        Access::SystemCall(switched_off().unwrap_or(NoUserAccess::NotScheduled))
+        Access::SystemCall(match switched_off(self.event.event) {
+            Some(reason) => reason,
+            // Where the page cannot say that the kernel is too old, the missing setting does.
+            None if !asm::FIXED_WHEN_MAPPED && machine::user_access().is_none() => {
+                NoUserAccess::NotOffered
+            }
+            None => NoUserAccess::NotScheduled,
+        })
     }
 
     /// The event that is counted.
@@ -226,8 +244,7 @@ impl Builder {
             Ok(reader) => (reader, None),
             Err(obstacle) => (Reader::none(), Some(obstacle)),
         };
-        let counts = Cell::new(!self.is_disabled());
-        let event = Box::new(OpenEvent { event, opened, obstacle, process, counts });
+        let event = Box::new(OpenEvent { event, opened, obstacle, process });
         Ok(Counter { reader, event })
     }
 }
@@ -237,23 +254,31 @@ fn reader(event: Event, descriptor: &Descriptor) -> Result<Reader, NoUserAccess>
     if event.is_counted_by_the_kernel() {
         return Err(NoUserAccess::SoftwareEvent);
     }
-    if event.is_packed_metrics() {
-        return Err(NoUserAccess::PackedMetrics);
+    if event.is_not_in_its_register() {
+        return Err(NoUserAccess::NotInItsRegister);
+    }
+    if !asm::FIXED_WHEN_MAPPED {
+        // The page does not tell.
+        switched_off(event).map_or(Ok(()), Err)?;
     }
     let page = Page::map(descriptor).map_err(|Errno(errno)| match errno {
         sys::EPERM => NoUserAccess::MlockLimit { kilobytes: machine::mlock_kilobytes() },
         errno => NoUserAccess::NotMapped { errno },
     })?;
     Reader::new(page).map_err(|obstacle| match obstacle {
-        NoUserAccess::NotOffered => switched_off().unwrap_or(obstacle),
+        NoUserAccess::NotOffered => switched_off(event).unwrap_or(obstacle),
         obstacle => obstacle,
     })
 }
 
 /// The administrator's setting, if that is why.
-fn switched_off() -> Option<NoUserAccess> {
-    let (setting, value) = machine::user_access_switched_off()?;
-    Some(NoUserAccess::SwitchedOff { setting, value })
+fn switched_off(event: Event) -> Option<NoUserAccess> {
+    let (setting, value) = machine::user_access()?;
+    // On riscv64, 2 lets everybody read the registers of cycles and instructions, all the time, and
+    // nobody any other; the kernel publishes an index for others all the same.
+    let fixed = event == Event::CYCLES || event == Event::INSTRUCTIONS;
+    let off = value == 0 || (cfg!(target_arch = "riscv64") && value == 2 && !fixed);
+    off.then_some(NoUserAccess::SwitchedOff { setting, value })
 }
 
 impl OpenEvent {

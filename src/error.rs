@@ -39,7 +39,8 @@ pub enum Error {
         /// The highest value that allows what was asked: 2 for user mode alone, else 1.
         allowed: i32,
     },
-    /// A seccomp filter refused the system call, as those of containers do by default.
+    /// Refused, and this thread is under a seccomp filter; those of containers refuse the system
+    /// call by default.
     Seccomp {
         /// The filter's answer.
         errno: i32,
@@ -151,8 +152,8 @@ impl fmt::Display for Error {
             ),
             Error::Seccomp { errno } => write!(
                 f,
-                "a seccomp filter refuses perf_event_open ({}), as containers' default profiles \
-                 do: run with a profile that allows it (docker: `--security-opt seccomp=...`), or \
+                "perf_event_open is refused ({}), and this process is under a seccomp filter; those \
+                 of containers refuse it by default: run with a profile that allows it (docker: `--security-opt seccomp=...`), or \
                  outside of the sandbox",
                 Number(*errno)
             ),
@@ -248,15 +249,16 @@ pub enum NoUserAccess {
     /// The kernel does not offer it for this event (`cap_user_rdpmc` is 0), and no setting says
     /// why.
     NotOffered,
-    /// The kernel is older than 3.12, whose control page does not say for sure what it allows.
+    /// The control page is that of a kernel before 3.12, which does not say for sure what it allows.
     PageTooOld,
     /// The counter's width (`pmc_width`) is one that this library leaves to the kernel.
     Width {
         /// In bits.
         bits: u16,
     },
-    /// The register holds packed fractions, not a count (Intel's topdown metrics).
-    PackedMetrics,
+    /// The register that the kernel publishes does not hold this event's count: Intel's topdown
+    /// metrics are packed fractions, riscv64's firmware events have no register.
+    NotInItsRegister,
     /// The control page could not be mapped: the user's allowance of locked memory is used up
     /// (`EPERM`).
     MlockLimit {
@@ -301,10 +303,9 @@ impl fmt::Display for NoUserAccess {
                 "this processor's counters are {bits} bits wide, which only the kernel reads; \
                  nothing to do"
             ),
-            NoUserAccess::PackedMetrics => write!(
+            NoUserAccess::NotInItsRegister => write!(
                 f,
-                "the register of this event holds packed fractions, which only the kernel turns \
-                 into a count; nothing to do"
+                "no register holds this event's count, only the kernel knows it; nothing to do"
             ),
             NoUserAccess::MlockLimit { kilobytes } => {
                 write!(f, "the control page cannot be mapped, the user's allowance is used up")?;

@@ -54,7 +54,8 @@ impl Event {
     /// Cycles of a clock of constant frequency.
     pub const REF_CYCLES: Event = Event::hardware(hardware::REF_CPU_CYCLES);
 
-    /// Nanoseconds by the clock of the processor.
+    /// Nanoseconds by the clock of the processor while this thread runs: nearly
+    /// [`TASK_CLOCK`](Event::TASK_CLOCK).
     pub const CPU_CLOCK: Event = Event::software(software::CPU_CLOCK);
     /// Nanoseconds this thread has run.
     pub const TASK_CLOCK: Event = Event::software(software::TASK_CLOCK);
@@ -64,11 +65,10 @@ impl Event {
     pub const MINOR_FAULTS: Event = Event::software(software::PAGE_FAULTS_MIN);
     /// Page faults that did.
     pub const MAJOR_FAULTS: Event = Event::software(software::PAGE_FAULTS_MAJ);
-    /// Switches of this thread off its processor. The kernel does them: counted only with
-    /// [`exclude_kernel(false)`](crate::Builder::exclude_kernel).
+    /// Switches of this thread off its processor. The kernel does them, so unlike all others this
+    /// event, like the two below, is opened with the kernel included.
     pub const CONTEXT_SWITCHES: Event = Event::software(software::CONTEXT_SWITCHES);
-    /// Moves of this thread to another processor. The kernel does them: counted only with
-    /// [`exclude_kernel(false)`](crate::Builder::exclude_kernel).
+    /// Moves of this thread to another processor; the kernel is included.
     pub const CPU_MIGRATIONS: Event = Event::software(software::CPU_MIGRATIONS);
     /// Unaligned accesses that the kernel carried out.
     pub const ALIGNMENT_FAULTS: Event = Event::software(software::ALIGNMENT_FAULTS);
@@ -76,7 +76,7 @@ impl Event {
     pub const EMULATION_FAULTS: Event = Event::software(software::EMULATION_FAULTS);
     /// Nothing: an event to have an event.
     pub const DUMMY: Event = Event::software(software::DUMMY);
-    /// Switches to a thread of another control group.
+    /// Switches to a thread of another control group; the kernel is included.
     pub const CGROUP_SWITCHES: Event = Event::software(software::CGROUP_SWITCHES);
 
     /// A generic cache event (`PERF_TYPE_HW_CACHE`). Every processor has some of the
@@ -116,7 +116,7 @@ impl Event {
         Event { config3, ..self }
     }
 
-    /// The same event with the fifth configuration word set, which needs Linux 6.18.
+    /// The same event with the fifth configuration word set, which needs Linux 6.19.
     #[must_use]
     pub const fn with_config4(self, config4: u64) -> Event {
         Event { config4, ..self }
@@ -127,19 +127,41 @@ impl Event {
         matches!(self.kind, kind::SOFTWARE | kind::TRACEPOINT | kind::BREAKPOINT)
     }
 
-    /// Whether this is an event that every kernel with a core PMU knows the meaning of.
+    /// Whether this is an event whose meaning the kernel defines, for every processor.
     pub(crate) fn is_generic(&self) -> bool {
         matches!(self.kind, kind::HARDWARE | kind::HW_CACHE)
     }
 
-    /// Whether `rdpmc` of this event would yield Intel's packed "topdown" fractions, eight bits
-    /// each, rather than a count: event select 0 with a unit mask from 0x80 on.
-    pub(crate) fn is_packed_metrics(&self) -> bool {
-        cfg!(target_arch = "x86_64")
-            && !self.is_generic()
-            && !self.is_counted_by_the_kernel()
-            && self.config & 0xff == 0
-            && self.config & 0x8000 != 0
+    /// Whether the register that the kernel publishes does not hold this event's count.
+    pub(crate) fn is_not_in_its_register(&self) -> bool {
+        if self.is_generic() || self.is_counted_by_the_kernel() {
+            return false;
+        }
+        if cfg!(target_arch = "x86_64") {
+            // Event select 0 with a unit mask from 0x80 on: on Intel the topdown metrics, eight
+            // packed bits each. (AMD has a few ordinary events there: for them this is a loss of
+            // speed, not of truth.)
+            self.config & 0xff == 0 && self.config & 0x8000 != 0
+        } else if cfg!(target_arch = "riscv64") {
+            // Events of the firmware, which no register counts: the kernel publishes that of the
+            // cycles for them.
+            self.config & 1 << 63 != 0
+        } else {
+            false
+        }
+    }
+
+    /// Whether the kernel alone brings the event about, so that leaving the kernel out would leave
+    /// nothing.
+    pub(crate) fn happens_in_the_kernel(&self) -> bool {
+        const SWITCHES: [u64; 3] =
+            [software::CONTEXT_SWITCHES, software::CPU_MIGRATIONS, software::CGROUP_SWITCHES];
+        self.kind == kind::SOFTWARE && SWITCHES.contains(&self.config)
+    }
+
+    /// Whether this is an event of the processor's own PMU, whatever that is called.
+    pub(crate) fn is_of_the_core(&self) -> bool {
+        self.is_generic() || self.kind == kind::RAW
     }
 }
 

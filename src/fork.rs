@@ -5,8 +5,9 @@
 //! the only one there and the only one that may use its counters, puts a page of zeros where each
 //! was. From then on `index` reads 0, and the number of forks tells the handles what happened.
 //!
-//! A child made by a raw `clone` system call rather than the C library's `fork` does not get
-//! there; one that shares the memory (`vfork`, `posix_spawn`) has no need to.
+//! Not reached: a child made by `_Fork` or by a raw `clone` system call, where no handlers run; and
+//! a page whose address another handler of the child, registered before ours, has taken for a
+//! mapping of its own. One that shares the memory (`vfork`, `posix_spawn`) needs none of this.
 #![allow(unsafe_code)]
 
 use crate::sys::{self, ControlPage, Errno};
@@ -51,20 +52,36 @@ unsafe extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
     let mut next = NEWEST.try_with(Cell::get).unwrap_or(ptr::null_mut());
     while let Some(mapping) = NonNull::new(next) {
-        // SAFETY: what is on this thread's list is alive: Mapping's drop takes it off first. Its
-        // page was mapped by the parent and is not mapped here. Should covering it fail for want
-        // of memory, there is nobody to tell.
-        unsafe {
-            let _ = sys::cover((*mapping.as_ptr()).page);
-            next = (*mapping.as_ptr()).older;
+        // SAFETY: what is on this thread's list is alive, as Watched's drop takes it off first, and
+        // this handler is the only one to look at it meanwhile.
+        let mapping = unsafe { &mut *mapping.as_ptr() };
+        // Zeros that an earlier fork put there are copied like any memory.
+        if mapping.place == Place::Event {
+            mapping.place = match sys::cover(mapping.page) {
+                Ok(()) => Place::Zeros,
+                Err(_) => Place::Lost,
+            };
         }
+        next = mapping.older;
     }
+}
+
+/// What is at the address of a page.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    /// The event's page.
+    Event,
+    /// Zeros: this is a fork.
+    Zeros,
+    /// Nothing of ours: this is a fork, and the zeros did not go there.
+    Lost,
 }
 
 /// A mapped page on its thread's list.
 #[derive(Debug)]
-pub(crate) struct Mapping {
+struct Mapping {
     page: NonNull<ControlPage>,
+    place: Place,
     older: *mut Mapping,
     newer: *mut Mapping,
 }
@@ -74,10 +91,11 @@ pub(crate) struct Mapping {
 pub(crate) struct Watched(NonNull<Mapping>);
 
 impl Watched {
-    /// Puts a page on this thread's list.
+    /// Owns a page that [`sys::map`] has just mapped, and puts it on this thread's list.
     pub(crate) fn new(page: NonNull<ControlPage>) -> Watched {
         let older = NEWEST.get();
-        let mapping = Box::new(Mapping { page, older, newer: ptr::null_mut() });
+        let mapping =
+            Box::new(Mapping { page, place: Place::Event, older, newer: ptr::null_mut() });
         let mapping = NonNull::from(Box::leak(mapping));
         if let Some(older) = NonNull::new(older) {
             // SAFETY: alive, as it is on the list, and this thread alone looks at the list.
@@ -86,19 +104,13 @@ impl Watched {
         NEWEST.set(mapping.as_ptr());
         Watched(mapping)
     }
-
-    /// The page.
-    pub(crate) fn page(&self) -> NonNull<ControlPage> {
-        // SAFETY: self owns the mapping.
-        unsafe { (*self.0.as_ptr()).page }
-    }
 }
 
 impl Drop for Watched {
-    /// Takes the page off the list; it stays mapped.
+    /// Takes the page off the list and unmaps it, if it is still ours.
     fn drop(&mut self) {
         // SAFETY: from Box::leak in `new`, and owned by self alone.
-        let Mapping { older, newer, .. } = *unsafe { Box::from_raw(self.0.as_ptr()) };
+        let Mapping { page, place, older, newer } = *unsafe { Box::from_raw(self.0.as_ptr()) };
         if let Some(older) = NonNull::new(older) {
             // SAFETY: a neighbour on the list is alive, and this thread alone looks at the list.
             unsafe { (*older.as_ptr()).newer = newer };
@@ -107,6 +119,11 @@ impl Drop for Watched {
             // SAFETY: as above.
             Some(newer) => unsafe { (*newer.as_ptr()).older = older },
             None => NEWEST.set(older),
+        }
+        if place != Place::Lost {
+            // SAFETY: `new` was given the page to own, or in_child has put zeros there; it is off
+            // the list, and who held this Watched reads it no more.
+            unsafe { sys::unmap(page) };
         }
     }
 }

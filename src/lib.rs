@@ -33,7 +33,10 @@
     ),
     path = "../asm/aarch64.rs"
 )]
-#[cfg_attr(all(target_os = "linux", target_arch = "riscv64"), path = "../asm/riscv64.rs")]
+#[cfg_attr(
+    all(target_os = "linux", target_arch = "riscv64", target_pointer_width = "64"),
+    path = "../asm/riscv64.rs"
+)]
 #[cfg_attr(
     not(all(
         target_os = "linux",

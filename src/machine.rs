@@ -45,32 +45,39 @@ pub(crate) fn is_privileged() -> bool {
     const CAP_PERFMON: u32 = 38;
     let effective = status("CapEff").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
     let capable = effective.unwrap_or(0) & (1 << CAP_SYS_ADMIN | 1 << CAP_PERFMON) != 0;
+    // Without such a file there are no user namespaces, and this is the only one.
     let initial = text("/proc/self/uid_map")
-        .is_some_and(|map| map.split_ascii_whitespace().eq(["0", "0", "4294967295"]));
+        .is_none_or(|map| map.split_ascii_whitespace().eq(["0", "0", "4294967295"]));
     capable && initial
 }
 
-/// The setting by which the administrator has switched user access off, and its value.
-pub(crate) fn user_access_switched_off() -> Option<(&'static str, i32)> {
+/// The setting by which the administrator allows or forbids user access, and its value.
+pub(crate) fn user_access() -> Option<(&'static str, i32)> {
     let settings: &[&str] = if cfg!(target_arch = "x86_64") {
         &["/sys/bus/event_source/devices/cpu/rdpmc", "/sys/bus/event_source/devices/cpu_core/rdpmc"]
     } else {
         &["/proc/sys/kernel/perf_user_access"]
     };
-    let (setting, value) = settings.iter().find_map(|path| Some((*path, number::<i32>(path)?)))?;
-    // On riscv64, 2 is direct access to cycle and instret, past perf's page.
-    let off = value == 0 || (cfg!(target_arch = "riscv64") && value == 2);
-    off.then_some((setting, value))
+    settings.iter().find_map(|path| Some((*path, number::<i32>(path)?)))
 }
 
 /// Whether the kernel has a driver for this processor's own PMU: it is called `cpu`, or it has
-/// the number of raw events, or (hybrid x86-64, arm64) it says which processors it is of.
-pub(crate) fn has_core_pmu() -> bool {
-    let Ok(pmus) = fs::read_dir(PMUS) else { return false };
-    pmus.flatten().any(|pmu| {
+/// the number of raw events, or (hybrid x86-64, arm64) it says which processors it is of. None if
+/// the kernel's list of PMUs cannot be seen.
+pub(crate) fn has_core_pmu() -> Option<bool> {
+    Some(fs::read_dir(PMUS).ok()?.flatten().any(|pmu| {
         pmu.file_name() == "cpu"
             || pmu.path().join("cpus").exists()
             || number::<u32>(pmu.path().join("type")) == Some(kind::RAW)
+    }))
+}
+
+/// Whether the PMU of this number takes a word called `word` among its settings.
+pub(crate) fn pmu_has_format(pmu: u32, word: &str) -> bool {
+    let Ok(pmus) = fs::read_dir(PMUS) else { return false };
+    pmus.flatten().any(|entry| {
+        number::<u32>(entry.path().join("type")) == Some(pmu)
+            && entry.path().join("format").join(word).exists()
     })
 }
 

@@ -31,12 +31,12 @@ pub struct Builder {
 /// is not the idle one, and arm64 refuses the bit.
 const USER_ONLY: u64 = flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV;
 /// Everything that filters by privilege.
-const FILTER: u64 =
-    flag::EXCLUDE_USER | flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV | flag::EXCLUDE_IDLE;
+const FILTER: u64 = flag::EXCLUDE_USER | flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV;
 
 impl Builder {
     pub(crate) fn new(event: Event) -> Builder {
-        Builder { event, flags: USER_ONLY, allow_unfiltered: false }
+        let flags = if event.happens_in_the_kernel() { 0 } else { USER_ONLY };
+        Builder { event, flags, allow_unfiltered: false }
     }
 
     fn set(self, flag: u64, on: bool) -> Builder {
@@ -44,12 +44,14 @@ impl Builder {
         Builder { flags, ..self }
     }
 
-    /// Leaves out user mode (`exclude_user`). Default: false.
+    /// Leaves out user mode (`exclude_user`). Default: false. With the kernel left out as well, as
+    /// it is unless told otherwise, nothing is left to count.
     pub fn exclude_user(self, exclude: bool) -> Builder {
         self.set(flag::EXCLUDE_USER, exclude)
     }
 
-    /// Leaves out the kernel (`exclude_kernel`). Default: true. Counting it needs
+    /// Leaves out the kernel (`exclude_kernel`). Default: true, but for the three events that happen
+    /// in the kernel only, such as [`Event::CONTEXT_SWITCHES`]. Counting it needs
     /// `kernel.perf_event_paranoid` 1 or less, or `CAP_PERFMON`.
     pub fn exclude_kernel(self, exclude: bool) -> Builder {
         self.set(flag::EXCLUDE_KERNEL, exclude)
@@ -97,11 +99,6 @@ impl Builder {
         self.event
     }
 
-    /// Whether it counts only when enabled.
-    pub(crate) fn is_disabled(&self) -> bool {
-        self.flags & flag::DISABLED != 0
-    }
-
     /// Opens the event: one system call where the first thing asked is granted, a few otherwise.
     pub(crate) fn open_event(&self) -> Result<Opened, Error> {
         if !sys::SUPPORTED {
@@ -119,11 +116,16 @@ impl Builder {
         match self.ask(self.flags & !FILTER) {
             Ok(descriptor) if self.allow_unfiltered => Ok(Opened { descriptor, unfiltered: true }),
             Ok(_) => Err(Error::NoPrivilegeFilter { event: self.event }),
-            Err(Refusal { errno: Errno(sys::EACCES | sys::EPERM), .. })
-                if self.event.is_generic() =>
+            // This process may not ask it. An event that every PMU has, with the same filter, tells.
+            Err(forbidden @ Refusal { errno: Errno(sys::EACCES | sys::EPERM), .. })
+                if self.event.is_of_the_core()
+                    && perf_event_open(Event::CYCLES, 0, self.flags & FILTER)
+                        .is_err_and(|cycles| cycles.errno == refusal.errno) =>
             {
-                // Every PMU takes generic events, so the filter it was; and this process may not
-                // do without.
+                if self.allow_unfiltered {
+                    let unfiltered = Builder { flags: self.flags & !FILTER, ..*self };
+                    return Err(unfiltered.diagnose(forbidden));
+                }
                 Err(Error::NoPrivilegeFilter { event: self.event })
             }
             Err(_) => Err(self.diagnose(refusal)),
@@ -150,8 +152,12 @@ impl Builder {
     fn forms(&self) -> &'static [u64] {
         const ARM64: &[u64] =
             &[arm64_config1::USER_ACCESS | arm64_config1::LONG, arm64_config1::USER_ACCESS, 0];
-        let is_ours_to_set = self.event.config1 == 0 && !self.event.is_counted_by_the_kernel();
-        if cfg!(target_arch = "aarch64") && is_ours_to_set { ARM64 } else { &[0] }
+        let asks = cfg!(target_arch = "aarch64")
+            && self.event.config1 == 0
+            && !self.event.is_counted_by_the_kernel()
+            // To another PMU these bits may mean anything.
+            && (self.event.is_of_the_core() || machine::pmu_has_format(self.event.kind, "rdpmc"));
+        if asks { ARM64 } else { &[0] }
     }
 
     /// What a refusal comes to on this machine.
@@ -160,7 +166,7 @@ impl Builder {
         let Errno(errno) = refusal.errno;
         match errno {
             sys::ENOENT | sys::ENODEV | sys::EOPNOTSUPP
-                if !event.is_counted_by_the_kernel() && !machine::has_core_pmu() =>
+                if event.is_of_the_core() && machine::has_core_pmu() == Some(false) =>
             {
                 Error::NoPmu { event, is_virtual: machine::is_virtual() }
             }
@@ -255,9 +261,8 @@ mod tests {
         let everything = builder.exclude_kernel(false).exclude_hypervisor(false);
         assert_eq!(everything.flags, 0);
         let all = builder.exclude_user(true).exclude_idle(true).pinned(true).exclusive(true);
-        assert_eq!(
-            all.disabled(true).flags,
-            FILTER | flag::PINNED | flag::EXCLUSIVE | flag::DISABLED
-        );
+        let others = flag::EXCLUDE_IDLE | flag::PINNED | flag::EXCLUSIVE | flag::DISABLED;
+        assert_eq!(all.disabled(true).flags, FILTER | others);
+        assert_eq!(Builder::new(Event::CONTEXT_SWITCHES).flags, 0);
     }
 }

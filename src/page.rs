@@ -15,20 +15,21 @@ static EMPTY: ControlPage = ControlPage::EMPTY;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Page {
-    mapping: Option<Watched>,
+    /// Unmaps the page when dropped.
+    _mapping: Option<Watched>,
     address: *const ControlPage,
 }
 
 impl Page {
     /// The page that says no to everything.
     pub(crate) fn empty() -> Page {
-        Page { address: &raw const EMPTY, mapping: None }
+        Page { address: &raw const EMPTY, _mapping: None }
     }
 
     /// Maps the page of `event`.
     pub(crate) fn map(event: &Descriptor) -> Result<Page, Errno> {
         let page = sys::map(event)?;
-        Ok(Page { address: page.as_ptr(), mapping: Some(Watched::new(page)) })
+        Ok(Page { address: page.as_ptr(), _mapping: Some(Watched::new(page)) })
     }
 
     /// Its address: readable, if changing, for as long as `self` lives.
@@ -86,19 +87,6 @@ impl Page {
                 offset: (&raw const (*self.address).time_offset).read_volatile(),
                 short,
             })
-        }
-    }
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        if let Some(mapping) = self.mapping.take() {
-            let page = mapping.page();
-            // Off the list before it is gone.
-            drop(mapping);
-            // SAFETY: `map` mapped it, or in a forked child the list's handler did; self was its
-            // only reader and reads no more.
-            unsafe { sys::unmap(page) };
         }
     }
 }

@@ -39,8 +39,9 @@ impl Reader {
     /// The count, or None while `index` is 0.
     #[inline(always)]
     pub(crate) fn count(&self) -> Option<u64> {
-        // SAFETY: Page's address is readable while it lives, and `new` has seen that the kernel
-        // lets this thread read the counter whose index it publishes.
+        // SAFETY: Page's address is readable while it lives. The kernel publishes an index where it
+        // lets this thread read that counter: `new` has seen the capability, or where it moves
+        // with the counter (FIXED_WHEN_MAPPED) an index comes with it.
         unsafe { asm::count(self.page.address(), self.registers) }
     }
 
@@ -58,8 +59,9 @@ impl Reader {
                 // There was a count, so the event was running up to now.
                 return Some(Reading {
                     value,
-                    time_enabled: enabled.wrapping_add(elapsed),
-                    time_running: running.wrapping_add(elapsed),
+                    // A hair before the page's last update, should the conversion round so.
+                    time_enabled: enabled.saturating_add_signed(elapsed as i64),
+                    time_running: running.saturating_add_signed(elapsed as i64),
                 });
             }
         }

@@ -395,21 +395,28 @@ mod calls {
         const THIS_THREAD: libc::pid_t = 0;
         const ANY_PROCESSOR: libc::c_int = -1;
         const NO_GROUP: libc::c_int = -1;
-        // SAFETY: attr is valid for reads and writes of the attr.size bytes (at most its own size)
-        // that the kernel looks at, and the call keeps no pointer to it.
-        let descriptor = unsafe {
-            libc::syscall(
-                libc::SYS_perf_event_open,
-                ptr::from_mut(attr),
-                THIS_THREAD,
-                ANY_PROCESSOR,
-                NO_GROUP,
-                open_flag::FD_CLOEXEC as libc::c_ulong,
-            )
+        let descriptor = loop {
+            // SAFETY: attr is valid for reads and writes of the attr.size bytes (at most its own
+            // size) that the kernel looks at, and the call keeps no pointer to it.
+            let descriptor = unsafe {
+                libc::syscall(
+                    libc::SYS_perf_event_open,
+                    ptr::from_mut(attr),
+                    THIS_THREAD,
+                    ANY_PROCESSOR,
+                    NO_GROUP,
+                    open_flag::FD_CLOEXEC as libc::c_ulong,
+                )
+            };
+            if descriptor >= 0 {
+                break descriptor;
+            }
+            // A signal, while another thread of the process was in exec.
+            match last_error() {
+                Errno(libc::EINTR) => {}
+                error => return Err(error),
+            }
         };
-        if descriptor < 0 {
-            return Err(last_error());
-        }
         // SAFETY: the kernel has just returned this descriptor, and nobody else knows it.
         Ok(unsafe { OwnedFd::from_raw_fd(descriptor as libc::c_int) })
     }
@@ -430,7 +437,7 @@ mod calls {
             Control::Reset => ioctl::RESET,
         };
         // SAFETY: these three requests take a plain number and touch no memory of ours.
-        match unsafe { libc::ioctl(event.as_raw_fd(), request as _, 0) } {
+        match unsafe { libc::ioctl(event.as_raw_fd(), request as _, 0 as libc::c_ulong) } {
             0 => Ok(()),
             _ => Err(last_error()),
         }
@@ -473,25 +480,29 @@ mod calls {
         unsafe { libc::munmap(page.as_ptr().cast(), page_size()) };
     }
 
-    /// Puts a private page of zeros at `page`'s address. Async-signal-safe.
-    ///
-    /// # Safety
-    /// The address is that of a mapping by [`map`] which this process has lost: it is a fork, and
-    /// the kernel does not copy the mapping of an event.
-    pub(crate) unsafe fn cover(page: NonNull<ControlPage>) -> Result<(), Errno> {
-        // SAFETY: the caller's promise: the addresses belonged to our mapping and hold nothing now.
+    /// Puts a private page of zeros at `page`'s address if nothing is mapped there.
+    /// Async-signal-safe.
+    pub(crate) fn cover(page: NonNull<ControlPage>) -> Result<(), Errno> {
+        let wanted: *mut libc::c_void = page.as_ptr().cast();
+        // SAFETY: the mapping replaces none: Linux before 4.17 does not know the last flag and
+        // takes the address as a wish, later ones fail rather than replace.
         let address = unsafe {
             libc::mmap(
-                page.as_ptr().cast(),
+                wanted,
                 page_size(),
                 libc::PROT_READ,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE,
                 -1,
                 0,
             )
         };
         if address == libc::MAP_FAILED {
             return Err(last_error());
+        }
+        if address != wanted {
+            // SAFETY: the page just mapped, which nobody knows.
+            unsafe { libc::munmap(address, page_size()) };
+            return Err(Errno(libc::EEXIST));
         }
         Ok(())
     }
@@ -550,9 +561,7 @@ mod calls {
     /// # Safety
     /// Nothing can be mapped here, so nothing can be passed.
     pub(crate) unsafe fn unmap(_: NonNull<ControlPage>) {}
-    /// # Safety
-    /// Nothing can be mapped here, so nothing can be passed.
-    pub(crate) unsafe fn cover(_: NonNull<ControlPage>) -> Result<(), Errno> {
+    pub(crate) fn cover(_: NonNull<ControlPage>) -> Result<(), Errno> {
         Ok(())
     }
     /// # Safety

@@ -149,7 +149,7 @@ fn too_new_for_the_kernel() {
     if !can_open("too_new_for_the_kernel") {
         return;
     }
-    // Linux 6.18 has config4, and a software event ignores it.
+    // Linux 6.19 has config4, and a software event ignores it.
     match Counter::open(Event::TASK_CLOCK.with_config4(1)) {
         Ok(counter) => assert!(counter.read().unwrap() > 0),
         Err(Error::TooNewForKernel { needed, known }) => {

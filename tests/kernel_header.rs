@@ -69,7 +69,7 @@ mod header {
             sample_max_stack = "sample_max_stack" since (4, 8), reserved_2 = "__reserved_2" since (4, 8),
             aux_sample_size = "aux_sample_size" since (5, 5), aux_action = "aux_action" since (6, 13),
             sig_data = "sig_data" since (5, 13), config3 = "config3" since (6, 3),
-            config4 = "config4" since (6, 18),
+            config4 = "config4" since (6, 19),
         );
         fields!(ControlPage, "perf_event_mmap_page":
             version = "version", compat_version = "compat_version", lock = "lock", index = "index",
@@ -172,7 +172,7 @@ mod header {
             (5, 5),
             (5, 13),
             (6, 3),
-            (6, 18),
+            (6, 19),
         ];
         for (version, (size, since)) in sys::ATTR_SIZES.into_iter().zip(since).enumerate() {
             add(format!("PERF_ATTR_SIZE_VER{version}"), size.into(), since);

@@ -17,7 +17,31 @@ mod sys;
 use fork::Process;
 use page::Page;
 use process::{in_child, perf_mappings};
+use std::sync::atomic::Ordering::SeqCst;
 use sys::{Attr, Errno, kind, software};
+
+/// A handler for children that was there before the library's, as another library might have.
+mod earlier {
+    use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
+
+    /// Where it maps a page and writes 42, unless null.
+    pub static PLACE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+
+    pub extern "C" fn in_child() {
+        let place = PLACE.load(SeqCst);
+        if !place.is_null() {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+            // SAFETY: a new mapping of one page, replacing none, written within.
+            unsafe {
+                let size = libc::sysconf(libc::_SC_PAGESIZE) as usize;
+                let page = libc::mmap(place.cast(), size, access, kind, -1, 0);
+                assert_eq!(page, place.cast());
+                place.write(42);
+            }
+        }
+    }
+}
 
 #[test]
 fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
@@ -36,6 +60,8 @@ fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
             return Ok(());
         }
     };
+    // SAFETY: a handler that keeps to mmap and atomics.
+    assert_eq!(unsafe { libc::pthread_atfork(None, None, Some(earlier::in_child)) }, 0);
     let process = Process::current()?;
     for _ in 0..10_000 {
         // A new event each: the kernel takes its time to map one anew.
@@ -68,5 +94,20 @@ fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
     })
     .unwrap_or_else(|why| panic!("{why}"));
     assert!(!process.is_past() && is_real(&first) && is_real(&third));
+
+    // Memory that somebody else has put in the place of a page is left alone.
+    let place = first.address().cast::<u8>().cast_mut();
+    earlier::PLACE.store(place, SeqCst);
+    let pages = [first, third];
+    in_child(|| {
+        // SAFETY: as above.
+        drop(unsafe { std::ptr::read(&pages) });
+        // SAFETY: mapped and written by the handler; if it is gone, this is the end of the child.
+        match unsafe { place.read_volatile() } {
+            42 => Ok(()),
+            other => Err(format!("it reads {other}")),
+        }
+    })
+    .unwrap_or_else(|why| panic!("{why}"));
     Ok(())
 }

@@ -103,7 +103,7 @@ fn event_not_supported(facts: &Facts) -> Outcome {
 }
 
 fn attr_too_new_for_kernel(_: &Facts) -> Outcome {
-    // config4 came with Linux 6.18; a kernel that knows it ignores it for a software event.
+    // config4 came with Linux 6.19; a kernel that knows it ignores it for a software event.
     match Counter::open(Event::TASK_CLOCK.with_config4(1)) {
         Ok(_) => Ok(()),
         Err(Error::TooNewForKernel { needed, known }) => {
