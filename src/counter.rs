@@ -147,7 +147,7 @@ impl Counter {
     /// to judge and [scale](Reading::scaled) a multiplexed event.
     ///
     /// Without a system call where the page has a clock (`cap_user_time`) and the event a counter,
-    /// some 75 instructions on arm64; otherwise by `read(2)`.
+    /// some 85 instructions on arm64; otherwise by `read(2)`.
     ///
     /// # Errors
     /// As [`read`](Counter::read).
