@@ -56,7 +56,8 @@ fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
     let event = match open() {
         Ok(event) => event,
         Err(errno) => {
-            skips::skip("mapped_unmapped_and_lost_in_a_fork", &format!("{errno:?}"));
+            let why = format!("perf_event_open is refused here: {errno:?}");
+            skips::skip("mapped_unmapped_and_lost_in_a_fork", &why);
             return Ok(());
         }
     };
