@@ -149,7 +149,7 @@ fn how_they_were_read(counters: &Counters) -> Vec<String> {
             because(event, "the kernel is included, this PMU cannot leave it out".into());
         }
         if counter.reading().is_ok_and(|reading| reading.is_multiplexed()) {
-            because(event, "shared its counter with other events, so the counts are low".into());
+            because(event, "had no counter part of the time (too many events, or another core type), so it is low".into());
         }
     }
     let list = |events: &[String]| match events {

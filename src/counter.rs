@@ -59,14 +59,19 @@ use crate::sys::{self, Control, Descriptor, Errno};
 /// copies of the descriptors, the parent's events stay open even if the parent drops them.
 ///
 /// A child made by `_Fork` or a raw system call, where the C library runs no handlers, must not
-/// touch them; nor one in which a handler registered before this library's maps memory.
+/// touch them; nor one in which a handler registered before this library's maps memory, or for which
+/// there is not even a page of memory left.
 ///
 /// # Faults
 ///
-/// The processor refuses the read, and the process gets SIGSEGV or SIGILL, if user access is revoked
-/// in the few instructions between looking at the page and reading the register: by the
-/// administrator's setting, on riscv64 by losing the counter at that moment, on processors with
-/// several core types by moving to another one.
+/// The processor refuses a read, and the process gets SIGSEGV or SIGILL:
+/// - from the moment the administrator revokes user access while the counter is open (x86-64:
+///   `rdpmc` from 1 to 0; arm64 and riscv64: `perf_user_access` to 0): the page goes on to say yes;
+/// - if, between looking at the page and reading the register, the event loses its counter on
+///   riscv64, or the thread moves to another core type on a processor that has several.
+///
+/// [`reading`](Counter::reading) on x86-64 also reads the time stamp counter, which a thread can
+/// forbid itself with `prctl(PR_SET_TSC)`.
 ///
 /// # What it holds
 ///
@@ -91,10 +96,12 @@ struct OpenEvent {
 }
 
 impl Counter {
-    /// Opens a counter of `event` for this thread, in user mode alone, counting from now.
+    /// Opens a counter of `event` for this thread, counting from now, in user mode alone (but for
+    /// the three events that happen in the kernel only, such as [`Event::CONTEXT_SWITCHES`]).
     ///
-    /// Costs two system calls where all is granted at once, and `Drop` two more; errors name the
-    /// cause found on this machine. A counter that user space cannot read is no error: its reads
+    /// Costs two system calls where all is granted at once, and `Drop` two more; on riscv64, and for
+    /// events of other PMUs on arm64, also a look into `/proc` or `/sys`. Errors name the cause
+    /// found on this machine. A counter that user space cannot read is no error: its reads
     /// are system calls, and [`access`](Counter::access) tells why.
     pub fn open(event: Event) -> Result<Counter, Error> {
         Counter::builder(event).open()
@@ -185,9 +192,12 @@ impl Counter {
         // unsigned, and sign extension then leaves the count one whole range short: 2^32 on arm64
         // with 32-bit counters (seen with Linux 6.12), 2^48 on x86-64 (by its source). When it
         // schedules the event anew it gets it right.
-        if self.reader.count().is_none() {
+        if self.event.process.is_past() {
+            return Err(Error::Forked);
+        }
+        if !self.reader.is_scheduled() {
             self.event.control(Control::Reset)?;
-            if self.reader.count().is_none() {
+            if !self.reader.is_scheduled() {
                 return Ok(());
             }
             // It got a counter just now, before the reset or after: do it again.
@@ -208,13 +218,13 @@ impl Counter {
         if let Some(obstacle) = &self.event.obstacle {
             return Access::SystemCall(obstacle.clone());
         }
-        if self.read_user().is_some() {
+        if self.reader.is_scheduled() {
             return Access::UserSpace;
         }
         Access::SystemCall(match switched_off(self.event.event) {
             Some(reason) => reason,
-            // Where the page cannot say that the kernel is too old, the missing setting does.
-            None if !asm::FIXED_WHEN_MAPPED && machine::user_access().is_none() => {
+            // Where the page cannot say that the kernel is too old, a missing setting does.
+            None if !asm::FIXED_WHEN_MAPPED && machine::lacks_user_access() => {
                 NoUserAccess::NotOffered
             }
             None => NoUserAccess::NotScheduled,

@@ -321,9 +321,13 @@ impl fmt::Display for NoUserAccess {
             NoUserAccess::NotMapped { errno } => {
                 write!(
                     f,
-                    "the control page cannot be mapped ({}): free memory or mappings and open the \
-                     counter again",
-                    Number(*errno)
+                    "the control page cannot be mapped ({}): {}",
+                    Number(*errno),
+                    match *errno {
+                        sys::ENOMEM => "free memory or mappings and open the counter again",
+                        _ =>
+                            "look at the security module's log, or report it with the kernel's version",
+                    }
                 )
             }
         }

@@ -65,8 +65,8 @@ impl Event {
     pub const MINOR_FAULTS: Event = Event::software(software::PAGE_FAULTS_MIN);
     /// Page faults that did.
     pub const MAJOR_FAULTS: Event = Event::software(software::PAGE_FAULTS_MAJ);
-    /// Switches of this thread off its processor. The kernel does them, so unlike all others this
-    /// event, like the two below, is opened with the kernel included.
+    /// Switches of this thread off its processor. The kernel does them, so unlike the others here this
+    /// event, like the two marked so below, is opened with the kernel included.
     pub const CONTEXT_SWITCHES: Event = Event::software(software::CONTEXT_SWITCHES);
     /// Moves of this thread to another processor; the kernel is included.
     pub const CPU_MIGRATIONS: Event = Event::software(software::CPU_MIGRATIONS);
@@ -237,5 +237,30 @@ impl fmt::Display for Event {
             (kind, config) => return write!(f, "event {config:#x} of PMU {kind}"),
         };
         f.write_str(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_register_holds() {
+        let topdown = Event::raw(0x8100);
+        let firmware = Event::raw(1 << 63 | 5);
+        assert_eq!(topdown.is_not_in_its_register(), cfg!(target_arch = "x86_64"));
+        assert_eq!(firmware.is_not_in_its_register(), cfg!(target_arch = "riscv64"));
+        let cache = Event::cache(Cache::L1Data, CacheAccess::Read, CacheOutcome::Miss);
+        for event in
+            [Event::CYCLES, cache, Event::TASK_CLOCK, Event::raw(0x00c0), Event::raw(0x81c0)]
+        {
+            assert!(!event.is_not_in_its_register(), "{event}");
+        }
+    }
+
+    #[test]
+    fn cache_events_are_three_bytes() {
+        let event = Event::cache(Cache::DataTlb, CacheAccess::Prefetch, CacheOutcome::Miss);
+        assert_eq!((event.kind, event.config), (3, 0x01_02_03));
     }
 }

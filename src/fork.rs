@@ -13,7 +13,7 @@
 use crate::sys::{self, ControlPage, Errno};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
 /// The forks between the first process that opened a counter and this one.
 static FORKS: AtomicUsize = AtomicUsize::new(0);
@@ -91,8 +91,11 @@ struct Mapping {
 pub(crate) struct Watched(NonNull<Mapping>);
 
 impl Watched {
-    /// Owns a page that [`sys::map`] has just mapped, and puts it on this thread's list.
-    pub(crate) fn new(page: NonNull<ControlPage>) -> Watched {
+    /// Owns a page, and puts it on this thread's list.
+    ///
+    /// # Safety
+    /// The page comes from [`sys::map`], has no other owner, and is not read after this is dropped.
+    pub(crate) unsafe fn new(page: NonNull<ControlPage>) -> Watched {
         let older = NEWEST.get();
         let mapping =
             Box::new(Mapping { page, place: Place::Event, older, newer: ptr::null_mut() });
@@ -107,10 +110,15 @@ impl Watched {
 }
 
 impl Drop for Watched {
-    /// Takes the page off the list and unmaps it, if it is still ours.
+    /// Unmaps the page, if it is still ours, and takes it off the list. In this order, so that a
+    /// signal handler that forks in between finds a node to look at, if of a page that is gone.
     fn drop(&mut self) {
-        // SAFETY: from Box::leak in `new`, and owned by self alone.
-        let Mapping { page, place, older, newer } = *unsafe { Box::from_raw(self.0.as_ptr()) };
+        // SAFETY: the node is alive until the end of this function, and owned by self.
+        let Mapping { page, place, older, newer } = unsafe { self.0.as_ptr().read() };
+        if place != Place::Lost {
+            // SAFETY: `new` was given the page to own, or in_child has put zeros there.
+            unsafe { sys::unmap(page) };
+        }
         if let Some(older) = NonNull::new(older) {
             // SAFETY: a neighbour on the list is alive, and this thread alone looks at the list.
             unsafe { (*older.as_ptr()).newer = newer };
@@ -120,10 +128,9 @@ impl Drop for Watched {
             Some(newer) => unsafe { (*newer.as_ptr()).older = older },
             None => NEWEST.set(older),
         }
-        if place != Place::Lost {
-            // SAFETY: `new` was given the page to own, or in_child has put zeros there; it is off
-            // the list, and who held this Watched reads it no more.
-            unsafe { sys::unmap(page) };
-        }
+        // A signal handler is the other reader, on this very thread.
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: from Box::leak in `new`, off the list now, and owned by self alone.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }

@@ -61,6 +61,11 @@ pub(crate) fn user_access() -> Option<(&'static str, i32)> {
     settings.iter().find_map(|path| Some((*path, number::<i32>(path)?)))
 }
 
+/// Whether the kernel does not know that setting: others of perf are there, and it is not.
+pub(crate) fn lacks_user_access() -> bool {
+    user_access().is_none() && paranoid_level().is_some()
+}
+
 /// Whether the kernel has a driver for this processor's own PMU: it is called `cpu`, or it has
 /// the number of raw events, or (hybrid x86-64, arm64) it says which processors it is of. None if
 /// the kernel's list of PMUs cannot be seen.

@@ -57,7 +57,7 @@ impl Builder {
         self.set(flag::EXCLUDE_KERNEL, exclude)
     }
 
-    /// Leaves out the hypervisor (`exclude_hv`). Default: true. x86-64 ignores it.
+    /// Leaves out the hypervisor (`exclude_hv`). Default: as for the kernel. x86-64 ignores it.
     pub fn exclude_hypervisor(self, exclude: bool) -> Builder {
         self.set(flag::EXCLUDE_HV, exclude)
     }

@@ -29,7 +29,9 @@ impl Page {
     /// Maps the page of `event`.
     pub(crate) fn map(event: &Descriptor) -> Result<Page, Errno> {
         let page = sys::map(event)?;
-        Ok(Page { address: page.as_ptr(), _mapping: Some(Watched::new(page)) })
+        // SAFETY: mapped just now, and nobody else knows it.
+        let mapping = unsafe { Watched::new(page) };
+        Ok(Page { address: page.as_ptr(), _mapping: Some(mapping) })
     }
 
     /// Its address: readable, if changing, for as long as `self` lives.
@@ -44,6 +46,12 @@ impl Page {
         // loads are volatile because the kernel writes it. The kernel does so on this processor,
         // while this thread is interrupted, so the compiler's order is order enough.
         unsafe { (&raw const (*self.address).lock).read_volatile() }
+    }
+
+    /// `index`.
+    pub(crate) fn index(&self) -> u32 {
+        // SAFETY: see lock.
+        unsafe { (&raw const (*self.address).index).read_volatile() }
     }
 
     /// `pmc_width`.

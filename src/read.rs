@@ -45,6 +45,12 @@ impl Reader {
         unsafe { asm::count(self.page.address(), self.registers) }
     }
 
+    /// Whether the page names a register at this moment. Unlike [`count`](Reader::count), this
+    /// does not read it.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.page.index() != 0
+    }
+
     /// The count with the times brought up to now, or None while `index` is 0 or where the page
     /// has no clock.
     pub(crate) fn reading(&self) -> Option<Reading> {
@@ -53,7 +59,8 @@ impl Reader {
             let (enabled, running) = self.page.times();
             let conversion = self.page.conversion()?;
             let value = self.count()?;
-            // SAFETY: the page has a conversion, so it has cap_user_time.
+            // SAFETY: the page has a conversion, so it has cap_user_time; that a thread which forbids
+            // itself the tick counter must not come here, Counter's documentation says.
             let elapsed = conversion.elapsed(unsafe { asm::ticks() })?;
             if self.page.lock() == lock {
                 // There was a count, so the event was running up to now.

@@ -20,7 +20,7 @@ fn moved_after_every_instruction(_: &Facts) -> Outcome {
     }
     // From the stop to the end of the read it is less than a hundred; where the steps end within
     // the read it never ends by itself, as each of them is a switch and moves `lock`.
-    for steps in 0..200 {
+    for steps in 0..STEPS {
         // SAFETY: this process has one thread.
         let child = unsafe { libc::fork() };
         if child == 0 {
@@ -30,8 +30,18 @@ fn moved_after_every_instruction(_: &Facts) -> Outcome {
         }
         require(libc::WIFSTOPPED(wait(child)), || "the child did not stop".into())?;
         for _ in 0..steps {
-            trace(libc::PTRACE_SINGLESTEP, child)?;
-            require(libc::WIFSTOPPED(wait(child)), || format!("no {steps} steps to take"))?;
+            step(child)?;
+        }
+        if steps == STEPS - 1 {
+            // So many steps lead into the loop of the read.
+            let mut places = Vec::new();
+            for _ in 0..100 {
+                step(child)?;
+                places.push(instruction_pointer(child));
+            }
+            places.sort_unstable();
+            places.dedup();
+            require(places.len() < 30, || format!("{} places in 100 steps", places.len()))?;
         }
         let pinned = pin_an_event_on(child);
         trace(libc::PTRACE_CONT, child)?;
@@ -42,9 +52,30 @@ fn moved_after_every_instruction(_: &Facts) -> Outcome {
     Ok(())
 }
 
+const STEPS: u32 = 200;
+
+fn step(child: libc::pid_t) -> Outcome {
+    trace(libc::PTRACE_SINGLESTEP, child)?;
+    require(libc::WIFSTOPPED(wait(child)), || "the child came to its end".into())
+}
+
+/// Where a stopped child is.
+fn instruction_pointer(child: libc::pid_t) -> u64 {
+    /// `NT_PRSTATUS`: the general registers, in the order of the architecture's user_regs.
+    const GENERAL: u64 = 1;
+    const PLACE: usize = if cfg!(target_arch = "aarch64") { 32 } else { 16 };
+    let mut registers = [0u64; 64];
+    let mut vector =
+        libc::iovec { iov_base: registers.as_mut_ptr().cast(), iov_len: size_of_val(&registers) };
+    // SAFETY: the kernel writes at most the length that the vector says.
+    let result = unsafe { libc::ptrace(libc::PTRACE_GETREGSET, child, GENERAL, &raw mut vector) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    registers[PLACE]
+}
+
 fn trace(request: libc::c_uint, child: libc::pid_t) -> Outcome {
     // SAFETY: concerns our own stopped child; no address, no signal.
-    let result = unsafe { libc::ptrace(request as _, child, 0, 0) };
+    let result = unsafe { libc::ptrace(request as _, child, 0_u64, 0_u64) };
     if result == 0 {
         Ok(())
     } else {
@@ -62,7 +93,7 @@ fn traced_read() -> Result<bool, rdpmc::Error> {
     let [before, ..] = read_event(descriptor);
     // SAFETY: stops this process until its parent lets it go on.
     unsafe {
-        libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
+        libc::ptrace(libc::PTRACE_TRACEME, 0, 0_u64, 0_u64);
         libc::raise(libc::SIGSTOP);
     }
     let count = counter.read_user();

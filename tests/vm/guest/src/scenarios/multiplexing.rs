@@ -11,6 +11,7 @@ use std::hint::black_box;
 pub const ALL: &[Entry] = &[
     ("multiplexed_counts_scale", multiplexed_counts_scale),
     ("no_user_read_exactly_while_index_is_0", no_user_read_exactly_while_index_is_0),
+    ("reset_while_taking_turns", reset_while_taking_turns),
     ("pinned_without_a_register", pinned_without_a_register),
 ];
 
@@ -75,6 +76,24 @@ fn no_user_read_exactly_while_index_is_0(_: &Facts) -> Outcome {
         }
     }
     require(with > 1_000 && without > 1_000, || format!("{with} with, {without} without"))
+}
+
+fn reset_while_taking_turns(_: &Facts) -> Outcome {
+    let (counters, registers) = twice_too_many()?;
+    let (mut scheduled, mut others) = (0, 0);
+    for _ in 0..300 {
+        countdown(black_box(100_000));
+        for counter in &counters {
+            let was = counter.read_user();
+            counter.reset()?;
+            let read = counter.read()?;
+            *if was.is_some() { &mut scheduled } else { &mut others } += 1;
+            require(read < 50_000, || format!("{read} after a reset, {was:?} before"))?;
+        }
+    }
+    require(scheduled > 1_000 && others > 1_000, || {
+        format!("{scheduled} and {others} resets with {registers} registers")
+    })
 }
 
 fn pinned_without_a_register(_: &Facts) -> Outcome {
