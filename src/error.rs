@@ -153,8 +153,8 @@ impl fmt::Display for Error {
             Error::Seccomp { errno } => write!(
                 f,
                 "perf_event_open is refused ({}), and this process is under a seccomp filter; those \
-                 of containers refuse it by default: run with a profile that allows it (docker: `--security-opt seccomp=...`), or \
-                 outside of the sandbox",
+                 of containers refuse it by default: run with a profile that allows it (docker: \
+                 `--security-opt seccomp=...`), or outside of the sandbox",
                 Number(*errno)
             ),
             Error::NoSystemCall => write!(

@@ -120,10 +120,8 @@ fn in_child_without_system_calls(
     let child = unsafe { libc::fork() };
     if child == 0 {
         let Ok(counter) = open(Event::INSTRUCTIONS) else { std::process::exit(2) };
-        let status = {
-            process::allow_only(libc::SYS_exit_group);
-            i32::from(!body(&counter))
-        };
+        process::allow_only(libc::SYS_exit_group);
+        let status = i32::from(!body(&counter));
         // SAFETY: ends the process at once, by the one call that is left.
         unsafe { libc::_exit(status) };
     }
