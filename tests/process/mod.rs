@@ -12,22 +12,14 @@ use std::os::unix::net::UnixStream;
 /// Runs `body` in a forked child and gives its outcome; a child that dies is a failure.
 pub fn in_child<E: Display>(body: impl FnOnce() -> Result<(), E>) -> Result<(), String> {
     let (mut reader, mut writer) = UnixStream::pair().expect("a pair of sockets");
-    // SAFETY: the child runs this thread only. It allocates, which the C library allows after a
-    // fork, and takes no lock that another thread may have held.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "{}", io::Error::last_os_error());
-    if child == 0 {
-        drop(reader);
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-        let said = match result {
-            Ok(Ok(())) => "ok".into(),
-            Ok(Err(why)) => format!("in the child: {why}"),
-            Err(_) => "the child panicked".into(),
+    let child = fork(|| {
+        let said = match body() {
+            Ok(()) => "ok".into(),
+            Err(why) => format!("in the child: {why}"),
         };
         let _ = writer.write_all(said.as_bytes());
-        // SAFETY: ends the process; its parent has all it needs.
-        unsafe { libc::_exit(0) };
-    }
+        0
+    });
     drop(writer);
     let mut said = String::new();
     reader.read_to_string(&mut said).expect("the child writes text");
@@ -36,6 +28,23 @@ pub fn in_child<E: Display>(body: impl FnOnce() -> Result<(), E>) -> Result<(), 
         ("ok" | "", status) => Err(format!("the child ended with wait status {status:#x}")),
         _ => Err(said),
     }
+}
+
+/// Runs `body` in a forked child, which ends with the status it gives, or 101 if it panics.
+pub fn fork(body: impl FnOnce() -> i32) -> libc::pid_t {
+    // SAFETY: the child runs this thread only. It allocates, which the C library allows after a
+    // fork, and takes no lock that another thread may have held.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "{}", io::Error::last_os_error());
+    if child == 0 {
+        // A child that hangs, or is stopped, goes with its parent.
+        // SAFETY: takes numbers.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) };
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+        // SAFETY: ends the process at once, and leaves what it shares with its parent alone.
+        unsafe { libc::_exit(result.unwrap_or(101)) };
+    }
+    child
 }
 
 /// The wait status of a child.
@@ -70,16 +79,62 @@ pub fn refuse(call: libc::c_long, errno: i32) {
     filter(call, libc::SECCOMP_RET_ERRNO | errno as u32, libc::SECCOMP_RET_ALLOW);
 }
 
-/// A seccomp filter: one action for one system call, another for all others.
+/// From now on this process is killed for `perf_event_open` of anything but an event of the calling
+/// thread, on any processor, without a group, with a descriptor that an exec closes.
+pub fn allow_events_of_this_thread_only() {
+    /// Where the low half of an argument lies in `seccomp_data`; the calls take it for an
+    /// `int`, but for the flags, which have no bit above.
+    const fn argument(n: u32) -> u32 {
+        16 + 8 * n
+    }
+    const MINUS_1: u32 = u32::MAX;
+    const FD_CLOEXEC: u32 = 8;
+    install(&mut [
+        load(NUMBER),
+        skip_unless(libc::SYS_perf_event_open as u32, 9),
+        load(argument(1)),
+        skip_unless(0, 6),
+        load(argument(2)),
+        skip_unless(MINUS_1, 4),
+        load(argument(3)),
+        skip_unless(MINUS_1, 2),
+        load(argument(4)),
+        skip_if(FD_CLOEXEC, 1),
+        answer(libc::SECCOMP_RET_KILL_PROCESS),
+        answer(libc::SECCOMP_RET_ALLOW),
+    ]);
+}
+
+/// One action for one system call, another for all others.
 fn filter(call: libc::c_long, action: u32, otherwise: u32) {
-    let statement = |code: u32, k: u32, jt, jf| libc::sock_filter { code: code as u16, jt, jf, k };
-    let mut program = [
-        // The number of the system call is the first word of seccomp_data.
-        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call as u32, 0, 1),
-        statement(libc::BPF_RET | libc::BPF_K, action, 0, 0),
-        statement(libc::BPF_RET | libc::BPF_K, otherwise, 0, 0),
-    ];
+    install(&mut [load(NUMBER), skip_unless(call as u32, 1), answer(action), answer(otherwise)]);
+}
+
+/// The place of the system call's number in `seccomp_data`.
+const NUMBER: u32 = 0;
+
+fn statement(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt, jf, k }
+}
+
+fn load(place: u32) -> libc::sock_filter {
+    statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, place, 0, 0)
+}
+
+fn skip_unless(value: u32, statements: u8) -> libc::sock_filter {
+    statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value, 0, statements)
+}
+
+fn skip_if(value: u32, statements: u8) -> libc::sock_filter {
+    statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value, statements, 0)
+}
+
+fn answer(action: u32) -> libc::sock_filter {
+    statement(libc::BPF_RET | libc::BPF_K, action, 0, 0)
+}
+
+/// Installs a seccomp filter.
+fn install(program: &mut [libc::sock_filter]) {
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: the program and its statements live through the calls, which copy them.
     unsafe {
@@ -93,7 +148,8 @@ fn filter(call: libc::c_long, action: u32, otherwise: u32) {
     }
 }
 
-/// The events this process holds: its descriptors whose link says so, oldest first.
+/// The events this process holds: its descriptors whose link says so, lowest first, which is oldest
+/// first as long as none was closed.
 pub fn perf_descriptors() -> Vec<RawFd> {
     let is_event = |link: &std::path::Path| link.as_os_str() == "anon_inode:[perf_event]";
     let mut found: Vec<RawFd> = fs::read_dir("/proc/self/fd")

@@ -12,11 +12,17 @@ pub enum Stop {
 pub type Outcome = Result<(), Stop>;
 
 /// What `tests/vm/targets` says of the machine, each `NAME=VALUE`.
-pub struct Facts<'a>(&'a [&'a str]);
+pub struct Facts<'a>(pub &'a [&'a str]);
 
 impl Facts<'_> {
-    pub fn say(&self, fact: &str) -> bool {
-        self.0.contains(&fact)
+    /// What a fact says, if it is there; the first of a name holds.
+    pub fn say(&self, name: &str) -> Option<&str> {
+        self.0.iter().find_map(|fact| fact.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    /// The number that a fact gives, if it is there.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        Some(self.say(name)?.parse().expect("a number"))
     }
 }
 
@@ -71,7 +77,15 @@ const SKIPPED: u8 = 77;
 /// Runs one scenario in this process; the reason, if any, goes to standard output.
 pub fn run_here(scenarios: &[Scenario], name: &str, facts: &[&str]) -> ExitCode {
     let scenario = scenarios.iter().find(|scenario| scenario.name == name).expect("it exists");
-    ExitCode::from(match (scenario.run)(&Facts(facts)) {
+    // One that hangs ends, in the guest's time, so that it is known which.
+    // SAFETY: takes a number.
+    unsafe { libc::alarm(60) };
+    ExitCode::from(report((scenario.run)(&Facts(facts))))
+}
+
+/// Prints why, if there is a reason to, and gives the exit status that says so.
+pub fn report(outcome: Outcome) -> u8 {
+    match outcome {
         Ok(()) => PASSED,
         Err(Stop::Failed(why)) => {
             println!("{why}");
@@ -81,7 +95,7 @@ pub fn run_here(scenarios: &[Scenario], name: &str, facts: &[&str]) -> ExitCode 
             println!("{why}");
             SKIPPED
         }
-    })
+    }
 }
 
 /// Runs them all; the status is 0 if none failed.

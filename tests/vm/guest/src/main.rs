@@ -3,13 +3,46 @@
 //! As `guest scenario NAME FACTS...` it is the process that runs one scenario.
 
 mod cost;
+mod events;
 mod harness;
 mod kernels;
-mod machine;
+mod neighbour;
 #[path = "../../../process/mod.rs"]
 mod process;
 mod scenarios;
+mod system;
 
+// The library's own files once more, for its reader on events that its builder does not open.
+#[allow(dead_code)]
+#[cfg_attr(target_arch = "x86_64", path = "../../../../asm/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "../../../../asm/aarch64.rs")]
+#[cfg_attr(target_arch = "riscv64", path = "../../../../asm/riscv64.rs")]
+mod asm;
+#[allow(dead_code, clippy::enum_variant_names)]
+#[path = "../../../../src/error.rs"]
+mod error;
+#[allow(dead_code)]
+#[path = "../../../../src/event.rs"]
+mod event;
+#[allow(dead_code)]
+#[path = "../../../../src/fork.rs"]
+mod fork;
+#[allow(dead_code)]
+#[path = "../../../../src/machine.rs"]
+mod machine;
+#[allow(dead_code)]
+#[path = "../../../../src/math.rs"]
+mod math;
+#[allow(dead_code)]
+#[path = "../../../../src/page.rs"]
+mod page;
+#[allow(dead_code)]
+#[path = "../../../../src/read.rs"]
+mod read;
+#[path = "../../../../src/sys.rs"]
+mod sys;
+
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 fn main() -> ExitCode {
@@ -18,20 +51,31 @@ fn main() -> ExitCode {
     if std::process::id() != 1 {
         return match arguments.as_slice() {
             ["scenario", name, facts @ ..] => harness::run_here(&scenarios::all(), name, facts),
-            ["cost"] => cost::print(),
+            ["cost", facts @ ..] => cost::print(&harness::Facts(facts)),
+            ["neighbour"] => neighbour::Neighbour::work(),
+            ["reopen", facts @ ..] => ExitCode::from(harness::report(scenarios::reopen(facts))),
             other => panic!("not a request: {other:?}"),
         };
     }
-    machine::set_up();
+    system::set_up();
     let status = match arguments.as_slice() {
         ["tests", target, facts @ ..] => harness::run_all(&scenarios::all(), target, facts),
-        ["cost", ..] => run(Command::new("/init").arg("cost")),
+        ["only", name, target, facts @ ..] => {
+            let mut scenarios = scenarios::all();
+            scenarios.retain(|scenario| scenario.name == *name);
+            harness::run_all(&scenarios, target, facts)
+        }
+        ["cost", _, facts @ ..] => {
+            let ours = run(Command::new("/init").arg("cost").args(facts));
+            let peers = Path::new("/peers");
+            if peers.exists() { ours.max(run(&mut Command::new(peers))) } else { ours }
+        }
         ["quickstart", ..] => run(&mut Command::new("/quickstart")),
         other => panic!("not a request: {other:?}"),
     };
     // What tests/vm/run takes for the exit status; without it, the machine did not get here.
     println!("guest status {status}");
-    machine::power_off();
+    system::power_off();
 }
 
 /// The exit status of a program, 255 if it has none.

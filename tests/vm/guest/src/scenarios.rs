@@ -1,25 +1,48 @@
 //! What is shown on a real kernel, a file for each subject. Each scenario has a process of its own.
 
 mod access;
+mod control;
 mod counting;
+mod groups;
 mod interruption;
 mod lifetime;
 mod multiplexing;
+mod overflow;
 mod refusals;
+mod threads;
 
-use crate::harness::{Facts, Scenario};
-use rdpmc::{Counter, Error, Event};
+use crate::events::read_event;
+use crate::harness::{Facts, Outcome, Scenario, Stop, equal, require};
+use crate::kernels::countdown;
+use rdpmc::{Counter, Error, Event, Reading};
+use std::hint::black_box;
 
 pub fn all() -> Vec<Scenario> {
-    [counting::ALL, interruption::ALL, access::ALL, multiplexing::ALL, lifetime::ALL, refusals::ALL]
-        .into_iter()
-        .flatten()
-        .map(|&(name, run)| Scenario { name, run })
-        .collect()
+    [
+        counting::ALL,
+        control::ALL,
+        overflow::ALL,
+        interruption::ALL,
+        multiplexing::ALL,
+        groups::ALL,
+        threads::ALL,
+        lifetime::ALL,
+        access::ALL,
+        refusals::ALL,
+    ]
+    .into_iter()
+    .flatten()
+    .map(|&(name, run)| Scenario { name, run })
+    .collect()
+}
+
+/// What [`lifetime`] has running after an exec.
+pub fn reopen(facts: &[&str]) -> Outcome {
+    lifetime::reopen(&Facts(facts))
 }
 
 /// A scenario's name and body.
-type Entry = (&'static str, fn(&Facts) -> crate::harness::Outcome);
+type Entry = (&'static str, fn(&Facts) -> Outcome);
 
 /// Opens a counter as every scenario here does: unfiltered where the PMU cannot filter.
 fn open(event: Event) -> Result<Counter, Error> {
@@ -28,17 +51,110 @@ fn open(event: Event) -> Result<Counter, Error> {
 
 /// Whether the machine has no PMU, on purpose.
 fn has_no_pmu(facts: &Facts) -> bool {
-    facts.say("pmu=none")
+    facts.say("pmu") == Some("none")
 }
 
-/// As many instruction counters as the PMU has registers for, all scheduled.
-fn fill_the_pmu() -> Result<Vec<Counter>, Error> {
+/// The events whose counts are known exactly on this machine, each with what a round of
+/// `countdown`, two instructions of which one is a branch, adds to it. No two add the same, where
+/// the machine allows.
+fn known_events(facts: &Facts) -> Vec<(Event, u64)> {
+    let mut events = vec![(Event::INSTRUCTIONS, 2)];
+    for (event, fact, per) in [
+        (Event::CYCLES, "cycles", 2),
+        (Event::REF_CYCLES, "reference_cycles", 2),
+        (Event::BRANCHES, "branches", 1),
+    ] {
+        events.extend(facts.number(fact).map(|each| (event, per * each)));
+    }
+    events
+}
+
+/// A counter and what a round of `countdown` adds to it.
+struct Known {
+    counter: Counter,
+    per_round: u64,
+}
+
+/// As many counters as the PMU has registers: one of each known event, and as many more as fit. They
+/// are pinned: each has its register or never gets one, and none takes turns.
+fn fill_the_pmu(facts: &Facts) -> Result<Vec<Known>, Stop> {
     let mut counters = Vec::new();
     loop {
-        let counter = open(Event::INSTRUCTIONS)?;
-        if counter.read_user().is_none() {
-            return Ok(counters);
+        let before = counters.len();
+        for (event, per_round) in known_events(facts) {
+            let builder = Counter::builder(event).allow_unfiltered(true).pinned(true);
+            let counter = builder.open()?;
+            if counter.read_user().is_some() {
+                counters.push(Known { counter, per_round });
+            }
         }
-        counters.push(counter);
+        if counters.len() == before {
+            break;
+        }
     }
+    let registers = facts.number("registers").expect("a fact of each machine with a PMU");
+    equal("the number of registers", counters.len() as u64, registers)?;
+    Ok(counters)
+}
+
+/// Rounds of `countdown` to check a count with.
+const ROUNDS: [u64; 4] = [0, 1, 1_000, 1_000_000];
+
+/// Checks that what `sample` counts grows by exactly `per_round`, and gives what it counts for no
+/// work at all. Where the kernel's share counts as well, interrupts add to some samples: the least
+/// of several it is then.
+fn exact(
+    what: &str,
+    per_round: u64,
+    is_unfiltered: bool,
+    mut sample: impl FnMut(u64) -> Result<u64, Stop>,
+) -> Result<u64, Stop> {
+    let samples = if is_unfiltered { 100 } else { 1 };
+    let nothing = least(samples, || sample(0))?;
+    for rounds in ROUNDS {
+        let counted = least(samples, || sample(rounds))?;
+        equal(&format!("{what} of {rounds} rounds"), counted, per_round * rounds + nothing)?;
+    }
+    Ok(nothing)
+}
+
+/// The least of some samples.
+fn least(samples: u32, mut sample: impl FnMut() -> Result<u64, Stop>) -> Result<u64, Stop> {
+    (0..samples).try_fold(u64::MAX, |least, _| Ok(least.min(sample()?)))
+}
+
+/// What the counter says `rounds` of work took, from user space.
+#[inline(never)]
+fn work(counter: &Counter, rounds: u64) -> Result<u64, Stop> {
+    let rounds = black_box(rounds);
+    let before = counter.read_user();
+    countdown(rounds);
+    let after = counter.read_user();
+    match (before, after) {
+        (Some(before), Some(after)) if before <= after => Ok(after - before),
+        other => Err(Stop::Failed(format!("read from user space, before and after: {other:?}"))),
+    }
+}
+
+/// What read(2) says more than a user read just before: what the way into the system call takes.
+#[inline(never)]
+fn distance(counter: &Counter, descriptor: i32) -> i64 {
+    let user = counter.read_user().unwrap_or(u64::MAX);
+    let [kernel, _, _] = read_event(descriptor);
+    kernel as i64 - user as i64
+}
+
+/// Whether value, enabled and running time lie between what read(2) said before and after.
+fn fits_between(found: [u64; 3], before: [u64; 3], after: [u64; 3]) -> Outcome {
+    // The page's clock conversion rounds by a nanosecond or two.
+    let slack = [0, 2, 2];
+    let fits = |n: usize| before[n] <= found[n] + slack[n] && found[n] <= after[n] + slack[n];
+    require((0..3).all(fits) && found[2] <= found[1], || {
+        format!("{found:?} is not between {before:?} and {after:?}")
+    })
+}
+
+/// Value, enabled and running time, as read(2) gives them.
+fn words(reading: &Reading) -> [u64; 3] {
+    [reading.value, reading.time_enabled, reading.time_running]
 }

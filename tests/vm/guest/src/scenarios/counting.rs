@@ -1,75 +1,126 @@
 //! Counts are exact.
 
-use super::{Entry, fill_the_pmu, open};
+use super::{Entry, Known, distance, exact, fill_the_pmu, known_events, open, work};
 use crate::cost;
-use crate::harness::{Facts, Outcome, Stop, equal, require};
+use crate::events::Published;
+use crate::harness::{Facts, Outcome, Stop, equal, require, skip};
 use crate::kernels::{COUNTDOWN_ENTRY, countdown};
-use crate::machine::{Page, read_event};
 use crate::process::perf_descriptors;
-use rdpmc::{Counter, Event};
+use rdpmc::{Counter, Error, Event};
 use std::hint::black_box;
 
 pub const ALL: &[Entry] = &[
     ("instructions_of_known_work", instructions_of_known_work),
     ("every_register_counts", every_register_counts),
+    ("different_events_side_by_side", different_events_side_by_side),
+    ("an_event_that_never_happens", an_event_that_never_happens),
     ("user_reads_equal_system_calls", user_reads_equal_system_calls),
-    ("reset_disable_enable", reset_disable_enable),
-    ("initially_disabled", initially_disabled),
-    ("width_and_sign", width_and_sign),
-    ("cycles_count", cycles_count),
-    ("times_are_brought_up_to_now", times_are_brought_up_to_now),
     ("cost_within_limits", cost_within_limits),
 ];
 
-/// Rounds of `countdown`, two instructions each.
-const ROUNDS: [u64; 4] = [0, 1, 1_000, 1_000_000];
+/// Read, work, read; and start, work, stop.
+fn exact_both_ways(Known { counter, per_round }: &Known) -> Outcome {
+    let (event, unfiltered) = (counter.event(), counter.is_unfiltered());
+    let nothing =
+        exact(&format!("{event} read"), *per_round, unfiltered, |rounds| work(counter, rounds))?;
+    // A read, a few moves, and the work's own entry.
+    require((1..=40 * per_round.div_ceil(2)).contains(&nothing), || {
+        format!("{event} of nothing is {nothing}")
+    })?;
+    exact(&format!("{event} started and stopped"), *per_round, unfiltered, |rounds| {
+        counter.disable()?;
+        let before = counter.read()?;
+        enabled_work(counter, black_box(rounds))?;
+        Ok(counter.read()? - before)
+    })?;
+    Ok(counter.enable()?)
+}
 
-/// What the counter says `rounds` of work took, from user space.
 #[inline(never)]
-fn work(counter: &Counter, rounds: u64) -> Result<u64, Stop> {
-    let rounds = black_box(rounds);
-    let before = counter.read_user();
+fn enabled_work(counter: &Counter, rounds: u64) -> Result<(), Error> {
+    counter.enable()?;
     countdown(rounds);
-    let after = counter.read_user();
-    match (before, after) {
-        (Some(before), Some(after)) => Ok(after - before),
-        other => Err(Stop::Failed(format!("not read from user space: {other:?}"))),
-    }
-}
-
-/// The same, the least of several: where the kernel's share counts as well, interrupts add.
-fn least_work(counter: &Counter, rounds: u64) -> Result<u64, Stop> {
-    let samples = if counter.is_unfiltered() { 100 } else { 1 };
-    (0..samples)
-        .map(|_| work(counter, rounds))
-        .min_by_key(|sample| sample.as_ref().ok().copied())
-        .unwrap_or_else(|| Err(Stop::Failed("no sample".into())))
-}
-
-fn exact(counter: &Counter) -> Outcome {
-    let constant = work(counter, 0)?;
-    for rounds in ROUNDS {
-        let counted = least_work(counter, rounds)?;
-        equal(&format!("the count of {rounds} rounds"), counted, 2 * rounds + constant)?;
-    }
-    // Besides the work's own entry: one read, and a few moves around it.
-    let entry = constant - COUNTDOWN_ENTRY;
-    require((10..30).contains(&entry), || format!("an empty measurement counts {entry}"))
+    counter.disable()
 }
 
 fn instructions_of_known_work(_: &Facts) -> Outcome {
-    exact(&open(Event::INSTRUCTIONS)?)
+    let counter = open(Event::INSTRUCTIONS)?;
+    let unfiltered = counter.is_unfiltered();
+    let nothing = exact("the count", 2, unfiltered, |rounds| work(&counter, rounds))?;
+    // Besides the work's own entry: one read, and a few moves around it.
+    let entry = nothing - COUNTDOWN_ENTRY;
+    require((10..30).contains(&entry), || format!("an empty measurement counts {entry}"))
 }
 
-fn every_register_counts(_: &Facts) -> Outcome {
-    let counters = fill_the_pmu()?;
-    require(counters.len() >= 2, || format!("only {} registers", counters.len()))?;
-    let pages: Vec<Page> = perf_descriptors().into_iter().map(Page::of).collect();
-    let mut indices: Vec<u32> = pages.iter().map(Page::index).filter(|index| *index != 0).collect();
+fn every_register_counts(facts: &Facts) -> Outcome {
+    let counters = fill_the_pmu(facts)?;
+    let pages: Vec<Published> = perf_descriptors().into_iter().map(Published::of).collect();
+    let mut indices: Vec<u32> =
+        pages.iter().map(Published::index).filter(|index| *index != 0).collect();
     indices.sort_unstable();
     indices.dedup();
     equal("the number of different indices", indices.len(), counters.len())?;
-    counters.iter().try_for_each(exact)
+    // It is its own register that each is read from: they were opened one after another, so none
+    // has counted what another has.
+    for (known, descriptor) in counters.iter().zip(perf_descriptors()) {
+        let way = (0..20).map(|_| distance(&known.counter, descriptor)).min().unwrap_or(0);
+        let most = if known.counter.is_unfiltered() { 5_000 } else { 50 * known.per_round as i64 };
+        require((1..most).contains(&way), || format!("{}: {way}", known.counter.event()))?;
+    }
+    counters.iter().try_for_each(exact_both_ways)
+}
+
+/// All at once, so that each of them sees the reads of all.
+fn different_events_side_by_side(facts: &Facts) -> Outcome {
+    let mut counters = Vec::new();
+    for (event, per_round) in known_events(facts) {
+        counters.push(Known { counter: open(event)?, per_round });
+    }
+    let mut samples: Vec<Vec<u64>> = vec![vec![u64::MAX; counters.len()]; 2];
+    const WORK: u64 = 10_000;
+    for _ in 0..if counters.iter().any(|known| known.counter.is_unfiltered()) { 100 } else { 1 } {
+        for (least, rounds) in samples.iter_mut().zip([0, WORK]) {
+            for (least, counted) in least.iter_mut().zip(side_by_side(&counters, rounds)?) {
+                *least = (*least).min(counted);
+            }
+        }
+    }
+    for (n, Known { counter, per_round }) in counters.iter().enumerate() {
+        let counted = samples[1][n] - samples[0][n];
+        equal(&counter.event().to_string(), counted, per_round * WORK)?;
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn side_by_side(counters: &[Known], rounds: u64) -> Result<Vec<u64>, Stop> {
+    let read = |Known { counter, .. }: &Known| counter.read_user().ok_or("no user read".to_owned());
+    // Room for both beforehand: allocating takes more instructions at one time than at another.
+    let (mut before, mut after) = (vec![0; counters.len()], vec![0; counters.len()]);
+    for (into, counter) in before.iter_mut().zip(counters) {
+        *into = read(counter)?;
+    }
+    countdown(black_box(rounds));
+    for (into, counter) in after.iter_mut().zip(counters) {
+        *into = read(counter)?;
+    }
+    Ok(before.iter().zip(after).map(|(before, after)| after - before).collect())
+}
+
+/// A counter of nothing stands still, beside one that does not.
+fn an_event_that_never_happens(facts: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    let Some(never) = facts.number("never_happens") else {
+        return skip("the emulator refuses events that it does not know");
+    };
+    let (nothing, instructions) = (open(Event::raw(never))?, open(Event::INSTRUCTIONS)?);
+    for rounds in super::ROUNDS {
+        let before = instructions.read_user();
+        countdown(black_box(rounds));
+        equal("the count of what never happens", nothing.read_user(), Some(0))?;
+        require(instructions.read_user() > before, || "the other stands still as well".into())?;
+    }
+    Ok(())
 }
 
 fn user_reads_equal_system_calls(_: &Facts) -> Outcome {
@@ -90,119 +141,6 @@ fn user_reads_equal_system_calls(_: &Facts) -> Outcome {
         format!("{distances:?}")
     })?;
     require((1..60).contains(&distances[0]), || format!("{distances:?}"))
-}
-
-/// What read(2) says more than a user read just before.
-#[inline(never)]
-fn distance(counter: &Counter, descriptor: i32) -> i64 {
-    let user = counter.read_user().unwrap_or(u64::MAX);
-    let [value, ..] = read_event(descriptor);
-    value as i64 - user as i64
-}
-
-fn reset_disable_enable(_: &Facts) -> Outcome {
-    let counter = open(Event::INSTRUCTIONS)?;
-    let mut kept = None;
-    for round in 0..100 {
-        counter.enable()?;
-        countdown(black_box(5_000));
-        counter.disable()?;
-        equal("read_user while disabled", counter.read_user(), None)?;
-        let stopped = counter.read()?;
-        countdown(black_box(5_000));
-        equal("the count while disabled", counter.read()?, stopped)?;
-        counter.reset()?;
-        equal("the count after reset", counter.read()?, 0)?;
-        // The first round began with open, the others with reset: these are all alike.
-        if round > 0 && !counter.is_unfiltered() {
-            equal("what a round counts", stopped, *kept.get_or_insert(stopped))?;
-        }
-        require(stopped >= 10_000, || format!("{stopped} for 10000 instructions"))?;
-    }
-    counter.enable()?;
-    require(counter.read_user().is_some(), || "no user read after enable".into())?;
-    countdown(black_box(100_000));
-    counter.reset()?;
-    let after = counter.read_user();
-    require(after.is_some_and(|count| count < 1_000), || {
-        format!("{after:?} after a reset while counting")
-    })?;
-    countdown(black_box(100_000));
-    let count = counter.read_user();
-    require(count.is_some_and(|count| (200_000..201_000).contains(&count)), || {
-        format!("{count:?} for 200000 instructions after a reset while counting")
-    })
-}
-
-fn initially_disabled(_: &Facts) -> Outcome {
-    let builder = Counter::builder(Event::INSTRUCTIONS).allow_unfiltered(true).disabled(true);
-    let counter = builder.open()?;
-    countdown(black_box(1_000));
-    equal("read_user", counter.read_user(), None)?;
-    equal("read", counter.read()?, 0)?;
-    let reading = counter.reading()?;
-    equal("running", reading.time_running, 0)?;
-    equal("an estimate from nothing", reading.scaled(), None)?;
-    counter.enable()?;
-    countdown(black_box(1_000));
-    require(counter.read()? >= 2_000, || "does not count when enabled".into())
-}
-
-fn width_and_sign(facts: &Facts) -> Outcome {
-    let counter = open(Event::INSTRUCTIONS)?;
-    let page = Page::of(*perf_descriptors().last().expect("one is open"));
-    let width = page.width();
-    require(facts.say(&format!("width={width}")), || format!("pmc_width is {width}"))?;
-    // The kernel starts a counter at half its range, which is negative, and keeps the opposite in
-    // `offset`. Only a read that extends the sign gives small numbers then.
-    if width == 32 {
-        equal("offset", page.offset(), (1 << 31) - 1)?;
-    }
-    let count = counter.read()?;
-    require(count < 100_000, || format!("a young counter reads {count}"))?;
-    exact(&counter)
-}
-
-fn cycles_count(_: &Facts) -> Outcome {
-    let counter = open(Event::CYCLES)?;
-    let page = Page::of(*perf_descriptors().last().expect("one is open"));
-    let (few, many) = (least_work(&counter, 1_000)?, least_work(&counter, 1_000_000)?);
-    if cfg!(target_arch = "aarch64") {
-        equal("the cycle counter's index", page.index(), 32)?;
-    }
-    // The emulated machine's clock runs at 1 GHz and an instruction takes it a nanosecond, so a
-    // cycle is an instruction.
-    if counter.is_unfiltered() {
-        return require(many > few, || format!("{few} and {many} cycles"));
-    }
-    equal("cycles of 999000 more rounds", many - few, 2 * 999_000)
-}
-
-fn times_are_brought_up_to_now(_: &Facts) -> Outcome {
-    let counter = open(Event::INSTRUCTIONS)?;
-    let descriptor = *perf_descriptors().last().expect("one is open");
-    let mut last = counter.reading()?;
-    for rounds in [0, 1, 1_000, 1_000_000, 0, 20_000_000, 3] {
-        countdown(black_box(rounds));
-        let before = read_event(descriptor);
-        let reading = counter.reading()?;
-        let after = read_event(descriptor);
-        for (name, is, from, to) in [
-            ("value", reading.value, before[0], after[0]),
-            ("enabled", reading.time_enabled, before[1], after[1]),
-            ("running", reading.time_running, before[2], after[2]),
-        ] {
-            // The page's clock conversion rounds by a nanosecond or two.
-            require(from <= is + 2 && is <= to + 2, || format!("{name}: {from} {is} {to}"))?;
-        }
-        require(!reading.is_multiplexed(), || format!("{reading:?}"))?;
-        equal("the estimate", reading.scaled(), Some(reading.value))?;
-        require(reading.value > last.value && reading.time_enabled >= last.time_enabled, || {
-            format!("{last:?} then {reading:?}")
-        })?;
-        last = reading;
-    }
-    Ok(())
 }
 
 fn cost_within_limits(_: &Facts) -> Outcome {

@@ -1,62 +1,80 @@
-//! The kernel moves the event to another register in the middle of a read.
+//! The kernel takes the register away, or the processor, in the middle of a read.
 
-use super::{Entry, open};
-use crate::harness::{Facts, Outcome, Stop, require, skip};
+use super::{Entry, distance, fits_between, open, words};
+use crate::events::{self, INSTRUCTIONS, Options, read_event};
+use crate::harness::{Facts, Outcome, Stop, equal, report, require, skip};
 use crate::kernels::countdown;
-use crate::machine::{pin_an_event_on, read_event};
-use crate::process::{perf_descriptors, wait};
-use rdpmc::Event;
+use crate::neighbour::Neighbour;
+use crate::process::{self, perf_descriptors, wait};
+use rdpmc::{Counter, Event};
 use std::hint::black_box;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
-pub const ALL: &[Entry] = &[("moved_after_every_instruction", moved_after_every_instruction)];
+pub const ALL: &[Entry] = &[
+    ("moved_after_every_instruction", moved_after_every_instruction),
+    ("reset_by_a_signal_handler", reset_by_a_signal_handler),
+    ("reads_without_end", reads_without_end),
+];
 
 /// A traced child reads its counter. Its parent lets it take some single steps, pins an event on it,
 /// which takes the register that the child's event had, and lets it go. So the move comes after
-/// every instruction of the read in turn.
-fn moved_after_every_instruction(_: &Facts) -> Outcome {
+/// every instruction in turn, as far as the loop that reads the counter. What comes after that in a
+/// reading, [`reset_by_a_signal_handler`] meets.
+fn moved_after_every_instruction(facts: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     if cfg!(target_arch = "riscv64") {
         return skip("Linux does not single-step riscv64");
     }
-    // From the stop to the end of the read it is less than a hundred; where the steps end within
-    // the read it never ends by itself, as each of them is a switch and moves `lock`.
-    for steps in 0..STEPS {
-        // SAFETY: this process has one thread.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            let status = i32::from(!traced_read().unwrap_or(false));
-            // SAFETY: ends the child at once.
-            unsafe { libc::_exit(status) };
-        }
-        require(libc::WIFSTOPPED(wait(child)), || "the child did not stop".into())?;
+    moved_within("read_user", 60, |counter| {
+        let value = counter.read_user().ok_or("no user read".to_owned())?;
+        // Times that fit, as it has none.
+        let [_, time_enabled, time_running] = read_event(newest());
+        Ok([value, time_enabled, time_running])
+    })?;
+    if facts.say("clock") == Some("kernel") {
+        return Ok(()); // then a reading is a system call
+    }
+    moved_within("reading", 80, |counter| Ok(words(&counter.reading()?)))
+}
+
+/// Stepped, a read never ends, as each step is a switch and moves `lock`: it goes round the loop that
+/// reads the counter. `most_steps` lead there, and around it more than once.
+fn moved_within(
+    what: &str,
+    most_steps: u32,
+    read: fn(&Counter) -> Result<[u64; 3], Stop>,
+) -> Outcome {
+    for steps in 0..most_steps {
+        let child = process::fork(|| report(traced(read)).into());
+        stopped(child, libc::SIGSTOP)?;
+        let mut places = Vec::new();
         for _ in 0..steps {
-            step(child)?;
+            trace(libc::PTRACE_SINGLESTEP, child)?;
+            stopped(child, libc::SIGTRAP)?;
+            places.push(instruction_pointer(child));
         }
-        if steps == STEPS - 1 {
-            // So many steps lead into the loop of the read.
-            let mut places = Vec::new();
-            for _ in 0..100 {
-                step(child)?;
-                places.push(instruction_pointer(child));
-            }
-            places.sort_unstable();
-            places.dedup();
-            require(places.len() < 30, || format!("{} places in 100 steps", places.len()))?;
+        if steps == most_steps - 1 {
+            let times = places.iter().filter(|place| Some(*place) == places.last()).count();
+            require(times > 2, || format!("{what}: {steps} steps do not go around its loop"))?;
         }
-        let pinned = pin_an_event_on(child);
+        let on_the_child = Options { pinned: true, process: Some(child), ..Options::default() };
+        let pinned = events::open(INSTRUCTIONS, on_the_child).map_err(|error| error.to_string())?;
         trace(libc::PTRACE_CONT, child)?;
         let status = wait(child);
-        require(status == 0, || format!("wait status {status:#x}, moved after {steps} steps"))?;
+        require(status == 0, || {
+            format!("{what}: wait status {status:#x}, moved after {steps} steps")
+        })?;
         drop(pinned);
     }
     Ok(())
 }
 
-const STEPS: u32 = 200;
-
-fn step(child: libc::pid_t) -> Outcome {
-    trace(libc::PTRACE_SINGLESTEP, child)?;
-    require(libc::WIFSTOPPED(wait(child)), || "the child came to its end".into())
+/// Waits until the child is stopped, by this signal.
+fn stopped(child: libc::pid_t, signal: i32) -> Outcome {
+    let status = wait(child);
+    require(libc::WIFSTOPPED(status) && libc::WSTOPSIG(status) == signal, || {
+        format!("the child has wait status {status:#x}")
+    })
 }
 
 /// Where a stopped child is.
@@ -83,20 +101,103 @@ fn trace(request: libc::c_uint, child: libc::pid_t) -> Outcome {
     }
 }
 
-/// Stops for the parent, then reads; whether the count fits in with what the kernel says.
+/// The descriptor of the event that was opened last.
+fn newest() -> i32 {
+    *perf_descriptors().last().expect("one is open")
+}
+
+/// Stops for the parent, then reads: value and times fit in with what the kernel says.
 #[inline(never)]
-fn traced_read() -> Result<bool, rdpmc::Error> {
+fn traced(read: fn(&Counter) -> Result<[u64; 3], Stop>) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
-    let descriptor = *perf_descriptors().last().expect("one is open");
+    let descriptor = newest();
+    let page = events::Published::of(descriptor);
+    let index = page.index();
     // A count that is far from that of a register which has just begun.
     countdown(black_box(1_000_000));
-    let [before, ..] = read_event(descriptor);
+    let before = read_event(descriptor);
     // SAFETY: stops this process until its parent lets it go on.
     unsafe {
         libc::ptrace(libc::PTRACE_TRACEME, 0, 0_u64, 0_u64);
         libc::raise(libc::SIGSTOP);
     }
-    let count = counter.read_user();
-    let [after, ..] = read_event(descriptor);
-    Ok(count.is_some_and(|count| before <= count && count <= after))
+    let found = read(&counter)?;
+    let after = read_event(descriptor);
+    require(page.index() != index, || "the event has the register that it had".into())?;
+    fits_between(found, before, after)
+}
+
+/// A signal handler resets the counter, wherever in a read the signal falls. What is read is of
+/// before or of after: of a register of before and an `offset` of after the sum is below 0.
+fn reset_by_a_signal_handler(_: &Facts) -> Outcome {
+    static COUNTER: AtomicPtr<Counter> = AtomicPtr::new(std::ptr::null_mut());
+    static RESETS: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn reset(_: libc::c_int) {
+        // SAFETY: the counter was there before the first signal, and stays for ever.
+        let done = unsafe { &*COUNTER.load(Relaxed) }.reset();
+        RESETS.fetch_add(u64::from(done.is_ok()), Relaxed);
+    }
+    let counter: &Counter = Box::leak(Box::new(open(Event::INSTRUCTIONS)?));
+    COUNTER.store(std::ptr::from_ref(counter).cast_mut(), Relaxed);
+    let every = libc::timespec { tv_sec: 0, tv_nsec: 97_000 };
+    let times = libc::itimerspec { it_interval: every, it_value: every };
+    let mut timer = std::ptr::null_mut();
+    // SAFETY: all are numbers and structures of numbers, which live through the calls; what the
+    // handler calls is a few system calls.
+    let set = unsafe {
+        libc::signal(libc::SIGUSR1, reset as *const () as libc::sighandler_t);
+        let mut event: libc::sigevent = std::mem::zeroed();
+        event.sigev_notify = libc::SIGEV_SIGNAL;
+        event.sigev_signo = libc::SIGUSR1;
+        libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer)
+            | libc::timer_settime(timer, 0, &raw const times, std::ptr::null_mut())
+    };
+    equal("the timer", set, 0)?;
+    let mut last = [0, 0];
+    for _ in 0..10_000_000 {
+        let count = counter.read_user().ok_or("no user read".to_owned())?;
+        require(count < 10_000_000, || format!("{count}, {count:#x}"))?;
+        let reading = counter.reading()?;
+        require(reading.value < 10_000_000, || format!("{reading:?}"))?;
+        // A reset leaves the times alone. The page's clock rounds.
+        let times = [reading.time_enabled, reading.time_running];
+        let onward = last[0] <= times[0] + 2 && last[1] <= times[1] + 2;
+        require(onward && times[1] <= times[0], || format!("{last:?}, then {reading:?}"))?;
+        last = times;
+        if RESETS.load(Relaxed) == 2_000 {
+            return Ok(());
+        }
+    }
+    Err(Stop::Failed(format!("only {} resets", RESETS.load(Relaxed))))
+}
+
+/// A hundred million reads, or ten on the lesser variants of a machine, while a neighbour on the same
+/// processor wakes up all the time, which throws this thread off it, register and all.
+fn reads_without_end(facts: &Facts) -> Outcome {
+    let counter = open(Event::INSTRUCTIONS)?;
+    let descriptor = newest();
+    let page = events::Published::of(descriptor);
+    let reads = facts.number("reads").expect("a fact of each machine with a PMU");
+    let begin = distance(&counter, descriptor);
+    let neighbour = Neighbour::start();
+    let lock = page.lock();
+    let mut last = counter.read()?;
+    for _ in 0..reads {
+        // None cannot be: the event has a register whenever this thread has the processor.
+        let now = counter.read_user().ok_or("no user read".to_owned())?;
+        if now <= last {
+            return Err(Stop::Failed(format!("{last}, then {now}")));
+        }
+        last = now;
+    }
+    let moved = page.lock().wrapping_sub(lock);
+    drop(neighbour);
+    // A switch away and back advances it by 4 at least.
+    require(moved > 4 * 1_000, || format!("lock advanced by {moved}: few interruptions"))?;
+    let end = distance(&counter, descriptor);
+    if counter.is_unfiltered() {
+        return require((0..1_000_000).contains(&end), || format!("{end} more by read(2)"));
+    }
+    equal("what read(2) says more, in the end", end, begin)?;
+    require((1..60).contains(&end), || format!("{end} more by read(2)"))
 }

@@ -1,33 +1,34 @@
-//! Opening, dropping, forking, threads.
+//! Opening, dropping, forking, starting another program.
 
-use super::{Entry, fill_the_pmu, open};
-use crate::harness::{Facts, Outcome, equal, require};
+use super::{Entry, Known, exact, fill_the_pmu, open, work};
+use crate::harness::{Facts, Outcome, equal, report, require};
 use crate::kernels::countdown;
-use crate::process::{in_child, perf_descriptors, perf_mappings};
+use crate::process::{self, in_child, perf_descriptors, perf_mappings, wait};
 use rdpmc::{Access, Counter, Error, Event};
 use std::hint::black_box;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 pub const ALL: &[Entry] = &[
     ("ten_thousand_opened_and_dropped", ten_thousand_opened_and_dropped),
     ("fork_with_live_handles", fork_with_live_handles),
     ("dropped_in_any_order", dropped_in_any_order),
-    ("threads_of_their_own", threads_of_their_own),
-    ("exec_closes", exec_closes),
+    ("exec_in_a_forked_child", exec_in_a_forked_child),
+    ("exec_with_live_handles", exec_with_live_handles),
 ];
 
-fn ten_thousand_opened_and_dropped(_: &Facts) -> Outcome {
+fn ten_thousand_opened_and_dropped(facts: &Facts) -> Outcome {
     for _ in 0..10_000 {
         require(open(Event::INSTRUCTIONS)?.read_user().is_some(), || "no user read".into())?;
     }
     equal("descriptors left", perf_descriptors().len(), 0)?;
     equal("mappings left", perf_mappings(), 0)?;
     // And no counter is left occupied.
-    let registers = fill_the_pmu()?.len();
-    require(registers >= 2, || format!("only {registers} registers left"))
+    fill_the_pmu(facts).map(drop)
 }
 
-fn dropped_in_any_order(_: &Facts) -> Outcome {
-    let mut counters = fill_the_pmu()?;
+fn dropped_in_any_order(facts: &Facts) -> Outcome {
+    let mut counters = fill_the_pmu(facts)?;
     let all = counters.len();
     equal("mappings", perf_mappings(), all)?;
     drop(counters.remove(all / 2));
@@ -35,7 +36,7 @@ fn dropped_in_any_order(_: &Facts) -> Outcome {
     counters.reverse();
     drop(counters.pop());
     equal("mappings", perf_mappings(), counters.len())?;
-    for counter in counters.drain(..) {
+    for Known { counter, .. } in counters.drain(..) {
         equal("access", counter.access(), Access::UserSpace)?;
     }
     equal("mappings", perf_mappings(), 0)
@@ -55,7 +56,7 @@ fn useless(counters: &[Counter]) -> Outcome {
     Ok(())
 }
 
-fn fork_with_live_handles(_: &Facts) -> Outcome {
+fn fork_with_live_handles(facts: &Facts) -> Outcome {
     let first = open(Event::INSTRUCTIONS)?;
     let counters =
         [Counter::open(Event::TASK_CLOCK)?, open(Event::CYCLES)?, open(Event::INSTRUCTIONS)?];
@@ -70,9 +71,7 @@ fn fork_with_live_handles(_: &Facts) -> Outcome {
             useless(&counters)?;
             useless(std::slice::from_ref(&own))
         })?;
-        let first = own.read_user();
-        countdown(black_box(1_000));
-        require(own.read_user() > first, || "the child's own does not count".into())?;
+        counts_exactly(&own, 2)?;
         // Dropped in the child: its own copies only.
         // SAFETY: read once, and forgotten by the _exit that ends this child.
         let copies = unsafe { std::ptr::read(&counters) };
@@ -80,46 +79,71 @@ fn fork_with_live_handles(_: &Facts) -> Outcome {
         equal("descriptors in the child", perf_descriptors().len(), 1)
     })?;
     // The children's drops left the parent's counters alone.
-    counters.iter().try_for_each(|counter| {
-        let before = counter.read()?;
-        countdown(black_box(1_000));
-        let after = counter.read()?;
-        require(after > before, || format!("the parent's {} stands still", counter.event()))
-    })
+    let [clock, cycles, instructions] = counters;
+    let before = clock.read()?;
+    countdown(black_box(1_000_000));
+    let nanoseconds = clock.read()? - before;
+    require(nanoseconds >= 2_000_000, || format!("{nanoseconds} ns for 2,000,000 instructions"))?;
+    counts_exactly(&cycles, 2 * facts.number("cycles").unwrap_or(1))?;
+    counts_exactly(&instructions, 2)
 }
 
-fn threads_of_their_own(_: &Facts) -> Outcome {
+fn counts_exactly(counter: &Counter, per_round: u64) -> Outcome {
+    exact(&counter.event().to_string(), per_round, counter.is_unfiltered(), |n| work(counter, n))
+        .map(drop)
+}
+
+/// The command that runs [`reopen`] in place of this program.
+fn reopening(facts: &Facts) -> Command {
+    let mut command = Command::new("/init");
+    command.arg("reopen").args(facts.0);
+    command
+}
+
+/// What the new program finds: nothing of the old one's, and every register free.
+pub fn reopen(facts: &Facts) -> Outcome {
+    equal("descriptors of the old program", perf_descriptors().len(), 0)?;
+    let counters = fill_the_pmu(facts)?;
+    counters.iter().try_for_each(|known| counts_exactly(&known.counter, known.per_round))
+}
+
+/// Forks; the child does as told and then starts another program, the status of which this gives.
+fn in_child_that_execs(facts: &Facts, first: impl FnOnce() -> Outcome) -> i32 {
+    wait(process::fork(|| {
+        let outcome = first().and_then(|()| {
+            // Comes back only if it fails.
+            Err(reopening(facts).exec().to_string().into())
+        });
+        report(outcome).into()
+    }))
+}
+
+fn exec_in_a_forked_child(facts: &Facts) -> Outcome {
+    let counter = open(Event::INSTRUCTIONS)?;
+    let status = in_child_that_execs(facts, || {
+        useless(std::slice::from_ref(&counter))?;
+        // SAFETY: read once, and forgotten by what ends this child.
+        drop(unsafe { std::ptr::read(&counter) });
+        Ok(())
+    });
+    equal("how the dropping child ended", status, 0)?;
+    // And one that leaves them to the exec.
+    equal("how the careless child ended", in_child_that_execs(facts, || Ok(())), 0)?;
+    counts_exactly(&counter, 2)
+}
+
+fn exec_with_live_handles(facts: &Facts) -> Outcome {
+    // In a child, so that this process can tell.
     drop(open(Event::INSTRUCTIONS)?);
-    let threads: Vec<_> = (1..=9u64)
-        .map(|thread| {
-            std::thread::spawn(move || {
-                let counter = open(Event::INSTRUCTIONS).map_err(|error| error.to_string())?;
-                let before = counter.read().map_err(|error| error.to_string())?;
-                for _ in 0..100 {
-                    countdown(black_box(thread * 1_000));
-                    std::thread::yield_now();
-                }
-                let counted = counter.read().map_err(|error| error.to_string())? - before;
-                // Two instructions a round, and the way into and out of a hundred yields.
-                let work = 2 * 100 * thread * 1_000;
-                if counter.is_unfiltered() || (work..work + 20_000).contains(&counted) {
-                    Ok(())
-                } else {
-                    Err(format!("{counted} for {work}"))
-                }
-            })
-        })
-        .collect();
-    for thread in threads {
-        equal("a thread's count", thread.join().expect("no panic"), Ok(()))?;
-    }
-    Ok(())
-}
-
-fn exec_closes(_: &Facts) -> Outcome {
-    let _counter = open(Event::INSTRUCTIONS)?;
-    let descriptor = *perf_descriptors().last().expect("one is open");
-    // SAFETY: asks for a descriptor's flags.
-    let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
-    equal("close-on-exec", flags & libc::FD_CLOEXEC, libc::FD_CLOEXEC)
+    let mut kept = Vec::new();
+    let status = in_child_that_execs(facts, || {
+        kept = fill_the_pmu(facts)?;
+        for descriptor in perf_descriptors() {
+            // SAFETY: asks for a descriptor's flags.
+            let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+            equal("close-on-exec", flags & libc::FD_CLOEXEC, libc::FD_CLOEXEC)?;
+        }
+        Ok(())
+    });
+    equal("how the program after the exec ended", status, 0)
 }

@@ -1,0 +1,206 @@
+//! Events past the library's builder: what it does not offer, such as groups, periods and other
+//! processes, and a view of its own on what the kernel publishes.
+
+use crate::page;
+use crate::read::Reader;
+use crate::sys::{Attr, Descriptor, arm64_config1, flag, format, ioctl, kind, open_flag};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// An event's type and config, in the kernel's numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Numbers(u32, u64);
+
+pub const CYCLES: Numbers = Numbers(kind::HARDWARE, 0);
+pub const INSTRUCTIONS: Numbers = Numbers(kind::HARDWARE, 1);
+pub const REFERENCE_CYCLES: Numbers = Numbers(kind::HARDWARE, 9);
+pub const BRANCHES: Numbers = Numbers(kind::HARDWARE, 4);
+pub const TASK_CLOCK: Numbers = Numbers(kind::SOFTWARE, 1);
+
+/// What an event here differs in from the plain one.
+#[derive(Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Overflows every so many events.
+    pub period: u64,
+    pub pinned: bool,
+    /// The leader of its group.
+    pub leader: Option<&'a RawEvent>,
+    /// Read with `PERF_FORMAT_GROUP`.
+    pub read_as_group: bool,
+    /// The process to count, instead of this one.
+    pub process: Option<libc::pid_t>,
+}
+
+/// An event opened by its numbers, and read by the library's own reader.
+pub struct RawEvent {
+    // Unmapped before the descriptor closes.
+    reader: Reader,
+    descriptor: Descriptor,
+}
+
+impl RawEvent {
+    /// Opens `numbers` in user mode, or in all modes where the PMU cannot tell them apart; of
+    /// software events, which most of the time happen in the kernel, in all modes too.
+    pub fn open(numbers: Numbers, options: Options<'_>) -> io::Result<RawEvent> {
+        let descriptor = open(numbers, options)?;
+        let page = page::Page::map(&descriptor).expect("an event of this process can be mapped");
+        let reader = match Reader::new(page) {
+            Ok(reader) => reader,
+            Err(_) if numbers.0 == kind::SOFTWARE => Reader::none(),
+            Err(why) => panic!("{numbers:?}: {why:?}"),
+        };
+        Ok(RawEvent { reader, descriptor })
+    }
+
+    /// What user space reads.
+    pub fn count(&self) -> Option<u64> {
+        self.reader.count()
+    }
+
+    /// What `read(2)` gives: value, enabled, running.
+    pub fn read(&self) -> [u64; 3] {
+        read_event(self.descriptor.as_raw_fd())
+    }
+
+    /// The values that `read(2)` gives of a group, whose leader this is.
+    pub fn read_group(&self, members: usize) -> Vec<u64> {
+        let mut words = vec![0; 3 + members]; // their number, enabled, running, values
+        read_words(self.descriptor.as_raw_fd(), &mut words);
+        assert_eq!(words[0], members as u64, "events in the group");
+        words.split_off(3)
+    }
+
+    /// What the kernel publishes.
+    pub fn published(&self) -> Published {
+        Published::of(self.descriptor.as_raw_fd())
+    }
+
+    pub fn enable(&self, whole_group: bool) {
+        self.control(ioctl::ENABLE, whole_group);
+    }
+
+    pub fn disable(&self, whole_group: bool) {
+        self.control(ioctl::DISABLE, whole_group);
+    }
+
+    fn control(&self, request: u64, whole_group: bool) {
+        // SAFETY: takes a number: PERF_IOC_FLAG_GROUP is 1.
+        let result = unsafe {
+            libc::ioctl(self.descriptor.as_raw_fd(), request as _, libc::c_ulong::from(whole_group))
+        };
+        assert_eq!(result, 0, "{}", io::Error::last_os_error());
+    }
+}
+
+/// Opens an event, and does not map it.
+pub fn open(numbers: Numbers, options: Options<'_>) -> io::Result<OwnedFd> {
+    let Numbers(type_, config) = numbers;
+    let times = format::TOTAL_TIME_ENABLED | format::TOTAL_TIME_RUNNING;
+    let user_only = if cfg!(target_arch = "riscv64") || type_ == kind::SOFTWARE {
+        0
+    } else {
+        flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV
+    };
+    // Only the thread that it counts can read it, and the kernel refuses to promise more.
+    let asks_arm64 = cfg!(target_arch = "aarch64") && type_ == kind::HARDWARE;
+    let mut attr = Attr {
+        type_,
+        size: 64,
+        config,
+        sample_period: options.period,
+        read_format: if options.read_as_group { times | format::GROUP } else { times },
+        flags: user_only | if options.pinned { flag::PINNED } else { 0 },
+        config1: if asks_arm64 && options.process.is_none() {
+            arm64_config1::USER_ACCESS
+        } else {
+            0
+        },
+        ..Attr::default()
+    };
+    let group = options.leader.map_or(-1, |leader| leader.descriptor.as_raw_fd());
+    // SAFETY: attr has the 64 bytes that it says.
+    let event = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw mut attr,
+            options.process.unwrap_or(0),
+            -1,
+            group,
+            open_flag::FD_CLOEXEC as libc::c_ulong,
+        )
+    };
+    if event < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just returned this descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(event as RawFd) })
+}
+
+/// `read(2)` of an event: value, enabled, running.
+pub fn read_event(descriptor: RawFd) -> [u64; 3] {
+    let mut words = [0; 3];
+    read_words(descriptor, &mut words);
+    words
+}
+
+fn read_words(descriptor: RawFd, words: &mut [u64]) {
+    // SAFETY: words is as long as said.
+    let bytes = unsafe { libc::read(descriptor, words.as_mut_ptr().cast(), size_of_val(words)) };
+    let error = io::Error::last_os_error();
+    assert_eq!(bytes, size_of_val(words) as isize, "read(2) of an event (0: error state): {error}");
+}
+
+/// A second mapping of an event's control page, to see what the library sees. While it lives, so
+/// does the event, register and all.
+pub struct Published(*mut u8);
+
+impl Published {
+    pub fn of(descriptor: RawFd) -> Published {
+        // SAFETY: a new mapping disturbs nothing.
+        let page = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                page_size(),
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                descriptor,
+                0,
+            )
+        };
+        assert_ne!(page, libc::MAP_FAILED, "{}", io::Error::last_os_error());
+        Published(page.cast())
+    }
+
+    fn load<T: Copy>(&self, offset: usize) -> T {
+        // SAFETY: the offsets below are of aligned fields within the page.
+        unsafe { self.0.add(offset).cast::<T>().read_volatile() }
+    }
+    pub fn lock(&self) -> u32 {
+        self.load(8)
+    }
+    pub fn index(&self) -> u32 {
+        self.load(12)
+    }
+    pub fn offset(&self) -> i64 {
+        self.load(16)
+    }
+    /// Whether the page says how ticks become nanoseconds (`cap_user_time`).
+    pub fn has_clock(&self) -> bool {
+        self.load::<u64>(40) >> 3 & 1 == 1
+    }
+    pub fn width(&self) -> u16 {
+        self.load(48)
+    }
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `of`, and nobody else knows it.
+        unsafe { libc::munmap(self.0.cast(), page_size()) };
+    }
+}
+
+fn page_size() -> usize {
+    // SAFETY: asks for a number.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}

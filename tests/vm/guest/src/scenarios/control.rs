@@ -1,0 +1,140 @@
+//! Enabling, disabling, resetting; and the times that tell of it.
+
+use super::{Entry, fits_between, open, words, work};
+use crate::events::{Published, read_event};
+use crate::harness::{Facts, Outcome, equal, require};
+use crate::kernels::countdown;
+use crate::process::perf_descriptors;
+use rdpmc::{Counter, Event, Reading};
+use std::hint::black_box;
+use std::time::Instant;
+
+pub const ALL: &[Entry] = &[
+    ("reset_disable_enable", reset_disable_enable),
+    ("initially_disabled", initially_disabled),
+    ("times_within_wall_time", times_within_wall_time),
+    ("times_are_brought_up_to_now", times_are_brought_up_to_now),
+];
+
+fn reset_disable_enable(_: &Facts) -> Outcome {
+    let counter = open(Event::INSTRUCTIONS)?;
+    let mut kept = None;
+    for round in 0..100 {
+        counter.enable()?;
+        countdown(black_box(5_000));
+        counter.disable()?;
+        equal("read_user while disabled", counter.read_user(), None)?;
+        let stopped = counter.read()?;
+        countdown(black_box(5_000));
+        equal("the count while disabled", counter.read()?, stopped)?;
+        counter.reset()?;
+        equal("the count after reset", counter.read()?, 0)?;
+        // The first round began with open, the others with reset: these are all alike.
+        if round > 0 && !counter.is_unfiltered() {
+            equal("what a round counts", stopped, *kept.get_or_insert(stopped))?;
+        }
+        require(stopped >= 10_000, || format!("{stopped} for 10000 instructions"))?;
+    }
+    counter.enable()?;
+    require(counter.read_user().is_some(), || "no user read after enable".into())?;
+    countdown(black_box(100_000));
+    let mut kept = None;
+    for _ in 0..100 {
+        counter.reset()?;
+        let after = counter.read_user().unwrap_or(u64::MAX);
+        let counted = work(&counter, 100_000)?;
+        if counter.is_unfiltered() {
+            // A timer's interrupt may add to it.
+            require(after < 100_000 && counted < 300_000, || format!("{after}, {counted}"))?;
+        } else {
+            require(after < 100, || format!("{after} after a reset while counting"))?;
+            let both = (after, counted - 200_000);
+            equal("the counts after a reset", both, *kept.get_or_insert(both))?;
+        }
+    }
+    Ok(())
+}
+
+fn initially_disabled(_: &Facts) -> Outcome {
+    let builder = Counter::builder(Event::INSTRUCTIONS).allow_unfiltered(true).disabled(true);
+    let counter = builder.open()?;
+    countdown(black_box(1_000));
+    equal("read_user", counter.read_user(), None)?;
+    equal("read", counter.read()?, 0)?;
+    let reading = counter.reading()?;
+    equal("running", reading.time_running, 0)?;
+    equal("an estimate from nothing", reading.scaled(), None)?;
+    counter.enable()?;
+    countdown(black_box(1_000));
+    require(counter.read()? >= 2_000, || "does not count when enabled".into())
+}
+
+/// Through every change, enabled and running time never go back, the one never exceeds wall time
+/// and the other never the one; and a reset leaves both alone.
+fn times_within_wall_time(_: &Facts) -> Outcome {
+    let begun = Instant::now();
+    let counter = open(Event::INSTRUCTIONS)?;
+    let mut last = counter.reading()?;
+    let mut look = |when: &str| -> Result<Reading, crate::harness::Stop> {
+        let reading = counter.reading()?;
+        let wall = begun.elapsed().as_nanos() as u64;
+        require(last.time_enabled <= reading.time_enabled, || {
+            format!("{when}: {last:?} then {reading:?}")
+        })?;
+        require(last.time_running <= reading.time_running, || {
+            format!("{when}: {last:?} then {reading:?}")
+        })?;
+        // Two clocks of the kernel, not always of the same ticks, each with a rounding of its own.
+        require(reading.time_enabled <= wall + wall / 10_000 + 10, || {
+            format!("{when}: {reading:?} after {wall} ns")
+        })?;
+        require(reading.time_running <= reading.time_enabled, || format!("{when}: {reading:?}"))?;
+        last = reading;
+        Ok(reading)
+    };
+    for round in 0..200 {
+        countdown(black_box(round * 100));
+        look("enabled")?;
+        counter.disable()?;
+        let stopped = look("disabled")?;
+        countdown(black_box(1_000));
+        equal("the times while disabled", look("still disabled")?, stopped)?;
+        if round % 3 == 0 {
+            counter.reset()?;
+            let reset = look("reset while disabled")?;
+            equal("enabled after a reset", reset.time_enabled, stopped.time_enabled)?;
+            equal("running after a reset", reset.time_running, stopped.time_running)?;
+        }
+        counter.enable()?;
+        look("enabled again")?;
+        counter.enable()?;
+        look("enabled twice")?;
+        if round % 5 == 0 {
+            counter.reset()?;
+            look("reset while enabled")?;
+        }
+    }
+    Ok(())
+}
+
+fn times_are_brought_up_to_now(facts: &Facts) -> Outcome {
+    let counter = open(Event::INSTRUCTIONS)?;
+    let descriptor = *perf_descriptors().last().expect("one is open");
+    let clock = if Published::of(descriptor).has_clock() { "page" } else { "kernel" };
+    equal("the clock", Some(clock), facts.say("clock"))?;
+    let mut last = counter.reading()?;
+    for rounds in [0, 1, 1_000, 1_000_000, 0, 20_000_000, 3] {
+        countdown(black_box(rounds));
+        let before: [u64; 3] = read_event(descriptor);
+        let reading = counter.reading()?;
+        let after: [u64; 3] = read_event(descriptor);
+        fits_between(words(&reading), before, after)?;
+        require(!reading.is_multiplexed(), || format!("{reading:?}"))?;
+        equal("the estimate", reading.scaled(), Some(reading.value))?;
+        require(reading.value > last.value && reading.time_enabled >= last.time_enabled, || {
+            format!("{last:?} then {reading:?}")
+        })?;
+        last = reading;
+    }
+    Ok(())
+}

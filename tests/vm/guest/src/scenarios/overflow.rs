@@ -1,0 +1,143 @@
+//! Registers come to their end: the kernel starts them again, and moves `offset` meanwhile.
+
+use super::{Entry, exact, open, work};
+use crate::events::{BRANCHES, CYCLES, INSTRUCTIONS, Options, Published, RawEvent};
+use crate::harness::{Facts, Outcome, Stop, equal, require, skip};
+use crate::kernels::countdown;
+use crate::process::perf_descriptors;
+use crate::system::Changed;
+use rdpmc::Event;
+use std::hint::black_box;
+
+pub const ALL: &[Entry] = &[
+    ("width_and_sign", width_and_sign),
+    ("across_the_end_of_a_register", across_the_end_of_a_register),
+    ("overflow_every_few_thousand", overflow_every_few_thousand),
+];
+
+fn width_and_sign(facts: &Facts) -> Outcome {
+    let counter = open(Event::INSTRUCTIONS)?;
+    let page = Published::of(*perf_descriptors().last().expect("one is open"));
+    let width = page.width();
+    equal("pmc_width", Some(u64::from(width)), facts.number("width"))?;
+    // The kernel starts a counter at half its range, or what of it it can write, below zero, and
+    // keeps the opposite in `offset`. Only a read that extends the sign gives small numbers then.
+    let bits = facts.number("period_bits").expect("a fact of each machine with a PMU");
+    equal("offset", page.offset() as u64, (1 << bits) - 1)?;
+    let count = counter.read()?;
+    // Where the kernel's share counts, that of opening does.
+    let young = if counter.is_unfiltered() { 10_000_000 } else { 100_000 };
+    require(count < young, || format!("a young counter reads {count}"))?;
+    exact("the count", 2, counter.is_unfiltered(), |rounds| work(&counter, rounds)).map(drop)
+}
+
+/// 2^31 events from its start a register with as many bits ahead of it overflows; the counts go on
+/// as if nothing had happened.
+fn across_the_end_of_a_register(facts: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    if facts.number("period_bits") != Some(31) {
+        return skip("more than 31 bits are too far to count");
+    }
+    // The fastest event there is.
+    let cycles = facts.number("cycles").unwrap_or(1);
+    let (event, per_round) =
+        if cycles > 1 { (Event::CYCLES, 2 * cycles) } else { (Event::INSTRUCTIONS, 2) };
+    let counter = open(event)?;
+    let page = Published::of(*perf_descriptors().last().expect("one is open"));
+    let nothing = work(&counter, 0)?;
+    let begin = page.offset();
+    const CHUNK: u64 = 10_000_000;
+    let chunks = (1_u64 << 31) / (per_round * CHUNK) + 2;
+    let first = counter.read()?;
+    for _ in 0..chunks {
+        equal("the count of a chunk", work(&counter, CHUNK)?, per_round * CHUNK + nothing)?;
+    }
+    let counted = counter.read()? - first;
+    require(counted >> 31 == 1, || format!("{counted} is not beyond 31 bits"))?;
+    let moved = page.offset() - begin;
+    require(moved >> 31 == 1 || moved == (1 << 31) - 1, || format!("offset moved by {moved}"))
+}
+
+/// The kernel starts a register as far below zero as the period says, and when it overflows, a
+/// little late, once more. Reads that meet the register on either side of zero, or the kernel at
+/// work, are right all the same.
+fn overflow_every_few_thousand(facts: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    // So many interrupts in so short a time would have the kernel stop the event.
+    let _rate = Changed::to("/proc/sys/kernel/perf_event_max_sample_rate", "100000000");
+    let _share = Changed::to("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
+    for (numbers, per_round, fact) in
+        [(INSTRUCTIONS, 2, None), (CYCLES, 2, Some("cycles")), (BRANCHES, 1, Some("branches"))]
+    {
+        let Some(each) = fact.map_or(Some(1), |fact| facts.number(fact)) else { continue };
+        for period in [2_003, 4_096, 10_000] {
+            let event = match RawEvent::open(numbers, Options { period, ..Options::default() }) {
+                // What perf_event_open(2) says where the PMU has no interrupt.
+                Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                    return skip("the PMU has no interrupt, so the kernel takes no period");
+                }
+                event => event.map_err(|error| Stop::Failed(error.to_string()))?,
+            };
+            overflowing(&event, per_round * each, each, period).map_err(|stop| match stop {
+                Stop::Failed(why) => format!("{numbers:?} every {period}: {why}").into(),
+                skipped => skipped,
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// `each` is what an instruction adds at most.
+fn overflowing(event: &RawEvent, per_round: u64, each: u64, period: u64) -> Outcome {
+    let page = event.published();
+    let count = || event.count().ok_or(Stop::Failed("no user read".into()));
+    // Work that spans many periods, or ends near the end of one.
+    let nothing = raw_work(event, 0)?;
+    for rounds in [10, period, period / per_round, 10 * period + 1, 12_345] {
+        for _ in 0..20 {
+            // A read that an overflow fell into took a second round.
+            let (counted, exact) = (raw_work(event, rounds)?, nothing + per_round * rounds);
+            require((exact..=exact + 80 * each).contains(&counted), || {
+                format!("{counted} in {rounds} rounds, {exact} expected")
+            })?;
+        }
+    }
+    // Reads back to back, each some instructions on from the last, and more only where it took
+    // another round; between them `offset` moves, by a period at a time or a little more.
+    let first = count()?;
+    let (mut last, mut steps, mut moves, mut offset) = (first, [u64::MAX, 0], 0, page.offset());
+    for _ in 0..100_000 {
+        let now = count()?;
+        let step = now.wrapping_sub(last);
+        steps = [steps[0].min(step), steps[1].max(step)];
+        last = now;
+        let seen = page.offset();
+        moves += u64::from(seen != offset);
+        require(seen == offset || seen >= offset + period as i64, || {
+            format!("offset went from {offset} to {seen}")
+        })?;
+        offset = seen;
+    }
+    require(1 <= steps[0] && steps[1] <= steps[0] + 80 * each, || format!("steps of {steps:?}"))?;
+    let times = (last - first) / period;
+    require(times > 20 && (times - 1..=times + 1).contains(&moves), || {
+        format!("the register was started again {moves} times for {} events", last - first)
+    })?;
+    // The kernel's own word on the whole.
+    let user = count()?;
+    let [kernel, _, _] = event.read();
+    require((user..=user + 200 * each).contains(&kernel), || format!("{user}, {kernel} by read(2)"))
+}
+
+#[inline(never)]
+fn raw_work(event: &RawEvent, rounds: u64) -> Result<u64, Stop> {
+    let rounds = black_box(rounds);
+    let before = event.count();
+    countdown(rounds);
+    match (before, event.count()) {
+        (Some(before), Some(after)) if before <= after => Ok(after - before),
+        other => {
+            Err(Stop::Failed(format!("before and after {other:?}, read(2) {:?}", event.read())))
+        }
+    }
+}
