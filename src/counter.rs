@@ -119,9 +119,9 @@ impl Counter {
     /// disabled, or multiplexing gave others the turn), user space may not read it, it is a
     /// software event, or this process is a fork. See [`access`](Counter::access).
     ///
-    /// Costs 14 instructions on arm64 with 64-bit counters and 15 with 32-bit ones, by
-    /// `tests/vm/run TARGET cost`; by the listing 14 on x86-64 and 20 on riscv64. Not ordered
-    /// against the instructions around it: the processor may run some of them before or after.
+    /// Takes 14 instructions on x86-64, 14 on arm64 (15 with 32-bit counters), 20 on riscv64, by
+    /// `tests/vm/run TARGET cost`. Not ordered against the instructions around it: the processor
+    /// may run some of them before or after.
     #[inline]
     pub fn read_user(&self) -> Option<u64> {
         self.reader.count()
@@ -154,7 +154,8 @@ impl Counter {
     /// to judge and [scale](Reading::scaled) a multiplexed event.
     ///
     /// Without a system call where the page has a clock (`cap_user_time`) and the event a counter,
-    /// some 85 instructions on arm64; otherwise by `read(2)`.
+    /// 99 instructions on x86-64, 84 on arm64 (85 with 32-bit counters), 93 on riscv64; otherwise
+    /// by `read(2)`.
     ///
     /// # Errors
     /// As [`read`](Counter::read).
@@ -190,7 +191,7 @@ impl Counter {
     pub fn reset(&self) -> Result<(), Error> {
         // Reset while counting, the kernel computes the page's `offset` from the register taken as
         // unsigned, and sign extension then leaves the count one whole range short: 2^32 on arm64
-        // with 32-bit counters (seen with Linux 6.12), 2^48 on x86-64 (by its source). When it
+        // with 32-bit counters (seen with Linux 6.12), 2^48 on x86-64 (likewise). When it
         // schedules the event anew it gets it right.
         if self.event.process.is_past() {
             return Err(Error::Forked);
