@@ -20,6 +20,11 @@ impl Facts<'_> {
         self.0.iter().find_map(|fact| fact.strip_prefix(name)?.strip_prefix('='))
     }
 
+    /// Whether the machine has no PMU, on purpose.
+    pub fn say_no_pmu(&self) -> bool {
+        self.say("pmu") == Some("none")
+    }
+
     /// The number that a fact gives, if it is there.
     pub fn number(&self, name: &str) -> Option<u64> {
         Some(self.say(name)?.parse().expect("a number"))

@@ -14,8 +14,10 @@ mod threads;
 use crate::events::read_event;
 use crate::harness::{Facts, Outcome, Scenario, Stop, equal, require};
 use crate::kernels::countdown;
+use crate::process::perf_descriptors;
 use rdpmc::{Counter, Error, Event, Reading};
 use std::hint::black_box;
+use std::os::fd::RawFd;
 
 pub fn all() -> Vec<Scenario> {
     [
@@ -49,9 +51,14 @@ fn open(event: Event) -> Result<Counter, Error> {
     Counter::builder(event).allow_unfiltered(true).open()
 }
 
-/// Whether the machine has no PMU, on purpose.
-fn has_no_pmu(facts: &Facts) -> bool {
-    facts.say("pmu") == Some("none")
+/// The same, pinned: it has a register of its own, or is in error state.
+fn open_pinned(event: Event) -> Result<Counter, Error> {
+    Counter::builder(event).allow_unfiltered(true).pinned(true).open()
+}
+
+/// The descriptor of the event that was opened last, where none was closed.
+fn newest() -> RawFd {
+    *perf_descriptors().last().expect("one is open")
 }
 
 /// The events whose counts are known exactly on this machine, each with what a round of
@@ -82,8 +89,7 @@ fn fill_the_pmu(facts: &Facts) -> Result<Vec<Known>, Stop> {
     loop {
         let before = counters.len();
         for (event, per_round) in known_events(facts) {
-            let builder = Counter::builder(event).allow_unfiltered(true).pinned(true);
-            let counter = builder.open()?;
+            let counter = open_pinned(event)?;
             if counter.read_user().is_some() {
                 counters.push(Known { counter, per_round });
             }
@@ -126,11 +132,16 @@ fn least(samples: u32, mut sample: impl FnMut() -> Result<u64, Stop>) -> Result<
 /// What the counter says `rounds` of work took, from user space.
 #[inline(never)]
 fn work(counter: &Counter, rounds: u64) -> Result<u64, Stop> {
+    work_between(|| counter.read_user(), rounds)
+}
+
+/// What two of these reads, before and after, say that `rounds` of work took.
+#[inline(always)]
+fn work_between(read: impl Fn() -> Option<u64>, rounds: u64) -> Result<u64, Stop> {
     let rounds = black_box(rounds);
-    let before = counter.read_user();
+    let before = read();
     countdown(rounds);
-    let after = counter.read_user();
-    match (before, after) {
+    match (before, read()) {
         (Some(before), Some(after)) if before <= after => Ok(after - before),
         other => Err(Stop::Failed(format!("read from user space, before and after: {other:?}"))),
     }

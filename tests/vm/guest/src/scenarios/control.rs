@@ -1,10 +1,9 @@
 //! Enabling, disabling, resetting; and the times that tell of it.
 
-use super::{Entry, fits_between, open, words, work};
+use super::{Entry, fits_between, newest, open, words, work};
 use crate::events::{Published, read_event};
 use crate::harness::{Facts, Outcome, equal, require};
 use crate::kernels::countdown;
-use crate::process::perf_descriptors;
 use rdpmc::{Counter, Event, Reading};
 use std::hint::black_box;
 use std::time::Instant;
@@ -119,15 +118,15 @@ fn times_within_wall_time(_: &Facts) -> Outcome {
 
 fn times_are_brought_up_to_now(facts: &Facts) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
-    let descriptor = *perf_descriptors().last().expect("one is open");
+    let descriptor = newest();
     let clock = if Published::of(descriptor).has_clock() { "page" } else { "kernel" };
     equal("the clock", Some(clock), facts.say("clock"))?;
     let mut last = counter.reading()?;
     for rounds in [0, 1, 1_000, 1_000_000, 0, 20_000_000, 3] {
         countdown(black_box(rounds));
-        let before: [u64; 3] = read_event(descriptor);
+        let before = read_event(descriptor);
         let reading = counter.reading()?;
-        let after: [u64; 3] = read_event(descriptor);
+        let after = read_event(descriptor);
         fits_between(words(&reading), before, after)?;
         require(!reading.is_multiplexed(), || format!("{reading:?}"))?;
         equal("the estimate", reading.scaled(), Some(reading.value))?;

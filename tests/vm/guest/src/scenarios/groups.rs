@@ -1,13 +1,13 @@
 //! Groups of events: scheduled together or not at all. The library does not open any yet; its reader
 //! reads them.
 
-use super::{Entry, known_events, open};
+use super::{Entry, known_events, open, open_pinned};
 use crate::events::{
     BRANCHES, CYCLES, INSTRUCTIONS, Numbers, Options, REFERENCE_CYCLES, RawEvent, TASK_CLOCK,
 };
 use crate::harness::{Facts, Outcome, Stop, equal, require};
 use crate::kernels::countdown;
-use rdpmc::{Counter, Event};
+use rdpmc::Event;
 use std::hint::black_box;
 
 pub const ALL: &[Entry] = &[
@@ -195,10 +195,9 @@ fn a_sibling_that_does_not_fit(facts: &Facts) -> Outcome {
 
 /// How many events of the same kind have a register at the same time.
 fn registers_for_instructions() -> Result<usize, Stop> {
-    let builder = Counter::builder(Event::INSTRUCTIONS).allow_unfiltered(true).pinned(true);
     let mut counters = Vec::new();
     loop {
-        let counter = builder.open()?;
+        let counter = open_pinned(Event::INSTRUCTIONS)?;
         if counter.read_user().is_none() {
             return Ok(counters.len());
         }

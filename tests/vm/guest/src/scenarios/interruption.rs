@@ -1,11 +1,11 @@
 //! The kernel takes the register away, or the processor, in the middle of a read.
 
-use super::{Entry, distance, fits_between, open, words};
+use super::{Entry, distance, fits_between, newest, open, words};
 use crate::events::{self, INSTRUCTIONS, Options, read_event};
 use crate::harness::{Facts, Outcome, Stop, equal, report, require, skip};
 use crate::kernels::countdown;
 use crate::neighbour::Neighbour;
-use crate::process::{self, perf_descriptors, wait};
+use crate::process::{self, wait};
 use rdpmc::{Counter, Event};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
@@ -99,11 +99,6 @@ fn trace(request: libc::c_uint, child: libc::pid_t) -> Outcome {
     } else {
         Err(Stop::Failed(std::io::Error::last_os_error().to_string()))
     }
-}
-
-/// The descriptor of the event that was opened last.
-fn newest() -> i32 {
-    *perf_descriptors().last().expect("one is open")
 }
 
 /// Stops for the parent, then reads: value and times fit in with what the kernel says.

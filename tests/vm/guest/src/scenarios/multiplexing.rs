@@ -1,11 +1,11 @@
 //! More events than registers: they take turns, and no answer is wrong meanwhile.
 
-use super::{Entry, Known, fill_the_pmu, fits_between, open, words};
+use super::{Entry, Known, fill_the_pmu, fits_between, open, open_pinned, words};
 use crate::events::{Published, read_event};
 use crate::harness::{Facts, Outcome, Stop, equal, require};
 use crate::kernels::countdown;
 use crate::process::perf_descriptors;
-use rdpmc::{Access, Counter, Error, Event, NoUserAccess};
+use rdpmc::{Access, Error, Event, NoUserAccess};
 use std::hint::black_box;
 
 pub const ALL: &[Entry] = &[
@@ -112,11 +112,9 @@ fn reset_while_taking_turns(facts: &Facts) -> Outcome {
 }
 
 fn pinned_without_a_register(_: &Facts) -> Outcome {
-    let pinned =
-        || Counter::builder(Event::INSTRUCTIONS).allow_unfiltered(true).pinned(true).open();
     let mut counters = Vec::new();
     for _ in 0..64 {
-        let counter = pinned()?;
+        let counter = open_pinned(Event::INSTRUCTIONS)?;
         match counter.read() {
             Ok(_) => counters.push(counter),
             Err(error) => {

@@ -1,13 +1,10 @@
 //! Registers come to their end: the kernel starts them again, and moves `offset` meanwhile.
 
-use super::{Entry, exact, open, work};
+use super::{Entry, exact, newest, open, work, work_between};
 use crate::events::{BRANCHES, CYCLES, INSTRUCTIONS, Options, Published, RawEvent};
 use crate::harness::{Facts, Outcome, Stop, equal, require, skip};
-use crate::kernels::countdown;
-use crate::process::perf_descriptors;
 use crate::system::Changed;
 use rdpmc::Event;
-use std::hint::black_box;
 
 pub const ALL: &[Entry] = &[
     ("width_and_sign", width_and_sign),
@@ -17,7 +14,7 @@ pub const ALL: &[Entry] = &[
 
 fn width_and_sign(facts: &Facts) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
-    let page = Published::of(*perf_descriptors().last().expect("one is open"));
+    let page = Published::of(newest());
     let width = page.width();
     equal("pmc_width", Some(u64::from(width)), facts.number("width"))?;
     // The kernel starts a counter at half its range, or what of it it can write, below zero, and
@@ -43,7 +40,7 @@ fn across_the_end_of_a_register(facts: &Facts) -> Outcome {
     let (event, per_round) =
         if cycles > 1 { (Event::CYCLES, 2 * cycles) } else { (Event::INSTRUCTIONS, 2) };
     let counter = open(event)?;
-    let page = Published::of(*perf_descriptors().last().expect("one is open"));
+    let page = Published::of(newest());
     let nothing = work(&counter, 0)?;
     let begin = page.offset();
     const CHUNK: u64 = 10_000_000;
@@ -131,13 +128,5 @@ fn overflowing(event: &RawEvent, per_round: u64, each: u64, period: u64) -> Outc
 
 #[inline(never)]
 fn raw_work(event: &RawEvent, rounds: u64) -> Result<u64, Stop> {
-    let rounds = black_box(rounds);
-    let before = event.count();
-    countdown(rounds);
-    match (before, event.count()) {
-        (Some(before), Some(after)) if before <= after => Ok(after - before),
-        other => {
-            Err(Stop::Failed(format!("before and after {other:?}, read(2) {:?}", event.read())))
-        }
-    }
+    work_between(|| event.count(), rounds)
 }

@@ -1,6 +1,6 @@
 //! What the kernel refuses, it says why; each error is provoked for real.
 
-use super::{Entry, has_no_pmu, open};
+use super::{Entry, open};
 use crate::harness::{Facts, Outcome, Stop, equal, require};
 use crate::process::{self, in_child, wait};
 use crate::system::{Changed, PARANOID, set};
@@ -105,12 +105,12 @@ fn foreign_use(_: &Facts) -> Outcome {
     // The control: none of these goes unnoticed, but the first.
     const FD_CLOEXEC: u64 = 8;
     const PID_CGROUP: u64 = 4;
-    for (process, processor, group, flags) in [
-        (0, -1, -1, FD_CLOEXEC),
-        (1, -1, -1, FD_CLOEXEC),
-        (0, 0, -1, FD_CLOEXEC),
-        (0, -1, 0, FD_CLOEXEC),
-        (0, -1, -1, FD_CLOEXEC | PID_CGROUP),
+    for ((process, processor, group, flags), end) in [
+        ((0, -1, -1, FD_CLOEXEC), 0),
+        ((1, -1, -1, FD_CLOEXEC), libc::SIGSYS),
+        ((0, 0, -1, FD_CLOEXEC), libc::SIGSYS),
+        ((0, -1, 0, FD_CLOEXEC), libc::SIGSYS),
+        ((0, -1, -1, FD_CLOEXEC | PID_CGROUP), libc::SIGSYS),
     ] {
         let status = wait(process::fork(|| {
             process::allow_events_of_this_thread_only();
@@ -121,11 +121,6 @@ fn foreign_use(_: &Facts) -> Outcome {
             };
             0
         }));
-        let end = if (process, processor, group, flags) == (0, -1, -1, FD_CLOEXEC) {
-            0
-        } else {
-            libc::SIGSYS
-        };
         let what = format!("the end of one who asks for {:?}", (process, processor, group, flags));
         equal(&what, status & 0x7f, end)?;
     }
@@ -154,7 +149,7 @@ fn descriptors_used_up(_: &Facts) -> Outcome {
 fn event_not_supported(facts: &Facts) -> Outcome {
     // The emulated PMUs have no such event.
     let odd = Event::cache(Cache::Node, CacheAccess::Prefetch, CacheOutcome::Miss);
-    if !has_no_pmu(facts) {
+    if !facts.say_no_pmu() {
         match refused(open(odd))? {
             Error::EventNotSupported { event, .. } => equal("the event", event, odd)?,
             other => return Err(other.into()),
@@ -181,7 +176,7 @@ fn attr_too_new_for_kernel(facts: &Facts) -> Outcome {
 }
 
 fn no_pmu(facts: &Facts) -> Outcome {
-    if !has_no_pmu(facts) {
+    if !facts.say_no_pmu() {
         return crate::harness::skip("this machine has a PMU");
     }
     // Only x86-64 has a word for a virtual machine.

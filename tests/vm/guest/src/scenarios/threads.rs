@@ -16,7 +16,7 @@ pub const ALL: &[Entry] = &[
     ("only_this_threads_work", only_this_threads_work),
 ];
 
-/// Opens, works and closes, over and over; what each piece of work counted is summed up.
+/// Each thread opens, works and closes, over and over, and counts each piece of work exactly.
 fn nine_threads_beside_a_busy_neighbour(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     let _neighbour = Neighbour::start();
