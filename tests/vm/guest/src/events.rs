@@ -3,8 +3,11 @@
 
 use crate::page;
 use crate::read::Reader;
-use crate::sys::{Attr, Descriptor, arm64_config1, flag, format, ioctl, kind, open_flag};
+use crate::sys::{
+    Attr, ControlPage, Descriptor, arm64_config1, capability, flag, format, ioctl, kind, open_flag,
+};
 use std::io;
+use std::mem::offset_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// An event's type and config, in the kernel's numbers.
@@ -176,20 +179,20 @@ impl Published {
         unsafe { self.0.add(offset).cast::<T>().read_volatile() }
     }
     pub fn lock(&self) -> u32 {
-        self.load(8)
+        self.load(offset_of!(ControlPage, lock))
     }
     pub fn index(&self) -> u32 {
-        self.load(12)
+        self.load(offset_of!(ControlPage, index))
     }
     pub fn offset(&self) -> i64 {
-        self.load(16)
+        self.load(offset_of!(ControlPage, offset))
     }
     /// Whether the page says how ticks become nanoseconds (`cap_user_time`).
     pub fn has_clock(&self) -> bool {
-        self.load::<u64>(40) >> 3 & 1 == 1
+        self.load::<u64>(offset_of!(ControlPage, capabilities)) & capability::USER_TIME != 0
     }
     pub fn width(&self) -> u16 {
-        self.load(48)
+        self.load(offset_of!(ControlPage, pmc_width))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{Entry, open};
 use crate::harness::{Facts, Outcome, Stop, equal, require};
 use crate::process::{self, in_child, wait};
+use crate::sys::open_flag::FD_CLOEXEC;
 use crate::system::{Changed, PARANOID, set};
 use rdpmc::{Cache, CacheAccess, CacheOutcome, Counter, Error, Event};
 
@@ -103,7 +104,6 @@ fn foreign_use(_: &Facts) -> Outcome {
         Ok(())
     })?;
     // The control: none of these goes unnoticed, but the first.
-    const FD_CLOEXEC: u64 = 8;
     const PID_CGROUP: u64 = 4;
     for ((process, processor, group, flags), end) in [
         ((0, -1, -1, FD_CLOEXEC), 0),
