@@ -1,19 +1,42 @@
 //! How an arm64 processor reads a counter: `mrs`, whose operand names the counter, so that each
 //! counter needs an instruction of its own and the index picks one from a table.
+//!
+//! Every such `mrs` has an entry in the exception table, see `src/faults.rs`. One that faults goes on
+//! at the table's first entry, which is also that of `index` 0: no counter.
 #![allow(unsafe_code)]
 
-use crate::sys::ControlPage;
+use crate::sys::{ControlPage, STRIDE};
 use std::arch::asm;
+use std::ffi::c_void;
 use std::mem::offset_of;
+use std::ops::Range;
 
-/// What names this processor's counters to [`count`]: a table of 33 entries of 16 bytes, each
-/// reading the counter that an `index` stands for into `x9` and returning.
+/// The section of the exception table. Versions of this library that end up in one binary have one each.
+macro_rules! exception_table {
+    () => {
+        concat!(
+            "rdpmc_faults_",
+            env!("CARGO_PKG_VERSION_MAJOR"),
+            "_",
+            env!("CARGO_PKG_VERSION_MINOR"),
+            "_",
+            env!("CARGO_PKG_VERSION_PATCH")
+        )
+    };
+}
+
+/// What names this processor's counters: a table of 33 entries of 16 bytes, each reading the counter
+/// that an `index` stands for into `x9` and returning. Where there is no such counter, or reading it
+/// faults, `lr` comes back as 0 and [`POISON`] is in `x11`; `x10` is used up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers(*const Entry);
 
 /// Code, not data: its address only is taken.
 #[repr(C)]
 struct Entry([u32; 4]);
+
+/// More than any sum of eight locks: what it is part of is no such sum.
+const POISON: u64 = 1 << 62;
 
 /// Emits a table and yields its address. `$extend` follows each `mrs`.
 macro_rules! table {
@@ -25,23 +48,32 @@ macro_rules! table {
             asm!(
                 ".pushsection .text.rdpmc_counters, \"ax\", @progbits",
                 ".balign 16",
-                "2:",
-                "ret",                              // index 0: no counter
-                ".balign 16",
-                ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, \
-                         16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30",
-                "mrs x9, pmevcntr\\n\\()_el0",      // index n + 1
+                "2:",                               // index 0: no counter
+                "mov x10, lr",
+                "mov lr, #0",
+                "orr x11, x11, #{POISON}",
+                "ret x10",
+                ".irp n, pmevcntr0, pmevcntr1, pmevcntr2, pmevcntr3, pmevcntr4, pmevcntr5, \
+                         pmevcntr6, pmevcntr7, pmevcntr8, pmevcntr9, pmevcntr10, pmevcntr11, \
+                         pmevcntr12, pmevcntr13, pmevcntr14, pmevcntr15, pmevcntr16, pmevcntr17, \
+                         pmevcntr18, pmevcntr19, pmevcntr20, pmevcntr21, pmevcntr22, pmevcntr23, \
+                         pmevcntr24, pmevcntr25, pmevcntr26, pmevcntr27, pmevcntr28, pmevcntr29, \
+                         pmevcntr30, pmccntr",      // index 1 to 32
+                "7:",
+                "mrs x9, \\n\\()_el0",
                 $extend,
                 "ret",
                 ".balign 16",
+                concat!(".pushsection ", exception_table!(), ", \"aR\", @progbits"),
+                ".balign 4",
+                ".long 7b - .",
+                ".long 2b - .",
+                ".popsection",
                 ".endr",
-                "mrs x9, pmccntr_el0",              // index 32
-                $extend,
-                "ret",
-                ".balign 16",
                 ".popsection",
                 "adrp {table}, 2b",
                 "add  {table}, {table}, :lo12:2b",
+                POISON = const POISON,
                 table = out(reg) table,
                 options(nomem, nostack, preserves_flags),
             );
@@ -51,20 +83,30 @@ macro_rules! table {
 }
 
 impl Registers {
-    /// For counters of this width (`pmc_width`), if [`count`] can read them: the kernel's driver
-    /// has counters of 64 and of 32 bits. Above bit 32 the latter read as they please.
+    /// For counters of this width (`pmc_width`), if they can be read here: the kernel's driver has
+    /// counters of 64 and of 32 bits. Above bit 32 the latter read as they please.
     #[inline(never)]
     pub(crate) fn of_width(width: u16) -> Option<Registers> {
         match width {
-            64 => Some(Registers(table!(""))),
+            64 => Some(Registers::none()),
             32 => Some(Registers(table!("sxtw x9, w9"))),
             _ => None,
         }
     }
 
     /// For a page whose `index` stays 0: any table will do.
+    #[inline(never)]
     pub(crate) fn none() -> Registers {
         Registers(table!(""))
+    }
+
+    /// The register that `index` stands for, which counts from 1.
+    #[inline(always)]
+    pub(crate) fn register(self, index: u32) -> Option<Register> {
+        match index {
+            1..=32 => Some(Register(self.0.wrapping_add(index as usize))),
+            _ => None,
+        }
     }
 }
 
@@ -72,22 +114,40 @@ impl Registers {
 /// they move with the counter, and a non-zero `index` says all there is to say.
 pub(crate) const FIXED_WHEN_MAPPED: bool = true;
 
-/// The event's count, or None while the page's `index` is 0.
+/// Whether a register that its event has lost can fault, on a machine of one core type.
+pub(crate) const STALE_READ_FAULTS: bool = false;
+
+/// The width, in bits, that all counters of a group must have for [`counts`], if it minds.
+pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = None;
+
+/// `isb`, if the read is to be ordered: no later instruction starts before all earlier ones are
+/// complete.
+macro_rules! fence {
+    () => {
+        ".if {ORDERED}\nisb\n.endif"
+    };
+}
+
+/// The event's count, or None while the page's `index` is 0 or if the read faults.
 ///
 /// The seqlock: `lock` first and `lock` last, and a difference means the kernel has moved the
 /// counter in between. It does so only while this thread is interrupted, so what lies between
 /// the two loads may come in any order.
 ///
 /// # Safety
-/// `page` is readable, and while its `index` is not 0 reading that counter is allowed.
+/// `page` is readable, and while its `index` is not 0 reading that counter is allowed, or faults are
+/// contained.
 #[inline(always)]
-pub(crate) unsafe fn count(page: *const ControlPage, registers: Registers) -> Option<u64> {
+pub(crate) unsafe fn count<const ORDERED: bool>(
+    page: *const ControlPage,
+    registers: Registers,
+) -> Option<u64> {
     let count: u64;
-    let index: u32;
+    let from: u64;
     // SAFETY: the loads are within the page, which the caller vouches for. The kernel writes it on
     // this same processor, so no barrier but the compiler's is needed, which an asm block that may
     // touch memory is. The branch goes to an entry of the table whatever the index: those the
-    // table does not hold are turned into 0, whose entry only returns.
+    // table does not hold are turned into 0, whose entry reads nothing.
     unsafe {
         asm!(
             "2:",
@@ -95,7 +155,9 @@ pub(crate) unsafe fn count(page: *const ControlPage, registers: Registers) -> Op
             "cmp  {index:w}, #33",
             "csel {index:w}, {index:w}, wzr, lo",
             "add  {entry}, {registers}, {index:w}, uxtw #4",
+            fence!(),
             "blr  {entry}",                                 // mrs x9, sign-extended
+            fence!(),
             "ldr  {offset}, [{page}, #{OFFSET}]",
             "ldr  {again:w}, [{page}, #{LOCK}]",            // pairs with the first load of lock
             "cmp  {again:w}, {lock:w}",
@@ -104,23 +166,247 @@ pub(crate) unsafe fn count(page: *const ControlPage, registers: Registers) -> Op
             page = in(reg) page,
             registers = in(reg) registers.0,
             lock = out(reg) _,
-            index = out(reg) index,
+            index = out(reg) _,
             entry = out(reg) _,
             offset = out(reg) _,
             again = out(reg) _,
             LOCK = const offset_of!(ControlPage, lock),
             OFFSET = const offset_of!(ControlPage, offset),
+            ORDERED = const ORDERED as u8,
             count = lateout(reg) count,
             out("x9") _,
-            out("lr") _,
+            out("x10") _,
+            out("x11") _,
+            out("lr") from,
             options(nostack),
         );
     }
-    if index == 0 { None } else { Some(count) }
+    if from == 0 { None } else { Some(count) }
 }
 
 // One `ldp` loads both.
 const _: () = assert!(offset_of!(ControlPage, index) == offset_of!(ControlPage, lock) + 4);
+
+/// The counts of `N` events, at most 8, whose pages lie [`STRIDE`] apart, all of one moment; or None
+/// while the `index` of one is 0 or if a read faults.
+///
+/// The seqlock over all of them: each `lock` is loaded before its counter is read, and all of them
+/// again after the last. It is their sum that is compared: a lock only ever advances, so if one has
+/// changed, what is left is below 0. Above it is what [`POISON`] leaves.
+///
+/// # Safety
+/// As for [`count`], for each of the pages.
+#[inline(always)]
+pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
+    pages: *const ControlPage,
+    registers: Registers,
+) -> Option<[u64; N]> {
+    let (a, b, c, d): (u64, u64, u64, u64);
+    let (mut e, mut f, mut g, mut h) = (0, 0, 0, 0);
+    let left: u64;
+    // One counter, into one register; nothing if it is not among the N.
+    macro_rules! one {
+        ($n:literal, $into:ident) => {
+            concat!(
+                ".if ",
+                $n,
+                " < {N}\n",
+                ".if ",
+                $n,
+                " == 0\n",
+                "ldp  w11, {index:w}, [{page}, #{LOCK}]\n", // pairs with the last loads of lock
+                ".else\n",
+                "add  {page}, {page}, #{STRIDE} >> 12, lsl #12\n",
+                "ldp  {lock:w}, {index:w}, [{page}, #{LOCK}]\n",
+                "add  x11, x11, {lock}\n",
+                ".endif\n",
+                "cmp  {index:w}, #33\n",
+                "csel {index:w}, {index:w}, wzr, lo\n",
+                "add  {entry}, {registers}, {index:w}, uxtw #4\n",
+                ".if ",
+                $n,
+                " == 0\n",
+                fence!(),
+                "\n",
+                ".endif\n",
+                "blr  {entry}\n", // mrs x9, sign-extended
+                "ldr  {",
+                stringify!($into),
+                "}, [{page}, #{OFFSET}]\n",
+                "add  {",
+                stringify!($into),
+                "}, {",
+                stringify!($into),
+                "}, x9\n",
+                ".endif"
+            )
+        };
+    }
+    // Its lock again: from the last page to the first.
+    macro_rules! again {
+        ($n:literal) => {
+            concat!(
+                ".if ",
+                $n,
+                " < {N}\n",
+                "ldr  {lock:w}, [{page}, #{LOCK}]\n", // pairs with the first loads of lock
+                "sub  x11, x11, {lock}\n",
+                ".if ",
+                $n,
+                " > 0\n",
+                "sub  {page}, {page}, #{STRIDE} >> 12, lsl #12\n",
+                ".endif\n",
+                ".endif"
+            )
+        };
+    }
+    macro_rules! counts {
+        ($($n:literal $into:ident),*; $($back:literal),*) => {
+            asm!(
+                "2:",
+                $(one!($n, $into),)*
+                fence!(),
+                $(again!($back),)*
+                "tbnz x11, #63, 2b",
+                page = inout(reg) pages => _,
+                registers = in(reg) registers.0,
+                lock = out(reg) _,
+                index = out(reg) _,
+                entry = out(reg) _,
+                LOCK = const offset_of!(ControlPage, lock),
+                OFFSET = const offset_of!(ControlPage, offset),
+                STRIDE = const STRIDE,
+                N = const N,
+                ORDERED = const ORDERED as u8,
+                $($into = out(reg) $into,)*
+                out("x9") _,
+                out("x10") _,
+                out("x11") left,
+                out("lr") _,
+                options(nostack),
+            )
+        };
+    }
+    // SAFETY: as in count. That the pages after one whose index is 0 are readable, the caller vouches
+    // for as well. Four need not use registers that their caller wants back.
+    unsafe {
+        if N <= 4 {
+            counts!(0 a, 1 b, 2 c, 3 d; 3, 2, 1, 0);
+        } else {
+            counts!(0 a, 1 b, 2 c, 3 d, 4 e, 5 f, 6 g, 7 h; 7, 6, 5, 4, 3, 2, 1, 0);
+        }
+    }
+    if left != 0 {
+        return None;
+    }
+    let mut counts = [a, b, c, d, e, f, g, h].into_iter();
+    Some([(); N].map(|()| counts.next().unwrap_or(0)))
+}
+
+/// A register, for [`value`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Register(*const Entry);
+
+/// What a register held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Value {
+    bits: u64,
+    register: Register,
+}
+
+/// Reads a register, and does nothing else: but for the branch there and back, not one instruction
+/// before it, nor after. If it faults, the value is anything, and the faults contained are one more.
+///
+/// # Safety
+/// Reading it is allowed, or faults are contained.
+#[inline(always)]
+pub(crate) unsafe fn value(register: Register) -> Value {
+    let bits: u64;
+    // SAFETY: the branch goes to an entry of the table, which uses the registers named here.
+    unsafe {
+        asm!(
+            "blr {entry}",
+            entry = in(reg) register.0,
+            out("x9") bits,
+            out("x10") _,
+            out("x11") _,
+            out("lr") _,
+            options(nostack, preserves_flags),
+        );
+    }
+    Value { bits, register }
+}
+
+impl Value {
+    /// In its place until it is read.
+    #[inline(always)]
+    pub(crate) fn unread(register: Register) -> Value {
+        Value { bits: 0, register }
+    }
+
+    /// Where it came from, for the read that follows.
+    #[inline(always)]
+    pub(crate) fn register(self) -> Register {
+        self.register
+    }
+
+    /// What the register held, as the processor gives it: the bits above its width are anything.
+    #[inline(always)]
+    pub(crate) fn bits(self) -> u64 {
+        self.bits
+    }
+}
+
+/// `isb`: no later instruction starts before all earlier ones are complete.
+#[inline(always)]
+pub(crate) fn fence() {
+    // SAFETY: touches nothing.
+    unsafe { asm!("isb", options(nostack, preserves_flags)) };
+}
+
+/// The same number, which the compiler must have at this point: it may not put off computing it.
+#[inline(always)]
+pub(crate) fn settled(number: u64) -> u64 {
+    let mut number = number;
+    // SAFETY: no instruction.
+    unsafe { asm!("/* {0} */", inout(reg) number, options(nomem, nostack, preserves_flags)) };
+    number
+}
+
+/// The exception table of the binary that this code is in: pairs of an instruction that may fault, and
+/// where to go on if it does, each as a distance from where it is written.
+pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
+    let (start, end): (*const [i32; 2], *const [i32; 2]);
+    // SAFETY: forms two addresses, of which the linker knows where they are, since there is such a
+    // section: if nothing else, the empty entry from here.
+    unsafe {
+        asm!(
+            concat!(".pushsection ", exception_table!(), ", \"aR\", @progbits"),
+            ".balign 4",
+            ".long 0, 0",
+            ".popsection",
+            concat!(".hidden __start_", exception_table!()),
+            concat!(".hidden __stop_", exception_table!()),
+            concat!("adrp {start}, __start_", exception_table!()),
+            concat!("add  {start}, {start}, :lo12:__start_", exception_table!()),
+            concat!("adrp {end}, __stop_", exception_table!()),
+            concat!("add  {end}, {end}, :lo12:__stop_", exception_table!()),
+            start = out(reg) start,
+            end = out(reg) end,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+    start..end
+}
+
+/// Where the processor goes on after a signal handler.
+///
+/// # Safety
+/// `context` is what the kernel gave the handler.
+pub(crate) unsafe fn program_counter(context: *mut c_void) -> *mut usize {
+    // SAFETY: the caller's promise.
+    unsafe { (&raw mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.pc).cast() }
+}
 
 /// The tick counter that the page's clock fields convert: the virtual count.
 ///

@@ -1,14 +1,36 @@
 //! How a riscv64 processor reads a counter: `csrr`, whose operand names the counter, so that each
 //! counter needs an instruction of its own and the index picks one from a table.
+//!
+//! Every such `csrr` has an entry in the exception table, see `src/faults.rs`. One that faults goes on
+//! where the table's entry for `index` 0 does: no counter.
+//!
+//! There is no fence here for ordered reads: `fence` orders no counter, and the architecture has a
+//! processor read a counter as if in program order.
 #![allow(unsafe_code)]
 
-use crate::sys::ControlPage;
+use crate::sys::{ControlPage, STRIDE};
 use std::arch::asm;
+use std::ffi::c_void;
 use std::mem::offset_of;
+use std::ops::Range;
 
-/// What names this processor's counters to [`count`]: a table of 33 entries of 8 bytes, each
-/// reading the counter that an `index` stands for into `a0` and returning to `t0`; where there is
-/// no such counter, it sets `t2` to 0 instead.
+/// The section of the exception table. Versions of this library that end up in one binary have one each.
+macro_rules! exception_table {
+    () => {
+        concat!(
+            "rdpmc_faults_",
+            env!("CARGO_PKG_VERSION_MAJOR"),
+            "_",
+            env!("CARGO_PKG_VERSION_MINOR"),
+            "_",
+            env!("CARGO_PKG_VERSION_PATCH")
+        )
+    };
+}
+
+/// What names this processor's counters: a table of 33 entries of 8 bytes, each reading the counter
+/// that an `index` stands for into `a0` and returning to `t0`. Where there is no such counter, or
+/// reading it faults, `t2` comes back as 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers(*const [u32; 2]);
 
@@ -30,18 +52,30 @@ impl Registers {
                 ".option push",
                 ".option norvc",                    // every instruction 4 bytes
                 ".balign 8",
-                "2:",
-                "li   t2, 0",                       // index 0: no counter
+                "2:",                               // index 0: no counter
+                "li   t2, 0",
                 "jr   t0",
+                "7:",
                 "csrr a0, 0xc00",                   // index 1: cycle
                 "jr   t0",
+                concat!(".pushsection ", exception_table!(), ", \"aR\", @progbits"),
+                ".balign 4",
+                ".word 7b - .",
+                ".word 2b - .",
+                ".popsection",
                 "li   t2, 0",                       // index 2 would be time, which counts no event
                 "jr   t0",
                 ".irp n, 0xc02, 0xc03, 0xc04, 0xc05, 0xc06, 0xc07, 0xc08, 0xc09, 0xc0a, 0xc0b, \
                          0xc0c, 0xc0d, 0xc0e, 0xc0f, 0xc10, 0xc11, 0xc12, 0xc13, 0xc14, 0xc15, \
                          0xc16, 0xc17, 0xc18, 0xc19, 0xc1a, 0xc1b, 0xc1c, 0xc1d, 0xc1e, 0xc1f",
+                "7:",
                 "csrr a0, \\n",                     // instret, hpmcounter3 to hpmcounter31
                 "jr   t0",
+                concat!(".pushsection ", exception_table!(), ", \"aR\", @progbits"),
+                ".balign 4",
+                ".word 7b - .",
+                ".word 2b - .",
+                ".popsection",
                 ".endr",
                 ".option pop",
                 ".popsection",
@@ -52,22 +86,41 @@ impl Registers {
         }
         Registers(table)
     }
+
+    /// The register that `index` stands for, which counts from 1.
+    #[inline(always)]
+    pub(crate) fn register(self, index: u32) -> Option<Register> {
+        match index {
+            1..=32 => Some(Register(self.0.wrapping_add(index as usize))),
+            _ => None,
+        }
+    }
 }
 
 /// Whether this processor's kernel fixes capability and width when it maps the page. Otherwise
 /// they move with the counter, and a non-zero `index` says all there is to say.
 pub(crate) const FIXED_WHEN_MAPPED: bool = false;
 
-/// The event's count, or None while the page's `index` is 0.
+/// Whether a register that its event has lost can fault: the kernel closes it to user space.
+pub(crate) const STALE_READ_FAULTS: bool = true;
+
+/// The width, in bits, that all counters of a group must have for [`counts`], if it minds.
+pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = Some(64);
+
+/// The event's count, or None while the page's `index` is 0 or if the read faults.
 ///
 /// The seqlock: `lock` first and `lock` last, and a difference means the kernel has moved the
 /// counter in between. It does so only while this thread is interrupted, so what lies between
 /// the two loads may come in any order.
 ///
 /// # Safety
-/// `page` is readable, and while its `index` is not 0 reading that counter is allowed.
+/// `page` is readable, and while its `index` is not 0 reading that counter is allowed, or faults are
+/// contained.
 #[inline(always)]
-pub(crate) unsafe fn count(page: *const ControlPage, registers: Registers) -> Option<u64> {
+pub(crate) unsafe fn count<const ORDERED: bool>(
+    page: *const ControlPage,
+    registers: Registers,
+) -> Option<u64> {
     let count: u64;
     let counted: u64;
     // SAFETY: the loads are within the page, which the caller vouches for. The kernel writes it on
@@ -109,6 +162,217 @@ pub(crate) unsafe fn count(page: *const ControlPage, registers: Registers) -> Op
         );
     }
     if counted == 0 { None } else { Some(count) }
+}
+
+/// The counts of `N` events, at most 8, whose pages lie [`STRIDE`] apart, all of one moment; or None
+/// while the `index` of one is 0, or its counter has not 64 bits, or if a read faults.
+///
+/// The seqlock over all of them: each `lock` is loaded before its counter is read, and all of them
+/// again after the last. It is their sum that is compared: a lock only ever advances.
+///
+/// # Safety
+/// As for [`count`], for each of the pages.
+#[inline(always)]
+pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
+    pages: *const ControlPage,
+    registers: Registers,
+) -> Option<[u64; N]> {
+    let (a, b, c, d): (u64, u64, u64, u64);
+    let (mut e, mut f, mut g, mut h) = (0, 0, 0, 0);
+    let widths: u64;
+    // One counter, into one register; nothing if it is not among the N.
+    macro_rules! one {
+        ($n:literal, $into:ident) => {
+            concat!(
+                ".if ",
+                $n,
+                " < {N}\n",
+                ".if ",
+                $n,
+                " == 0\n",
+                "lw    {locks}, {LOCK}({page})\n", // pairs with the last loads of lock
+                "lhu   t2, {WIDTH}({page})\n",
+                ".else\n",
+                "add   {page}, {page}, {stride}\n",
+                "lw    t1, {LOCK}({page})\n",
+                "add   {locks}, {locks}, t1\n",
+                "lhu   t1, {WIDTH}({page})\n",
+                "and   t2, t2, t1\n", // 64 if all are, as none is wider
+                ".endif\n",
+                "lw    t1, {INDEX}({page})\n",
+                "bgeu  t1, {end}, 4f\n",
+                "slli  t1, t1, 3\n",
+                "add   t1, {registers}, t1\n",
+                "jalr  t0, 0(t1)\n", // csrr a0
+                "ld    t1, {OFFSET}({page})\n",
+                "add   {",
+                stringify!($into),
+                "}, t1, a0\n",
+                ".endif"
+            )
+        };
+    }
+    // Its lock again: from the last page to the first.
+    macro_rules! again {
+        ($n:literal) => {
+            concat!(
+                ".if ",
+                $n,
+                " < {N}\n",
+                "lw    t1, {LOCK}({page})\n", // pairs with the first loads of lock
+                "sub   {locks}, {locks}, t1\n",
+                ".if ",
+                $n,
+                " > 0\n",
+                "sub   {page}, {page}, {stride}\n",
+                ".endif\n",
+                ".endif"
+            )
+        };
+    }
+    macro_rules! counts {
+        ($($n:literal $into:ident),*; $($back:literal),*) => {
+            asm!(
+                "2:",
+                $(one!($n, $into),)*
+                $(again!($back),)*
+                "beqz  {locks}, 3f",
+                "j     2b",
+                "4:",
+                "li    t2, 0",
+                "3:",
+                page = inout(reg) pages => _,
+                registers = in(reg) registers.0,
+                stride = in(reg) STRIDE,
+                end = in(reg) 33,
+                locks = out(reg) _,
+                LOCK = const offset_of!(ControlPage, lock),
+                INDEX = const offset_of!(ControlPage, index),
+                OFFSET = const offset_of!(ControlPage, offset),
+                WIDTH = const offset_of!(ControlPage, pmc_width),
+                N = const N,
+                $($into = out(reg) $into,)*
+                out("a0") _,
+                out("t0") _,
+                out("t1") _,
+                out("t2") widths,
+                options(nostack),
+            )
+        };
+    }
+    // SAFETY: as in count. That the pages after one whose index is 0 are readable, the caller vouches
+    // for as well. Four need not use registers that their caller wants back.
+    unsafe {
+        if N <= 4 {
+            counts!(0 a, 1 b, 2 c, 3 d; 3, 2, 1, 0);
+        } else {
+            counts!(0 a, 1 b, 2 c, 3 d, 4 e, 5 f, 6 g, 7 h; 7, 6, 5, 4, 3, 2, 1, 0);
+        }
+    }
+    if widths != 64 {
+        return None;
+    }
+    let mut counts = [a, b, c, d, e, f, g, h].into_iter();
+    Some([(); N].map(|()| counts.next().unwrap_or(0)))
+}
+
+/// A register, for [`value`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Register(*const [u32; 2]);
+
+/// What a register held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Value {
+    bits: u64,
+    register: Register,
+}
+
+/// Reads a register, and does nothing else: but for the jump there and back, not one instruction
+/// before it, nor after. If it faults, the value is anything, and the faults contained are one more.
+///
+/// # Safety
+/// Reading it is allowed, or faults are contained.
+#[inline(always)]
+pub(crate) unsafe fn value(register: Register) -> Value {
+    let bits: u64;
+    // SAFETY: the jump goes to an entry of the table, which uses the registers named here.
+    unsafe {
+        asm!(
+            "jalr  t0, 0({entry})",
+            entry = in(reg) register.0,
+            out("a0") bits,
+            out("t0") _,
+            out("t2") _,
+            options(nostack, preserves_flags),
+        );
+    }
+    Value { bits, register }
+}
+
+impl Value {
+    /// In its place until it is read.
+    #[inline(always)]
+    pub(crate) fn unread(register: Register) -> Value {
+        Value { bits: 0, register }
+    }
+
+    /// Where it came from, for the read that follows.
+    #[inline(always)]
+    pub(crate) fn register(self) -> Register {
+        self.register
+    }
+
+    /// What the register held, as the processor gives it: the bits above its width are anything.
+    #[inline(always)]
+    pub(crate) fn bits(self) -> u64 {
+        self.bits
+    }
+}
+
+/// Nothing: this processor needs no fence.
+#[inline(always)]
+pub(crate) fn fence() {}
+
+/// The same number, which the compiler must have at this point: it may not put off computing it.
+#[inline(always)]
+pub(crate) fn settled(number: u64) -> u64 {
+    let mut number = number;
+    // SAFETY: no instruction.
+    unsafe { asm!("/* {0} */", inout(reg) number, options(nomem, nostack, preserves_flags)) };
+    number
+}
+
+/// The exception table of the binary that this code is in: pairs of an instruction that may fault, and
+/// where to go on if it does, each as a distance from where it is written.
+pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
+    let (start, end): (*const [i32; 2], *const [i32; 2]);
+    // SAFETY: forms two addresses, of which the linker knows where they are, since there is such a
+    // section: if nothing else, the empty entry from here.
+    unsafe {
+        asm!(
+            concat!(".pushsection ", exception_table!(), ", \"aR\", @progbits"),
+            ".balign 4",
+            ".word 0, 0",
+            ".popsection",
+            concat!(".hidden __start_", exception_table!()),
+            concat!(".hidden __stop_", exception_table!()),
+            concat!("lla {start}, __start_", exception_table!()),
+            concat!("lla {end}, __stop_", exception_table!()),
+            start = out(reg) start,
+            end = out(reg) end,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+    start..end
+}
+
+/// Where the processor goes on after a signal handler.
+///
+/// # Safety
+/// `context` is what the kernel gave the handler.
+pub(crate) unsafe fn program_counter(context: *mut c_void) -> *mut usize {
+    // SAFETY: the caller's promise. The program counter is in the place of x0, which never changes.
+    unsafe { (&raw mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.__gregs).cast() }
 }
 
 /// The tick counter that the page's clock fields convert: `time`.

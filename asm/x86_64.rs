@@ -1,17 +1,35 @@
 //! How an x86-64 processor reads a counter: `rdpmc`, which takes the counter's number in ECX, so
 //! one instruction serves every counter.
+//!
+//! Every `rdpmc` here has an entry in the exception table, see `src/faults.rs`.
 #![allow(unsafe_code)]
 
-use crate::sys::ControlPage;
+use crate::sys::{ControlPage, STRIDE};
 use std::arch::asm;
+use std::ffi::c_void;
 use std::mem::offset_of;
+use std::ops::Range;
 
-/// What names this processor's counters to [`count`]: nothing, `rdpmc` takes the index as it is.
+/// The section of the exception table. Versions of this library that end up in one binary have one each.
+macro_rules! exception_table {
+    () => {
+        concat!(
+            "rdpmc_faults_",
+            env!("CARGO_PKG_VERSION_MAJOR"),
+            "_",
+            env!("CARGO_PKG_VERSION_MINOR"),
+            "_",
+            env!("CARGO_PKG_VERSION_PATCH")
+        )
+    };
+}
+
+/// What names this processor's counters: nothing, `rdpmc` takes the index as it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers;
 
 impl Registers {
-    /// For counters of this width (`pmc_width`), if [`count`] can read them: 48 bits, the width of
+    /// For counters of this width (`pmc_width`), if they can be read here: 48 bits, the width of
     /// nearly every processor since 2008 (some Atoms have 40), which makes the sign extension one
     /// instruction.
     pub(crate) fn of_width(width: u16) -> Option<Registers> {
@@ -25,22 +43,78 @@ impl Registers {
     pub(crate) fn none() -> Registers {
         Registers
     }
+
+    /// The register that `index` stands for, which counts from 1.
+    #[inline(always)]
+    pub(crate) fn register(self, index: u32) -> Option<Register> {
+        Some(Register(index.checked_sub(1)?))
+    }
 }
 
 /// Whether this processor's kernel fixes capability and width when it maps the page. Otherwise
 /// they move with the counter, and a non-zero `index` says all there is to say.
 pub(crate) const FIXED_WHEN_MAPPED: bool = true;
 
-/// The event's count, or None while the page's `index` is 0.
+/// Whether a register that its event has lost can fault, on a machine of one core type.
+pub(crate) const STALE_READ_FAULTS: bool = false;
+
+/// The width, in bits, that all counters of a group must have for [`counts`], if it minds.
+pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = None;
+
+/// `rdpmc` and its entry in the exception table: if it faults, it goes on at the label `$resume`.
+macro_rules! rdpmc {
+    ($resume:literal) => {
+        concat!(
+            "7: rdpmc\n",
+            ".pushsection ",
+            exception_table!(),
+            ", \"aR\", @progbits\n",
+            ".balign 4\n",
+            ".long 7b - .\n",
+            ".long ",
+            $resume,
+            " - .\n",
+            ".popsection"
+        )
+    };
+}
+
+/// The same where a fault is to look like `index` 0, after which the label 3 follows: by a detour, in a
+/// section of its own, that sets ECX as that does.
+macro_rules! rdpmc_or_none {
+    () => {
+        concat!(
+            ".pushsection .text.unlikely.rdpmc_faults, \"ax\", @progbits\n",
+            "8: mov ecx, -1\n",
+            "jmp 3f\n",
+            ".popsection\n",
+            rdpmc!("8b")
+        )
+    };
+}
+
+/// `lfence`, if the read is to be ordered: no later instruction starts before all earlier ones are
+/// complete.
+macro_rules! fence {
+    () => {
+        ".if {ORDERED}\nlfence\n.endif"
+    };
+}
+
+/// The event's count, or None while the page's `index` is 0 or if the read faults.
 ///
 /// The seqlock: `lock` first and `lock` last, and a difference means the kernel has moved the
 /// counter in between. It does so only while this thread is interrupted, so what lies between
 /// the two loads may come in any order, and `offset` is added straight from memory.
 ///
 /// # Safety
-/// `page` is readable, and while its `index` is not 0 `rdpmc` of it is allowed.
+/// `page` is readable, and while its `index` is not 0 `rdpmc` of it is allowed, or faults are
+/// contained.
 #[inline(always)]
-pub(crate) unsafe fn count(page: *const ControlPage, _: Registers) -> Option<u64> {
+pub(crate) unsafe fn count<const ORDERED: bool>(
+    page: *const ControlPage,
+    _: Registers,
+) -> Option<u64> {
     let count: u64;
     let register: u32;
     // SAFETY: the loads are within the page, which the caller vouches for. The kernel writes it on
@@ -53,7 +127,9 @@ pub(crate) unsafe fn count(page: *const ControlPage, _: Registers) -> Option<u64
             "mov   ecx, [{page} + {INDEX}]",
             "sub   ecx, 1",                         // index counts from 1, 0 means no counter
             "jb    3f",
-            "rdpmc",
+            fence!(),
+            rdpmc_or_none!(),
+            fence!(),
             "movsx rdx, dx",                        // bits 32..48, sign-extended
             "shl   rdx, 32",
             "lea   {count}, [rax + rdx]",           // rax has bits 0..32
@@ -66,6 +142,7 @@ pub(crate) unsafe fn count(page: *const ControlPage, _: Registers) -> Option<u64
             LOCK = const offset_of!(ControlPage, lock),
             INDEX = const offset_of!(ControlPage, index),
             OFFSET = const offset_of!(ControlPage, offset),
+            ORDERED = const ORDERED as u8,
             count = out(reg) count,
             out("rax") _,
             out("rcx") register,
@@ -74,6 +151,211 @@ pub(crate) unsafe fn count(page: *const ControlPage, _: Registers) -> Option<u64
         );
     }
     if register == u32::MAX { None } else { Some(count) }
+}
+
+/// The counts of `N` events, at most 8, whose pages lie [`STRIDE`] apart, all of one moment; or None
+/// while the `index` of one is 0 or if a read faults.
+///
+/// The seqlock over all of them: each `lock` is loaded before its counter is read, and all of them
+/// again after the last. It is their sum that is compared: a lock only ever advances.
+///
+/// # Safety
+/// As for [`count`], for each of the pages.
+#[inline(always)]
+pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
+    pages: *const ControlPage,
+    _: Registers,
+) -> Option<[u64; N]> {
+    let (a, b, c, d): (u64, u64, u64, u64);
+    let (mut e, mut f, mut g, mut h) = (0, 0, 0, 0);
+    let register: u32;
+    // One counter, into one register; nothing if it is not among the N.
+    macro_rules! one {
+        ($n:literal, $into:ident) => {
+            concat!(
+                ".if ",
+                $n,
+                " < {N}\n",
+                ".if ",
+                $n,
+                " == 0\n",
+                "mov   {locks:e}, [{pages} + {LOCK}]\n", // pairs with the last
+                fence!(),
+                "\n",
+                ".else\n",
+                "add   {locks:e}, [{pages} + {STRIDE} * ",
+                $n,
+                " + {LOCK}]\n", // loads of lock
+                ".endif\n",
+                "mov   ecx, [{pages} + {STRIDE} * ",
+                $n,
+                " + {INDEX}]\n",
+                "sub   ecx, 1\n",
+                "jb    3f\n",
+                rdpmc_or_none!(),
+                "\n",
+                "movsx rdx, dx\n",
+                "shl   rdx, 32\n",
+                "lea   {",
+                stringify!($into),
+                "}, [rax + rdx]\n",
+                "add   {",
+                stringify!($into),
+                "}, [{pages} + {STRIDE} * ",
+                $n,
+                " + {OFFSET}]\n",
+                ".endif"
+            )
+        };
+    }
+    macro_rules! counts {
+        ($($n:literal $into:ident),*) => {
+            asm!(
+                "2:",
+                $(one!($n, $into),)*
+                fence!(),
+                $(
+                    concat!(".if ", $n, " < {N}"),
+                    concat!("sub {locks:e}, [{pages} + {STRIDE} * ", $n, " + {LOCK}]"), // the first
+                    ".endif",
+                )*
+                "jne   2b",
+                "3:",
+                pages = in(reg) pages,
+                locks = out(reg) _,
+                LOCK = const offset_of!(ControlPage, lock),
+                INDEX = const offset_of!(ControlPage, index),
+                OFFSET = const offset_of!(ControlPage, offset),
+                STRIDE = const STRIDE,
+                N = const N,
+                ORDERED = const ORDERED as u8,
+                $($into = out(reg) $into,)*
+                out("rax") _,
+                out("rcx") register,
+                out("rdx") _,
+                options(nostack),
+            )
+        };
+    }
+    // SAFETY: as in count. Four need not use registers that their caller wants back.
+    unsafe {
+        if N <= 4 {
+            counts!(0 a, 1 b, 2 c, 3 d);
+        } else {
+            counts!(0 a, 1 b, 2 c, 3 d, 4 e, 5 f, 6 g, 7 h);
+        }
+    }
+    if register == u32::MAX {
+        return None;
+    }
+    let mut counts = [a, b, c, d, e, f, g, h].into_iter();
+    Some([(); N].map(|()| counts.next().unwrap_or(0)))
+}
+
+/// A register, for [`value`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Register(u32);
+
+/// What a register held: its lower and its upper half.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Value {
+    low: u64,
+    high: u64,
+    register: Register,
+}
+
+/// Reads a register, and does nothing else: not one instruction before it, nor after. If it faults, the
+/// value is anything, and the faults contained are one more.
+///
+/// # Safety
+/// Reading it is allowed, or faults are contained.
+#[inline(always)]
+pub(crate) unsafe fn value(register: Register) -> Value {
+    let (low, high): (u64, u64);
+    // SAFETY: the caller's promise; nothing else is touched.
+    unsafe {
+        asm!(
+            rdpmc!("2f"),
+            "2:",
+            out("rax") low,
+            out("rdx") high,
+            in("rcx") register.0,
+            options(nostack, preserves_flags),
+        );
+    }
+    Value { low, high, register }
+}
+
+impl Value {
+    /// In its place until it is read.
+    #[inline(always)]
+    pub(crate) fn unread(register: Register) -> Value {
+        Value { low: 0, high: 0, register }
+    }
+
+    /// Where it came from, for the read that follows.
+    #[inline(always)]
+    pub(crate) fn register(self) -> Register {
+        self.register
+    }
+
+    /// What the register held, as the processor gives it: the bits above its width are anything.
+    #[inline(always)]
+    pub(crate) fn bits(self) -> u64 {
+        self.high << 32 | self.low
+    }
+}
+
+/// `lfence`: no later instruction starts before all earlier ones are complete.
+#[inline(always)]
+pub(crate) fn fence() {
+    // SAFETY: touches nothing.
+    unsafe { asm!("lfence", options(nostack, preserves_flags)) };
+}
+
+/// The same number, which the compiler must have at this point: it may not put off computing it.
+#[inline(always)]
+pub(crate) fn settled(number: u64) -> u64 {
+    let mut number = number;
+    // SAFETY: no instruction.
+    unsafe { asm!("/* {0} */", inout(reg) number, options(nomem, nostack, preserves_flags)) };
+    number
+}
+
+/// The exception table of the binary that this code is in: pairs of an instruction that may fault, and
+/// where to go on if it does, each as a distance from where it is written.
+pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
+    let (start, end): (*const [i32; 2], *const [i32; 2]);
+    // SAFETY: forms two addresses, of which the linker knows where they are, since there is such a
+    // section: if nothing else, the empty entry from here.
+    unsafe {
+        asm!(
+            concat!(".pushsection ", exception_table!(), ", \"aR\", @progbits"),
+            ".balign 4",
+            ".long 0, 0",
+            ".popsection",
+            concat!(".hidden __start_", exception_table!()),
+            concat!(".hidden __stop_", exception_table!()),
+            concat!("lea {start}, [rip + __start_", exception_table!(), "]"),
+            concat!("lea {end}, [rip + __stop_", exception_table!(), "]"),
+            start = out(reg) start,
+            end = out(reg) end,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+    start..end
+}
+
+/// Where the processor goes on after a signal handler.
+///
+/// # Safety
+/// `context` is what the kernel gave the handler.
+pub(crate) unsafe fn program_counter(context: *mut c_void) -> *mut usize {
+    // SAFETY: the caller's promise, and the register is one of those saved there.
+    unsafe {
+        let registers = &raw mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        registers.cast::<usize>().add(libc::REG_RIP as usize)
+    }
 }
 
 /// The tick counter that the page's clock fields convert: the time stamp counter.

@@ -1,14 +1,12 @@
 //! The handle: one event of this thread.
 
-use crate::asm;
-use crate::error::{Access, Error, NoUserAccess};
+use crate::error::{Access, Error};
 use crate::event::Event;
-use crate::fork::Process;
-use crate::machine;
-use crate::open::{Builder, Opened};
-use crate::page::Page;
-use crate::read::{Reader, Reading};
-use crate::sys::{self, Control, Descriptor, Errno};
+use crate::group::Group;
+use crate::open::Builder;
+use crate::ordered::Ordered;
+use crate::read::Reading;
+use crate::region::Region;
 
 /// A counter of the thread that opened it.
 ///
@@ -64,7 +62,8 @@ use crate::sys::{self, Control, Descriptor, Errno};
 ///
 /// # Faults
 ///
-/// The processor refuses a read, and the process gets SIGSEGV or SIGILL:
+/// The processor refuses a read, and the process gets SIGSEGV or SIGILL unless
+/// [`contain_faults`](crate::contain_faults) was called:
 /// - from the moment the administrator revokes user access while the counter is open (x86-64:
 ///   `rdpmc` from 1 to 0; arm64 and riscv64: `perf_user_access` to 0): the page goes on to say yes;
 /// - if, between looking at the page and reading the register, the event loses its counter on
@@ -79,20 +78,8 @@ use crate::sys::{self, Control, Descriptor, Errno};
 /// read-only. Dropping it gives back both.
 #[derive(Debug)]
 pub struct Counter {
-    // First, so that it is unmapped before the descriptor closes: the kernel keeps an event alive,
-    // and its counter taken, for as long as it is mapped.
-    reader: Reader,
-    event: Box<OpenEvent>,
-}
-
-/// What only the slower paths need.
-#[derive(Debug)]
-struct OpenEvent {
-    event: Event,
-    opened: Opened,
-    /// Why `reader` never answers, if so.
-    obstacle: Option<NoUserAccess>,
-    process: Process,
+    /// A group of one, which its slower paths need not know.
+    group: Group<1>,
 }
 
 impl Counter {
@@ -108,7 +95,7 @@ impl Counter {
     }
 
     /// Says how to open a counter of `event`.
-    pub fn builder(event: Event) -> Builder {
+    pub fn builder(event: Event) -> Builder<Event> {
         Builder::new(event)
     }
 
@@ -121,10 +108,10 @@ impl Counter {
     ///
     /// Takes 14 instructions on x86-64, 14 on arm64 (15 with 32-bit counters), 20 on riscv64, by
     /// `tests/vm/run TARGET cost`. Not ordered against the instructions around it: the processor
-    /// may run some of them before or after.
+    /// may run some of them before or after; see [`ordered`](Counter::ordered).
     #[inline]
     pub fn read_user(&self) -> Option<u64> {
-        self.reader.count()
+        self.group.reader.count::<false>()
     }
 
     /// The count: as [`read_user`](Counter::read_user), and where that has no answer by `read(2)`,
@@ -138,7 +125,7 @@ impl Counter {
     /// of a fork, [`Error::System`] for what no kernel is known to do.
     #[inline]
     pub fn read(&self) -> Result<u64, Error> {
-        match self.reader.count() {
+        match self.read_user() {
             Some(count) => Ok(count),
             None => self.read_by_system_call(),
         }
@@ -146,8 +133,9 @@ impl Counter {
 
     #[cold]
     #[inline(never)]
-    fn read_by_system_call(&self) -> Result<u64, Error> {
-        Ok(self.event.read()?.value)
+    pub(crate) fn read_by_system_call(&self) -> Result<u64, Error> {
+        let [count] = self.group.read_by_system_call()?;
+        Ok(count)
     }
 
     /// The count, and how long the event was enabled and running, in nanoseconds: what it takes
@@ -160,10 +148,35 @@ impl Counter {
     /// # Errors
     /// As [`read`](Counter::read).
     pub fn reading(&self) -> Result<Reading, Error> {
-        match self.reader.reading() {
+        self.reading_user_first::<false>()
+    }
+
+    pub(crate) fn reading_user_first<const ORDERED: bool>(&self) -> Result<Reading, Error> {
+        match self.group.reader.reading::<ORDERED>() {
             Some(reading) => Ok(reading),
-            None => self.event.read(),
+            None => {
+                let [reading] = self.group.reading()?;
+                Ok(reading)
+            }
         }
+    }
+
+    /// The same reads, ordered against the instructions around them.
+    pub fn ordered(&self) -> Ordered<'_, Counter> {
+        Ordered(self)
+    }
+
+    pub(crate) fn read_user_ordered(&self) -> Option<u64> {
+        self.group.reader.count::<true>()
+    }
+
+    /// Measures pieces of code with this counter: see [`Region`]. No system call where it is read from
+    /// user space.
+    ///
+    /// # Errors
+    /// As [`Group::region`].
+    pub fn region(&self) -> Result<Region<'_, 1>, Error> {
+        self.group.region()
     }
 
     /// Goes on counting. One system call (`PERF_EVENT_IOC_ENABLE`).
@@ -171,7 +184,7 @@ impl Counter {
     /// # Errors
     /// [`Error::Forked`] in the child of a fork, [`Error::System`] for what no kernel is known to do.
     pub fn enable(&self) -> Result<(), Error> {
-        self.event.control(Control::Enable)
+        self.group.enable()
     }
 
     /// Stops counting; the count stays, and is then read by system call. One system call
@@ -180,7 +193,7 @@ impl Counter {
     /// # Errors
     /// [`Error::Forked`] in the child of a fork, [`Error::System`] for what no kernel is known to do.
     pub fn disable(&self) -> Result<(), Error> {
-        self.event.control(Control::Disable)
+        self.group.disable()
     }
 
     /// Sets the count to 0; enabled and running time stay. One system call (`PERF_EVENT_IOC_RESET`),
@@ -189,131 +202,32 @@ impl Counter {
     /// # Errors
     /// [`Error::Forked`] in the child of a fork, [`Error::System`] for what no kernel is known to do.
     pub fn reset(&self) -> Result<(), Error> {
-        // Reset while counting, the kernel computes the page's `offset` from the register taken as
-        // unsigned, and sign extension then leaves the count one whole range short: 2^32 on arm64
-        // with 32-bit counters (seen with Linux 6.12), 2^48 on x86-64 (likewise). When it
-        // schedules the event anew it gets it right.
-        if self.event.process.is_past() {
-            return Err(Error::Forked);
-        }
-        if !self.reader.is_scheduled() {
-            self.event.control(Control::Reset)?;
-            if !self.reader.is_scheduled() {
-                return Ok(());
-            }
-            // It got a counter just now, before the reset or after: do it again.
-        }
-        self.event.control(Control::Disable)?;
-        let result = self.event.control(Control::Reset);
-        self.event.control(Control::Enable)?;
-        result
+        self.group.reset()
     }
 
     /// How this counter is read at this moment, and if not from user space, why.
     ///
     /// No system call if it is read from user space; otherwise a look into `/proc` or `/sys`.
     pub fn access(&self) -> Access {
-        if self.event.process.is_past() {
-            return Access::Forked;
-        }
-        if let Some(obstacle) = &self.event.obstacle {
-            return Access::SystemCall(obstacle.clone());
-        }
-        if self.reader.is_scheduled() {
-            return Access::UserSpace;
-        }
-        Access::SystemCall(match switched_off(self.event.event) {
-            Some(reason) => reason,
-            // Where the page cannot say that the kernel is too old, a missing setting does.
-            None if !asm::FIXED_WHEN_MAPPED && machine::lacks_user_access() => {
-                NoUserAccess::NotOffered
-            }
-            None => NoUserAccess::NotScheduled,
-        })
+        self.group.access()
     }
 
     /// The event that is counted.
     pub fn event(&self) -> Event {
-        self.event.event
+        let [event] = self.group.events();
+        event
     }
 
     /// Whether all privilege levels are counted because the PMU cannot tell them apart: only
     /// after [`allow_unfiltered`](Builder::allow_unfiltered).
     pub fn is_unfiltered(&self) -> bool {
-        self.event.opened.unfiltered
+        self.group.is_unfiltered()
     }
 }
 
-impl Builder {
+impl Builder<Event> {
     /// Opens the counter: see [`Counter::open`].
     pub fn open(self) -> Result<Counter, Error> {
-        let opened = self.open_event()?;
-        let event = self.event();
-        let process = Process::current()
-            .map_err(|Errno(errno)| Error::System { call: "pthread_atfork", errno })?;
-        let (reader, obstacle) = match reader(event, &opened.descriptor) {
-            Ok(reader) => (reader, None),
-            Err(obstacle) => (Reader::none(), Some(obstacle)),
-        };
-        let event = Box::new(OpenEvent { event, opened, obstacle, process });
-        Ok(Counter { reader, event })
-    }
-}
-
-/// Maps and judges the page of an event.
-fn reader(event: Event, descriptor: &Descriptor) -> Result<Reader, NoUserAccess> {
-    if event.is_counted_by_the_kernel() {
-        return Err(NoUserAccess::SoftwareEvent);
-    }
-    if event.is_not_in_its_register() {
-        return Err(NoUserAccess::NotInItsRegister);
-    }
-    if !asm::FIXED_WHEN_MAPPED {
-        // The page does not tell.
-        switched_off(event).map_or(Ok(()), Err)?;
-    }
-    let page = Page::map(descriptor).map_err(|Errno(errno)| match errno {
-        sys::EPERM => NoUserAccess::MlockLimit { kilobytes: machine::mlock_kilobytes() },
-        errno => NoUserAccess::NotMapped { errno },
-    })?;
-    Reader::new(page).map_err(|obstacle| match obstacle {
-        NoUserAccess::NotOffered => switched_off(event).unwrap_or(obstacle),
-        obstacle => obstacle,
-    })
-}
-
-/// The administrator's setting, if that is why.
-fn switched_off(event: Event) -> Option<NoUserAccess> {
-    let (setting, value) = machine::user_access()?;
-    // On riscv64, 2 lets everybody read the registers of cycles and instructions, all the time, and
-    // nobody any other; the kernel publishes an index for others all the same.
-    let fixed = event == Event::CYCLES || event == Event::INSTRUCTIONS;
-    let off = value == 0 || (cfg!(target_arch = "riscv64") && value == 2 && !fixed);
-    off.then_some(NoUserAccess::SwitchedOff { setting, value })
-}
-
-impl OpenEvent {
-    /// `read(2)` with the times.
-    fn read(&self) -> Result<Reading, Error> {
-        if self.process.is_past() {
-            return Err(Error::Forked);
-        }
-        let mut words = [0; 3];
-        match sys::read(&self.opened.descriptor, &mut words) {
-            Ok(0) => Err(Error::ErrorState),
-            Ok(_) => {
-                let [value, time_enabled, time_running] = words;
-                Ok(Reading { value, time_enabled, time_running })
-            }
-            Err(Errno(errno)) => Err(Error::System { call: "read", errno }),
-        }
-    }
-
-    fn control(&self, what: Control) -> Result<(), Error> {
-        if self.process.is_past() {
-            return Err(Error::Forked);
-        }
-        sys::control(&self.opened.descriptor, what)
-            .map_err(|Errno(errno)| Error::System { call: "ioctl", errno })
+        Ok(Counter { group: self.of([self.what]).open()? })
     }
 }

@@ -58,6 +58,25 @@ pub enum Error {
         /// Whether it is the machine's limit (`ENFILE`) rather than the process's (`EMFILE`).
         of_the_machine: bool,
     },
+    /// Not all events of a group can be counted at the same time, so that it would never be.
+    GroupTooLarge {
+        /// How many of the events, from the first, can.
+        fit: usize,
+        /// The first event that does not fit in with them.
+        event: Event,
+    },
+    /// A region reads its counters in user space, and this cannot be done.
+    NotFromUserSpace {
+        /// The first event of which that is true.
+        event: Event,
+        /// Why.
+        reason: NoUserAccess,
+    },
+    /// On this machine a region may end after its counter is gone, and reading it then faults:
+    /// [`contain_faults`](crate::contain_faults) has to be called first.
+    FaultsNotContained,
+    /// A sample of a region is no measure of it.
+    Disturbed(Disturbed),
     /// Another user holds what this event needs, exclusively (`EBUSY`).
     Busy {
         /// The event.
@@ -84,6 +103,12 @@ pub enum Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<Disturbed> for Error {
+    fn from(disturbed: Disturbed) -> Error {
+        Error::Disturbed(disturbed)
+    }
+}
 
 /// An error number by the name that the manual pages use. The system's sentence for it would
 /// mislead: here `ENOENT` is not about files.
@@ -178,6 +203,22 @@ impl fmt::Display for Error {
                 "this machine has no file descriptor left, and each counter holds one: raise \
                  `sysctl fs.file-max` or close files"
             ),
+            Error::GroupTooLarge { fit, event } => write!(
+                f,
+                "{event} cannot be counted together with the {fit} {} before it: the PMU has no \
+                 counter left for it, or it is another PMU's; put it into a group of its own",
+                if *fit == 1 { "event" } else { "events" }
+            ),
+            Error::NotFromUserSpace { event, reason } => write!(
+                f,
+                "a region reads its counters from user space, and {event} cannot be: {reason}"
+            ),
+            Error::FaultsNotContained => write!(
+                f,
+                "on this machine a counter may be gone when a region ends, and reading it then \
+                 faults: call rdpmc::contain_faults() before making regions"
+            ),
+            Error::Disturbed(disturbed) => disturbed.fmt(f),
             Error::Busy { event } => write!(
                 f,
                 "what {event} needs is in exclusive use by another profiler or by the firmware: \
@@ -330,6 +371,50 @@ impl fmt::Display for NoUserAccess {
                     }
                 )
             }
+        }
+    }
+}
+
+/// Why a sample of a [`Region`](crate::Region) is no measure of the code in it. Usually the thing to do is to take
+/// another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Disturbed {
+    /// An event had no counter at the start (`index` 0): it is disabled, or multiplexing gave others
+    /// the turn. [`Counter::access`](crate::Counter::access) tells.
+    NoCounter,
+    /// In between, the kernel has updated the control page: it switched the thread out or to another
+    /// processor, took the counter away or gave it another, or the counter overflowed.
+    Interrupted {
+        /// How far the pages' `lock` words have moved, taken together: 2 for each update of a page, of
+        /// which a context switch away and back was seen to take 2 or 3.
+        lock_moved: u64,
+    },
+    /// A counter could not be read, and the fault was contained: user access was revoked, or the
+    /// thread moved to another core type.
+    Faulted,
+}
+
+impl std::error::Error for Disturbed {}
+
+impl fmt::Display for Disturbed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Disturbed::NoCounter => write!(
+                f,
+                "disturbed: the event had no counter when the region started; take another sample, \
+                 and if there never is one, open fewer events than the PMU has counters"
+            ),
+            Disturbed::Interrupted { lock_moved } => write!(
+                f,
+                "disturbed: the kernel switched the thread or moved the counter during the region \
+                 (`lock` moved by {lock_moved}); take another sample"
+            ),
+            Disturbed::Faulted => write!(
+                f,
+                "disturbed: the counter could not be read when the region ended; take another \
+                 sample, and if it goes on, see what access() says"
+            ),
         }
     }
 }

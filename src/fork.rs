@@ -94,7 +94,7 @@ impl Watched {
     /// Owns a page, and puts it on this thread's list.
     ///
     /// # Safety
-    /// The page comes from [`sys::map`], has no other owner, and is not read after this is dropped.
+    /// The page is mapped by [`sys`], has no other owner, and is not read after this is dropped.
     pub(crate) unsafe fn new(page: NonNull<ControlPage>) -> Watched {
         let older = NEWEST.get();
         let mapping =
@@ -117,7 +117,7 @@ impl Drop for Watched {
         let Mapping { page, place, older, newer } = unsafe { self.0.as_ptr().read() };
         if place != Place::Lost {
             // SAFETY: `new` was given the page to own, or in_child has put zeros there.
-            unsafe { sys::unmap(page) };
+            unsafe { sys::unmap_page(page) };
         }
         if let Some(older) = NonNull::new(older) {
             // SAFETY: a neighbour on the list is alive, and this thread alone looks at the list.

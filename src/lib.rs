@@ -53,19 +53,31 @@ mod asm;
 mod counter;
 mod error;
 mod event;
+mod faults;
 mod fork;
+mod group;
 mod machine;
 mod math;
 mod open;
+mod ordered;
+mod overhead;
 mod page;
 mod read;
+mod region;
+mod samples;
 mod sys;
 
 pub use counter::Counter;
-pub use error::{Access, Error, NoUserAccess};
+pub use error::{Access, Disturbed, Error, NoUserAccess};
 pub use event::{Cache, CacheAccess, CacheOutcome, Event};
+pub use faults::contain_faults;
+pub use group::Group;
 pub use open::Builder;
+pub use ordered::Ordered;
+pub use overhead::Overhead;
 pub use read::Reading;
+pub use region::{Region, Start};
+pub use samples::Samples;
 
 /// The README's example is compiled and run with the others.
 #[cfg(doctest)]

@@ -77,6 +77,12 @@ pub(crate) fn has_core_pmu() -> Option<bool> {
     }))
 }
 
+/// Whether the processor has cores of several types, each with a PMU that says which they are.
+pub(crate) fn has_several_core_types() -> bool {
+    let Ok(pmus) = fs::read_dir(PMUS) else { return false };
+    pmus.flatten().filter(|pmu| pmu.path().join("cpus").exists()).count() > 1
+}
+
 /// Whether the PMU of this number takes a word called `word` among its settings.
 pub(crate) fn pmu_has_format(pmu: u32, word: &str) -> bool {
     let Ok(pmus) = fs::read_dir(PMUS) else { return false };

@@ -14,6 +14,19 @@ pub(crate) fn sign_extend(register: u64, width: u16) -> Option<i64> {
     }
 }
 
+/// How far a counter of `width` bits went from `start` to `end`, if it wrapped at most once; bits above
+/// the width are ignored. None for a width that is no counter's.
+#[inline(always)]
+pub(crate) fn distance(start: u64, end: u64, width: u16) -> Option<u64> {
+    match width {
+        1..=64 => {
+            let shift = 64 - u32::from(width);
+            Some(end.wrapping_sub(start) << shift >> shift)
+        }
+        _ => None,
+    }
+}
+
 /// How ticks become nanoseconds: the clock fields of the control page, from one seqlock round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Conversion {

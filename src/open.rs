@@ -3,9 +3,11 @@
 use crate::error::Error;
 use crate::event::Event;
 use crate::machine;
-use crate::sys::{self, ATTR_SIZES, Attr, Descriptor, Errno, arm64_config1, flag, format};
+use crate::sys::{self, ATTR_SIZES, Attr, Control, Descriptor, Errno, arm64_config1, flag, format};
 
-/// How to open a counter: from [`Counter::builder`](crate::Counter::builder).
+/// How to open a counter or a group of them: from
+/// [`Counter::builder`](crate::Counter::builder), where `W` is the [`Event`], or
+/// [`Group::builder`](crate::Group::builder), where it is an array of events.
 ///
 /// What cannot be chosen: the counter is of the calling thread, on whatever processor it runs, is
 /// not inherited by its children and does not survive `exec`. For anything else a read from user
@@ -21,9 +23,11 @@ use crate::sys::{self, ATTR_SIZES, Attr, Descriptor, Errno, arm64_config1, flag,
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use]
-pub struct Builder {
-    event: Event,
-    flags: u64,
+pub struct Builder<W> {
+    pub(crate) what: W,
+    /// Flags that were asked for, and such as were asked not to be.
+    set: u64,
+    cleared: u64,
     allow_unfiltered: bool,
 }
 
@@ -32,57 +36,73 @@ pub struct Builder {
 const USER_ONLY: u64 = flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV;
 /// Everything that filters by privilege.
 const FILTER: u64 = flag::EXCLUDE_USER | flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV;
+/// What is said of a whole group, and the kernel takes of its leader only.
+const OF_THE_LEADER: u64 = flag::PINNED | flag::EXCLUSIVE | flag::DISABLED;
 
-impl Builder {
-    pub(crate) fn new(event: Event) -> Builder {
-        let flags = if event.happens_in_the_kernel() { 0 } else { USER_ONLY };
-        Builder { event, flags, allow_unfiltered: false }
+impl<W> Builder<W> {
+    pub(crate) fn new(what: W) -> Builder<W> {
+        Builder { what, set: 0, cleared: 0, allow_unfiltered: false }
     }
 
-    fn set(self, flag: u64, on: bool) -> Builder {
-        let flags = if on { self.flags | flag } else { self.flags & !flag };
-        Builder { flags, ..self }
+    fn set(self, flag: u64, on: bool) -> Builder<W> {
+        let (set, cleared) = (self.set & !flag, self.cleared & !flag);
+        match on {
+            true => Builder { set: set | flag, cleared, ..self },
+            false => Builder { set, cleared: cleared | flag, ..self },
+        }
+    }
+
+    /// The same of something else.
+    pub(crate) fn of<V>(&self, what: V) -> Builder<V> {
+        let Builder { set, cleared, allow_unfiltered, .. } = *self;
+        Builder { what, set, cleared, allow_unfiltered }
+    }
+
+    /// The flags to open an event with.
+    fn flags(&self, event: Event) -> u64 {
+        let unless_said = if event.happens_in_the_kernel() { 0 } else { USER_ONLY };
+        unless_said & !self.cleared | self.set
     }
 
     /// Leaves out user mode (`exclude_user`). Default: false. With the kernel left out as well, as
     /// it is unless told otherwise, nothing is left to count.
-    pub fn exclude_user(self, exclude: bool) -> Builder {
+    pub fn exclude_user(self, exclude: bool) -> Builder<W> {
         self.set(flag::EXCLUDE_USER, exclude)
     }
 
     /// Leaves out the kernel (`exclude_kernel`). Default: true, but for the three events that happen
     /// in the kernel only, such as [`Event::CONTEXT_SWITCHES`]. Counting it needs
     /// `kernel.perf_event_paranoid` 1 or less, or `CAP_PERFMON`.
-    pub fn exclude_kernel(self, exclude: bool) -> Builder {
+    pub fn exclude_kernel(self, exclude: bool) -> Builder<W> {
         self.set(flag::EXCLUDE_KERNEL, exclude)
     }
 
     /// Leaves out the hypervisor (`exclude_hv`). Default: as for the kernel. x86-64 ignores it.
-    pub fn exclude_hypervisor(self, exclude: bool) -> Builder {
+    pub fn exclude_hypervisor(self, exclude: bool) -> Builder<W> {
         self.set(flag::EXCLUDE_HV, exclude)
     }
 
     /// Leaves out idle time (`exclude_idle`). Default: false: a thread's own counter sees none,
     /// and arm64 refuses to be asked.
-    pub fn exclude_idle(self, exclude: bool) -> Builder {
+    pub fn exclude_idle(self, exclude: bool) -> Builder<W> {
         self.set(flag::EXCLUDE_IDLE, exclude)
     }
 
-    /// Always on the PMU or not at all (`pinned`): the event takes no turns with others; if there
-    /// is no counter for it, it goes into error state and reads are [`Error::ErrorState`].
+    /// Always on the PMU or not at all (`pinned`): the event or group takes no turns with others; if
+    /// there is no counter for it, it goes into error state and reads are [`Error::ErrorState`].
     /// Default: false.
-    pub fn pinned(self, pinned: bool) -> Builder {
+    pub fn pinned(self, pinned: bool) -> Builder<W> {
         self.set(flag::PINNED, pinned)
     }
 
     /// Alone on the PMU when it is there (`exclusive`). Default: false.
-    pub fn exclusive(self, exclusive: bool) -> Builder {
+    pub fn exclusive(self, exclusive: bool) -> Builder<W> {
         self.set(flag::EXCLUSIVE, exclusive)
     }
 
     /// Counts from [`Counter::enable`](crate::Counter::enable) on rather than from the start
     /// (`disabled`). Default: false.
-    pub fn disabled(self, disabled: bool) -> Builder {
+    pub fn disabled(self, disabled: bool) -> Builder<W> {
         self.set(flag::DISABLED, disabled)
     }
 
@@ -90,74 +110,151 @@ impl Builder {
     /// counts all of them rather than failing with [`Error::NoPrivilegeFilter`].
     /// [`Counter::is_unfiltered`](crate::Counter::is_unfiltered) says whether it came to that.
     /// Default: false.
-    pub fn allow_unfiltered(self, allow: bool) -> Builder {
+    pub fn allow_unfiltered(self, allow: bool) -> Builder<W> {
         Builder { allow_unfiltered: allow, ..self }
     }
 
-    /// The event to be counted.
-    pub(crate) fn event(&self) -> Event {
-        self.event
-    }
-
-    /// Opens the event: one system call where the first thing asked is granted, a few otherwise.
-    pub(crate) fn open_event(&self) -> Result<Opened, Error> {
+    /// Opens the events as one group, which the first of them leads: one system call each where the
+    /// first thing asked is granted, a few otherwise.
+    pub(crate) fn open_events(&self, events: &[Event]) -> Result<Opened, Error> {
         if !sys::SUPPORTED {
             return Err(Error::Unsupported);
         }
-        let refusal = match self.ask(self.flags) {
-            Ok(descriptor) => return Ok(Opened { descriptor, unfiltered: false }),
+        let mut refusal = Error::Unsupported; // there is always a form, so there is another answer
+        for &form in FORMS {
+            match self.open_group(events, form, self.set & OF_THE_LEADER) {
+                Ok(opened) => {
+                    if TAKES_ANY_GROUP && events.len() > 1 {
+                        self.check_that_they_fit(events, form)?;
+                    }
+                    return Ok(opened);
+                }
+                // Perhaps that is not to be had in this form.
+                Err(
+                    again @ (Error::GroupTooLarge { .. }
+                    | Error::EventNotSupported {
+                        errno: sys::EINVAL | sys::EOPNOTSUPP, ..
+                    }),
+                ) => refusal = again,
+                error => return error,
+            }
+        }
+        Err(refusal)
+    }
+
+    fn open_group(&self, events: &[Event], form: u64, asked: u64) -> Result<Opened, Error> {
+        let Some((&first, others)) = events.split_first() else { return Err(Error::Unsupported) };
+        // Its siblings come to an idle leader, so that all start at the same moment.
+        let idle = if others.is_empty() { 0 } else { flag::DISABLED };
+        let own = self.flags(first) & !OF_THE_LEADER;
+        let (leader, mut unfiltered) = self.open_event(Attempt {
+            event: first,
+            flags: own | asked | idle,
+            form,
+            leader: None,
+        })?;
+        let mut siblings = Vec::with_capacity(others.len());
+        for &event in others {
+            let flags = self.flags(event) & !OF_THE_LEADER;
+            let attempt = Attempt { event, flags, form, leader: Some(&leader) };
+            match self.open_event(attempt) {
+                Ok((sibling, without_filter)) => {
+                    siblings.push(sibling);
+                    unfiltered |= without_filter;
+                }
+                // By itself it can be had, so it is the company.
+                Err(Error::EventNotSupported { .. })
+                    if self.open_event(Attempt { leader: None, ..attempt }).is_ok() =>
+                {
+                    return Err(Error::GroupTooLarge { fit: 1 + siblings.len(), event });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if !others.is_empty() && asked & flag::DISABLED == 0 {
+            sys::control(&leader, Control::Enable)
+                .map_err(|Errno(errno)| Error::System { call: "ioctl", errno })?;
+        }
+        Ok(Opened { leader, siblings, unfiltered })
+    }
+
+    /// Finds out what the kernel does not say: a pinned group has its counters at once or is in error
+    /// state.
+    fn check_that_they_fit(&self, events: &[Event], form: u64) -> Result<(), Error> {
+        for fit in 1..events.len() {
+            let (Some(some), Some(&event)) = (events.get(..=fit), events.get(fit)) else { break };
+            let pinned = self.open_group(some, form, flag::PINNED)?;
+            let mut words = [0; READ_WORDS];
+            if sys::read(&pinned.leader, &mut words) == Ok(0) {
+                return Err(Error::GroupTooLarge { fit, event });
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens one event, and says whether all privilege levels are counted in spite of what was asked.
+    fn open_event(&self, attempt: Attempt<'_>) -> Result<(Descriptor, bool), Error> {
+        let Attempt { event, flags, .. } = attempt;
+        let refusal = match attempt.make() {
+            Ok(descriptor) => return Ok((descriptor, false)),
             Err(refusal) => refusal,
         };
-        let filtered = self.flags & FILTER != 0 && !self.event.is_counted_by_the_kernel();
+        let filtered = flags & FILTER != 0 && !event.is_counted_by_the_kernel();
         if !(filtered && matches!(refusal.errno.0, sys::EINVAL | sys::EOPNOTSUPP)) {
-            return Err(self.diagnose(refusal));
+            return Err(attempt.diagnose(refusal));
         }
         // Was it the filter? Only the same question without one tells.
-        match self.ask(self.flags & !FILTER) {
-            Ok(descriptor) if self.allow_unfiltered => Ok(Opened { descriptor, unfiltered: true }),
-            Ok(_) => Err(Error::NoPrivilegeFilter { event: self.event }),
+        let unfiltered = Attempt { flags: flags & !FILTER, ..attempt };
+        match unfiltered.make() {
+            Ok(descriptor) if self.allow_unfiltered => Ok((descriptor, true)),
+            Ok(_) => Err(Error::NoPrivilegeFilter { event }),
             // This process may not ask it. An event that every PMU has, with the same filter, tells.
             Err(forbidden @ Refusal { errno: Errno(sys::EACCES | sys::EPERM), .. })
-                if self.event.is_of_the_core()
-                    && perf_event_open(Event::CYCLES, 0, self.flags & FILTER)
+                if event.is_of_the_core()
+                    && perf_event_open(Event::CYCLES, 0, flags & FILTER, None)
                         .is_err_and(|cycles| cycles.errno == refusal.errno) =>
             {
                 if self.allow_unfiltered {
-                    let unfiltered = Builder { flags: self.flags & !FILTER, ..*self };
                     return Err(unfiltered.diagnose(forbidden));
                 }
-                Err(Error::NoPrivilegeFilter { event: self.event })
+                Err(Error::NoPrivilegeFilter { event })
             }
-            Err(_) => Err(self.diagnose(refusal)),
+            Err(_) => Err(attempt.diagnose(refusal)),
         }
     }
+}
 
-    /// Asks for the most useful form of the event that the kernel grants.
-    fn ask(&self, flags: u64) -> Result<Descriptor, Refusal> {
-        let mut refusal = None;
-        for &config1 in self.forms() {
-            match perf_event_open(self.event, self.event.config1 | config1, flags) {
-                Err(again @ Refusal { errno: Errno(sys::EINVAL | sys::EOPNOTSUPP), .. }) => {
-                    refusal = Some(again);
-                }
-                other => return other,
-            }
-        }
-        // There is always a form, so there is an answer.
-        Err(refusal.unwrap_or(Refusal { errno: Errno(sys::EINVAL), needed: 0, known: 0 }))
-    }
+/// The values of `config1` to try in turn. On arm64 user access has to be asked for there, and a
+/// 64-bit counter, which not every event on every processor can have. A group has one form for all,
+/// so that all its counters have the same width.
+const FORMS: &[u64] = if cfg!(target_arch = "aarch64") {
+    &[arm64_config1::USER_ACCESS | arm64_config1::LONG, arm64_config1::USER_ACCESS, 0]
+} else {
+    &[0]
+};
 
-    /// The values of `config1` to try in turn. On arm64 user access has to be asked for there,
-    /// and a 64-bit counter, which not every event on every processor can have.
-    fn forms(&self) -> &'static [u64] {
-        const ARM64: &[u64] =
-            &[arm64_config1::USER_ACCESS | arm64_config1::LONG, arm64_config1::USER_ACCESS, 0];
-        let asks = cfg!(target_arch = "aarch64")
-            && self.event.config1 == 0
-            && !self.event.is_counted_by_the_kernel()
+/// Whether the kernel opens groups that can never be counted.
+const TAKES_ANY_GROUP: bool = cfg!(target_arch = "riscv64");
+
+/// One event to be asked of the kernel.
+#[derive(Clone, Copy)]
+struct Attempt<'a> {
+    event: Event,
+    flags: u64,
+    form: u64,
+    leader: Option<&'a Descriptor>,
+}
+
+impl Attempt<'_> {
+    fn make(&self) -> Result<Descriptor, Refusal> {
+        let Attempt { event, flags, form, leader } = *self;
+        let takes_forms = cfg!(target_arch = "aarch64")
+            && event.config1 == 0
+            && !event.is_counted_by_the_kernel()
             // To another PMU these bits may mean anything.
-            && (self.event.is_of_the_core() || machine::pmu_has_format(self.event.kind, "rdpmc"));
-        if asks { ARM64 } else { &[0] }
+            && (event.is_of_the_core() || machine::pmu_has_format(event.kind, "rdpmc"));
+        let config1 = if takes_forms { form } else { event.config1 };
+        perf_event_open(event, config1, flags, leader)
     }
 
     /// What a refusal comes to on this machine.
@@ -196,13 +293,21 @@ impl Builder {
     }
 }
 
-/// An open event.
+/// The open events of a group.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) descriptor: Descriptor,
-    /// The filter asked for was dropped: all privilege levels count.
+    pub(crate) leader: Descriptor,
+    pub(crate) siblings: Vec<Descriptor>,
+    /// The filter asked for was dropped: all privilege levels count, for one event at least.
     pub(crate) unfiltered: bool,
 }
+
+/// The most events in a group.
+pub(crate) const MOST: usize = 8;
+
+/// What `read(2)` gives of a group at the most, in this order: how many events, enabled time, running
+/// time, their counts.
+pub(crate) const READ_WORDS: usize = 3 + MOST;
 
 /// The kernel's no.
 struct Refusal {
@@ -213,7 +318,12 @@ struct Refusal {
     known: u32,
 }
 
-fn perf_event_open(event: Event, config1: u64, flags: u64) -> Result<Descriptor, Refusal> {
+fn perf_event_open(
+    event: Event,
+    config1: u64,
+    flags: u64,
+    leader: Option<&Descriptor>,
+) -> Result<Descriptor, Refusal> {
     let mut attr = Attr {
         type_: event.kind,
         config: event.config,
@@ -221,13 +331,13 @@ fn perf_event_open(event: Event, config1: u64, flags: u64) -> Result<Descriptor,
         config2: event.config2,
         config3: event.config3,
         config4: event.config4,
-        read_format: format::TOTAL_TIME_ENABLED | format::TOTAL_TIME_RUNNING,
+        read_format: format::TOTAL_TIME_ENABLED | format::TOTAL_TIME_RUNNING | format::GROUP,
         flags,
         ..Attr::default()
     };
     let needed = smallest_size(&attr);
     attr.size = needed;
-    sys::open(&mut attr).map_err(|errno| Refusal { errno, needed, known: attr.size })
+    sys::open(&mut attr, leader).map_err(|errno| Refusal { errno, needed, known: attr.size })
 }
 
 /// The first size of the ladder that carries what is set, so that older kernels accept it.
@@ -256,13 +366,17 @@ mod tests {
 
     #[test]
     fn user_mode_alone_unless_told_otherwise() {
-        let builder = Builder::new(Event::CYCLES);
-        assert_eq!(builder.flags, flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV);
+        let (cycles, switches) = (Event::CYCLES, Event::CONTEXT_SWITCHES);
+        let builder = Builder::new(());
+        assert_eq!(builder.flags(cycles), flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV);
+        assert_eq!(builder.flags(switches), 0);
         let everything = builder.exclude_kernel(false).exclude_hypervisor(false);
-        assert_eq!(everything.flags, 0);
+        assert_eq!(everything.flags(cycles), 0);
+        let again = everything.exclude_kernel(true);
+        assert_eq!(again.flags(cycles), flag::EXCLUDE_KERNEL);
+        assert_eq!(again.flags(switches), flag::EXCLUDE_KERNEL);
         let all = builder.exclude_user(true).exclude_idle(true).pinned(true).exclusive(true);
         let others = flag::EXCLUDE_IDLE | flag::PINNED | flag::EXCLUSIVE | flag::DISABLED;
-        assert_eq!(all.disabled(true).flags, FILTER | others);
-        assert_eq!(Builder::new(Event::CONTEXT_SWITCHES).flags, 0);
+        assert_eq!(all.disabled(true).flags(cycles), FILTER | others);
     }
 }

@@ -1,68 +1,104 @@
-//! The hot path: one event's page, read without a system call.
+//! The hot path: the pages of a group's events, read without a system call.
 #![allow(unsafe_code)]
 
-use crate::asm::{self, Registers};
+use crate::asm::{self, Register, Registers};
 use crate::error::NoUserAccess;
 use crate::math;
-use crate::page::Page;
-use crate::sys::capability;
+use crate::page::{Page, Pages};
+use crate::sys::{Errno, capability};
 
-/// A page together with the way to the registers it speaks of.
+/// The pages of a group together with the way to the registers they speak of.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Reader {
-    page: Page,
+pub(crate) struct Reader<const N: usize> {
+    pages: Pages<N>,
     registers: Registers,
 }
 
-impl Reader {
-    /// Reads what the kernel publishes on `page`, if this code can make use of it.
-    pub(crate) fn new(page: Page) -> Result<Reader, NoUserAccess> {
-        if !page.capabilities().are_sure() {
+impl<const N: usize> Reader<N> {
+    /// Reads what the kernel publishes on `pages`, if this code can make use of it.
+    pub(crate) fn new(pages: Pages<N>) -> Result<Reader<N>, NoUserAccess> {
+        let each = pages.each();
+        if !each.iter().all(|page| page.capabilities().are_sure()) {
             return Err(NoUserAccess::PageTooOld);
         }
-        if asm::FIXED_WHEN_MAPPED && !page.capabilities().have(capability::USER_RDPMC) {
+        let offered = |page: &Page| page.capabilities().have(capability::USER_RDPMC);
+        if asm::FIXED_WHEN_MAPPED && !each.iter().all(offered) {
             return Err(NoUserAccess::NotOffered);
         }
-        let bits = page.width();
-        match Registers::of_width(bits) {
-            Some(registers) => Ok(Reader { page, registers }),
-            None => Err(NoUserAccess::Width { bits }),
+        // One way to the registers for all of them.
+        let mut widths = each.iter().map(|page| page.width());
+        let bits = widths.next().unwrap_or(0);
+        let other = widths.find(|width| asm::FIXED_WHEN_MAPPED && *width != bits);
+        match (Registers::of_width(bits), other) {
+            (Some(registers), None) => Ok(Reader { pages, registers }),
+            (_, other) => Err(NoUserAccess::Width { bits: other.unwrap_or(bits) }),
         }
     }
 
     /// Answers None for ever.
-    pub(crate) fn none() -> Reader {
-        Reader { page: Page::empty(), registers: Registers::none() }
+    pub(crate) fn none() -> Result<Reader<N>, Errno> {
+        Ok(Reader { pages: Pages::empty()?, registers: Registers::none() })
     }
 
-    /// The count, or None while `index` is 0.
+    /// All counts at one moment, or None while the `index` of one is 0.
     #[inline(always)]
-    pub(crate) fn count(&self) -> Option<u64> {
-        // SAFETY: Page's address is readable while it lives. The kernel publishes an index where it
+    pub(crate) fn counts<const ORDERED: bool>(&self) -> Option<[u64; N]> {
+        // SAFETY: Pages' addresses are readable while it lives. The kernel publishes an index where it
         // lets this thread read that counter: `new` has seen the capability, or where it moves
         // with the counter (FIXED_WHEN_MAPPED) an index comes with it.
-        unsafe { asm::count(self.page.address(), self.registers) }
+        unsafe { asm::counts::<N, ORDERED>(self.pages.address(), self.registers) }
     }
 
-    /// Whether the page names a register at this moment. Unlike [`count`](Reader::count), this
-    /// does not read it.
+    /// Whether the pages name a register each at this moment. Unlike a count, this reads none.
     pub(crate) fn is_scheduled(&self) -> bool {
-        self.page.index() != 0
+        self.pages.each().iter().all(|page| page.index() != 0)
+    }
+
+    /// The sum of the `lock`s. Each only ever advances, so if it is the same, so are they.
+    #[inline(always)]
+    pub(crate) fn locks(&self) -> u64 {
+        self.pages.each().iter().fold(0, |sum, page| sum + u64::from(page.lock()))
+    }
+
+    /// The registers that the pages name at this moment, if they name one each.
+    #[inline(always)]
+    pub(crate) fn named(&self) -> Option<[Register; N]> {
+        let pages = self.pages.each();
+        let mut named = [self.registers.register(pages.first()?.index())?; N];
+        for (register, page) in named.iter_mut().zip(pages).skip(1) {
+            *register = self.registers.register(page.index())?;
+        }
+        Some(named)
+    }
+
+    /// The widths that the pages give the registers at this moment, in bits.
+    pub(crate) fn widths(&self) -> [u16; N] {
+        self.pages.each().map(Page::width)
+    }
+}
+
+impl Reader<1> {
+    /// The count, or None while `index` is 0.
+    #[inline(always)]
+    pub(crate) fn count<const ORDERED: bool>(&self) -> Option<u64> {
+        // SAFETY: as in counts.
+        unsafe { asm::count::<ORDERED>(self.pages.address(), self.registers) }
     }
 
     /// The count with the times brought up to now, or None while `index` is 0 or where the page
     /// has no clock.
-    pub(crate) fn reading(&self) -> Option<Reading> {
+    pub(crate) fn reading<const ORDERED: bool>(&self) -> Option<Reading> {
+        let [page] = self.pages.each();
         loop {
-            let lock = self.page.lock(); // pairs with the load at the end of the round
-            let (enabled, running) = self.page.times();
-            let conversion = self.page.conversion()?;
-            let value = self.count()?;
+            let lock = page.lock(); // pairs with the load at the end of the round
+            let (enabled, running) = page.times();
+            let conversion = page.conversion()?;
+            let value = self.count::<ORDERED>()?;
             // SAFETY: the page has a conversion, so it has cap_user_time; that a thread which forbids
             // itself the tick counter must not come here, Counter's documentation says.
             let elapsed = conversion.elapsed(unsafe { asm::ticks() })?;
-            if self.page.lock() == lock {
+            if page.lock() == lock {
                 // There was a count, so the event was running up to now.
                 return Some(Reading {
                     value,
@@ -75,7 +111,8 @@ impl Reader {
     }
 }
 
-/// A count and the times it took, from [`Counter::reading`](crate::Counter::reading).
+/// A count and the times it took, from [`Counter::reading`](crate::Counter::reading) or
+/// [`Group::reading`](crate::Group::reading).
 ///
 /// When more events are open than the PMU has counters, the kernel lets them take turns
 /// (multiplexing): then `time_running` is less than `time_enabled`, and `value` is what was

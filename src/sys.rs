@@ -261,6 +261,10 @@ impl ControlPage {
     };
 }
 
+/// How far apart the control pages of a group are mapped, in bytes: as large as any page is where user
+/// space reads counters (arm64 has them of 4, 16 and 64 KiB, the others of 4).
+pub(crate) const STRIDE: usize = 1 << 16;
+
 /// Bits of [`ControlPage::capabilities`].
 pub(crate) mod capability {
     use super::bit;
@@ -347,7 +351,7 @@ pub(crate) use calls::*;
 /// The system calls of Linux.
 #[cfg(target_os = "linux")]
 mod calls {
-    use super::{Attr, Control, ControlPage, Errno, open_flag};
+    use super::{Attr, Control, ControlPage, Errno, STRIDE, open_flag};
     use std::io;
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
     use std::ptr::{self, NonNull};
@@ -389,12 +393,14 @@ mod calls {
         Errno(io::Error::last_os_error().raw_os_error().unwrap_or(0))
     }
 
-    /// `perf_event_open` for the calling thread on whatever processor it runs, in no group,
-    /// closed on exec. On `E2BIG` the kernel has written the size it knows into `attr.size`.
-    pub(crate) fn open(attr: &mut Attr) -> Result<Descriptor, Errno> {
+    /// `perf_event_open` for the calling thread on whatever processor it runs, in the group of
+    /// `leader` or as the leader of one of its own, closed on exec. On `E2BIG` the kernel has written
+    /// the size it knows into `attr.size`.
+    pub(crate) fn open(attr: &mut Attr, leader: Option<&Descriptor>) -> Result<Descriptor, Errno> {
         const THIS_THREAD: libc::pid_t = 0;
         const ANY_PROCESSOR: libc::c_int = -1;
-        const NO_GROUP: libc::c_int = -1;
+        const OWN_GROUP: libc::c_int = -1;
+        let group = leader.map_or(OWN_GROUP, |leader| leader.as_raw_fd());
         let descriptor = loop {
             // SAFETY: attr is valid for reads and writes of the attr.size bytes (at most its own
             // size) that the kernel looks at, and the call keeps no pointer to it.
@@ -404,7 +410,7 @@ mod calls {
                     ptr::from_mut(attr),
                     THIS_THREAD,
                     ANY_PROCESSOR,
-                    NO_GROUP,
+                    group,
                     open_flag::FD_CLOEXEC as libc::c_ulong,
                 )
             };
@@ -429,21 +435,22 @@ mod calls {
         usize::try_from(bytes).map_err(|_| last_error())
     }
 
-    /// `ioctl(2)` for this one event.
-    pub(crate) fn control(event: &Descriptor, what: Control) -> Result<(), Errno> {
+    /// `ioctl(2)` for the whole group that this event leads.
+    pub(crate) fn control(leader: &Descriptor, what: Control) -> Result<(), Errno> {
         let request = match what {
             Control::Enable => ioctl::ENABLE,
             Control::Disable => ioctl::DISABLE,
             Control::Reset => ioctl::RESET,
         };
+        let argument = ioctl::FLAG_GROUP as libc::c_ulong;
         // SAFETY: these three requests take a plain number and touch no memory of ours.
-        match unsafe { libc::ioctl(event.as_raw_fd(), request as _, 0 as libc::c_ulong) } {
+        match unsafe { libc::ioctl(leader.as_raw_fd(), request as _, argument) } {
             0 => Ok(()),
             _ => Err(last_error()),
         }
     }
 
-    /// The size of a page in bytes, which is the length of every mapping here.
+    /// The size of a page in bytes.
     fn page_size() -> usize {
         // SAFETY: sysconf reads a constant of the process.
         let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -451,57 +458,94 @@ mod calls {
         usize::try_from(size).unwrap_or(4096)
     }
 
-    /// Maps the control page of an event, exactly one page, read-only.
-    pub(crate) fn map(event: &Descriptor) -> Result<NonNull<ControlPage>, Errno> {
-        // SAFETY: a new mapping at an address of the kernel's choice disturbs no memory in use.
-        let address = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                page_size(),
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                event.as_raw_fd(),
-                0,
-            )
-        };
+    /// `mmap(2)`, readable only.
+    ///
+    /// # Safety
+    /// Whatever is at `address`, if `flags` say to replace it, is the caller's to replace.
+    unsafe fn map_at(
+        address: *mut ControlPage,
+        length: usize,
+        flags: libc::c_int,
+        file: libc::c_int,
+    ) -> Result<NonNull<ControlPage>, Errno> {
+        // SAFETY: a new mapping disturbs no memory in use, and what it replaces the caller vouches for.
+        let address =
+            unsafe { libc::mmap(address.cast(), length, libc::PROT_READ, flags, file, 0) };
         if address == libc::MAP_FAILED {
             return Err(last_error());
         }
         NonNull::new(address.cast()).ok_or(Errno(ENOMEM))
     }
 
-    /// Unmaps what [`map`] or [`cover`] mapped.
+    /// Maps the control page of an event, exactly one page, read-only.
+    pub(crate) fn map(event: &Descriptor) -> Result<NonNull<ControlPage>, Errno> {
+        // SAFETY: at an address of the kernel's choice, so nothing is replaced.
+        unsafe { map_at(ptr::null_mut(), page_size(), libc::MAP_SHARED, event.as_raw_fd()) }
+    }
+
+    /// The same in place of the page at `place`.
     ///
     /// # Safety
-    /// `page` came from [`map`], is unmapped once only, and nobody reads it afterwards.
-    pub(crate) unsafe fn unmap(page: NonNull<ControlPage>) {
-        // SAFETY: the caller's promise: this page is ours and no longer used. The call fails only
-        // for arguments that `map` does not return.
-        unsafe { libc::munmap(page.as_ptr().cast(), page_size()) };
+    /// There is a page of memory at `place` that nobody uses.
+    pub(crate) unsafe fn map_over(
+        event: &Descriptor,
+        place: NonNull<ControlPage>,
+    ) -> Result<(), Errno> {
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+        // SAFETY: the caller's promise about what is replaced.
+        unsafe { map_at(place.as_ptr(), page_size(), flags, event.as_raw_fd()) }.map(drop)
+    }
+
+    /// Maps so many bytes of zeros, if a control page fits into a [`STRIDE`] here.
+    pub(crate) fn map_zeros(length: usize) -> Result<NonNull<ControlPage>, Errno> {
+        if page_size() > STRIDE {
+            return Err(Errno(EINVAL));
+        }
+        // SAFETY: at an address of the kernel's choice, so nothing is replaced.
+        unsafe { map_at(ptr::null_mut(), length, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1) }
+    }
+
+    /// Unmaps so many bytes, of whole pages.
+    ///
+    /// # Safety
+    /// They were mapped here, are unmapped once only, and nobody reads them afterwards.
+    pub(crate) unsafe fn unmap(start: NonNull<ControlPage>, length: usize) {
+        // SAFETY: the caller's promise: this is ours and no longer used. The call fails only for
+        // arguments that mmap does not return.
+        unsafe { libc::munmap(start.as_ptr().cast(), length) };
+    }
+
+    /// Unmaps the page at `page`.
+    ///
+    /// # Safety
+    /// As for [`unmap`].
+    pub(crate) unsafe fn unmap_page(page: NonNull<ControlPage>) {
+        // SAFETY: the caller's promise.
+        unsafe { unmap(page, page_size()) };
+    }
+
+    /// Unmaps what follows the page at `page`, up to so many bytes from its start.
+    ///
+    /// # Safety
+    /// As for [`unmap`].
+    pub(crate) unsafe fn unmap_behind(page: NonNull<ControlPage>, length: usize) {
+        let size = page_size();
+        if length > size {
+            // SAFETY: the caller's promise.
+            unsafe { unmap(page.byte_add(size), length - size) };
+        }
     }
 
     /// Puts a private page of zeros at `page`'s address if nothing is mapped there.
     /// Async-signal-safe.
     pub(crate) fn cover(page: NonNull<ControlPage>) -> Result<(), Errno> {
-        let wanted: *mut libc::c_void = page.as_ptr().cast();
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         // SAFETY: the mapping replaces none: Linux before 4.17 does not know the last flag and
         // takes the address as a wish, later ones fail rather than replace.
-        let address = unsafe {
-            libc::mmap(
-                wanted,
-                page_size(),
-                libc::PROT_READ,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE,
-                -1,
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(last_error());
-        }
-        if address != wanted {
+        let address = unsafe { map_at(page.as_ptr(), page_size(), flags, -1)? };
+        if address != page {
             // SAFETY: the page just mapped, which nobody knows.
-            unsafe { libc::munmap(address, page_size()) };
+            unsafe { unmap_page(address) };
             return Err(Errno(libc::EEXIST));
         }
         Ok(())
@@ -546,21 +590,38 @@ mod calls {
     #[derive(Debug)]
     pub(crate) enum Descriptor {}
 
-    pub(crate) fn open(_: &mut Attr) -> Result<Descriptor, Errno> {
+    pub(crate) fn open(_: &mut Attr, _: Option<&Descriptor>) -> Result<Descriptor, Errno> {
         Err(Errno(ENOSYS))
     }
     pub(crate) fn read(event: &Descriptor, _: &mut [u64]) -> Result<usize, Errno> {
         match *event {}
     }
-    pub(crate) fn control(event: &Descriptor, _: Control) -> Result<(), Errno> {
-        match *event {}
+    pub(crate) fn control(leader: &Descriptor, _: Control) -> Result<(), Errno> {
+        match *leader {}
     }
     pub(crate) fn map(event: &Descriptor) -> Result<NonNull<ControlPage>, Errno> {
         match *event {}
     }
     /// # Safety
-    /// Nothing can be mapped here, so nothing can be passed.
-    pub(crate) unsafe fn unmap(_: NonNull<ControlPage>) {}
+    /// None needed: it cannot be called.
+    pub(crate) unsafe fn map_over(
+        event: &Descriptor,
+        _: NonNull<ControlPage>,
+    ) -> Result<(), Errno> {
+        match *event {}
+    }
+    pub(crate) fn map_zeros(_: usize) -> Result<NonNull<ControlPage>, Errno> {
+        Err(Errno(ENOSYS))
+    }
+    /// # Safety
+    /// Nothing can be mapped here, so nothing can be passed to this and the next two.
+    pub(crate) unsafe fn unmap(_: NonNull<ControlPage>, _: usize) {}
+    /// # Safety
+    /// See unmap.
+    pub(crate) unsafe fn unmap_page(_: NonNull<ControlPage>) {}
+    /// # Safety
+    /// See unmap.
+    pub(crate) unsafe fn unmap_behind(_: NonNull<ControlPage>, _: usize) {}
     pub(crate) fn cover(_: NonNull<ControlPage>) -> Result<(), Errno> {
         Ok(())
     }

@@ -5,7 +5,7 @@
 #[path = "../src/math.rs"]
 mod math;
 
-use math::{Conversion, Short, scale, sign_extend};
+use math::{Conversion, Short, distance, scale, sign_extend};
 use proptest::prelude::*;
 
 proptest! {
@@ -31,6 +31,18 @@ proptest! {
         let register = (start + events) as u64;
         let read = sign_extend(register, width).map(i128::from);
         prop_assert_eq!(read.map(|value| value - start), Some(events));
+    }
+
+    #[test]
+    fn a_distance_is_what_was_counted_whatever_lies_above_the_width(
+        start: u64, events: u64, above_start: u64, above_end: u64, width in 1u16..=64,
+    ) {
+        let range = 1u128 << width;
+        let (start, events) = (u128::from(start) % range, u128::from(events) % range);
+        let end = (start + events) % range;
+        let with = |low: u128, above: u64| (low + u128::from(above) * range) as u64;
+        let found = distance(with(start, above_start), with(end, above_end), width);
+        prop_assert_eq!(found.map(u128::from), Some(events));
     }
 
     #[test]
@@ -92,6 +104,8 @@ fn the_edges() {
     }
     assert_eq!(sign_extend(1, 0), None);
     assert_eq!(sign_extend(1, 65), None);
+    assert_eq!(distance(1, 2, 0), None);
+    assert_eq!(distance(1, 2, 65), None);
     assert_eq!(scale(5, 7, 0), None);
     assert_eq!(scale(0, 0, 0), None);
     assert_eq!(scale(u64::MAX, u64::MAX, 1), None);

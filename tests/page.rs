@@ -15,7 +15,7 @@ mod skips;
 mod sys;
 
 use fork::Process;
-use page::Page;
+use page::Pages;
 use process::{in_child, perf_mappings};
 use std::sync::atomic::Ordering::SeqCst;
 use sys::{Attr, Errno, kind, software};
@@ -52,7 +52,7 @@ fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
         flags: sys::flag::EXCLUDE_KERNEL,
         ..Attr::default()
     };
-    let mut open = || sys::open(&mut attr);
+    let mut open = || sys::open(&mut attr, None);
     let event = match open() {
         Ok(event) => event,
         Err(errno) => {
@@ -66,20 +66,25 @@ fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
     let process = Process::current()?;
     for _ in 0..10_000 {
         // A new event each: the kernel takes its time to map one anew.
-        Page::map(&open()?)?;
+        Pages::<1>::map([&open()?].into_iter())?;
     }
     assert_eq!(perf_mappings(), 0);
 
-    let [first, second, third] = [Page::map(&event)?, Page::map(&event)?, Page::map(&event)?];
+    let map = || Pages::<1>::map([&event].into_iter());
+    let [first, second, third] = [map()?, map()?, map()?];
     assert_eq!(perf_mappings(), 3);
-    let is_real = |page: &Page| page.capabilities().are_sure() && page.lock() > 0;
+    let is_real = |pages: &Pages<1>| {
+        let [page] = pages.each();
+        page.capabilities().are_sure() && page.lock() > 0
+    };
     assert!(is_real(&first) && is_real(&second) && is_real(&third));
     // Out of the middle of the list of mappings.
     drop(second);
 
-    let is_zeros = |page: &Page| {
+    let is_zeros = |pages: &Pages<1>| {
+        let [page] = pages.each();
         let zeros = page.lock() == 0 && page.times() == (0, 0) && page.conversion().is_none();
-        if zeros { Ok(()) } else { Err(format!("{page:?} at lock {}", page.lock())) }
+        if zeros { Ok(()) } else { Err(format!("{pages:?} at lock {}", page.lock())) }
     };
     in_child(|| {
         is_zeros(&first)?;

@@ -48,7 +48,7 @@ fn simulated_kernel() {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod simulated {
     use crate::math::{Conversion, sign_extend};
-    use crate::page::Page;
+    use crate::page::Pages;
     use crate::read::{Reader, Reading};
     use crate::skips;
     use crate::sys::{ControlPage, capability};
@@ -165,8 +165,8 @@ mod simulated {
             kernel
         }
 
-        fn reader(&self) -> Reader {
-            Reader::new(Page::map(&self.memory).unwrap()).unwrap()
+        fn reader(&self) -> Reader<1> {
+            Reader::new(Pages::map([&self.memory].into_iter()).unwrap()).unwrap()
         }
 
         fn random(&self) -> u64 {
@@ -364,7 +364,7 @@ mod simulated {
 
     /// Makes `kernel` this thread's, and its `rdpmc` and `rdtsc` fault; None, with a skip said, if
     /// `rdpmc` is open to every process here.
-    fn with<T>(test: &str, kernel: &Kernel, body: impl FnOnce(Reader) -> T) -> Option<T> {
+    fn with<T>(test: &str, kernel: &Kernel, body: impl FnOnce(Reader<1>) -> T) -> Option<T> {
         let is_open = ["cpu", "cpu_core", "cpu_atom"].iter().any(|pmu| {
             let setting = format!("/sys/bus/event_source/devices/{pmu}/rdpmc");
             std::fs::read_to_string(setting).is_ok_and(|value| value.trim() == "2")
@@ -449,7 +449,7 @@ mod simulated {
                 let (mut counts, mut none, mut last) = (0, 0u64, 0);
                 while counts < READS {
                     let done = kernel.done.load(SeqCst);
-                    let count = reader.count();
+                    let count = reader.count::<false>();
                     kernel.check(count, done, true);
                     if let Some(count) = count {
                         assert!(last <= count, "{count} after {last}");
@@ -482,7 +482,7 @@ mod simulated {
                 }
                 let done = kernel.done.load(SeqCst);
                 kernel.plan.set(Some((moment, change)));
-                let count = reader.count();
+                let count = reader.count::<false>();
                 assert_eq!(kernel.plan.take().map(|(moment, _)| moment), None, "it never happened");
                 // A changed lock means another round: an event that left is seen to have left.
                 assert_eq!(
@@ -506,7 +506,7 @@ mod simulated {
                         kernel.happen(Change::Move);
                         let done = kernel.done.load(SeqCst);
                         kernel.plan.set(Some((Moment::AfterStep(step), change)));
-                        let count = stepping(&kernel, || reader.count());
+                        let count = stepping(&kernel, || reader.count::<false>());
                         let left = matches!(change, Change::Leave);
                         kernel.check(count, done, left);
                         if kernel.plan.take().is_some() {
@@ -533,7 +533,7 @@ mod simulated {
                     let done = kernel.done.load(SeqCst);
                     let before = kernel.ticks.load(SeqCst);
                     kernel.plan.set(Some((Moment::AfterStep(step), change)));
-                    let reading = stepping(&kernel, || reader.reading());
+                    let reading = stepping(&kernel, || reader.reading::<false>());
                     let after = kernel.ticks.load(SeqCst);
                     let left = matches!(change, Change::Leave);
                     kernel.check(reading.map(|reading| reading.value), done, left);
@@ -565,7 +565,7 @@ mod simulated {
             for value in edges.chain(others) {
                 kernel.registers[place].store(value, SeqCst);
                 let model = sign_extend(value, WIDTH).map(|value| value as u64);
-                assert_eq!(reader.count(), model, "{value:#x}");
+                assert_eq!(reader.count::<false>(), model, "{value:#x}");
             }
         });
     }
@@ -580,7 +580,7 @@ mod simulated {
                 (&raw mut (*page).capabilities).write_volatile(capabilities);
                 (&raw mut (*page).pmc_width).write_volatile(width);
             });
-            Reader::new(Page::map(&kernel.memory).unwrap()).err()
+            Reader::<1>::new(Pages::map([&kernel.memory].into_iter()).unwrap()).err()
         };
         let sure = capability::BIT0_IS_DEPRECATED;
         // Before Linux 3.12: bit 0 is user time, or user reads, or both.
@@ -605,8 +605,8 @@ mod simulated {
         });
         with("without_a_clock", &kernel, |reader| {
             kernel.count(5);
-            assert_eq!(reader.count(), Some(5));
-            assert_eq!(reader.reading(), None);
+            assert_eq!(reader.count::<false>(), Some(5));
+            assert_eq!(reader.reading::<false>(), None);
         });
     }
 }

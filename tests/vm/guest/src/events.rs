@@ -37,7 +37,7 @@ pub struct Options<'a> {
 /// An event opened by its numbers, and read by the library's own reader.
 pub struct RawEvent {
     // Unmapped before the descriptor closes.
-    reader: Reader,
+    reader: Reader<1>,
     descriptor: Descriptor,
 }
 
@@ -46,10 +46,11 @@ impl RawEvent {
     /// software events, which most of the time happen in the kernel, in all modes too.
     pub fn open(numbers: Numbers, options: Options<'_>) -> io::Result<RawEvent> {
         let descriptor = open(numbers, options)?;
-        let page = page::Page::map(&descriptor).expect("an event of this process can be mapped");
+        let page = page::Pages::map([&descriptor].into_iter())
+            .expect("an event of this process can be mapped");
         let reader = match Reader::new(page) {
             Ok(reader) => reader,
-            Err(_) if numbers.0 == kind::SOFTWARE => Reader::none(),
+            Err(_) if numbers.0 == kind::SOFTWARE => Reader::none().expect("there is memory"),
             Err(why) => panic!("{numbers:?}: {why:?}"),
         };
         Ok(RawEvent { reader, descriptor })
@@ -57,7 +58,7 @@ impl RawEvent {
 
     /// What user space reads.
     pub fn count(&self) -> Option<u64> {
-        self.reader.count()
+        self.reader.count::<false>()
     }
 
     /// What `read(2)` gives: value, enabled, running.

@@ -1,0 +1,240 @@
+//! Faults of counter reads, contained.
+//!
+//! Every instruction of `asm/` that reads a counter has an entry in a section of its own, which the
+//! linker collects into one table for the binary: where the instruction is, and where to go on if it
+//! faults, in 32 bits each, as the distance from there to the place meant; or 0, 0 for an entry that is
+//! none.
+#![allow(unsafe_code)]
+
+use crate::error::Error;
+use crate::sys::{self, Errno};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Has reads of counters that the processor refuses answer as if the event had no counter, rather than
+/// end the process: [`read_user`](crate::Counter::read_user) gives None, [`read`](crate::Counter::read)
+/// goes on to the system call, and a region is [`Disturbed::Faulted`](crate::Disturbed::Faulted).
+///
+/// The processor refuses, by SIGSEGV or SIGILL, when the administrator has revoked user access while
+/// the counter is open, and when a counter is gone between looking at its page and reading it (riscv64;
+/// processors with several core types). Regions, which may read long after looking, must have this where
+/// that can happen: see [`Counter::region`](crate::Counter::region).
+///
+/// ```
+/// rdpmc::contain_faults()?;
+/// # Ok::<(), rdpmc::Error>(())
+/// ```
+///
+/// # What it does
+///
+/// Puts a handler in front of those for SIGSEGV and SIGILL, once in the process; calling it again does
+/// nothing. It takes up faults of this library's own reads, each known by its address, and only those.
+/// Every other signal goes on to whatever was there before, as if this were not: to a handler with
+/// the same information, on the same stack, with the same signals blocked, and to the default by
+/// putting that back. It is async-signal-safe, and costs nothing until there is a fault, which takes
+/// some microseconds.
+///
+/// # Limits
+///
+/// - A handler that somebody installs later comes before this one, and must pass on what it does not
+///   know: call this after those that do not.
+/// - A fault while SIGSEGV or SIGILL is blocked, say in a handler that blocks all signals, ends the
+///   process: the kernel does not ask.
+/// - Of a program in several shared objects that have this library built in, each has to call it.
+/// - The time stamp counter, which [`reading`](crate::Counter::reading) reads and a thread can forbid
+///   itself (`PR_SET_TSC`), is not covered.
+///
+/// # Errors
+/// [`Error::Unsupported`] where there are no such signals, [`Error::System`] for what no kernel is
+/// known to do.
+pub fn contain_faults() -> Result<(), Error> {
+    if !sys::SUPPORTED {
+        return Err(Error::Unsupported);
+    }
+    handler::install().map_err(|Errno(errno)| Error::System { call: "sigaction", errno })?;
+    CALLED.store(true, Ordering::Release);
+    Ok(())
+}
+
+static CALLED: AtomicBool = AtomicBool::new(false);
+
+/// Whether [`contain_faults`] was called.
+pub(crate) fn are_contained() -> bool {
+    CALLED.load(Ordering::Acquire)
+}
+
+static CONTAINED: AtomicUsize = AtomicUsize::new(0);
+
+/// How many faults have been contained, in any thread.
+#[inline(always)]
+pub(crate) fn contained() -> usize {
+    // The handler that adds to it runs on this very thread.
+    CONTAINED.load(Ordering::Relaxed)
+}
+
+#[cfg(target_os = "linux")]
+mod handler {
+    use super::CONTAINED;
+    use crate::asm;
+    use crate::sys::Errno;
+    use libc::{SIG_DFL, SIG_IGN, c_int, c_void, siginfo_t};
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicPtr, Ordering};
+    use std::{io, mem, ptr};
+
+    /// What was there before, for [`SIGNALS`] in turn; null for the default.
+    static BEFORE: [AtomicPtr<libc::sigaction>; 2] =
+        [AtomicPtr::new(ptr::null_mut()), AtomicPtr::new(ptr::null_mut())];
+    const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGILL];
+
+    /// Called with what the kernel gives a handler with `SA_SIGINFO`.
+    type Handler = unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
+
+    pub(super) fn install() -> Result<(), Errno> {
+        static INSTALLED: Mutex<bool> = Mutex::new(false);
+        // What it guards is right at every moment, whoever has panicked.
+        let mut installed = INSTALLED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if *installed || asm::exception_table().is_empty() {
+            return Ok(());
+        }
+        for (signal, slot) in SIGNALS.into_iter().zip(&BEFORE) {
+            // It must be known before the handler can run.
+            let before = sigaction(signal, None)?;
+            remember(slot, before);
+            let replaced = sigaction(signal, Some(&in_front_of(&before)))?;
+            if replaced.sa_sigaction != before.sa_sigaction {
+                // Somebody else's, installed just in between.
+                remember(slot, replaced);
+                sigaction(signal, Some(&in_front_of(&replaced)))?;
+            }
+        }
+        *installed = true;
+        Ok(())
+    }
+
+    /// What is remembered stays for ever: the handler may be at it at any time.
+    fn remember(slot: &AtomicPtr<libc::sigaction>, before: libc::sigaction) {
+        slot.store(Box::into_raw(Box::new(before)), Ordering::Release);
+    }
+
+    /// Our handler, called as the one before would have been: on its stack, with its mask.
+    fn in_front_of(before: &libc::sigaction) -> libc::sigaction {
+        let mut ours = *before;
+        ours.sa_sigaction = on_fault as Handler as usize;
+        ours.sa_flags = if matches!(before.sa_sigaction, SIG_DFL | SIG_IGN) {
+            // What is ignored does not interrupt a system call.
+            libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART
+        } else {
+            // One-shot is the other's business.
+            (before.sa_flags | libc::SA_SIGINFO) & !libc::SA_RESETHAND
+        };
+        ours
+    }
+
+    fn sigaction(signal: c_int, to: Option<&libc::sigaction>) -> Result<libc::sigaction, Errno> {
+        // SAFETY: a structure of numbers and an optional address, for which zeros are valid.
+        let mut before: libc::sigaction = unsafe { mem::zeroed() };
+        let to = to.map_or(ptr::null(), ptr::from_ref);
+        // SAFETY: both are null or live through the call; what handler is set, the callers answer for.
+        match unsafe { libc::sigaction(signal, to, &mut before) } {
+            0 => Ok(before),
+            _ => Err(Errno(io::Error::last_os_error().raw_os_error().unwrap_or(0))),
+        }
+    }
+
+    /// Goes on elsewhere after a fault in the table, or does as if it were not here.
+    ///
+    /// # Safety
+    /// The kernel calls it.
+    unsafe extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+        // SAFETY: the kernel's arguments: both point to what they say while this runs, and the context
+        // is taken up again when it returns.
+        unsafe {
+            // Above 0 it is the processor's word, not some process's.
+            let is_fault = (*info).si_code > 0;
+            let counter = asm::program_counter(context);
+            match resumption(*counter) {
+                Some(place) if is_fault => {
+                    *counter = place;
+                    CONTAINED.fetch_add(1, Ordering::Relaxed);
+                }
+                _ => pass_on(signal, info, context),
+            }
+        }
+    }
+
+    /// Where to go on after a fault at this address, if it is in the table.
+    fn resumption(address: usize) -> Option<usize> {
+        let table = asm::exception_table();
+        let mut entry = table.start;
+        while entry < table.end {
+            // SAFETY: within the table, which the linker has made of such entries and nobody changes.
+            let [instruction, resumption] = unsafe { entry.read() };
+            let from = entry.addr();
+            let is_one = [instruction, resumption] != [0, 0];
+            if is_one && from.wrapping_add_signed(instruction as isize) == address {
+                return Some((from + 4).wrapping_add_signed(resumption as isize));
+            }
+            entry = entry.wrapping_add(1);
+        }
+        None
+    }
+
+    /// Does what would have been done without us.
+    ///
+    /// # Safety
+    /// With what the kernel called the handler with, and at its end.
+    unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+        let slot = SIGNALS.iter().zip(&BEFORE).find(|(known, _)| **known == signal);
+        let Some((_, slot)) = slot else { return };
+        // SAFETY: null, or from a Box that is never freed.
+        let before = unsafe { slot.load(Ordering::Acquire).as_ref() };
+        let place = before.map_or(SIG_DFL, |before| before.sa_sigaction);
+        // SAFETY: the caller's promise.
+        let is_fault = unsafe { (*info).si_code > 0 };
+        match (before, place) {
+            (None, _) | (_, SIG_DFL) => default(signal, is_fault),
+            // A fault cannot be ignored: the kernel does not.
+            (_, SIG_IGN) if is_fault => default(signal, is_fault),
+            (_, SIG_IGN) => {}
+            (Some(before), place) => {
+                if before.sa_flags & libc::SA_RESETHAND != 0 {
+                    slot.store(ptr::null_mut(), Ordering::Release);
+                }
+                if before.sa_flags & libc::SA_SIGINFO != 0 {
+                    // SAFETY: whoever installed it said that it is such a function.
+                    let handler: Handler = unsafe { mem::transmute(place) };
+                    // SAFETY: the kernel's arguments, at a moment at which it would call it.
+                    unsafe { handler(signal, info, context) };
+                } else {
+                    // SAFETY: as above, of the other kind.
+                    let handler: unsafe extern "C" fn(c_int) = unsafe { mem::transmute(place) };
+                    // SAFETY: as above.
+                    unsafe { handler(signal) };
+                }
+            }
+        }
+    }
+
+    /// Puts the default back, and has it happen: a fault by happening again as soon as the handler
+    /// returns, another signal by being sent again.
+    fn default(signal: c_int, is_fault: bool) {
+        // SAFETY: a structure of numbers and an optional address, for which zeros are valid: the
+        // default, with no flags.
+        let action: libc::sigaction = unsafe { mem::zeroed() };
+        // It cannot fail for these signals; nor could anything be done here if it did.
+        let _ = sigaction(signal, Some(&action));
+        if !is_fault {
+            // SAFETY: takes a number. It is blocked until the handler returns.
+            unsafe { libc::raise(signal) };
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod handler {
+    use crate::sys::Errno;
+
+    pub(super) fn install() -> Result<(), Errno> {
+        Ok(())
+    }
+}

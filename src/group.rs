@@ -1,0 +1,342 @@
+//! The handle: events of this thread that are counted together.
+
+use crate::asm;
+use crate::error::{Access, Error, NoUserAccess};
+use crate::event::Event;
+use crate::faults;
+use crate::fork::Process;
+use crate::machine;
+use crate::open::{Builder, MOST, Opened, READ_WORDS};
+use crate::ordered::Ordered;
+use crate::page::Pages;
+use crate::read::{Reader, Reading};
+use crate::region::Region;
+use crate::sys::{self, Control, Errno};
+
+/// `N` counters of the thread that opened them, 8 at most: a leader and its siblings, always on the
+/// PMU together or not at all, so that their counts are of the same moments and can be compared.
+///
+/// ```
+/// use rdpmc::{Error, Event, Group};
+///
+/// fn instructions_per_cycle(work: impl FnOnce()) -> Result<f64, Error> {
+///     let group = Group::open([Event::CYCLES, Event::INSTRUCTIONS])?;
+///     let before = group.read()?;
+///     work();
+///     let [cycles, instructions] = group.read()?;
+///     Ok((instructions - before[1]) as f64 / (cycles - before[0]) as f64)
+/// }
+///
+/// match instructions_per_cycle(|| drop(std::hint::black_box(vec![0; 100]))) {
+///     Ok(ratio) => println!("{ratio:.2} instructions per cycle"),
+///     Err(why) => println!("{why}"), // e.g. that this virtual machine has no PMU
+/// }
+/// ```
+///
+/// What is said of [`Counter`](crate::Counter) about threads, forks and faults is true here as well.
+///
+/// # What it holds
+///
+/// A file descriptor (close-on-exec) and one page of memory for each event, mapped read-only.
+/// Dropping it gives them back.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Group<const N: usize> {
+    // First, so that it is unmapped before the descriptors close: the kernel keeps an event alive,
+    // and its counter taken, for as long as it is mapped.
+    pub(crate) reader: Reader<N>,
+    events: Box<OpenEvents<N>>,
+}
+
+/// What only the slower paths need.
+#[derive(Debug)]
+struct OpenEvents<const N: usize> {
+    events: [Event; N],
+    opened: Opened,
+    /// Why `reader` never answers, if so, and of which event.
+    obstacle: Option<(Event, NoUserAccess)>,
+    process: Process,
+}
+
+impl<const N: usize> Group<N> {
+    /// Opens counters of `events` for this thread, all counting from now, in user mode alone (but for
+    /// the three events that happen in the kernel only).
+    ///
+    /// The first is the leader, and the one to be counted most exactly: see [`Region`]. Of hardware
+    /// events all must be of one PMU. More than 8 do not compile.
+    ///
+    /// Costs three system calls for each event and two more where all is granted at once (on riscv64,
+    /// whose kernel does not say whether they fit, as many again for each event). Errors name the
+    /// cause found on this machine; if it is that the PMU has too few counters,
+    /// [`Error::GroupTooLarge`] says how many fit. A group that user space cannot read is no error.
+    pub fn open(events: [Event; N]) -> Result<Group<N>, Error> {
+        Group::builder(events).open()
+    }
+
+    /// Says how to open a group of `events`. What is said there is said of all of them.
+    pub fn builder(events: [Event; N]) -> Builder<[Event; N]> {
+        const { assert!(N >= 1 && N <= MOST, "a group has 1 to 8 events") };
+        Builder::new(events)
+    }
+
+    /// The counts, all of one moment, read from user space: no system call, no branch into the C
+    /// library, no allocation. They count from 0 at the open or the last [`reset`](Group::reset).
+    ///
+    /// None while one of them cannot be read: the group has no counters at this moment (it is disabled,
+    /// or multiplexing gave others the turn), user space may not read it, there is a software event
+    /// in it, or this process is a fork. See [`access`](Group::access).
+    ///
+    /// It is one round for all: if the kernel was at work on any of them between the first read and the
+    /// last, all are read anew. So no two counts are ever of different turns on the PMU. On riscv64,
+    /// counters in a group must be 64 bits wide for it.
+    ///
+    /// Of four events, takes 46 instructions on x86-64, 59 on arm64 (63 with 32-bit counters), 74 on
+    /// riscv64, by `tests/vm/run TARGET cost`. Not ordered against the instructions around it: see
+    /// [`ordered`](Group::ordered).
+    #[inline]
+    pub fn read_user(&self) -> Option<[u64; N]> {
+        self.reader.counts::<false>()
+    }
+
+    /// The counts: as [`read_user`](Group::read_user), and where that has no answer by `read(2)`, one
+    /// system call for all (`PERF_FORMAT_GROUP`).
+    ///
+    /// A group that had to take turns with others (multiplexing) counts only while it has its turn, and
+    /// one that never had a turn reads 0: [`reading`](Group::reading) tells.
+    ///
+    /// # Errors
+    /// [`Error::ErrorState`] for a pinned group without counters, [`Error::Forked`] in the child of a
+    /// fork, [`Error::System`] for what no kernel is known to do.
+    #[inline]
+    pub fn read(&self) -> Result<[u64; N], Error> {
+        match self.read_user() {
+            Some(counts) => Ok(counts),
+            None => self.read_by_system_call(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn read_by_system_call(&self) -> Result<[u64; N], Error> {
+        Ok(self.reading()?.map(|reading| reading.value))
+    }
+
+    /// The counts, and how long the group was enabled and running, the same for all: what it takes to
+    /// judge and [scale](Reading::scaled) a multiplexed group. One `read(2)`.
+    ///
+    /// # Errors
+    /// As [`read`](Group::read).
+    pub fn reading(&self) -> Result<[Reading; N], Error> {
+        if self.events.process.is_past() {
+            return Err(Error::Forked);
+        }
+        let mut words = [0; READ_WORDS];
+        match sys::read(&self.events.opened.leader, &mut words) {
+            Ok(0) => Err(Error::ErrorState),
+            Ok(_) => {
+                let [_, time_enabled, time_running, values @ ..] = words;
+                let mut values = values.into_iter();
+                Ok([(); N].map(|()| Reading {
+                    value: values.next().unwrap_or(0), // N is no more than MOST
+                    time_enabled,
+                    time_running,
+                }))
+            }
+            Err(Errno(errno)) => Err(Error::System { call: "read", errno }),
+        }
+    }
+
+    /// The same reads, ordered against the instructions around them.
+    pub fn ordered(&self) -> Ordered<'_, Group<N>> {
+        Ordered(self)
+    }
+
+    /// Measures pieces of code with these counters: see [`Region`]. No system call where they are read
+    /// from user space.
+    ///
+    /// # Errors
+    /// - [`Error::NotFromUserSpace`] where user space cannot read them, for another reason than that
+    ///   they have no counter at this moment;
+    /// - [`Error::FaultsNotContained`] on riscv64 and on machines with several core types, before
+    ///   [`contain_faults`](crate::contain_faults);
+    /// - [`Error::Forked`] in the child of a fork.
+    pub fn region(&self) -> Result<Region<'_, N>, Error> {
+        if self.events.process.is_past() {
+            return Err(Error::Forked);
+        }
+        match self.obstacle() {
+            None | Some((_, NoUserAccess::NotScheduled)) => {}
+            Some((event, reason)) => return Err(Error::NotFromUserSpace { event, reason }),
+        }
+        if !faults::are_contained() && (asm::STALE_READ_FAULTS || machine::has_several_core_types())
+        {
+            return Err(Error::FaultsNotContained);
+        }
+        Ok(Region::new(&self.reader))
+    }
+
+    /// Goes on counting. One system call (`PERF_EVENT_IOC_ENABLE`).
+    ///
+    /// # Errors
+    /// [`Error::Forked`] in the child of a fork, [`Error::System`] for what no kernel is known to do.
+    pub fn enable(&self) -> Result<(), Error> {
+        self.control(Control::Enable)
+    }
+
+    /// Stops counting; the counts stay, and are then read by system call. One system call
+    /// (`PERF_EVENT_IOC_DISABLE`).
+    ///
+    /// # Errors
+    /// [`Error::Forked`] in the child of a fork, [`Error::System`] for what no kernel is known to do.
+    pub fn disable(&self) -> Result<(), Error> {
+        self.control(Control::Disable)
+    }
+
+    /// Sets the counts to 0; enabled and running time stay. One system call
+    /// (`PERF_EVENT_IOC_RESET`), or three for counters that user space reads, which are stopped
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Forked`] in the child of a fork, [`Error::System`] for what no kernel is known to do.
+    pub fn reset(&self) -> Result<(), Error> {
+        // Reset while counting, the kernel computes the page's `offset` from the register taken as
+        // unsigned, and sign extension then leaves the count one whole range short: 2^32 on arm64
+        // with 32-bit counters (seen with Linux 6.12), 2^48 on x86-64 (likewise). When it
+        // schedules the event anew it gets it right.
+        if self.events.process.is_past() {
+            return Err(Error::Forked);
+        }
+        if !self.reader.is_scheduled() {
+            self.control(Control::Reset)?;
+            if !self.reader.is_scheduled() {
+                return Ok(());
+            }
+            // It got a counter just now, before the reset or after: do it again.
+        }
+        self.control(Control::Disable)?;
+        let result = self.control(Control::Reset);
+        self.control(Control::Enable)?;
+        result
+    }
+
+    fn control(&self, what: Control) -> Result<(), Error> {
+        if self.events.process.is_past() {
+            return Err(Error::Forked);
+        }
+        sys::control(&self.events.opened.leader, what)
+            .map_err(|Errno(errno)| Error::System { call: "ioctl", errno })
+    }
+
+    /// How these counters are read at this moment, and if not from user space, why.
+    ///
+    /// No system call if they are read from user space; otherwise a look into `/proc` or `/sys`.
+    pub fn access(&self) -> Access {
+        if self.events.process.is_past() {
+            return Access::Forked;
+        }
+        match self.obstacle() {
+            None => Access::UserSpace,
+            Some((_, reason)) => Access::SystemCall(reason),
+        }
+    }
+
+    /// What keeps user space from reading at this moment, and of which event.
+    fn obstacle(&self) -> Option<(Event, NoUserAccess)> {
+        if let Some(obstacle) = &self.events.obstacle {
+            return Some(obstacle.clone());
+        }
+        let leader = self.events.events.first().copied()?;
+        if self.reader.is_scheduled() {
+            let is_other =
+                |width: &u16| N > 1 && asm::WIDTH_IN_A_GROUP.is_some_and(|needed| needed != *width);
+            let mut widths = self.events.events.into_iter().zip(self.reader.widths());
+            let (event, bits) = widths.find(|(_, width)| is_other(width))?;
+            return Some((event, NoUserAccess::Width { bits }));
+        }
+        let off =
+            self.events.events.into_iter().find_map(|event| Some((event, switched_off(event)?)));
+        Some(match off {
+            Some(off) => off,
+            // Where the page cannot say that the kernel is too old, a missing setting does.
+            None if !asm::FIXED_WHEN_MAPPED && machine::lacks_user_access() => {
+                (leader, NoUserAccess::NotOffered)
+            }
+            None => (leader, NoUserAccess::NotScheduled),
+        })
+    }
+
+    /// The events that are counted.
+    pub fn events(&self) -> [Event; N] {
+        self.events.events
+    }
+
+    /// Whether all privilege levels are counted, of one event at least, because the PMU cannot tell
+    /// them apart: only after [`allow_unfiltered`](Builder::allow_unfiltered).
+    pub fn is_unfiltered(&self) -> bool {
+        self.events.opened.unfiltered
+    }
+}
+
+impl<const N: usize> Builder<[Event; N]> {
+    /// Opens the group: see [`Group::open`].
+    pub fn open(self) -> Result<Group<N>, Error> {
+        let events = self.what;
+        let opened = self.open_events(&events)?;
+        let process = Process::current()
+            .map_err(|Errno(errno)| Error::System { call: "pthread_atfork", errno })?;
+        let (reader, obstacle) = match reader(&events, &opened) {
+            Ok(reader) => (reader, None),
+            Err(obstacle) => {
+                let none =
+                    Reader::none().map_err(|Errno(errno)| Error::System { call: "mmap", errno })?;
+                (none, Some(obstacle))
+            }
+        };
+        let events = Box::new(OpenEvents { events, opened, obstacle, process });
+        Ok(Group { reader, events })
+    }
+}
+
+/// Maps and judges the pages of a group.
+fn reader<const N: usize>(
+    events: &[Event; N],
+    opened: &Opened,
+) -> Result<Reader<N>, (Event, NoUserAccess)> {
+    let [first, ..] = events.as_slice() else {
+        return Err((Event::DUMMY, NoUserAccess::NotOffered));
+    };
+    for &event in events {
+        let obstacle = if event.is_counted_by_the_kernel() {
+            Some(NoUserAccess::SoftwareEvent)
+        } else if event.is_not_in_its_register() {
+            Some(NoUserAccess::NotInItsRegister)
+        } else if !asm::FIXED_WHEN_MAPPED {
+            // The page does not tell.
+            switched_off(event)
+        } else {
+            None
+        };
+        if let Some(obstacle) = obstacle {
+            return Err((event, obstacle));
+        }
+    }
+    let descriptors = std::iter::once(&opened.leader).chain(&opened.siblings);
+    let pages = Pages::map(descriptors).map_err(|Errno(errno)| match errno {
+        sys::EPERM => NoUserAccess::MlockLimit { kilobytes: machine::mlock_kilobytes() },
+        errno => NoUserAccess::NotMapped { errno },
+    });
+    pages.and_then(Reader::new).map_err(|obstacle| match obstacle {
+        NoUserAccess::NotOffered => (*first, switched_off(*first).unwrap_or(obstacle)),
+        obstacle => (*first, obstacle),
+    })
+}
+
+/// The administrator's setting, if that is why.
+fn switched_off(event: Event) -> Option<NoUserAccess> {
+    let (setting, value) = machine::user_access()?;
+    // On riscv64, 2 lets everybody read the registers of cycles and instructions, all the time, and
+    // nobody any other; the kernel publishes an index for others all the same.
+    let fixed = event == Event::CYCLES || event == Event::INSTRUCTIONS;
+    let off = value == 0 || (cfg!(target_arch = "riscv64") && value == 2 && !fixed);
+    off.then_some(NoUserAccess::SwitchedOff { setting, value })
+}

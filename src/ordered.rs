@@ -1,0 +1,100 @@
+//! Reads that keep their place among the instructions around them.
+
+use crate::counter::Counter;
+use crate::error::Error;
+use crate::group::Group;
+use crate::read::Reading;
+use crate::region::Region;
+
+/// A [`Counter`] or a [`Group`] whose reads have fences around them: from [`Counter::ordered`] or
+/// [`Group::ordered`].
+///
+/// A counter is read by an instruction like any other, which an out-of-order processor may run before
+/// earlier ones are done and after later ones have begun. With the fences, everything before the read
+/// in program order is complete when the counter is read, and nothing after it has begun.
+///
+/// They are `lfence` on x86-64 and `isb` on arm64: two instructions more, and the wait for what is
+/// under way, some tens of cycles. On riscv64 there is none, and these reads are the plain ones: the
+/// architecture has counters read in program order. (`fence` would order memory, not counters.
+/// `cpuid` is not used anywhere: in a virtual machine it is a trap to the hypervisor.)
+///
+/// ```
+/// use rdpmc::{Counter, Event};
+///
+/// if let Ok(cycles) = Counter::open(Event::CYCLES) {
+///     println!("{:?}", cycles.ordered().read());
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Ordered<'a, H>(pub(crate) &'a H);
+
+impl<H> Clone for Ordered<'_, H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<H> Copy for Ordered<'_, H> {}
+
+impl<'a> Ordered<'a, Counter> {
+    /// As [`Counter::read_user`]: 16 instructions on x86-64, 16 on arm64, 20 on riscv64.
+    #[inline]
+    pub fn read_user(&self) -> Option<u64> {
+        self.0.read_user_ordered()
+    }
+
+    /// As [`Counter::read`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn read(&self) -> Result<u64, Error> {
+        match self.read_user() {
+            Some(count) => Ok(count),
+            None => self.0.read_by_system_call(),
+        }
+    }
+
+    /// As [`Counter::reading`]. The times are those of just after the count.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reading(&self) -> Result<Reading, Error> {
+        self.0.reading_user_first::<true>()
+    }
+
+    /// As [`Counter::region`], and [`Region::ordered`].
+    ///
+    /// # Errors
+    /// As [`Counter::region`].
+    pub fn region(&self) -> Result<Region<'a, 1, true>, Error> {
+        Ok(self.0.region()?.ordered())
+    }
+}
+
+impl<'a, const N: usize> Ordered<'a, Group<N>> {
+    /// As [`Group::read_user`]. One fence before all reads and one after.
+    #[inline]
+    pub fn read_user(&self) -> Option<[u64; N]> {
+        self.0.reader.counts::<true>()
+    }
+
+    /// As [`Group::read`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn read(&self) -> Result<[u64; N], Error> {
+        match self.read_user() {
+            Some(counts) => Ok(counts),
+            None => self.0.read_by_system_call(),
+        }
+    }
+
+    /// As [`Group::region`], and [`Region::ordered`].
+    ///
+    /// # Errors
+    /// As [`Group::region`].
+    pub fn region(&self) -> Result<Region<'a, N, true>, Error> {
+        Ok(self.0.region()?.ordered())
+    }
+}

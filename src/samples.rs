@@ -1,0 +1,166 @@
+//! Many samples of a short piece of code, and what they come to.
+
+use crate::error::Disturbed;
+use crate::overhead::Overhead;
+use crate::region::Region;
+use std::hint::black_box;
+
+/// What many runs of a piece of code cost: from [`Region::sample`] or
+/// [`Region::sample_by_difference`].
+///
+/// ```
+/// use rdpmc::{Event, Group};
+/// use std::hint::black_box;
+///
+/// # fn main() -> Result<(), rdpmc::Error> {
+/// # match Group::open([Event::CYCLES, Event::INSTRUCTIONS]) {
+/// #     Ok(group) if group.read_user().is_some() => {
+/// let samples = group.region()?.sample(1_000, || black_box("12345").parse::<u32>())?;
+/// if let (Some([cycles, instructions]), Some([slow, _])) = (samples.median(), samples.quantile(0.9)) {
+///     println!("{cycles} cycles (90%: {slow}), {instructions} instructions");
+/// }
+/// println!("{} samples, {} disturbed ones left out", samples.len(), samples.disturbed());
+/// #     }
+/// #     _ => {}
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Samples<const N: usize> {
+    /// Of each counter by itself, in ascending order.
+    counts: [Vec<u64>; N],
+    /// The same, of nothing or of one copy less, to be taken off.
+    less: [Vec<u64>; N],
+    disturbed: usize,
+}
+
+impl<const N: usize, const ORDERED: bool> Region<'_, N, ORDERED> {
+    /// Runs `code` so many times, each in a region of its own, and takes off the region's overhead,
+    /// measured just before unless the region is [corrected](Region::corrected) already. Disturbed
+    /// samples are left out and counted.
+    ///
+    /// What `code` returns is used up in a way that the compiler cannot see through, outside of the
+    /// region. `code` may be too short to fill the processor: then what the region's reads hide of it
+    /// or add to it is more than the code itself, and
+    /// [`sample_by_difference`](Region::sample_by_difference) is better.
+    ///
+    /// Allocates before the first run and not until after the last.
+    ///
+    /// # Errors
+    /// Not one empty region was undisturbed, so that nothing is known of the overhead.
+    pub fn sample<T>(
+        &self,
+        runs: usize,
+        mut code: impl FnMut() -> T,
+    ) -> Result<Samples<N>, Disturbed> {
+        let region = if self.is_corrected() { *self } else { self.corrected(&Overhead::of(self)?) };
+        let mut samples = Samples::with_room_for(runs);
+        for _ in 0..runs {
+            let (value, counts) = region.measure(&mut code);
+            black_box(value);
+            samples.take(counts);
+        }
+        samples.sort();
+        Ok(samples)
+    }
+
+    /// Runs `code` once in one region and twice in another, in turn, so many times, and reports the
+    /// difference: each quantile of the runs of two less the same quantile of the runs of one. What the
+    /// region, the loop and the entry into the code cost is in both, and goes away.
+    ///
+    /// Where it matters that a single run waits for the one before, let it depend on it, by a variable
+    /// that the closure keeps; otherwise the processor overlaps the two, as it would in a loop.
+    ///
+    /// Disturbed samples are left out and counted, one for each pair. Allocates before the first run and
+    /// not until after the last.
+    pub fn sample_by_difference<T>(&self, runs: usize, mut code: impl FnMut() -> T) -> Samples<N> {
+        let region = self.uncorrected();
+        let mut samples = Samples::with_room_for(runs);
+        samples.less = [(); N].map(|()| Vec::with_capacity(runs));
+        for _ in 0..runs {
+            let (value, one) = region.measure(|| black_box(code()));
+            black_box(value);
+            let (values, two) = region.measure(|| (black_box(code()), black_box(code())));
+            black_box(values);
+            match (one, two) {
+                (Ok(one), Ok(two)) => {
+                    samples.take(Ok(two));
+                    push(&mut samples.less, one);
+                }
+                (Err(disturbed), _) | (_, Err(disturbed)) => samples.take(Err(disturbed)),
+            }
+        }
+        samples.sort();
+        samples
+    }
+}
+
+fn push<const N: usize>(into: &mut [Vec<u64>; N], counts: [u64; N]) {
+    for (into, count) in into.iter_mut().zip(counts) {
+        into.push(count);
+    }
+}
+
+impl<const N: usize> Samples<N> {
+    fn with_room_for(runs: usize) -> Samples<N> {
+        Samples {
+            counts: [(); N].map(|()| Vec::with_capacity(runs)),
+            less: [(); N].map(|()| Vec::new()),
+            disturbed: 0,
+        }
+    }
+
+    fn take(&mut self, sample: Result<[u64; N], Disturbed>) {
+        match sample {
+            Ok(counts) => push(&mut self.counts, counts),
+            Err(_) => self.disturbed += 1,
+        }
+    }
+
+    fn sort(&mut self) {
+        self.counts.iter_mut().chain(&mut self.less).for_each(|counts| counts.sort_unstable());
+    }
+
+    /// How many samples there are, without those disturbed.
+    pub fn len(&self) -> usize {
+        self.counts.first().map_or(0, Vec::len)
+    }
+
+    /// Whether every sample was disturbed, or none was taken.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many were disturbed, and left out.
+    pub fn disturbed(&self) -> usize {
+        self.disturbed
+    }
+
+    /// The least of each counter, for one run of the code; None if every sample was disturbed.
+    pub fn minimum(&self) -> Option<[u64; N]> {
+        self.quantile(0.0)
+    }
+
+    /// The median of each counter, for one run of the code; None if every sample was disturbed.
+    pub fn median(&self) -> Option<[u64; N]> {
+        self.quantile(0.5)
+    }
+
+    /// What this share of the samples does not exceed, of each counter, for one run of the code: of
+    /// 0.9, nine in ten are not above it. None if every sample was disturbed. Shares below 0 are taken
+    /// for 0, and those above 1 for 1.
+    pub fn quantile(&self, share: f64) -> Option<[u64; N]> {
+        // The last sample's place is len - 1; a share that is no number counts as 0.
+        let last = self.len().checked_sub(1)?;
+        let place = (last as f64 * share.clamp(0.0, 1.0)).ceil() as usize;
+        let mut quantile = [0; N];
+        for (quantile, (counts, less)) in
+            quantile.iter_mut().zip(self.counts.iter().zip(&self.less))
+        {
+            let less = less.get(place).copied().unwrap_or(0);
+            *quantile = counts.get(place)?.saturating_sub(less);
+        }
+        Some(quantile)
+    }
+}
