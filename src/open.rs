@@ -122,13 +122,11 @@ impl<W> Builder<W> {
         }
         let mut refusal = Error::Unsupported; // there is always a form, so there is another answer
         for &form in FORMS {
+            if TAKES_ANY_GROUP {
+                self.check_that_they_fit(events, form)?;
+            }
             match self.open_group(events, form, self.set & OF_THE_LEADER) {
-                Ok(opened) => {
-                    if TAKES_ANY_GROUP && events.len() > 1 {
-                        self.check_that_they_fit(events, form)?;
-                    }
-                    return Ok(opened);
-                }
+                Ok(opened) => return Ok(opened),
                 // Perhaps that is not to be had in this form.
                 Err(
                     again @ (Error::GroupTooLarge { .. }
@@ -179,7 +177,8 @@ impl<W> Builder<W> {
     }
 
     /// Finds out what the kernel does not say: a pinned group has its counters at once or is in error
-    /// state.
+    /// state. Before the group proper is opened, which gets their places at once when it is; by
+    /// themselves they fall free at the PMU's next turn only.
     fn check_that_they_fit(&self, events: &[Event], form: u64) -> Result<(), Error> {
         for fit in 1..events.len() {
             let (Some(some), Some(&event)) = (events.get(..=fit), events.get(fit)) else { break };

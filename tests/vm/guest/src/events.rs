@@ -69,7 +69,7 @@ impl RawEvent {
     /// The values that `read(2)` gives of a group, whose leader this is.
     pub fn read_group(&self, members: usize) -> Vec<u64> {
         let mut words = vec![0; 3 + members]; // their number, enabled, running, values
-        read_words(self.descriptor.as_raw_fd(), &mut words);
+        assert_eq!(read_words(self.descriptor.as_raw_fd(), &mut words), words.len());
         assert_eq!(words[0], members as u64, "events in the group");
         words.split_off(3)
     }
@@ -140,18 +140,22 @@ pub fn open(numbers: Numbers, options: Options<'_>) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(event as RawFd) })
 }
 
-/// `read(2)` of an event: value, enabled, running.
+/// `read(2)` of an event: value, enabled, running. The library's come as a group of one.
 pub fn read_event(descriptor: RawFd) -> [u64; 3] {
-    let mut words = [0; 3];
-    read_words(descriptor, &mut words);
-    words
+    let mut words = [0; 4];
+    match (read_words(descriptor, &mut words), words) {
+        (3, [value, enabled, running, _]) => [value, enabled, running],
+        (4, [1, enabled, running, value]) => [value, enabled, running],
+        other => panic!("read(2) of an event (0: error state): {other:?}"),
+    }
 }
 
-fn read_words(descriptor: RawFd, words: &mut [u64]) {
+/// How many words there are.
+fn read_words(descriptor: RawFd, words: &mut [u64]) -> usize {
     // SAFETY: words is as long as said.
     let bytes = unsafe { libc::read(descriptor, words.as_mut_ptr().cast(), size_of_val(words)) };
-    let error = io::Error::last_os_error();
-    assert_eq!(bytes, size_of_val(words) as isize, "read(2) of an event (0: error state): {error}");
+    assert!(bytes >= 0, "read(2) of an event: {}", io::Error::last_os_error());
+    bytes as usize / size_of::<u64>()
 }
 
 /// A second mapping of an event's control page, to see what the library sees. While it lives, so

@@ -45,6 +45,12 @@ impl From<rdpmc::Error> for Stop {
     }
 }
 
+impl From<rdpmc::Disturbed> for Stop {
+    fn from(disturbed: rdpmc::Disturbed) -> Stop {
+        Stop::Failed(disturbed.to_string())
+    }
+}
+
 impl From<String> for Stop {
     fn from(why: String) -> Stop {
         Stop::Failed(why)

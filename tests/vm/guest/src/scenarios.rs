@@ -3,12 +3,14 @@
 mod access;
 mod control;
 mod counting;
+mod faults;
 mod groups;
 mod interruption;
 mod lifetime;
 mod multiplexing;
 mod overflow;
 mod refusals;
+mod regions;
 mod threads;
 
 use crate::events::read_event;
@@ -27,6 +29,8 @@ pub fn all() -> Vec<Scenario> {
         interruption::ALL,
         multiplexing::ALL,
         groups::ALL,
+        regions::ALL,
+        faults::ALL,
         threads::ALL,
         lifetime::ALL,
         access::ALL,

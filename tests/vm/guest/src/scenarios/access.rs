@@ -2,20 +2,17 @@
 
 use super::{Entry, newest, open, work};
 use crate::events::Published;
-use crate::harness::{Facts, Outcome, equal, report, require, skip};
+use crate::harness::{Facts, Outcome, equal, require};
 use crate::kernels::countdown;
 use crate::process::{self, in_child, wait};
-use crate::system::{self, Changed, USER_ACCESS, set};
+use crate::system::{self, Changed, USER_ACCESS};
 use rdpmc::{Access, Counter, Event, NoUserAccess};
 use std::hint::black_box;
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 pub const ALL: &[Entry] = &[
     ("access_from_user_space", access_from_user_space),
     ("switched_off", switched_off),
-    ("switched_off_while_running", switched_off_while_running),
     ("setting_is_hidden", setting_is_hidden),
     ("a_million_reads_without_a_system_call", a_million_reads_without_a_system_call),
     ("rdpmc_faults_as_the_processor_says", rdpmc_faults_as_the_processor_says),
@@ -40,45 +37,6 @@ fn switched_off(_: &Facts) -> Outcome {
     without_access(Access::SystemCall(reason))?;
     drop(off);
     equal("access afterwards", open(Event::INSTRUCTIONS)?.access(), Access::UserSpace)
-}
-
-/// Expected to fail until faults are contained: a read that finds the door shut ends the process. When
-/// it passes, this scenario says so by no longer being skipped.
-fn switched_off_while_running(_: &Facts) -> Outcome {
-    drop(open(Event::INSTRUCTIONS)?);
-    let (mut parent, mut child) = UnixStream::pair().map_err(|error| error.to_string())?;
-    let on = Changed::to(USER_ACCESS, "1");
-    let reading = process::fork(|| report(read_while_switched_off(&mut child)).into());
-    drop(child);
-    let status = wait(reading);
-    drop(on);
-    let mut said = String::new();
-    parent.read_to_string(&mut said).map_err(|error| error.to_string())?;
-    equal("what the child said before it ended", said.as_str(), "off")?;
-    if libc::WIFSIGNALED(status) {
-        let fault = if cfg!(target_arch = "x86_64") { libc::SIGSEGV } else { libc::SIGILL };
-        equal("the signal that ended the child", libc::WTERMSIG(status), fault)?;
-        return skip(format!("expected to fail until faults are contained: signal {fault}"));
-    }
-    equal("how the child ended", status, 0)
-}
-
-fn read_while_switched_off(parent: &mut UnixStream) -> Outcome {
-    let counter = open(Event::INSTRUCTIONS)?;
-    let mut last = counter.read()?;
-    let mut reads = || -> Outcome {
-        for _ in 0..10_000 {
-            let now = counter.read()?;
-            require(now > last, || format!("{last}, then {now}"))?;
-            last = now;
-        }
-        Ok(())
-    };
-    reads()?;
-    set(USER_ACCESS, "0");
-    parent.write_all(b"off").map_err(|error| error.to_string())?;
-    reads()?;
-    equal("read_user in the end", counter.read_user(), None)
 }
 
 /// Opens, counts and reads where `index` stays 0.
@@ -174,7 +132,7 @@ fn in_child_without_system_calls(body: fn(&Counter) -> bool) -> Ended {
 fn rdpmc_faults_as_the_processor_says(facts: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     #[cfg(not(target_arch = "x86_64"))]
-    return skip("this processor has no rdpmc");
+    return crate::harness::skip("this processor has no rdpmc");
     #[cfg(target_arch = "x86_64")]
     {
         const FIXED: u32 = 1 << 30;

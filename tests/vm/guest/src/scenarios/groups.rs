@@ -1,20 +1,32 @@
-//! Groups of events: scheduled together or not at all. The library does not open any yet; its reader
-//! reads them.
+//! Groups of events: scheduled together or not at all. First as the kernel has them, by their numbers;
+//! then as the library opens and reads them.
 
+use super::interruption::signal_every;
 use super::{Entry, known_events, open, open_pinned};
+use crate::cost::FOUR;
 use crate::events::{
     BRANCHES, CYCLES, INSTRUCTIONS, Numbers, Options, REFERENCE_CYCLES, RawEvent, TASK_CLOCK,
 };
 use crate::harness::{Facts, Outcome, Stop, equal, require};
 use crate::kernels::countdown;
-use rdpmc::Event;
+use crate::process::{self, in_child, perf_descriptors, perf_mappings};
+use crate::system::{Changed, USER_ACCESS};
+use rdpmc::{Access, Error, Event, Group, NoUserAccess};
 use std::hint::black_box;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 pub const ALL: &[Entry] = &[
     ("leader_and_siblings", leader_and_siblings),
     ("groups_take_turns", groups_take_turns),
     ("software_event_in_a_hardware_group", software_event_in_a_hardware_group),
     ("a_sibling_that_does_not_fit", a_sibling_that_does_not_fit),
+    ("group_of_known_events", group_of_known_events),
+    ("group_snapshots_under_multiplexing", group_snapshots_under_multiplexing),
+    ("group_reset_by_a_signal_handler", group_reset_by_a_signal_handler),
+    ("group_that_does_not_fit", group_that_does_not_fit),
+    ("group_by_system_call", group_by_system_call),
+    ("groups_opened_and_dropped", groups_opened_and_dropped),
 ];
 
 fn raw(numbers: Numbers, leader: Option<&RawEvent>) -> Result<RawEvent, Stop> {
@@ -203,4 +215,255 @@ fn registers_for_instructions() -> Result<usize, Stop> {
         }
         counters.push(counter);
     }
+}
+
+/// A group of these, opened as every group here is.
+fn group<const N: usize>(events: [Event; N]) -> Result<Group<N>, Error> {
+    Group::builder(events).allow_unfiltered(true).open()
+}
+
+/// What adds to each of FOUR in a round of `countdown`.
+const PER_ROUND: [u64; 4] = if cfg!(target_arch = "riscv64") { [2, 2, 0, 0] } else { [2; 4] };
+
+/// What the group counts of so much work by this read; where interrupts add to it, the least of some.
+#[inline(never)]
+fn counted(read: &dyn Fn() -> Result<[u64; 4], Stop>, rounds: u64) -> Result<[u64; 4], Stop> {
+    let mut least = [u64::MAX; 4];
+    for _ in 0..if cfg!(target_arch = "riscv64") { 100 } else { 1 } {
+        let before = read()?;
+        countdown(black_box(rounds));
+        for (least, (before, after)) in least.iter_mut().zip(before.iter().zip(read()?)) {
+            *least = (*least).min(after - before);
+        }
+    }
+    Ok(least)
+}
+
+fn exact_by(what: &str, read: &dyn Fn() -> Result<[u64; 4], Stop>) -> Outcome {
+    let nothing = counted(read, 0)?;
+    for rounds in [1, 1_000, 100_000] {
+        let some = counted(read, rounds)?;
+        for n in 0..4 {
+            let what = format!("{what}, counter {n} of {rounds} rounds");
+            equal(&what, some[n], nothing[n] + PER_ROUND[n] * rounds)?;
+        }
+    }
+    Ok(())
+}
+
+fn group_of_known_events(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    std::thread::sleep(Duration::from_millis(20)); // on riscv64 that gives its register back
+    let four = group(FOUR)?;
+    equal("events", four.events(), FOUR)?;
+    equal("access", four.access(), Access::UserSpace)?;
+    let user = || four.read_user().ok_or_else(|| Stop::Failed("no user read".into()));
+    let ordered = || four.ordered().read_user().ok_or_else(|| Stop::Failed("no user read".into()));
+    let kernel = || Ok(four.reading()?.map(|reading| reading.value));
+    exact_by("read_user", &user)?;
+    exact_by("ordered", &ordered)?;
+    exact_by("read", &|| Ok(four.read()?))?;
+    exact_by("read(2)", &kernel)?;
+    // All started at the same moment: those that count the same are apart by the reads in between, and
+    // by what the kernel counts where it does.
+    let most = if four.is_unfiltered() { 50_000 } else { 20 };
+    let counts = user()?;
+    require(counts[1].abs_diff(counts[0]) < most, || format!("{counts:?}"))?;
+    let before = user()?;
+    let readings = four.reading()?;
+    let after = user()?;
+    for n in 0..4 {
+        let value = readings[n].value;
+        require(before[n] <= value && value <= after[n], || {
+            format!("{before:?} {readings:?} {after:?}")
+        })?;
+        require(!readings[n].is_multiplexed(), || format!("{readings:?}"))?;
+    }
+    // Together they stop, are reset, and start.
+    four.disable()?;
+    equal("read_user while disabled", four.read_user(), None)?;
+    equal("disabled, twice", four.read()?, four.read()?)?;
+    four.reset()?;
+    equal("disabled and reset", four.read()?, [0; 4])?;
+    four.enable()?;
+    exact_by("enabled again", &user)?;
+    four.reset()?;
+    let counts = user()?;
+    require(counts.iter().all(|count| *count < 50_000), || format!("{counts:?} after a reset"))?;
+    // Such a group can be opened without starting it, and holds its places when pinned.
+    drop(four);
+    let four = Group::builder(FOUR).allow_unfiltered(true).disabled(true).pinned(true).open()?;
+    equal("opened disabled", four.read(), Ok([0; 4]))?;
+    four.enable()?;
+    require(four.read_user().is_some(), || format!("enabled: {:?}", four.access()))
+}
+
+/// More groups than fit, each of events that count the same: in every snapshot they are as far apart as
+/// in the first.
+fn group_snapshots_under_multiplexing(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    // riscv64 has one register for instructions, but as many cycles.
+    let events = if cfg!(target_arch = "riscv64") {
+        [Event::INSTRUCTIONS, Event::CYCLES]
+    } else {
+        [Event::INSTRUCTIONS; 2]
+    };
+    let groups = [(); 6].map(|()| group(events));
+    let mut distances = [None; 6];
+    let (mut there, mut away, mut begun, mut turns) = (0u32, 0u32, 0, [0u32; 6]);
+    let mut was_there = [false; 6];
+    while turns.iter().any(|turns| *turns < 20) {
+        for (n, group) in groups.iter().enumerate() {
+            let group = group.as_ref().map_err(|error| error.to_string())?;
+            let snapshot = group.read_user();
+            turns[n] += u32::from(snapshot.is_some() && !was_there[n]);
+            was_there[n] = snapshot.is_some();
+            let Some([first, second]) = snapshot else {
+                away += 1;
+                continue;
+            };
+            there += 1;
+            let distance = second.wrapping_sub(first) as i64;
+            let before = *distances[n].get_or_insert(distance);
+            if cfg!(target_arch = "riscv64") {
+                // The kernel starts one after the other, and is counted meanwhile.
+                require((distance - before).abs() < 20_000, || {
+                    format!("{distance} after {before}")
+                })?;
+                distances[n] = Some(distance);
+            } else {
+                equal(&format!("how far apart group {n} is"), distance, before)?;
+            }
+        }
+        countdown(black_box(10_000));
+        begun += 1;
+        require(begun < 200_000, || format!("{turns:?} turns"))?;
+    }
+    require(there > 100 && away > 100, || format!("{there} there, {away} away"))
+}
+
+/// Wherever in a read of a group a signal handler resets it: all of its counts are of before, or all are
+/// of after.
+fn group_reset_by_a_signal_handler(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    std::thread::sleep(Duration::from_millis(20));
+    static GROUP: AtomicPtr<Group<2>> = AtomicPtr::new(std::ptr::null_mut());
+    static RESETS: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn reset(_: libc::c_int) {
+        // SAFETY: the group was there before the first signal, and stays for ever.
+        let done = unsafe { &*GROUP.load(Relaxed) }.reset();
+        RESETS.fetch_add(u64::from(done.is_ok()), Relaxed);
+    }
+    let events = if cfg!(target_arch = "riscv64") {
+        [Event::INSTRUCTIONS, Event::CYCLES]
+    } else {
+        [Event::INSTRUCTIONS; 2]
+    };
+    let group: &Group<2> = Box::leak(Box::new(group(events)?));
+    GROUP.store(std::ptr::from_ref(group).cast_mut(), Relaxed);
+    signal_every(400_000, reset)?;
+    let mut constant = None;
+    let (mut reads, mut largest) = (0u64, 0);
+    while RESETS.load(Relaxed) < 1_500 {
+        // Let it grow: a count of before is told from one of after.
+        countdown(black_box(5_000));
+        for _ in 0..100 {
+            let Some([first, second]) = group.read_user() else { continue };
+            reads += 1;
+            largest = largest.max(first);
+            let distance = second.wrapping_sub(first) as i64;
+            if group.is_unfiltered() {
+                require(distance.abs() < 40_000, || format!("{first} and {second}"))?;
+            } else {
+                let apart = *constant.get_or_insert(distance);
+                equal("how far apart they are", distance, apart)?;
+            }
+        }
+    }
+    require(reads > 10_000 && largest > 200_000, || format!("{reads} reads, up to {largest}"))
+}
+
+fn group_that_does_not_fit(_: &Facts) -> Outcome {
+    let places = registers_for_instructions()?;
+    let error = group([Event::INSTRUCTIONS; 8]).err();
+    let should = Error::GroupTooLarge { fit: places, event: Event::INSTRUCTIONS };
+    equal("the error", error, Some(should))?;
+    // Nothing of it is left, and as many as the error says do fit.
+    equal("descriptors", perf_descriptors().len(), 0)?;
+    std::thread::sleep(Duration::from_millis(20));
+    let fits = match places {
+        1 => group([Event::INSTRUCTIONS; 1])?.read_user().is_some(),
+        4 => group([Event::INSTRUCTIONS; 4])?.read_user().is_some(),
+        5 => group([Event::INSTRUCTIONS; 5])?.read_user().is_some(),
+        6 => group([Event::INSTRUCTIONS; 6])?.read_user().is_some(),
+        7 => group([Event::INSTRUCTIONS; 7])?.read_user().is_some(),
+        other => return Err(Stop::Failed(format!("{other} places"))),
+    };
+    require(fits, || format!("{places} do not fit"))
+}
+
+/// With a software event in it, or without user access, one system call reads them all.
+fn group_by_system_call(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    std::thread::sleep(Duration::from_millis(20));
+    let mixed = group([Event::INSTRUCTIONS, Event::TASK_CLOCK])?;
+    let reason = Access::SystemCall(NoUserAccess::SoftwareEvent);
+    equal("access", mixed.access(), reason)?;
+    equal("read_user", mixed.read_user(), None)?;
+    let before = mixed.read()?;
+    countdown(black_box(100_000));
+    let after = mixed.read()?;
+    require(after[0] - before[0] >= 200_000, || format!("{before:?} {after:?}"))?;
+    require(after[1] - before[1] >= 200_000, || format!("{before:?} {after:?}"))?;
+    drop(mixed);
+    let off = Changed::to(USER_ACCESS, "0");
+    let four = group(FOUR)?;
+    let reason = NoUserAccess::SwitchedOff { setting: USER_ACCESS, value: 0 };
+    equal("access", four.access(), Access::SystemCall(reason))?;
+    equal("read_user", four.read_user(), None)?;
+    exact_by("switched off", &|| Ok(four.read()?))?;
+    drop(off);
+    // In the child of a fork it is nobody's.
+    drop(four);
+    let four = group(FOUR)?;
+    Ok(in_child(|| -> Outcome {
+        equal("read_user", four.read_user(), None)?;
+        equal("read", four.read(), Err(Error::Forked))?;
+        equal("reading", four.reading(), Err(Error::Forked))?;
+        equal("region", four.region().err(), Some(Error::Forked))?;
+        equal("reset", four.reset(), Err(Error::Forked))?;
+        // SAFETY: read out once: the parent's is forgotten by the _exit that ends this child.
+        drop(unsafe { std::ptr::read(&four) });
+        equal("descriptors", perf_descriptors().len(), 0)
+    })?)
+}
+
+fn groups_opened_and_dropped(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    let mappings =
+        || std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count());
+    drop(group(FOUR)?);
+    let before = mappings();
+    for _ in 0..300 {
+        let four = group(FOUR)?;
+        equal("mapped pages", perf_mappings(), 4)?;
+        drop(four);
+        drop(group([Event::INSTRUCTIONS, Event::PAGE_FAULTS])?);
+    }
+    equal("descriptors", perf_descriptors().len(), 0)?;
+    equal("mapped pages", perf_mappings(), 0)?;
+    equal("mappings of any kind", mappings(), before)?;
+    // Beyond the limit of locked memory there is no page for the last: the whole group is read by the
+    // kernel, and nothing is left of the others' pages.
+    let _kilobytes = Changed::to(crate::system::MLOCK_KB, "12");
+    let _paranoid = Changed::to(crate::system::PARANOID, "1");
+    Ok(in_child(|| -> Outcome {
+        process::limit(libc::RLIMIT_MEMLOCK as _, 0);
+        assert!(process::drop_rights());
+        let four = group(FOUR)?;
+        let why = NoUserAccess::MlockLimit { kilobytes: Some(12) };
+        equal("access", four.access(), Access::SystemCall(why))?;
+        equal("mapped pages", perf_mappings(), 0)?;
+        exact_by("beyond the limit", &|| Ok(four.read()?))
+    })?)
 }

@@ -134,20 +134,7 @@ fn reset_by_a_signal_handler(_: &Facts) -> Outcome {
     }
     let counter: &Counter = Box::leak(Box::new(open(Event::INSTRUCTIONS)?));
     COUNTER.store(std::ptr::from_ref(counter).cast_mut(), Relaxed);
-    let every = libc::timespec { tv_sec: 0, tv_nsec: 97_000 };
-    let times = libc::itimerspec { it_interval: every, it_value: every };
-    let mut timer = std::ptr::null_mut();
-    // SAFETY: all are numbers and structures of numbers, which live through the calls; what the
-    // handler calls is a few system calls.
-    let set = unsafe {
-        libc::signal(libc::SIGUSR1, reset as *const () as libc::sighandler_t);
-        let mut event: libc::sigevent = std::mem::zeroed();
-        event.sigev_notify = libc::SIGEV_SIGNAL;
-        event.sigev_signo = libc::SIGUSR1;
-        libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer)
-            | libc::timer_settime(timer, 0, &raw const times, std::ptr::null_mut())
-    };
-    equal("the timer", set, 0)?;
+    signal_every(97_000, reset)?;
     let mut last = [0, 0];
     for _ in 0..10_000_000 {
         let count = counter.read_user().ok_or("no user read".to_owned())?;
@@ -164,6 +151,24 @@ fn reset_by_a_signal_handler(_: &Facts) -> Outcome {
         }
     }
     Err(Stop::Failed(format!("only {} resets", RESETS.load(Relaxed))))
+}
+
+/// Has `handler` run on this thread every so many nanoseconds.
+pub(super) fn signal_every(nanoseconds: i64, handler: extern "C" fn(libc::c_int)) -> Outcome {
+    let every = libc::timespec { tv_sec: 0, tv_nsec: nanoseconds };
+    let times = libc::itimerspec { it_interval: every, it_value: every };
+    let mut timer = std::ptr::null_mut();
+    // SAFETY: all are numbers and structures of numbers, which live through the calls; what the
+    // handlers call is a few system calls.
+    let set = unsafe {
+        libc::signal(libc::SIGUSR1, handler as *const () as libc::sighandler_t);
+        let mut event: libc::sigevent = std::mem::zeroed();
+        event.sigev_notify = libc::SIGEV_SIGNAL;
+        event.sigev_signo = libc::SIGUSR1;
+        libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer)
+            | libc::timer_settime(timer, 0, &raw const times, std::ptr::null_mut())
+    };
+    equal("the timer", set, 0)
 }
 
 /// A hundred million reads, or ten on the lesser variants of a machine, while a neighbour on the same

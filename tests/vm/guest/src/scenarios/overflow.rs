@@ -100,25 +100,27 @@ fn overflowing(event: &RawEvent, per_round: u64, each: u64, period: u64) -> Outc
         }
     }
     // Reads back to back, each some instructions on from the last, and more only where it took
-    // another round; between them `offset` moves, by a period at a time or a little more.
+    // another round; between them `offset` moves, by a period at a time or a little more; by less only
+    // where something else was given the processor just then.
     let first = count()?;
     let (mut last, mut steps, mut moves, mut offset) = (first, [u64::MAX, 0], 0, page.offset());
+    let mut shorter = 0;
     for _ in 0..100_000 {
         let now = count()?;
         let step = now.wrapping_sub(last);
         steps = [steps[0].min(step), steps[1].max(step)];
         last = now;
         let seen = page.offset();
-        moves += u64::from(seen != offset);
-        require(seen == offset || seen >= offset + period as i64, || {
-            format!("offset went from {offset} to {seen}")
-        })?;
+        moves += u64::from(seen >= offset + period as i64);
+        shorter += u64::from(seen != offset && seen < offset + period as i64);
         offset = seen;
     }
     require(1 <= steps[0] && steps[1] <= steps[0] + 80 * each, || format!("steps of {steps:?}"))?;
     let times = (last - first) / period;
-    require(times > 20 && (times - 1..=times + 1).contains(&moves), || {
-        format!("the register was started again {moves} times for {} events", last - first)
+    let whole = times - 1 - shorter.min(times - 1)..=times + 1;
+    require(times > 20 && shorter < 5 && whole.contains(&moves), || {
+        let events = last - first;
+        format!("the register was started again {moves} and {shorter} times for {events} events")
     })?;
     // The kernel's own word on the whole.
     let user = count()?;

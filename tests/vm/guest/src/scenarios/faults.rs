@@ -1,0 +1,310 @@
+//! Faults of counter reads, contained; and everybody else's, passed on.
+
+use super::{Entry, open, work};
+use crate::cost::FOUR;
+use crate::harness::{Facts, Outcome, equal, report, require};
+use crate::process::{self, wait};
+use crate::system::{Changed, USER_ACCESS, set};
+use rdpmc::{Disturbed, Event, Group};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
+
+pub const ALL: &[Entry] = &[
+    ("revoked_without_containment", revoked_without_containment),
+    ("revoked_while_running", revoked_while_running),
+    ("foreign_faults_reach_the_programs_handler", foreign_faults_reach_the_programs_handler),
+    ("a_null_dereference_still_kills", a_null_dereference_still_kills),
+    ("sent_signals_are_passed_on", sent_signals_are_passed_on),
+];
+
+/// What a read that is refused gets.
+const REFUSAL: i32 = if cfg!(target_arch = "x86_64") { libc::SIGSEGV } else { libc::SIGILL };
+
+/// The control: without the handler, it is the end.
+fn revoked_without_containment(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    let (mut parent, mut child) = UnixStream::pair().map_err(|error| error.to_string())?;
+    let on = Changed::to(USER_ACCESS, "1");
+    let reading = process::fork(|| {
+        report((|| {
+            let counter = open(Event::INSTRUCTIONS)?;
+            counter.read()?;
+            set(USER_ACCESS, "0");
+            child.write_all(b"off").map_err(|error| error.to_string())?;
+            for _ in 0..10_000 {
+                counter.read()?;
+            }
+            Ok(())
+        })())
+        .into()
+    });
+    drop(child);
+    let status = wait(reading);
+    drop(on);
+    let mut said = String::new();
+    parent.read_to_string(&mut said).map_err(|error| error.to_string())?;
+    equal("what the child said before it ended", said.as_str(), "off")?;
+    require(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == REFUSAL, || {
+        format!("the child ended with wait status {status:#x}")
+    })
+}
+
+/// The administrator revokes user access and gives it back: every read has its answer, and the right
+/// one.
+fn revoked_while_running(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    rdpmc::contain_faults()?;
+    rdpmc::contain_faults()?; // it does nothing more
+    let on = Changed::to(USER_ACCESS, "1");
+    one_by_one()?;
+    set(USER_ACCESS, "1");
+    all_of_a_group()?;
+    set(USER_ACCESS, "1");
+    // In a thread as well, with the handler of the process.
+    let thread = std::thread::spawn(|| one_by_one().map_err(|why| why.to_string()));
+    thread.join().map_err(|_| "the thread panicked".to_owned())??;
+    drop(on);
+    // And nothing is left of it.
+    let counted = work(&open(Event::INSTRUCTIONS)?, 1_000)?;
+    require(counted >= 2_000, || format!("{counted} for 2,000 instructions"))
+}
+
+fn one_by_one() -> Outcome {
+    let counter = open(Event::INSTRUCTIONS)?;
+    let region = counter.region()?;
+    let mut last = counter.read()?;
+    let mut reads = || -> Outcome {
+        for _ in 0..2_000 {
+            let (read, reading) = (counter.read()?, counter.reading()?);
+            require(last < read && read < reading.value, || {
+                format!("{last}, then {read}, then {reading:?}")
+            })?;
+            last = reading.value;
+        }
+        Ok(())
+    };
+    reads()?;
+    // It starts with access, and ends without.
+    let (_, sample) = region.measure(|| set(USER_ACCESS, "0"));
+    require(matches!(sample, Err(Disturbed::Faulted | Disturbed::Interrupted { .. })), || {
+        format!("a region over the revocation: {sample:?}")
+    })?;
+    refused("read_user", counter.read_user().is_none())?;
+    refused("read_user, ordered", counter.ordered().read_user().is_none())?;
+    for _ in 0..100 {
+        empty(region.measure(|| ()).1)?;
+    }
+    reads()?;
+    set(USER_ACCESS, "1");
+    reads()
+}
+
+/// On riscv64 the kernel gives access back at the event's next turn, so there it may have done so.
+fn refused(what: &str, is_none: bool) -> Outcome {
+    require(is_none || cfg!(target_arch = "riscv64"), || format!("{what} is answered"))
+}
+
+/// A region around nothing that may or may not be refused: never a wrong number.
+fn empty<const N: usize>(sample: Result<[u64; N], Disturbed>) -> Outcome {
+    match sample {
+        Ok(counts) => {
+            refused("a region", false)?;
+            require(counts[0] < 8, || format!("an empty region counts {counts:?}"))
+        }
+        Err(_) => Ok(()),
+    }
+}
+
+fn all_of_a_group() -> Outcome {
+    let group = Group::builder(FOUR).allow_unfiltered(true).open()?;
+    let region = group.region()?;
+    let mut last = group.read()?;
+    let mut reads = || -> Outcome {
+        for _ in 0..2_000 {
+            let now = group.read()?;
+            // Instructions come first everywhere; the others may stand still.
+            let grown = last[0] < now[0] && last.iter().zip(&now).all(|(last, now)| last <= now);
+            require(grown, || format!("{last:?}, then {now:?}"))?;
+            last = now;
+        }
+        Ok(())
+    };
+    reads()?;
+    set(USER_ACCESS, "0");
+    refused("read_user of a group", group.read_user().is_none())?;
+    refused("read_user of a group, ordered", group.ordered().read_user().is_none())?;
+    empty(region.measure(|| ()).1)?;
+    reads()?;
+    set(USER_ACCESS, "1");
+    reads()
+}
+
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+static ADDRESS: AtomicUsize = AtomicUsize::new(0);
+static BLOCKED: AtomicI32 = AtomicI32::new(0);
+static STACK: AtomicUsize = AtomicUsize::new(0);
+/// What the handler makes readable and writable, so that the access that faulted can go on.
+static PAGE: AtomicUsize = AtomicUsize::new(0);
+
+/// The program's own.
+extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    CALLS.fetch_add(1, SeqCst);
+    SIGNAL.store(signal, SeqCst);
+    // SAFETY: the information is the kernel's; the mask is written to; the page is this program's.
+    unsafe {
+        ADDRESS.store((*info).si_addr() as usize, SeqCst);
+        let mut blocked: libc::sigset_t = std::mem::zeroed();
+        libc::sigprocmask(libc::SIG_BLOCK, ptr::null(), &mut blocked);
+        BLOCKED.store(libc::sigismember(&blocked, libc::SIGUSR2), SeqCst);
+        let page = PAGE.load(SeqCst);
+        if page != 0 {
+            libc::mprotect(page as *mut _, 4096, libc::PROT_READ | libc::PROT_WRITE);
+        }
+    }
+    STACK.store(&raw const signal as usize, SeqCst);
+}
+
+/// Installs it for both signals: on the other stack, with SIGUSR2 blocked.
+fn install(flags: i32) {
+    // SAFETY: the action is whole, and the handler async-signal-safe.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | flags;
+        libc::sigaddset(&mut action.sa_mask, libc::SIGUSR2);
+        for signal in [libc::SIGSEGV, libc::SIGILL] {
+            assert_eq!(libc::sigaction(signal, &action, ptr::null_mut()), 0);
+        }
+    }
+}
+
+/// A page that may not be touched yet.
+fn forbidden_page() -> usize {
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping.
+    let page = unsafe { libc::mmap(ptr::null_mut(), 4096, libc::PROT_NONE, kind, -1, 0) };
+    assert_ne!(page, libc::MAP_FAILED);
+    page as usize
+}
+
+fn foreign_faults_reach_the_programs_handler(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    const SIZE: usize = 1 << 16;
+    let stack = Box::leak(vec![0u8; SIZE].into_boxed_slice()).as_mut_ptr();
+    let other = libc::stack_t { ss_sp: stack.cast(), ss_flags: 0, ss_size: SIZE };
+    // SAFETY: a stack that is never freed.
+    assert_eq!(unsafe { libc::sigaltstack(&other, ptr::null_mut()) }, 0);
+    install(libc::SA_ONSTACK);
+    rdpmc::contain_faults()?;
+    let access = Changed::to(USER_ACCESS, "1");
+    let counter = open(Event::INSTRUCTIONS)?;
+    for round in 1..=3 {
+        let page = forbidden_page();
+        PAGE.store(page, SeqCst);
+        // SAFETY: faults, and after that is ordinary memory.
+        unsafe { (page as *mut u32).add(round).write_volatile(42) };
+        equal("calls", CALLS.load(SeqCst), round)?;
+        equal("signal", SIGNAL.load(SeqCst), libc::SIGSEGV)?;
+        equal("address", ADDRESS.load(SeqCst), page + 4 * round)?;
+        equal("SIGUSR2 is blocked", BLOCKED.load(SeqCst), 1)?;
+        let on_it = (stack as usize..stack as usize + SIZE).contains(&STACK.load(SeqCst));
+        require(on_it, || "not on the other stack".into())?;
+        // Ours in between does not reach it.
+        set(USER_ACCESS, "0");
+        equal("read_user", counter.read_user(), None)?;
+        counter.read()?;
+        set(USER_ACCESS, "1");
+        equal("calls", CALLS.load(SeqCst), round)?;
+    }
+    drop(access);
+    Ok(())
+}
+
+/// How a child ends that contains faults, after `before`, and does this.
+fn ends(before: fn(), after: fn()) -> i32 {
+    wait(process::fork(|| {
+        before();
+        rdpmc::contain_faults().expect("signals can be handled");
+        after();
+        0
+    }))
+}
+
+fn nothing() {}
+
+fn dereference_null() {
+    let null = std::hint::black_box(ptr::null::<u8>());
+    // SAFETY: it is not; that is the end of this child.
+    unsafe { null.read_volatile() };
+}
+
+fn illegal() {
+    // SAFETY: the end of this child.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        std::arch::asm!("ud2");
+        #[cfg(target_arch = "aarch64")]
+        std::arch::asm!("udf #0");
+        #[cfg(target_arch = "riscv64")]
+        std::arch::asm!("unimp");
+    }
+}
+
+fn set_all(to: libc::sighandler_t) {
+    for signal in [libc::SIGSEGV, libc::SIGILL] {
+        // SAFETY: the default, or to ignore it.
+        unsafe { libc::signal(signal, to) };
+    }
+}
+
+fn a_null_dereference_still_kills(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    let default = || set_all(libc::SIG_DFL);
+    let ignore = || set_all(libc::SIG_IGN);
+    let one_shot = || install(libc::SA_RESETHAND);
+    let killed_by = |status: i32| libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
+    equal("a null dereference", killed_by(ends(default, dereference_null)), Some(libc::SIGSEGV))?;
+    equal("an illegal instruction", killed_by(ends(default, illegal)), Some(libc::SIGILL))?;
+    // Rust's own handler, which looks for stack overflows, is there before.
+    equal("Rust's", killed_by(ends(nothing, dereference_null)), Some(libc::SIGSEGV))?;
+    // Faults cannot be ignored.
+    equal("ignored", killed_by(ends(ignore, dereference_null)), Some(libc::SIGSEGV))?;
+    // A handler for one time, which mends nothing: the second is the end.
+    equal("one-shot", killed_by(ends(one_shot, dereference_null)), Some(libc::SIGSEGV))
+}
+
+fn sent_signals_are_passed_on(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    fn send() {
+        // SAFETY: takes a number.
+        unsafe { libc::raise(libc::SIGSEGV) };
+    }
+    let killed = ends(|| set_all(libc::SIG_DFL), send);
+    require(libc::WIFSIGNALED(killed) && libc::WTERMSIG(killed) == libc::SIGSEGV, || {
+        format!("by default: wait status {killed:#x}")
+    })?;
+    equal("ignored", ends(|| set_all(libc::SIG_IGN), send), 0)?;
+    let handled = ends(
+        || install(0),
+        || {
+            send();
+            assert_eq!((CALLS.load(SeqCst), SIGNAL.load(SeqCst)), (1, libc::SIGSEGV));
+        },
+    );
+    equal("handled", handled, 0)?;
+    // Without SA_SIGINFO it is a function of one number.
+    extern "C" fn simple(signal: i32) {
+        CALLS.fetch_add(signal as usize, SeqCst);
+    }
+    let handled = ends(
+        || set_all(simple as *const () as usize),
+        || {
+            send();
+            assert_eq!(CALLS.load(SeqCst), libc::SIGSEGV as usize);
+        },
+    );
+    equal("handled simply", handled, 0)
+}

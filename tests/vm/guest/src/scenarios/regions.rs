@@ -1,0 +1,276 @@
+//! Regions: exactly the code in between, or said to be disturbed.
+
+use super::{Entry, ROUNDS, known_events, least, open};
+use crate::cost::FOUR;
+use crate::harness::{Facts, Outcome, Stop, equal, require};
+use crate::kernels::{COUNTDOWN_ENTRY, countdown};
+use crate::neighbour::Neighbour;
+use rdpmc::{Counter, Disturbed, Error, Event, Group, NoUserAccess, Overhead, Region};
+use std::hint::black_box;
+use std::time::Duration;
+
+pub const ALL: &[Entry] = &[
+    ("regions_of_known_work", regions_of_known_work),
+    ("regions_of_a_group", regions_of_a_group),
+    ("regions_under_a_spinner", regions_under_a_spinner),
+    ("regions_that_are_disturbed", regions_that_are_disturbed),
+    ("samples_of_known_work", samples_of_known_work),
+    ("no_region_without_user_access", no_region_without_user_access),
+];
+
+/// What a region counts of so much work; where interrupts add to it, the least of several.
+fn of_work<const N: usize, const ORDERED: bool>(
+    region: &Region<'_, N, ORDERED>,
+    rounds: u64,
+) -> Result<[u64; N], Stop> {
+    let mut least = [u64::MAX; N];
+    for _ in 0..if cfg!(target_arch = "riscv64") { 100 } else { 1 } {
+        for (least, count) in least.iter_mut().zip(once(region, rounds)?) {
+            *least = (*least).min(count);
+        }
+    }
+    Ok(least)
+}
+
+#[inline(never)]
+fn once<const N: usize, const ORDERED: bool>(
+    region: &Region<'_, N, ORDERED>,
+    rounds: u64,
+) -> Result<[u64; N], Stop> {
+    let rounds = black_box(rounds);
+    // One in a hundred or so is disturbed, by this machine's timer.
+    for _ in 0..10 {
+        if let (77, Ok(counts)) = region.measure(|| {
+            countdown(rounds);
+            77
+        }) {
+            return Ok(counts);
+        }
+    }
+    Err(Stop::Failed("ten disturbed regions in a row".into()))
+}
+
+/// Checks that each counter of a region counts what each round adds, and gives what it counts of no
+/// rounds.
+fn exact_in<const N: usize, const ORDERED: bool>(
+    region: &Region<'_, N, ORDERED>,
+    per_round: [u64; N],
+) -> Result<[u64; N], Stop> {
+    let nothing = of_work(region, 0)?;
+    for rounds in ROUNDS {
+        let counted = of_work(region, rounds)?;
+        for n in 0..N {
+            let what = format!("counter {n} of {rounds} rounds");
+            equal(&what, counted[n], nothing[n] + per_round[n] * rounds)?;
+        }
+    }
+    Ok(nothing)
+}
+
+fn regions_of_known_work(facts: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    rdpmc::contain_faults()?;
+    for (event, per_round) in known_events(facts) {
+        let counter = open(event)?;
+        wait_for(&|| counter.read_user().is_some())?;
+        let plain = counter.region()?;
+        let [nothing] = exact_in(&plain, [per_round])?;
+        let [ordered] = exact_in(&counter.ordered().region()?, [per_round])?;
+        require(nothing <= ordered, || format!("{event}: {nothing} plain, {ordered} ordered"))?;
+        // With the region's own cost taken off, nothing is left but the work and its entry.
+        let overhead = Overhead::of(&plain)?;
+        let corrected = exact_in(&plain.corrected(&overhead), [per_round])?;
+        equal("corrected", corrected, [nothing - overhead.least()[0]])?;
+        if event == Event::INSTRUCTIONS {
+            // The number of rounds is moved into a register that it can be counted down in.
+            let entry = COUNTDOWN_ENTRY..=COUNTDOWN_ENTRY + 1;
+            require(entry.contains(&corrected[0]), || format!("{corrected:?} for the entry"))?;
+            if !counter.is_unfiltered() {
+                equal("the spread", overhead.spread(), [0])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Waits, a second at the most, for what a turn on the PMU brings.
+fn wait_for(is_there: &dyn Fn() -> bool) -> Outcome {
+    for _ in 0..1_000 {
+        if is_there() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Err(Stop::Failed("no counter in a second".into()))
+}
+
+fn regions_of_a_group(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    rdpmc::contain_faults()?;
+    let group = Group::builder(FOUR).allow_unfiltered(true).open()?;
+    wait_for(&|| group.read_user().is_some())?;
+    let alone = Counter::builder(Event::INSTRUCTIONS).allow_unfiltered(true);
+    let per_round = if cfg!(target_arch = "riscv64") { [2, 2, 0, 0] } else { [2; 4] };
+    let counts = exact_in(&group.region()?, per_round)?;
+    let ordered = exact_in(&group.ordered().region()?, per_round)?;
+    if !group.is_unfiltered() {
+        // Each one sees the reads of those before it.
+        require(counts.is_sorted() && counts[0] < counts[3], || format!("{counts:?}"))?;
+        require(ordered.is_sorted() && counts[0] < ordered[0], || format!("{ordered:?}"))?;
+    }
+    drop(group);
+    // The first sees no more than if it were alone.
+    let alone = alone.open()?;
+    wait_for(&|| alone.read_user().is_some())?;
+    let [alone] = exact_in(&alone.region()?, [2])?;
+    require(counts[0] <= alone + 1, || format!("{} alone, {counts:?} in the group", alone))
+}
+
+/// Switches are counted by the kernel, just outside of the region and at both ends inside. One that was
+/// inside for sure is a disturbed sample; without any, there is a number, and it is right.
+fn regions_under_a_spinner(_: &Facts) -> Outcome {
+    let counter = open(Event::INSTRUCTIONS)?;
+    rdpmc::contain_faults()?;
+    let region = counter.region()?;
+    let switches = Counter::open(Event::CONTEXT_SWITCHES)?;
+    let neighbour = Neighbour::start();
+    let mut constant = u64::MAX;
+    let (mut calm, mut hit, mut beside, mut others) = (Vec::new(), 0, 0, 0);
+    for _ in 0..4_000 {
+        let outside = switches.read()?;
+        let (inside, sample) = around_both_reads(&region, &switches);
+        let inside = inside?;
+        let outside = switches.read()? - outside;
+        match sample {
+            Ok([count]) => {
+                constant = constant.min(count);
+                calm.push(count);
+                require(inside == 0, || format!("{inside} switches inside, and a count: {count}"))?;
+                beside += u32::from(outside > 0);
+            }
+            Err(Disturbed::Interrupted { lock_moved }) => {
+                require(lock_moved >= 2 * outside, || {
+                    format!("lock moved by {lock_moved} in {outside} switches")
+                })?;
+                hit += u32::from(inside > 0);
+                others += u32::from(outside == 0);
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+    drop(neighbour);
+    println!("{} calm, {hit} hit inside, {beside} beside, {others} for other reasons", calm.len());
+    require(hit > 100 && calm.len() > 100, || format!("{hit} hit, {} calm", calm.len()))?;
+    equal("disturbed without a switch", others, 0)?;
+    if counter.is_unfiltered() {
+        return Ok(()); // interrupts add to some
+    }
+    let wrong = calm.iter().filter(|count| **count != constant).count();
+    equal("counts that differ", wrong, 0)?;
+    // Work, and the user's part of two system calls.
+    require((40_000..41_000).contains(&constant), || format!("{constant} for 40,000"))
+}
+
+/// A sample with 40,000 instructions, and the switches between its ends.
+#[inline(never)]
+fn around_both_reads(
+    region: &Region<'_, 1>,
+    switches: &Counter,
+) -> (Result<u64, Error>, Result<[u64; 1], Disturbed>) {
+    let rounds = black_box(20_000);
+    region.measure(|| {
+        let before = switches.read()?;
+        countdown(rounds);
+        Ok(switches.read()? - before)
+    })
+}
+
+fn regions_that_are_disturbed(_: &Facts) -> Outcome {
+    let counter = open(Event::INSTRUCTIONS)?;
+    rdpmc::contain_faults()?;
+    let region = counter.region()?;
+    let interrupted = |what: &str, sample: Result<[u64; 1], Disturbed>| match sample {
+        Err(Disturbed::Interrupted { lock_moved: 2.. }) => Ok(()),
+        other => Err(Stop::Failed(format!("{what}: {other:?}"))),
+    };
+    let (value, sample) = region.measure(|| std::thread::sleep(Duration::from_millis(1)));
+    equal("the value", value, ())?;
+    interrupted("a sleep", sample)?;
+    interrupted("a reset", region.measure(|| counter.reset()).1)?;
+    interrupted("stopped and started", region.measure(|| (counter.disable(), counter.enable())).1)?;
+    // It ends without a counter. On riscv64 that is a fault, contained.
+    interrupted("stopped", region.measure(|| counter.disable()).1)?;
+    equal("started without a counter", region.start().err(), Some(Disturbed::NoCounter))?;
+    let (value, sample) = region.measure(|| "it runs all the same");
+    equal("the value", value, "it runs all the same")?;
+    equal("the sample", sample, Err(Disturbed::NoCounter))?;
+    counter.enable()?;
+    // One start, several stops; and none the worse for what was before.
+    let before = least(20, || Ok(once(&region, 10)?[0]))?;
+    let start = region.start()?;
+    let first = region.stop(start);
+    countdown(black_box(1_000));
+    match (first, region.stop(start)) {
+        (Ok([first]), Ok([second])) => {
+            require(second >= first + 2_000, || format!("{first}, then {second}"))?;
+        }
+        (_, Err(Disturbed::Interrupted { .. })) => {} // by this machine's timer
+        other => return Err(Stop::Failed(format!("{other:?}"))),
+    }
+    equal("what it counts again", least(20, || Ok(once(&region, 10)?[0]))?, before)
+}
+
+fn samples_of_known_work(facts: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    rdpmc::contain_faults()?;
+    for (event, per_round) in known_events(facts) {
+        let counter = open(event)?;
+        wait_for(&|| counter.read_user().is_some())?;
+        let region = counter.region()?;
+        let mut of_none = [None; 2];
+        for rounds in [0, 1, 10, 1_000] {
+            let rounds = black_box(rounds);
+            let samples = region.sample(200, || countdown(rounds))?;
+            let differences = region.sample_by_difference(200, || countdown(rounds));
+            for (samples, of_none) in [samples, differences].iter().zip(&mut of_none) {
+                equal("samples", samples.len() + samples.disturbed(), 200)?;
+                require(samples.disturbed() < 50, || format!("{} disturbed", samples.disturbed()))?;
+                let [least, middle, most] =
+                    [samples.minimum(), samples.median(), samples.quantile(0.9)]
+                        .map(|found| found.map_or(0, |[count]| count));
+                let nothing = *of_none.get_or_insert(least);
+                equal(&format!("{event} of {rounds}"), least, nothing + per_round * rounds)?;
+                if !counter.is_unfiltered() {
+                    equal("median and ninth tenth", [middle, most], [least; 2])?;
+                }
+            }
+        }
+        // Nothing but the work's entry is left of the difference.
+        if event == Event::INSTRUCTIONS {
+            let entry = COUNTDOWN_ENTRY..=COUNTDOWN_ENTRY + 1;
+            require(of_none[1].is_some_and(|least| entry.contains(&least)), || {
+                format!("{of_none:?}")
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn no_region_without_user_access(_: &Facts) -> Outcome {
+    let counter = open(Event::INSTRUCTIONS)?;
+    // On riscv64 only after faults are contained.
+    let first = counter.region().err();
+    let needed = cfg!(target_arch = "riscv64").then_some(Error::FaultsNotContained);
+    equal("before faults are contained", first, needed)?;
+    rdpmc::contain_faults()?;
+    equal("afterwards", counter.region().err(), None)?;
+    // Without a counter at this moment there will be one.
+    counter.disable()?;
+    equal("disabled", counter.region().err(), None)?;
+    let software = Counter::open(Event::TASK_CLOCK)?;
+    let refused = |event| Error::NotFromUserSpace { event, reason: NoUserAccess::SoftwareEvent };
+    equal("software", software.region().err(), Some(refused(Event::TASK_CLOCK)))?;
+    let mixed = Group::builder([Event::INSTRUCTIONS, Event::PAGE_FAULTS]);
+    let mixed = mixed.allow_unfiltered(true).open()?;
+    equal("mixed", mixed.region().err(), Some(refused(Event::PAGE_FAULTS)))
+}
