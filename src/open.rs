@@ -127,12 +127,11 @@ impl<W> Builder<W> {
             }
             match self.open_group(events, form, self.set & OF_THE_LEADER) {
                 Ok(opened) => return Ok(opened),
-                // Perhaps that is not to be had in this form.
+                // Perhaps one of them is not to be had in this form.
                 Err(
-                    again @ (Error::GroupTooLarge { .. }
-                    | Error::EventNotSupported {
+                    again @ Error::EventNotSupported {
                         errno: sys::EINVAL | sys::EOPNOTSUPP, ..
-                    }),
+                    },
                 ) => refusal = again,
                 error => return error,
             }

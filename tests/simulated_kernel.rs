@@ -23,17 +23,26 @@ mod asm;
 mod error;
 #[path = "../src/event.rs"]
 mod event;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../src/faults.rs"]
+mod faults;
 #[path = "../src/fork.rs"]
 mod fork;
 #[path = "../src/machine.rs"]
 mod machine;
 #[path = "../src/math.rs"]
 mod math;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../src/overhead.rs"]
+mod overhead;
 #[path = "../src/page.rs"]
 mod page;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "../src/read.rs"]
 mod read;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../src/region.rs"]
+mod region;
 #[path = "../src/sys.rs"]
 mod sys;
 
@@ -47,9 +56,11 @@ fn simulated_kernel() {
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod simulated {
+    use crate::error::Disturbed;
     use crate::math::{Conversion, sign_extend};
     use crate::page::Pages;
     use crate::read::{Reader, Reading};
+    use crate::region::Region;
     use crate::skips;
     use crate::sys::{ControlPage, capability};
     use std::arch::asm;
@@ -79,13 +90,8 @@ mod simulated {
 
     /// The kernel and the hardware under it.
     struct Kernel {
-        /// The kernel's own, writable mapping of the page.
-        page: NonNull<ControlPage>,
-        memory: OwnedFd,
+        events: Vec<Event>,
         registers: [AtomicU64; REGISTERS],
-        /// Events that have begun to count, and that are all counted.
-        begun: AtomicU64,
-        done: AtomicU64,
         ticks: AtomicU64,
         /// The bits that the tick counter has.
         mask: AtomicU64,
@@ -95,8 +101,20 @@ mod simulated {
         /// What happens at the next rdpmc or single step, if it is the right one.
         plan: Cell<Option<(Moment, Change)>>,
         steps: Cell<u32>,
+        /// The reads so far: which event had the register, and how much it had counted.
+        log: [Cell<(usize, u64)>; 2 * REGISTERS],
+        reads: Cell<usize>,
         /// Something the library must not do, as seen by a handler.
         broken: AtomicBool,
+    }
+
+    /// An event, with the kernel's own, writable mapping of its page.
+    struct Event {
+        page: NonNull<ControlPage>,
+        memory: OwnedFd,
+        /// How often it has begun to happen, and how often that is all counted.
+        begun: AtomicU64,
+        done: AtomicU64,
     }
 
     // SAFETY: the cells are used by the reading thread and its handlers only, the page through
@@ -115,14 +133,17 @@ mod simulated {
     enum Change {
         /// The hardware counts on; nobody was interrupted.
         Count,
-        /// Off the PMU and back, in whatever register, which starts at whatever value.
+        /// All off the PMU and back, in whatever registers, which start at whatever values.
         Move,
-        /// Into the same register, which starts elsewhere.
+        /// One into the same register, which starts elsewhere.
         Restart,
-        /// Off the PMU.
+        /// Two, if there are two, into each other's registers.
+        Exchange,
+        /// All off the PMU.
         Leave,
     }
-    const CHANGES: [Change; 4] = [Change::Count, Change::Move, Change::Restart, Change::Leave];
+    const CHANGES: [Change; 5] =
+        [Change::Count, Change::Move, Change::Restart, Change::Exchange, Change::Leave];
 
     thread_local! {
         static CURRENT: Cell<*const Kernel> = const { Cell::new(ptr::null()) };
@@ -130,43 +151,30 @@ mod simulated {
 
     impl Kernel {
         fn new(seed: u64) -> Kernel {
-            // SAFETY: plain calls; the new descriptor and mapping belong to nobody else.
-            let (memory, page) = unsafe {
-                let memory = libc::memfd_create(c"page".as_ptr(), libc::MFD_CLOEXEC);
-                assert!(memory >= 0);
-                assert_eq!(libc::ftruncate(memory, 4096), 0);
-                let access = libc::PROT_READ | libc::PROT_WRITE;
-                let page = libc::mmap(ptr::null_mut(), 4096, access, libc::MAP_SHARED, memory, 0);
-                assert_ne!(page, libc::MAP_FAILED);
-                (OwnedFd::from_raw_fd(memory), NonNull::new(page.cast()).unwrap())
-            };
+            Kernel::with_events(seed, 1)
+        }
+
+        fn with_events(seed: u64, events: usize) -> Kernel {
             let kernel = Kernel {
-                page,
-                memory,
+                events: (0..events).map(|_| Event::new()).collect(),
                 registers: Default::default(),
-                begun: AtomicU64::new(0),
-                done: AtomicU64::new(0),
                 ticks: AtomicU64::new(1 << 40),
                 mask: AtomicU64::new(u64::MAX),
                 faults: AtomicU64::new(0),
                 random: Cell::new(seed),
                 plan: Cell::new(None),
                 steps: Cell::new(0),
+                log: Default::default(),
+                reads: Cell::new(0),
                 broken: AtomicBool::new(false),
             };
-            kernel.write(|page| unsafe {
-                // SAFETY: within the page, as all stores in this file.
-                (&raw mut (*page).capabilities).write_volatile(
-                    capability::BIT0_IS_DEPRECATED | capability::USER_RDPMC | capability::USER_TIME,
-                );
-                (&raw mut (*page).pmc_width).write_volatile(WIDTH);
-            });
             kernel.enter();
             kernel
         }
 
-        fn reader(&self) -> Reader<1> {
-            Reader::new(Pages::map([&self.memory].into_iter()).unwrap()).unwrap()
+        fn reader<const N: usize>(&self) -> Reader<N> {
+            let descriptors = self.events.iter().map(|event| &event.memory);
+            Reader::new(Pages::map(descriptors).unwrap()).unwrap()
         }
 
         fn random(&self) -> u64 {
@@ -180,41 +188,18 @@ mod simulated {
             next >> 33 ^ next << 31
         }
 
-        /// One update of the page.
-        fn write(&self, update: impl FnOnce(*mut ControlPage)) {
-            let page = self.page.as_ptr();
-            // SAFETY: the mapping is the kernel's own and writable. Volatile stores in this order
-            // are what the other thread sees, in this order, on x86-64.
-            unsafe {
-                let lock = &raw mut (*page).lock;
-                lock.write_volatile(lock.read_volatile().wrapping_add(1));
-                update(page);
-                lock.write_volatile(lock.read_volatile().wrapping_add(1));
-            }
-        }
-
-        fn lock(&self) -> u32 {
-            // SAFETY: within the page.
-            unsafe { (&raw const (*self.page.as_ptr()).lock).read_volatile() }
-        }
-
-        fn index(&self) -> u32 {
-            // SAFETY: within the page.
-            unsafe { (&raw const (*self.page.as_ptr()).index).read_volatile() }
-        }
-
         /// The event gets a register, at a start value that anything but a right read shows:
         /// negative or about to become positive, and far from any other's.
-        fn enter_at(&self, place: usize) {
+        fn enter_at(&self, event: &Event, place: usize) {
             let start = match self.random() % 3 {
                 0 => (self.random() & MASK) as i64 - (1 << (WIDTH - 1)),
                 1 => -((self.random() % 4) as i64),
                 _ => -0x7fff_ffff,
             };
             self.registers[place].store(start as u64 & MASK, SeqCst);
-            let count = self.done.load(SeqCst);
+            let count = event.done.load(SeqCst);
             let now = self.ticks.load(SeqCst);
-            self.write(|page| unsafe {
+            event.write(|page| unsafe {
                 // SAFETY: within the page. `index` last: a reader on another processor must not
                 // find it with the former offset.
                 (&raw mut (*page).offset).write_volatile((count as i64).wrapping_sub(start));
@@ -240,26 +225,46 @@ mod simulated {
             });
         }
 
+        /// The numbers below `length` in some order.
+        fn order<const LENGTH: usize>(&self) -> [usize; LENGTH] {
+            let mut order = std::array::from_fn(|n| n);
+            for last in (1..LENGTH).rev() {
+                order.swap(last, self.random() as usize % (last + 1));
+            }
+            order
+        }
+
+        /// The events in some order.
+        fn in_any_order(&self) -> impl Iterator<Item = &Event> {
+            self.order::<REGISTERS>().into_iter().filter_map(|n| self.events.get(n))
+        }
+
+        /// All events get a register each, the pages updated in some order.
         fn enter(&self) {
-            self.enter_at(self.random() as usize % REGISTERS);
+            for (event, place) in self.in_any_order().zip(self.order::<REGISTERS>()) {
+                self.enter_at(event, place);
+            }
         }
 
         /// The event loses its register, which from now on counts for somebody else.
-        fn leave(&self) {
-            let index = self.index();
+        fn leave(&self, event: &Event) {
+            let place = event.place();
             // SAFETY: within the page.
-            self.write(|page| unsafe { (&raw mut (*page).index).write_volatile(0) });
-            if let Some(place) = index.checked_sub(1).and_then(place) {
+            event.write(|page| unsafe { (&raw mut (*page).index).write_volatile(0) });
+            if let Some(place) = place {
                 self.registers[place].store(self.random() & MASK, SeqCst);
             }
         }
 
+        /// So much happens of every event, and counts if it has a register.
         fn count(&self, events: u64) {
-            let Some(place) = self.index().checked_sub(1).and_then(place) else { return };
-            self.begun.fetch_add(events, SeqCst);
-            let register = &self.registers[place];
-            register.store((register.load(SeqCst) + events) & MASK, SeqCst);
-            self.done.fetch_add(events, SeqCst);
+            for event in &self.events {
+                let Some(place) = event.place() else { continue };
+                event.begun.fetch_add(events, SeqCst);
+                let register = &self.registers[place];
+                register.store((register.load(SeqCst) + events) & MASK, SeqCst);
+                event.done.fetch_add(events, SeqCst);
+            }
         }
 
         fn tick(&self) {
@@ -268,19 +273,36 @@ mod simulated {
 
         fn happen(&self, change: Change) {
             self.tick();
+            // Up to the very moment, and after it: what is read on both sides of it shows.
+            self.count(1 + self.random() % 3);
             match change {
-                Change::Count => self.count(1 + self.random() % 3),
+                Change::Count => return,
                 Change::Move => {
-                    self.leave();
+                    self.in_any_order().for_each(|event| self.leave(event));
                     self.enter();
                 }
                 Change::Restart => {
-                    let place = self.index().checked_sub(1).and_then(place);
-                    self.leave();
-                    self.enter_at(place.unwrap_or(0));
+                    let event = self.in_any_order().next().unwrap();
+                    let place = event.place();
+                    self.leave(event);
+                    self.enter_at(event, place.unwrap_or(0));
                 }
-                Change::Leave => self.leave(),
+                Change::Exchange => {
+                    let mut two = self.in_any_order().map(|event| (event, event.place()));
+                    let (Some((one, a)), Some((other, b))) = (two.next(), two.next()) else {
+                        return;
+                    };
+                    self.leave(one);
+                    self.leave(other);
+                    self.enter_at(one, b.unwrap_or(0));
+                    self.enter_at(other, a.unwrap_or(1));
+                }
+                Change::Leave => {
+                    self.in_any_order().for_each(|event| self.leave(event));
+                    return;
+                }
             }
+            self.count(1 + self.random() % 3);
         }
 
         fn moment(&self, moment: Moment) {
@@ -303,7 +325,10 @@ mod simulated {
                     self.faults.fetch_add(1, SeqCst);
                     self.moment(Moment::BeforeRead);
                     match place(registers[cx] as u32) {
-                        Some(place) => self.registers[place].load(SeqCst),
+                        Some(place) => {
+                            self.remember(place);
+                            self.registers[place].load(SeqCst)
+                        }
                         None => {
                             self.broken.store(true, SeqCst);
                             0
@@ -322,10 +347,20 @@ mod simulated {
             true
         }
 
-        /// Checks a count that was read between these two moments.
+        /// Who has the register that is read, and what it has counted.
+        fn remember(&self, place: usize) {
+            let owner = self.events.iter().position(|event| event.place() == Some(place));
+            let read = owner.map_or((usize::MAX, 0), |n| (n, self.events[n].done.load(SeqCst)));
+            if let Some(entry) = self.log.get(self.reads.get()) {
+                entry.set(read);
+            }
+            self.reads.set(self.reads.get() + 1);
+        }
+
+        /// Checks a count of the first event that was read between these two moments.
         fn check(&self, count: Option<u64>, done_before: u64, may_be_none: bool) {
             assert!(!self.broken.load(SeqCst), "rdpmc of a register that the page did not name");
-            let begun_after = self.begun.load(SeqCst);
+            let begun_after = self.events[0].begun.load(SeqCst);
             match count {
                 Some(count) => assert!(
                     (done_before..=begun_after).contains(&count),
@@ -333,6 +368,58 @@ mod simulated {
                 ),
                 None => assert!(may_be_none, "no count, though the event never left the PMU"),
             }
+        }
+    }
+
+    impl Event {
+        fn new() -> Event {
+            // SAFETY: plain calls; the new descriptor and mapping belong to nobody else.
+            let (memory, page) = unsafe {
+                let memory = libc::memfd_create(c"page".as_ptr(), libc::MFD_CLOEXEC);
+                assert!(memory >= 0);
+                assert_eq!(libc::ftruncate(memory, 4096), 0);
+                let access = libc::PROT_READ | libc::PROT_WRITE;
+                let page = libc::mmap(ptr::null_mut(), 4096, access, libc::MAP_SHARED, memory, 0);
+                assert_ne!(page, libc::MAP_FAILED);
+                (OwnedFd::from_raw_fd(memory), NonNull::new(page.cast()).unwrap())
+            };
+            let event = Event { page, memory, begun: AtomicU64::new(0), done: AtomicU64::new(0) };
+            event.write(|page| unsafe {
+                // SAFETY: within the page, as all stores in this file.
+                (&raw mut (*page).capabilities).write_volatile(
+                    capability::BIT0_IS_DEPRECATED | capability::USER_RDPMC | capability::USER_TIME,
+                );
+                (&raw mut (*page).pmc_width).write_volatile(WIDTH);
+            });
+            event
+        }
+
+        /// One update of the page.
+        fn write(&self, update: impl FnOnce(*mut ControlPage)) {
+            let page = self.page.as_ptr();
+            // SAFETY: the mapping is the kernel's own and writable. Volatile stores in this order
+            // are what the other thread sees, in this order, on x86-64.
+            unsafe {
+                let lock = &raw mut (*page).lock;
+                lock.write_volatile(lock.read_volatile().wrapping_add(1));
+                update(page);
+                lock.write_volatile(lock.read_volatile().wrapping_add(1));
+            }
+        }
+
+        fn lock(&self) -> u32 {
+            // SAFETY: within the page.
+            unsafe { (&raw const (*self.page.as_ptr()).lock).read_volatile() }
+        }
+
+        fn index(&self) -> u32 {
+            // SAFETY: within the page.
+            unsafe { (&raw const (*self.page.as_ptr()).index).read_volatile() }
+        }
+
+        /// Its register, if it has one.
+        fn place(&self) -> Option<usize> {
+            self.index().checked_sub(1).and_then(place)
         }
     }
 
@@ -364,7 +451,11 @@ mod simulated {
 
     /// Makes `kernel` this thread's, and its `rdpmc` and `rdtsc` fault; None, with a skip said, if
     /// `rdpmc` is open to every process here.
-    fn with<T>(test: &str, kernel: &Kernel, body: impl FnOnce(Reader<1>) -> T) -> Option<T> {
+    fn with<const N: usize, T>(
+        test: &str,
+        kernel: &Kernel,
+        body: impl FnOnce(Reader<N>) -> T,
+    ) -> Option<T> {
         let is_open = ["cpu", "cpu_core", "cpu_atom"].iter().any(|pmu| {
             let setting = format!("/sys/bus/event_source/devices/{pmu}/rdpmc");
             std::fs::read_to_string(setting).is_ok_and(|value| value.trim() == "2")
@@ -429,7 +520,7 @@ mod simulated {
                 self.0.store(true, SeqCst);
             }
         }
-        let none = with("ten_million_reads", &kernel, |reader| {
+        let none = with("ten_million_reads", &kernel, |reader: Reader<1>| {
             std::thread::scope(|threads| {
                 let _over = Over(&over);
                 threads.spawn(|| {
@@ -448,7 +539,7 @@ mod simulated {
                 });
                 let (mut counts, mut none, mut last) = (0, 0u64, 0);
                 while counts < READS {
-                    let done = kernel.done.load(SeqCst);
+                    let done = kernel.events[0].done.load(SeqCst);
                     let count = reader.count::<false>();
                     kernel.check(count, done, true);
                     if let Some(count) = count {
@@ -464,7 +555,7 @@ mod simulated {
             })
         });
         if let Some(none) = none {
-            let moves = (kernel.lock() / 4).saturating_sub(1);
+            let moves = (kernel.events[0].lock() / 4).saturating_sub(1);
             skips::say(&format!("{READS} counts, {none} none, {moves} moves meanwhile, none torn"));
             assert!(u64::from(moves) > READS / 1_000, "too calm a kernel: {moves} moves");
         }
@@ -473,14 +564,14 @@ mod simulated {
     #[test]
     fn a_million_reads_interrupted_at_the_instruction() {
         let kernel = Kernel::new(2);
-        with("interrupted_at_the_instruction", &kernel, |reader| {
+        with("interrupted_at_the_instruction", &kernel, |reader: Reader<1>| {
             for round in 0..1_000_000 {
                 let change = CHANGES[round % CHANGES.len()];
                 let moment = if round % 8 < 4 { Moment::BeforeRead } else { Moment::AfterRead };
-                if kernel.index() == 0 {
+                if kernel.events[0].index() == 0 {
                     kernel.enter();
                 }
-                let done = kernel.done.load(SeqCst);
+                let done = kernel.events[0].done.load(SeqCst);
                 kernel.plan.set(Some((moment, change)));
                 let count = reader.count::<false>();
                 assert_eq!(kernel.plan.take().map(|(moment, _)| moment), None, "it never happened");
@@ -498,13 +589,13 @@ mod simulated {
     #[test]
     fn a_count_interrupted_after_every_single_instruction() {
         let kernel = Kernel::new(3);
-        with("interrupted_after_every_single_instruction", &kernel, |reader| {
+        with("interrupted_after_every_single_instruction", &kernel, |reader: Reader<1>| {
             let mut boundaries = 0;
             for repetition in 0..50 {
                 for change in CHANGES {
                     for step in 0.. {
                         kernel.happen(Change::Move);
-                        let done = kernel.done.load(SeqCst);
+                        let done = kernel.events[0].done.load(SeqCst);
                         kernel.plan.set(Some((Moment::AfterStep(step), change)));
                         let count = stepping(&kernel, || reader.count::<false>());
                         let left = matches!(change, Change::Leave);
@@ -516,21 +607,21 @@ mod simulated {
                     }
                 }
             }
-            // 11 instructions at the least, and 4 kinds of change after each.
-            assert!(boundaries >= 44, "{boundaries}");
+            // 11 instructions at the least, and 5 kinds of change after each.
+            assert!(boundaries >= 55, "{boundaries}");
         });
     }
 
     #[test]
     fn a_reading_interrupted_after_every_single_instruction() {
         let kernel = Kernel::new(4);
-        with("reading_interrupted_after_every_single_instruction", &kernel, |reader| {
+        with("reading_interrupted_after_every_single_instruction", &kernel, |reader: Reader<1>| {
             for change in CHANGES {
                 for step in 0.. {
                     kernel.happen(Change::Move);
                     kernel.count(kernel.random() % 1_000);
                     kernel.tick();
-                    let done = kernel.done.load(SeqCst);
+                    let done = kernel.events[0].done.load(SeqCst);
                     let before = kernel.ticks.load(SeqCst);
                     kernel.plan.set(Some((Moment::AfterStep(step), change)));
                     let reading = stepping(&kernel, || reader.reading::<false>());
@@ -554,12 +645,12 @@ mod simulated {
     #[test]
     fn every_value_of_a_register_is_read_right() {
         let kernel = Kernel::new(5);
-        with("every_value_of_a_register", &kernel, |reader| {
+        with("every_value_of_a_register", &kernel, |reader: Reader<1>| {
             let place = 5;
-            kernel.leave();
-            kernel.enter_at(place);
+            kernel.leave(&kernel.events[0]);
+            kernel.enter_at(&kernel.events[0], place);
             // SAFETY: within the page.
-            kernel.write(|page| unsafe { (&raw mut (*page).offset).write_volatile(0) });
+            kernel.events[0].write(|page| unsafe { (&raw mut (*page).offset).write_volatile(0) });
             let edges = (0..WIDTH).flat_map(|bit| [1 << bit, (1 << bit) - 1, MASK ^ (1 << bit)]);
             let others = (0..100_000).map(|_| kernel.random() & MASK);
             for value in edges.chain(others) {
@@ -575,12 +666,12 @@ mod simulated {
         use crate::error::NoUserAccess;
         let kernel = Kernel::new(6);
         let judge = |capabilities: u64, width: u16| {
-            kernel.write(|page| unsafe {
+            kernel.events[0].write(|page| unsafe {
                 // SAFETY: within the page.
                 (&raw mut (*page).capabilities).write_volatile(capabilities);
                 (&raw mut (*page).pmc_width).write_volatile(width);
             });
-            Reader::<1>::new(Pages::map([&kernel.memory].into_iter()).unwrap()).err()
+            Reader::<1>::new(Pages::map([&kernel.events[0].memory].into_iter()).unwrap()).err()
         };
         let sure = capability::BIT0_IS_DEPRECATED;
         // Before Linux 3.12: bit 0 is user time, or user reads, or both.
@@ -599,14 +690,214 @@ mod simulated {
     fn without_a_clock_there_is_a_count_but_no_reading() {
         let kernel = Kernel::new(7);
         let capabilities = capability::BIT0_IS_DEPRECATED | capability::USER_RDPMC;
-        kernel.write(|page| unsafe {
+        kernel.events[0].write(|page| unsafe {
             // SAFETY: within the page.
             (&raw mut (*page).capabilities).write_volatile(capabilities);
         });
-        with("without_a_clock", &kernel, |reader| {
+        with("without_a_clock", &kernel, |reader: Reader<1>| {
             kernel.count(5);
             assert_eq!(reader.count::<false>(), Some(5));
             assert_eq!(reader.reading::<false>(), None);
+        });
+    }
+
+    /// A change after every single instruction of a group's read: what comes out is of one moment.
+    fn group_interrupted<const N: usize>(repetitions: u32) -> u32 {
+        let kernel = Kernel::with_events(8 + N as u64, N);
+        let test = "groups_interrupted_after_every_single_instruction";
+        let mut boundaries = 0;
+        with(test, &kernel, |reader: Reader<N>| {
+            for repetition in 0..repetitions {
+                for change in CHANGES {
+                    for step in 0.. {
+                        kernel.happen(Change::Move);
+                        let done = kernel.events[0].done.load(SeqCst);
+                        kernel.plan.set(Some((Moment::AfterStep(step), change)));
+                        let counts = stepping(&kernel, || reader.counts::<false>());
+                        let happened = kernel.plan.take().is_none();
+                        assert!(!kernel.broken.load(SeqCst));
+                        let begun = kernel.events[0].begun.load(SeqCst);
+                        match counts {
+                            Some(counts) => {
+                                assert!(counts.iter().all(|count| (done..=begun).contains(count)));
+                                // All have counted the same at each moment. What happens between
+                                // two reads while the group stays where it is, is in the later ones;
+                                // that all were moved is seen whenever it was.
+                                let one_moment = match change {
+                                    Change::Move => counts.iter().all(|count| *count == counts[0]),
+                                    _ => counts.is_sorted(),
+                                };
+                                assert!(one_moment, "{counts:?} after {change:?} at {step}");
+                            }
+                            None => assert!(matches!(change, Change::Leave), "none: {change:?}"),
+                        }
+                        if !happened {
+                            break; // there is no such step any more
+                        }
+                        boundaries += u32::from(repetition == 0);
+                    }
+                }
+            }
+        });
+        boundaries
+    }
+
+    #[test]
+    fn groups_interrupted_after_every_single_instruction() {
+        let found = [
+            group_interrupted::<1>(5),
+            group_interrupted::<2>(10),
+            group_interrupted::<4>(10),
+            group_interrupted::<5>(5),
+            group_interrupted::<8>(5),
+        ];
+        // 10 instructions and more for each counter, 5 kinds of change after each.
+        for (boundaries, counters) in found.into_iter().zip([1, 2, 4, 5, 8]) {
+            assert!(boundaries >= 50 * counters, "{boundaries} for {counters}");
+        }
+    }
+
+    #[test]
+    fn a_million_groups_with_a_kernel_on_another_processor() {
+        if !std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1) {
+            let why = "on one processor the kernel's thread would move nothing meanwhile";
+            return skips::skip("a_million_groups", why);
+        }
+        const READS: u64 = 1_000_000;
+        let kernel = Kernel::with_events(20, 4);
+        let over = AtomicBool::new(false);
+        let none = with("a_million_groups", &kernel, |reader: Reader<4>| {
+            std::thread::scope(|threads| {
+                threads.spawn(|| {
+                    let mut next = 0;
+                    while !over.load(SeqCst) {
+                        kernel.happen(Change::Count);
+                        if kernel.faults.load(SeqCst) >= next {
+                            let change = CHANGES[1 + kernel.random() as usize % 3];
+                            kernel.happen(change);
+                            next = kernel.faults.load(SeqCst) + kernel.random() % 64;
+                        }
+                    }
+                });
+                let (mut counts, mut none, mut last, mut wrong) = (0, 0u64, [0; 4], None);
+                while counts < READS && wrong.is_none() {
+                    let done = [0, 1, 2, 3].map(|n| kernel.events[n].done.load(SeqCst));
+                    let found = reader.counts::<false>();
+                    let begun = [0, 1, 2, 3].map(|n| kernel.events[n].begun.load(SeqCst));
+                    let Some(found) = found else {
+                        none += 1;
+                        std::thread::yield_now();
+                        continue;
+                    };
+                    let is_right = |n: usize| {
+                        done[n] <= found[n] && found[n] <= begun[n] && last[n] <= found[n]
+                    };
+                    if !(0..4).all(is_right) {
+                        wrong = Some((done, found, begun));
+                    }
+                    last = found;
+                    counts += 1;
+                }
+                over.store(true, SeqCst);
+                assert_eq!(wrong, None);
+                none
+            })
+        });
+        if let Some(none) = none {
+            assert!(!kernel.broken.load(SeqCst));
+            skips::say(&format!("{READS} groups of four, {none} none, none torn"));
+        }
+    }
+
+    /// A change after every single instruction from before a region to behind it: there is a number only
+    /// if it is exactly what was counted between its reads, and none if the kernel was at work between
+    /// them.
+    fn region_interrupted<const N: usize, const ORDERED: bool>(
+        region: impl Fn(&Reader<N>) -> Result<[u64; N], Disturbed>,
+    ) -> [u32; 3] {
+        let kernel = Kernel::with_events(40 + N as u64, N);
+        let test = "regions_interrupted_after_every_single_instruction";
+        // Undisturbed, interrupted, without a counter.
+        let mut found = [0; 3];
+        with(test, &kernel, |reader: Reader<N>| {
+            for change in CHANGES {
+                for step in 0.. {
+                    kernel.happen(Change::Move);
+                    kernel.reads.set(0);
+                    kernel.plan.set(Some((Moment::AfterStep(step), change)));
+                    let sample = stepping(&kernel, || region(&reader));
+                    let happened = kernel.plan.take().is_none();
+                    assert!(!kernel.broken.load(SeqCst) || N == 0, "{change:?} at {step}");
+                    let reads = kernel.reads.get();
+                    match sample {
+                        Ok(counts) => {
+                            found[0] += 1;
+                            assert_eq!(reads, 2 * N);
+                            for (n, count) in counts.into_iter().enumerate() {
+                                // The first counter is read last at the start, first at the stop.
+                                let (owner, start) = kernel.log[N - 1 - n].get();
+                                assert_eq!(owner, n);
+                                let (owner, end) = kernel.log[N + n].get();
+                                assert_eq!(owner, n);
+                                assert_eq!(count, end - start, "{change:?} at {step}");
+                            }
+                        }
+                        Err(Disturbed::Interrupted { lock_moved }) => {
+                            found[1] += 1;
+                            assert!(lock_moved > 0 && lock_moved % 2 == 0, "{lock_moved}");
+                            assert!(!matches!(change, Change::Count), "{change:?} at {step}");
+                        }
+                        Err(Disturbed::NoCounter) => {
+                            found[2] += 1;
+                            assert!(matches!(change, Change::Leave), "{change:?} at {step}");
+                            assert_eq!(reads, 0);
+                        }
+                        Err(other) => panic!("{other:?}"),
+                    }
+                    if !happened {
+                        break;
+                    }
+                }
+            }
+        });
+        found
+    }
+
+    #[test]
+    fn regions_interrupted_after_every_single_instruction() {
+        let found = [
+            region_interrupted::<1, false>(|reader| empty(&Region::new(reader))),
+            region_interrupted::<1, true>(|reader| empty(&Region::new(reader).ordered())),
+            region_interrupted::<2, false>(|reader| empty(&Region::new(reader))),
+            region_interrupted::<4, true>(|reader| empty(&Region::new(reader).ordered())),
+        ];
+        for [undisturbed, interrupted, without] in found {
+            assert!(undisturbed > 20 && interrupted > 20 && without > 0, "{found:?}");
+        }
+    }
+
+    #[inline(never)]
+    fn empty<const N: usize, const ORDERED: bool>(
+        region: &Region<'_, N, ORDERED>,
+    ) -> Result<[u64; N], Disturbed> {
+        let start = region.start()?;
+        region.stop(start)
+    }
+
+    #[test]
+    fn a_region_counts_across_the_end_of_the_register() {
+        let kernel = Kernel::with_events(60, 2);
+        with("a_region_across_the_end", &kernel, |reader: Reader<2>| {
+            let region = Region::new(&reader);
+            for events in [0, 1, 2, 1 << 20, (1 << 47) - 1, 1 << 47, MASK] {
+                for start in [0, 1, MASK, MASK - 1, 1 << 47, (1 << 47) - 1] {
+                    for event in &kernel.events {
+                        kernel.registers[event.place().unwrap()].store(start, SeqCst);
+                    }
+                    let (_, counts) = region.measure(|| kernel.count(events));
+                    assert_eq!(counts, Ok([events; 2]), "from {start:#x}");
+                }
+            }
         });
     }
 }

@@ -49,8 +49,13 @@ fn members(facts: &Facts) -> Result<Vec<(Numbers, u64)>, Stop> {
     Ok(known.map(|(event, per_round)| (numbers(event), per_round)).collect())
 }
 
+/// All of them, without allocating between one and the next.
 fn counts(group: &[RawEvent]) -> Option<Vec<u64>> {
-    group.iter().map(RawEvent::count).collect()
+    let mut counts = Vec::with_capacity(group.len());
+    for event in group {
+        counts.push(event.count()?);
+    }
+    Some(counts)
 }
 
 /// The least of several, for those machines where interrupts add.

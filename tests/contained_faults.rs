@@ -1,0 +1,77 @@
+//! Faults are contained however a program is built: its debug build, its release build, small, as one
+//! piece (LTO), linked statically, and in a shared object that it loads. Every read faults for real: the
+//! pages say that there is a counter, and there is none.
+//!
+//! What is passed on to others' handlers, and the real thing, is shown by the emulated machines.
+#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod skips;
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
+#[test]
+fn contained_however_built() {
+    skips::skip(
+        "contained_however_built",
+        "its pages are made for x86-64's rdpmc and the GNU libc",
+    );
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod builds {
+    use crate::skips;
+    use std::os::unix::process::ExitStatusExt;
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    /// Builds `package` and gives the folder with what came out.
+    fn build(package: &str, profile: &str, flags: &str) -> PathBuf {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("contained").join(
+            // Flags of their own would have all built anew each time.
+            if flags.is_empty() { "plain" } else { "static" },
+        );
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--locked", "--package", package, "--profile", profile])
+            .args(["--target", "x86_64-unknown-linux-gnu", "--target-dir"])
+            .arg(&target)
+            .arg("--manifest-path")
+            .arg(here.join("tests/contained/Cargo.toml"))
+            .env("RUSTFLAGS", flags)
+            .status()
+            .unwrap();
+        assert!(status.success(), "{package}, {profile}");
+        let folder = if profile == "dev" { "debug" } else { profile };
+        target.join("x86_64-unknown-linux-gnu").join(folder)
+    }
+
+    fn run(program: &Path, argument: Option<&Path>) -> Option<i32> {
+        Command::new(program).args(argument).status().unwrap().code()
+    }
+
+    #[test]
+    fn contained_however_built() {
+        let debug = build("program", "dev", "").join("program");
+        // The control: without the handler the first read ends it.
+        let control = Command::new(&debug).arg("without").status().unwrap();
+        if control.success() || control.code() == Some(1) {
+            let why = "the setting rdpmc is 2 here, so rdpmc does not fault";
+            return skips::skip("contained_however_built", why);
+        }
+        assert_eq!(control.signal(), Some(libc::SIGSEGV), "{control}");
+        assert_eq!(run(&debug, None), Some(0), "debug");
+        for profile in ["release", "small", "together"] {
+            assert_eq!(
+                run(&build("program", profile, "").join("program"), None),
+                Some(0),
+                "{profile}"
+            );
+            let plugin = build("plugin", profile, "").join("libplugin.so");
+            assert_eq!(run(&debug, Some(&plugin)), Some(0), "{profile}, in a shared object");
+        }
+        for profile in ["release", "together"] {
+            let linked = build("program", profile, "-C target-feature=+crt-static").join("program");
+            assert_eq!(run(&linked, None), Some(0), "{profile}, static");
+        }
+    }
+}
