@@ -1,8 +1,10 @@
-//! Measures three small workloads and prints a table: what one operation of each costs.
+//! Measures three workloads and prints a table, what one operation of each costs; and three pieces of
+//! code that are too short for that, by regions.
 //!
 //! `cargo run --release --example quickstart`
 
-use rdpmc::{Access, Counter, Error, Event};
+use rdpmc::{Access, Counter, Error, Event, Group};
+use std::collections::HashMap;
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -14,6 +16,9 @@ const EVENTS: [Event; 4] =
 type Counters = [Result<Counter, Error>; 4];
 
 fn main() {
+    // So that a read that the processor refuses, say since the administrator switched user access off
+    // meanwhile, is an answer like any other.
+    let _ = rdpmc::contain_faults();
     let counters = EVENTS.map(|event| Counter::builder(event).allow_unfiltered(true).open());
 
     println!("|   ns/op | cycles/op |  ins/op |  IPC | branch-misses/op | faults/op | workload");
@@ -46,6 +51,46 @@ fn main() {
     for line in how_they_were_read(&counters) {
         println!("{line}");
     }
+    println!();
+    drop(counters); // the PMU has few counters
+    if let Err(why) = measure_short_code() {
+        println!("Short code is not measured: {why}.");
+    }
+}
+
+/// Prints what code of nanoseconds takes.
+fn measure_short_code() -> Result<(), Error> {
+    let group =
+        Group::builder([Event::CYCLES, Event::INSTRUCTIONS]).allow_unfiltered(true).open()?;
+    let region = group.region()?.ordered();
+    println!("| cycles: least | median |  90% |  ins | disturbed | one run of");
+    println!("|--------------:|-------:|-----:|-----:|----------:|:----------");
+    let row = |name: &str, code: &mut dyn FnMut()| {
+        // Once in one region and twice in another: what both have in common cancels.
+        let samples = region.sample_by_difference(1_000, code);
+        let found = (samples.minimum(), samples.median(), samples.quantile(0.9));
+        if let (Some([least, _]), Some([median, instructions]), Some([most, _])) = found {
+            let disturbed = samples.disturbed();
+            println!(
+                "| {least:13} | {median:6} | {most:4} | {instructions:4} | {disturbed:9} | {name}"
+            );
+        } else {
+            println!("|             - |      - |    - |    - | {:9} | {name}", samples.disturbed());
+        }
+    };
+    let known: HashMap<u32, u32> = (0..1_000).map(|n| (n * n, n)).collect();
+    row("parsing a number of ten digits", &mut || {
+        black_box(black_box("4294967295").parse::<u32>().ok());
+    });
+    row("looking up a number in a HashMap", &mut || {
+        black_box(known.get(&black_box(123 * 123)));
+    });
+    row("sorting eight numbers", &mut || {
+        let mut numbers = black_box([3, 1, 4, 1, 5, 9, 2, 6]);
+        numbers.sort_unstable();
+        black_box(numbers);
+    });
+    Ok(())
 }
 
 /// Nanoseconds, and a count for each of [`EVENTS`] that could be counted.

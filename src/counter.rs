@@ -142,7 +142,7 @@ impl Counter {
     /// to judge and [scale](Reading::scaled) a multiplexed event.
     ///
     /// Without a system call where the page has a clock (`cap_user_time`) and the event a counter,
-    /// 99 instructions on x86-64, 84 on arm64 (85 with 32-bit counters), 93 on riscv64; otherwise
+    /// 98 instructions on x86-64, 86 on arm64 (87 with 32-bit counters), 93 on riscv64; otherwise
     /// by `read(2)`.
     ///
     /// # Errors

@@ -86,11 +86,11 @@ impl<const N: usize> Group<N> {
     /// or multiplexing gave others the turn), user space may not read it, there is a software event
     /// in it, or this process is a fork. See [`access`](Group::access).
     ///
-    /// It is one round for all: if the kernel was at work on any of them between the first read and the
-    /// last, all are read anew. So no two counts are ever of different turns on the PMU. On riscv64,
+    /// It is one round for all: if the kernel has moved the group meanwhile, all are read anew. So no two
+    /// counts are ever of different turns on the PMU, or of before and after a reset. On riscv64,
     /// counters in a group must be 64 bits wide for it.
     ///
-    /// Of four events, takes 46 instructions on x86-64, 59 on arm64 (63 with 32-bit counters), 74 on
+    /// Of four events, takes 44 instructions on x86-64, 56 on arm64 (60 with 32-bit counters), 69 on
     /// riscv64, by `tests/vm/run TARGET cost`. Not ordered against the instructions around it: see
     /// [`ordered`](Group::ordered).
     #[inline]

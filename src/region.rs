@@ -33,7 +33,7 @@ use crate::read::Reader;
 ///
 /// Reading the counter is the last thing that [`start`](Region::start) does and the first that
 /// [`stop`](Region::stop) does, so what lies between is the code, and between two calls back to back, as
-/// the counter itself counts, 3 instructions on x86-64, 4 on arm64, 4 on riscv64
+/// the counter itself counts, 3 instructions on x86-64, 4 on arm64 (5 with 32-bit counters), 4 on riscv64
 /// (`tests/vm/run TARGET cost`); [`Overhead::of`] tells, and [`corrected`](Region::corrected) takes it
 /// off. In a debug build it is some more. Only when both counts are taken does `stop` look at the
 /// control page: if its `lock` word is what it was at the start, the thread was not switched out, nor

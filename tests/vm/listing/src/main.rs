@@ -1,0 +1,44 @@
+//! The hot path, inlined from the library into functions of this crate, to be disassembled by
+//! `tests/vm/list`. What they return is such as registers carry, so that nothing is seen of the way in
+//! which a larger result would be handed over.
+
+use rdpmc::{Counter, Event, Group, Region};
+use std::hint::black_box;
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn read_user(counter: &Counter) -> Option<u64> {
+    counter.read_user()
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn read_user_ordered(counter: &Counter) -> Option<u64> {
+    counter.ordered().read_user()
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn group_of_four(group: &Group<4>) -> Option<u64> {
+    let [a, b, c, d] = group.read_user()?;
+    Some(a ^ b ^ c ^ d)
+}
+
+/// Start and stop with nothing between: what is between the two reads is what a region adds.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn region(region: &Region<'_, 1>) -> Option<u64> {
+    let start = region.start().ok()?;
+    let [count] = region.stop(start).ok()?;
+    Some(count)
+}
+
+fn main() {
+    // It is not run; the functions are only to be there.
+    if let (Ok(counter), Ok(group)) =
+        (Counter::open(Event::CYCLES), Group::open([Event::CYCLES; 4]))
+    {
+        black_box((read_user(&counter), read_user_ordered(&counter), group_of_four(&group)));
+        black_box(counter.region().ok().and_then(|plain| region(&plain)));
+    }
+}
