@@ -205,16 +205,13 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
     let (mut e, mut f, mut g, mut h) = (0, 0, 0, 0);
     let left: u64;
     // One counter, into one register; nothing if it is not among the N.
+    #[rustfmt::skip]
     macro_rules! one {
         ($n:literal, $into:ident) => {
             concat!(
-                ".if ",
-                $n,
-                " < {N}\n",
-                ".if ",
-                $n,
-                " == 0\n",
-                "ldp  w11, {index:w}, [{page}, #{LOCK}]\n", // pairs with the last loads of lock
+                ".if ", $n, " < {N}\n",
+                ".if ", $n, " == 0\n",
+                "ldp  w11, {index:w}, [{page}, #{LOCK}]\n", // this and the next pair with the last loads
                 ".else\n",
                 "add  {page}, {page}, #{STRIDE} >> 12, lsl #12\n",
                 "ldp  {lock:w}, {index:w}, [{page}, #{LOCK}]\n",
@@ -223,40 +220,28 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
                 "cmp  {index:w}, #33\n",
                 "csel {index:w}, {index:w}, wzr, lo\n",
                 "add  {entry}, {registers}, {index:w}, uxtw #4\n",
-                ".if ",
-                $n,
-                " == 0\n",
-                fence!(),
-                "\n",
+                ".if ", $n, " == 0\n",
+                fence!(), "\n",
                 ".endif\n",
                 "blr  {entry}\n", // mrs x9, sign-extended
-                "ldr  {",
-                stringify!($into),
-                "}, [{page}, #{OFFSET}]\n",
-                "add  {",
-                stringify!($into),
-                "}, {",
-                stringify!($into),
-                "}, x9\n",
-                ".endif"
+                "ldr  {", stringify!($into), "}, [{page}, #{OFFSET}]\n",
+                "add  {", stringify!($into), "}, {", stringify!($into), "}, x9\n",
+                ".endif",
             )
         };
     }
     // Its lock again: from the last page to the first.
+    #[rustfmt::skip]
     macro_rules! again {
         ($n:literal) => {
             concat!(
-                ".if ",
-                $n,
-                " < {N}\n",
+                ".if ", $n, " < {N}\n",
                 "ldr  {lock:w}, [{page}, #{LOCK}]\n", // pairs with the first loads of lock
                 "sub  x11, x11, {lock}\n",
-                ".if ",
-                $n,
-                " > 0\n",
+                ".if ", $n, " > 0\n",
                 "sub  {page}, {page}, #{STRIDE} >> 12, lsl #12\n",
                 ".endif\n",
-                ".endif"
+                ".endif",
             )
         };
     }

@@ -181,16 +181,13 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
     let (mut e, mut f, mut g, mut h) = (0, 0, 0, 0);
     let widths: u64;
     // One counter, into one register; nothing if it is not among the N.
+    #[rustfmt::skip]
     macro_rules! one {
         ($n:literal, $into:ident) => {
             concat!(
-                ".if ",
-                $n,
-                " < {N}\n",
-                ".if ",
-                $n,
-                " == 0\n",
-                "lw    {locks}, {LOCK}({page})\n", // pairs with the last loads of lock
+                ".if ", $n, " < {N}\n",
+                ".if ", $n, " == 0\n",
+                "lw    {locks}, {LOCK}({page})\n", // this and the next pair with the last loads of lock
                 "lhu   t2, {WIDTH}({page})\n",
                 ".else\n",
                 "add   {page}, {page}, {stride}\n",
@@ -205,28 +202,23 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
                 "add   t1, {registers}, t1\n",
                 "jalr  t0, 0(t1)\n", // csrr a0
                 "ld    t1, {OFFSET}({page})\n",
-                "add   {",
-                stringify!($into),
-                "}, t1, a0\n",
-                ".endif"
+                "add   {", stringify!($into), "}, t1, a0\n",
+                ".endif",
             )
         };
     }
     // Its lock again: from the last page to the first.
+    #[rustfmt::skip]
     macro_rules! again {
         ($n:literal) => {
             concat!(
-                ".if ",
-                $n,
-                " < {N}\n",
+                ".if ", $n, " < {N}\n",
                 "lw    t1, {LOCK}({page})\n", // pairs with the first loads of lock
                 "sub   {locks}, {locks}, t1\n",
-                ".if ",
-                $n,
-                " > 0\n",
+                ".if ", $n, " > 0\n",
                 "sub   {page}, {page}, {stride}\n",
                 ".endif\n",
-                ".endif"
+                ".endif",
             )
         };
     }

@@ -62,19 +62,16 @@ pub(crate) const STALE_READ_FAULTS: bool = false;
 pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = None;
 
 /// `rdpmc` and its entry in the exception table: if it faults, it goes on at the label `$resume`.
+#[rustfmt::skip]
 macro_rules! rdpmc {
     ($resume:literal) => {
         concat!(
             "7: rdpmc\n",
-            ".pushsection ",
-            exception_table!(),
-            ", \"aR\", @progbits\n",
+            ".pushsection ", exception_table!(), ", \"aR\", @progbits\n",
             ".balign 4\n",
             ".long 7b - .\n",
-            ".long ",
-            $resume,
-            " - .\n",
-            ".popsection"
+            ".long ", $resume, " - .\n",
+            ".popsection",
         )
     };
 }
@@ -170,41 +167,37 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
     let (mut e, mut f, mut g, mut h) = (0, 0, 0, 0);
     let register: u32;
     // One counter, into one register; nothing if it is not among the N.
+    #[rustfmt::skip]
     macro_rules! one {
         ($n:literal, $into:ident) => {
             concat!(
-                ".if ",
-                $n,
-                " < {N}\n",
-                ".if ",
-                $n,
-                " == 0\n",
-                "mov   {locks:e}, [{pages} + {LOCK}]\n", // pairs with the last
-                fence!(),
-                "\n",
+                ".if ", $n, " < {N}\n",
+                ".if ", $n, " == 0\n",
+                "mov   {locks:e}, [{pages} + {LOCK}]\n", // this and the next pair with the last loads
+                fence!(), "\n",
                 ".else\n",
-                "add   {locks:e}, [{pages} + {STRIDE} * ",
-                $n,
-                " + {LOCK}]\n", // loads of lock
+                "add   {locks:e}, [{pages} + {STRIDE} * ", $n, " + {LOCK}]\n",
                 ".endif\n",
-                "mov   ecx, [{pages} + {STRIDE} * ",
-                $n,
-                " + {INDEX}]\n",
+                "mov   ecx, [{pages} + {STRIDE} * ", $n, " + {INDEX}]\n",
                 "sub   ecx, 1\n",
                 "jb    3f\n",
-                rdpmc_or_none!(),
-                "\n",
+                rdpmc_or_none!(), "\n",
                 "movsx rdx, dx\n",
                 "shl   rdx, 32\n",
-                "lea   {",
-                stringify!($into),
-                "}, [rax + rdx]\n",
-                "add   {",
-                stringify!($into),
-                "}, [{pages} + {STRIDE} * ",
-                $n,
-                " + {OFFSET}]\n",
-                ".endif"
+                "lea   {", stringify!($into), "}, [rax + rdx]\n",
+                "add   {", stringify!($into), "}, [{pages} + {STRIDE} * ", $n, " + {OFFSET}]\n",
+                ".endif",
+            )
+        };
+    }
+    // Its lock again.
+    #[rustfmt::skip]
+    macro_rules! again {
+        ($n:literal) => {
+            concat!(
+                ".if ", $n, " < {N}\n",
+                "sub   {locks:e}, [{pages} + {STRIDE} * ", $n, " + {LOCK}]\n", // pairs with the first
+                ".endif",
             )
         };
     }
@@ -214,11 +207,7 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
                 "2:",
                 $(one!($n, $into),)*
                 fence!(),
-                $(
-                    concat!(".if ", $n, " < {N}"),
-                    concat!("sub {locks:e}, [{pages} + {STRIDE} * ", $n, " + {LOCK}]"), // the first
-                    ".endif",
-                )*
+                $(again!($n),)*
                 "jne   2b",
                 "3:",
                 pages = in(reg) pages,

@@ -390,8 +390,8 @@ pub enum Disturbed {
         /// which a context switch away and back was seen to take 2 or 3.
         lock_moved: u64,
     },
-    /// A counter could not be read, and the fault was contained: user access was revoked, or the
-    /// thread moved to another core type.
+    /// A counter could not be read, of this region or of another thread's at the same time, and the fault
+    /// was contained: user access was revoked, or the thread moved to another core type.
     Faulted,
 }
 

@@ -33,7 +33,21 @@ use crate::sys::{self, Control, Errno};
 /// }
 /// ```
 ///
-/// What is said of [`Counter`](crate::Counter) about threads, forks and faults is true here as well.
+/// What is said of [`Counter`](crate::Counter) about threads, forks and faults is true here as well: a
+/// group stays with its thread, and so do its regions.
+///
+/// ```compile_fail,E0277
+/// fn only_if_send<T: Send>() {}
+/// only_if_send::<rdpmc::Group<2>>();
+/// ```
+/// ```compile_fail,E0277
+/// fn only_if_send<T: Send>() {}
+/// only_if_send::<rdpmc::Region<'static, 2>>();
+/// ```
+/// ```compile_fail,E0277
+/// fn only_if_send<T: Send>() {}
+/// only_if_send::<rdpmc::Start<'static, 2>>();
+/// ```
 ///
 /// # What it holds
 ///

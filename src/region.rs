@@ -47,11 +47,15 @@ use crate::read::Reader;
 /// What `lock` cannot see: a signal handler that ran on this thread in between, whose work is counted;
 /// what an interrupt did to the caches; time that a hypervisor took away.
 ///
+/// In the child of a `fork` that happens inside the region, only the parent may stop it, unless
+/// faults are [contained](crate::contain_faults): the child may not read counters, and its sample is
+/// disturbed.
+///
 /// # Ordering
 ///
 /// An out-of-order processor may run instructions from before the region inside it and the other
-/// way round. [`ordered`](Region::ordered) regions have fences around their reads. As any function,
-/// the compiler may move what touches no memory in or out, too: pass inputs and results through
+/// way round. [`ordered`](Region::ordered) regions have fences around their reads. The compiler may
+/// move what touches no memory in or out, too: pass inputs and results through
 /// [`black_box`](std::hint::black_box).
 #[derive(Debug)]
 pub struct Region<'a, const N: usize, const ORDERED: bool = false> {

@@ -77,7 +77,7 @@ impl<const N: usize, const ORDERED: bool> Region<'_, N, ORDERED> {
     pub fn sample_by_difference<T>(&self, runs: usize, mut code: impl FnMut() -> T) -> Samples<N> {
         let region = self.uncorrected();
         let mut samples = Samples::with_room_for(runs);
-        samples.less = [(); N].map(|()| Vec::with_capacity(runs));
+        samples.less = room_for(runs);
         for _ in 0..runs {
             let (value, one) = region.measure(|| black_box(code()));
             black_box(value);
@@ -96,6 +96,15 @@ impl<const N: usize, const ORDERED: bool> Region<'_, N, ORDERED> {
     }
 }
 
+/// A list for each counter. Of a number that no memory holds, it grows when it comes to that.
+fn room_for<const N: usize>(runs: usize) -> [Vec<u64>; N] {
+    [(); N].map(|()| {
+        let mut counts = Vec::new();
+        let _ = counts.try_reserve_exact(runs);
+        counts
+    })
+}
+
 fn push<const N: usize>(into: &mut [Vec<u64>; N], counts: [u64; N]) {
     for (into, count) in into.iter_mut().zip(counts) {
         into.push(count);
@@ -104,11 +113,7 @@ fn push<const N: usize>(into: &mut [Vec<u64>; N], counts: [u64; N]) {
 
 impl<const N: usize> Samples<N> {
     fn with_room_for(runs: usize) -> Samples<N> {
-        Samples {
-            counts: [(); N].map(|()| Vec::with_capacity(runs)),
-            less: [(); N].map(|()| Vec::new()),
-            disturbed: 0,
-        }
+        Samples { counts: room_for(runs), less: [(); N].map(|()| Vec::new()), disturbed: 0 }
     }
 
     fn take(&mut self, sample: Result<[u64; N], Disturbed>) {
