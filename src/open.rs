@@ -141,8 +141,10 @@ impl<W> Builder<W> {
 
     fn open_group(&self, events: &[Event], form: u64, asked: u64) -> Result<Opened, Error> {
         let Some((&first, others)) = events.split_first() else { return Err(Error::Unsupported) };
-        // Its siblings come to an idle leader, so that all start at the same moment.
-        let idle = if others.is_empty() { 0 } else { flag::DISABLED };
+        // Its siblings come to an idle leader, so that all start at the same moment. When arm64's driver
+        // looks whether they fit, it leaves out what is disabled, unless exec is to enable it: which
+        // never comes, as the descriptors close before.
+        let idle = if others.is_empty() { 0 } else { flag::DISABLED | flag::ENABLE_ON_EXEC };
         let own = self.flags(first) & !OF_THE_LEADER;
         let (leader, mut unfiltered) = self.open_event(Attempt {
             event: first,
