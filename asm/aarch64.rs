@@ -2,7 +2,7 @@
 //! counter needs an instruction of its own and the index picks one from a table.
 //!
 //! Every such `mrs` has an entry in the exception table, see `src/faults.rs`. One that faults goes on
-//! at the table's first entry, which is also that of `index` 0: no counter.
+//! where the table's entry for `index` 0 does: no counter.
 #![allow(unsafe_code)]
 
 use crate::sys::{ControlPage, STRIDE};
@@ -11,23 +11,9 @@ use std::ffi::c_void;
 use std::mem::offset_of;
 use std::ops::Range;
 
-/// The section of the exception table. Versions of this library that end up in one binary have one each.
-macro_rules! exception_table {
-    () => {
-        concat!(
-            "rdpmc_faults_",
-            env!("CARGO_PKG_VERSION_MAJOR"),
-            "_",
-            env!("CARGO_PKG_VERSION_MINOR"),
-            "_",
-            env!("CARGO_PKG_VERSION_PATCH")
-        )
-    };
-}
-
 /// What names this processor's counters: a table of 33 entries of 16 bytes, each reading the counter
 /// that an `index` stands for into `x9` and returning. Where there is no such counter, or reading it
-/// faults, `lr` comes back as 0 and [`POISON`] is in `x11`; `x10` is used up.
+/// faults, `x9` comes back as all ones, `lr` as 0 and [`POISON`] in `x11`; `x10` is used up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers(*const Entry);
 
@@ -48,11 +34,16 @@ macro_rules! table {
             asm!(
                 ".pushsection .text.rdpmc_counters, \"ax\", @progbits",
                 ".balign 16",
-                "2:",                               // index 0: no counter
+                "8:",                               // no counter
+                "mov x9, #-1",
                 "mov x10, lr",
                 "mov lr, #0",
                 "orr x11, x11, #{POISON}",
                 "ret x10",
+                ".balign 16",
+                "2:",
+                "b 8b",                             // index 0
+                ".balign 16",
                 ".irp n, pmevcntr0, pmevcntr1, pmevcntr2, pmevcntr3, pmevcntr4, pmevcntr5, \
                          pmevcntr6, pmevcntr7, pmevcntr8, pmevcntr9, pmevcntr10, pmevcntr11, \
                          pmevcntr12, pmevcntr13, pmevcntr14, pmevcntr15, pmevcntr16, pmevcntr17, \
@@ -64,10 +55,10 @@ macro_rules! table {
                 $extend,
                 "ret",
                 ".balign 16",
-                concat!(".pushsection ", exception_table!(), ", \"aR\", @progbits"),
+                ".pushsection rdpmc_faults, \"aR\", @progbits",
                 ".balign 4",
                 ".long 7b - .",
-                ".long 2b - .",
+                ".long 8b - .",
                 ".popsection",
                 ".endr",
                 ".popsection",
@@ -300,7 +291,7 @@ pub(crate) struct Value {
 }
 
 /// Reads a register, and does nothing else: but for the branch there and back, not one instruction
-/// before it, nor after. If it faults, the value is anything, and the faults contained are one more.
+/// before it, nor after. If it faults, the value says so.
 ///
 /// # Safety
 /// Reading it is allowed, or faults are contained.
@@ -335,6 +326,13 @@ impl Value {
         self.register
     }
 
+    /// Whether there was no value: the read faulted. So does one that happens to be all ones look, which
+    /// is a sample thrown away, and not a wrong one.
+    #[inline(always)]
+    pub(crate) fn is_fault(self) -> bool {
+        self.bits == u64::MAX
+    }
+
     /// What the register held, as the processor gives it: the bits above its width are anything.
     #[inline(always)]
     pub(crate) fn bits(self) -> u64 {
@@ -358,24 +356,25 @@ pub(crate) fn settled(number: u64) -> u64 {
     number
 }
 
-/// The exception table of the binary that this code is in: pairs of an instruction that may fault, and
+/// The exception table of the binary or shared object that this is inlined into: pairs of an instruction that may fault, and
 /// where to go on if it does, each as a distance from where it is written.
+#[inline(always)]
 pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
     let (start, end): (*const [i32; 2], *const [i32; 2]);
     // SAFETY: forms two addresses, of which the linker knows where they are, since there is such a
     // section: if nothing else, the empty entry from here.
     unsafe {
         asm!(
-            concat!(".pushsection ", exception_table!(), ", \"aR\", @progbits"),
+            ".pushsection rdpmc_faults, \"aR\", @progbits",
             ".balign 4",
             ".long 0, 0",
             ".popsection",
-            concat!(".hidden __start_", exception_table!()),
-            concat!(".hidden __stop_", exception_table!()),
-            concat!("adrp {start}, __start_", exception_table!()),
-            concat!("add  {start}, {start}, :lo12:__start_", exception_table!()),
-            concat!("adrp {end}, __stop_", exception_table!()),
-            concat!("add  {end}, {end}, :lo12:__stop_", exception_table!()),
+            ".hidden __start_rdpmc_faults",
+            ".hidden __stop_rdpmc_faults",
+            "adrp {start}, __start_rdpmc_faults",
+            "add  {start}, {start}, :lo12:__start_rdpmc_faults",
+            "adrp {end}, __stop_rdpmc_faults",
+            "add  {end}, {end}, :lo12:__stop_rdpmc_faults",
             start = out(reg) start,
             end = out(reg) end,
             options(nomem, nostack, preserves_flags),

@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use crate::sys::ControlPage;
-use std::ffi::c_void;
-use std::ops::Range;
+#[cfg(target_os = "linux")]
+use std::{ffi::c_void, ops::Range};
 
 /// What names this processor's counters: it has none to name.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +84,10 @@ impl Value {
     pub(crate) fn register(self) -> Register {
         Register
     }
+    /// Always.
+    pub(crate) fn is_fault(self) -> bool {
+        true
+    }
     /// Always 0.
     pub(crate) fn bits(self) -> u64 {
         0
@@ -99,6 +103,7 @@ pub(crate) fn settled(number: u64) -> u64 {
 }
 
 /// Empty.
+#[cfg(target_os = "linux")]
 pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
     std::ptr::null()..std::ptr::null()
 }
@@ -107,6 +112,7 @@ pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
 ///
 /// # Safety
 /// None needed: the context is not touched.
+#[cfg(target_os = "linux")]
 pub(crate) unsafe fn program_counter(_: *mut c_void) -> *mut usize {
     std::ptr::null_mut()
 }

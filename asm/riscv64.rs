@@ -14,23 +14,9 @@ use std::ffi::c_void;
 use std::mem::offset_of;
 use std::ops::Range;
 
-/// The section of the exception table. Versions of this library that end up in one binary have one each.
-macro_rules! exception_table {
-    () => {
-        concat!(
-            "rdpmc_faults_",
-            env!("CARGO_PKG_VERSION_MAJOR"),
-            "_",
-            env!("CARGO_PKG_VERSION_MINOR"),
-            "_",
-            env!("CARGO_PKG_VERSION_PATCH")
-        )
-    };
-}
-
 /// What names this processor's counters: a table of 33 entries of 8 bytes, each reading the counter
 /// that an `index` stands for into `a0` and returning to `t0`. Where there is no such counter, or
-/// reading it faults, `t2` comes back as 0.
+/// reading it faults, `a0` comes back as all ones and `t2` as 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers(*const [u32; 2]);
 
@@ -52,29 +38,34 @@ impl Registers {
                 ".option push",
                 ".option norvc",                    // every instruction 4 bytes
                 ".balign 8",
-                "2:",                               // index 0: no counter
+                "8:",                               // no counter
+                "li   a0, -1",
                 "li   t2, 0",
                 "jr   t0",
+                ".balign 8",
+                "2:",
+                "j    8b",                          // index 0
+                "nop",
                 "7:",
                 "csrr a0, 0xc00",                   // index 1: cycle
                 "jr   t0",
-                concat!(".pushsection ", exception_table!(), ", \"aR\", @progbits"),
+                ".pushsection rdpmc_faults, \"aR\", @progbits",
                 ".balign 4",
                 ".word 7b - .",
-                ".word 2b - .",
+                ".word 8b - .",
                 ".popsection",
-                "li   t2, 0",                       // index 2 would be time, which counts no event
-                "jr   t0",
+                "j    8b",                          // index 2 would be time, which counts no event
+                "nop",
                 ".irp n, 0xc02, 0xc03, 0xc04, 0xc05, 0xc06, 0xc07, 0xc08, 0xc09, 0xc0a, 0xc0b, \
                          0xc0c, 0xc0d, 0xc0e, 0xc0f, 0xc10, 0xc11, 0xc12, 0xc13, 0xc14, 0xc15, \
                          0xc16, 0xc17, 0xc18, 0xc19, 0xc1a, 0xc1b, 0xc1c, 0xc1d, 0xc1e, 0xc1f",
                 "7:",
                 "csrr a0, \\n",                     // instret, hpmcounter3 to hpmcounter31
                 "jr   t0",
-                concat!(".pushsection ", exception_table!(), ", \"aR\", @progbits"),
+                ".pushsection rdpmc_faults, \"aR\", @progbits",
                 ".balign 4",
                 ".word 7b - .",
-                ".word 2b - .",
+                ".word 8b - .",
                 ".popsection",
                 ".endr",
                 ".option pop",
@@ -236,7 +227,7 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
                 page = inout(reg) pages => _,
                 registers = in(reg) registers.0,
                 stride = in(reg) STRIDE,
-                end = in(reg) 33,
+                end = in(reg) 33_u64,
                 locks = out(reg) _,
                 LOCK = const offset_of!(ControlPage, lock),
                 INDEX = const offset_of!(ControlPage, index),
@@ -280,7 +271,7 @@ pub(crate) struct Value {
 }
 
 /// Reads a register, and does nothing else: but for the jump there and back, not one instruction
-/// before it, nor after. If it faults, the value is anything, and the faults contained are one more.
+/// before it, nor after. If it faults, the value says so.
 ///
 /// # Safety
 /// Reading it is allowed, or faults are contained.
@@ -314,6 +305,13 @@ impl Value {
         self.register
     }
 
+    /// Whether there was no value: the read faulted. So does one that happens to be all ones look, which
+    /// is a sample thrown away, and not a wrong one.
+    #[inline(always)]
+    pub(crate) fn is_fault(self) -> bool {
+        self.bits == u64::MAX
+    }
+
     /// What the register held, as the processor gives it: the bits above its width are anything.
     #[inline(always)]
     pub(crate) fn bits(self) -> u64 {
@@ -334,22 +332,23 @@ pub(crate) fn settled(number: u64) -> u64 {
     number
 }
 
-/// The exception table of the binary that this code is in: pairs of an instruction that may fault, and
+/// The exception table of the binary or shared object that this is inlined into: pairs of an instruction that may fault, and
 /// where to go on if it does, each as a distance from where it is written.
+#[inline(always)]
 pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
     let (start, end): (*const [i32; 2], *const [i32; 2]);
     // SAFETY: forms two addresses, of which the linker knows where they are, since there is such a
     // section: if nothing else, the empty entry from here.
     unsafe {
         asm!(
-            concat!(".pushsection ", exception_table!(), ", \"aR\", @progbits"),
+            ".pushsection rdpmc_faults, \"aR\", @progbits",
             ".balign 4",
             ".word 0, 0",
             ".popsection",
-            concat!(".hidden __start_", exception_table!()),
-            concat!(".hidden __stop_", exception_table!()),
-            concat!("lla {start}, __start_", exception_table!()),
-            concat!("lla {end}, __stop_", exception_table!()),
+            ".hidden __start_rdpmc_faults",
+            ".hidden __stop_rdpmc_faults",
+            "lla {start}, __start_rdpmc_faults",
+            "lla {end}, __stop_rdpmc_faults",
             start = out(reg) start,
             end = out(reg) end,
             options(nomem, nostack, preserves_flags),

@@ -10,20 +10,6 @@ use std::ffi::c_void;
 use std::mem::offset_of;
 use std::ops::Range;
 
-/// The section of the exception table. Versions of this library that end up in one binary have one each.
-macro_rules! exception_table {
-    () => {
-        concat!(
-            "rdpmc_faults_",
-            env!("CARGO_PKG_VERSION_MAJOR"),
-            "_",
-            env!("CARGO_PKG_VERSION_MINOR"),
-            "_",
-            env!("CARGO_PKG_VERSION_PATCH")
-        )
-    };
-}
-
 /// What names this processor's counters: nothing, `rdpmc` takes the index as it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers;
@@ -61,32 +47,30 @@ pub(crate) const STALE_READ_FAULTS: bool = false;
 /// The width, in bits, that all counters of a group must have for [`counts`], if it minds.
 pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = None;
 
-/// `rdpmc` and its entry in the exception table: if it faults, it goes on at the label `$resume`.
+/// `rdpmc` and its entry in the exception table: if it faults, it makes a detour, in a section of its own,
+/// through `$instead` to the label `$resume`.
 #[rustfmt::skip]
 macro_rules! rdpmc {
-    ($resume:literal) => {
+    ($instead:literal, $resume:literal) => {
         concat!(
             "7: rdpmc\n",
-            ".pushsection ", exception_table!(), ", \"aR\", @progbits\n",
+            ".pushsection .text.unlikely.rdpmc_faults, \"ax\", @progbits\n",
+            "8: ", $instead, "\n",
+            "jmp ", $resume, "\n",
+            ".popsection\n",
+            ".pushsection rdpmc_faults, \"aR\", @progbits\n",
             ".balign 4\n",
             ".long 7b - .\n",
-            ".long ", $resume, " - .\n",
+            ".long 8b - .\n",
             ".popsection",
         )
     };
 }
 
-/// The same where a fault is to look like `index` 0, after which the label 3 follows: by a detour, in a
-/// section of its own, that sets ECX as that does.
+/// The same where a fault is to look like `index` 0, as which the label 3 takes it.
 macro_rules! rdpmc_or_none {
     () => {
-        concat!(
-            ".pushsection .text.unlikely.rdpmc_faults, \"ax\", @progbits\n",
-            "8: mov ecx, -1\n",
-            "jmp 3f\n",
-            ".popsection\n",
-            rdpmc!("8b")
-        )
+        rdpmc!("mov ecx, -1", "3f")
     };
 }
 
@@ -254,7 +238,7 @@ pub(crate) struct Value {
 }
 
 /// Reads a register, and does nothing else: not one instruction before it, nor after. If it faults, the
-/// value is anything, and the faults contained are one more.
+/// value says so.
 ///
 /// # Safety
 /// Reading it is allowed, or faults are contained.
@@ -264,7 +248,7 @@ pub(crate) unsafe fn value(register: Register) -> Value {
     // SAFETY: the caller's promise; nothing else is touched.
     unsafe {
         asm!(
-            rdpmc!("2f"),
+            rdpmc!("mov edx, -1", "2f"),
             "2:",
             out("rax") low,
             out("rdx") high,
@@ -286,6 +270,12 @@ impl Value {
     #[inline(always)]
     pub(crate) fn register(self) -> Register {
         self.register
+    }
+
+    /// Whether there was no value: the read faulted.
+    #[inline(always)]
+    pub(crate) fn is_fault(self) -> bool {
+        self.high == u64::from(u32::MAX) // a register has 48 bits
     }
 
     /// What the register held, as the processor gives it: the bits above its width are anything.
@@ -311,22 +301,23 @@ pub(crate) fn settled(number: u64) -> u64 {
     number
 }
 
-/// The exception table of the binary that this code is in: pairs of an instruction that may fault, and
+/// The exception table of the binary or shared object that this is inlined into: pairs of an instruction that may fault, and
 /// where to go on if it does, each as a distance from where it is written.
+#[inline(always)]
 pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
     let (start, end): (*const [i32; 2], *const [i32; 2]);
     // SAFETY: forms two addresses, of which the linker knows where they are, since there is such a
     // section: if nothing else, the empty entry from here.
     unsafe {
         asm!(
-            concat!(".pushsection ", exception_table!(), ", \"aR\", @progbits"),
+            ".pushsection rdpmc_faults, \"aR\", @progbits",
             ".balign 4",
             ".long 0, 0",
             ".popsection",
-            concat!(".hidden __start_", exception_table!()),
-            concat!(".hidden __stop_", exception_table!()),
-            concat!("lea {start}, [rip + __start_", exception_table!(), "]"),
-            concat!("lea {end}, [rip + __stop_", exception_table!(), "]"),
+            ".hidden __start_rdpmc_faults",
+            ".hidden __stop_rdpmc_faults",
+            "lea {start}, [rip + __start_rdpmc_faults]",
+            "lea {end}, [rip + __stop_rdpmc_faults]",
             start = out(reg) start,
             end = out(reg) end,
             options(nomem, nostack, preserves_flags),

@@ -58,7 +58,8 @@ pub enum Error {
         /// Whether it is the machine's limit (`ENFILE`) rather than the process's (`EMFILE`).
         of_the_machine: bool,
     },
-    /// Not all events of a group can be counted at the same time, so that it would never be.
+    /// Not all events of a group can be counted at the same time, beside what others hold for good, so
+    /// that it never would be.
     GroupTooLarge {
         /// How many of the events, from the first, can.
         fit: usize,
@@ -206,7 +207,9 @@ impl fmt::Display for Error {
             Error::GroupTooLarge { fit, event } => write!(
                 f,
                 "{event} cannot be counted together with the {fit} {} before it: the PMU has no \
-                 counter left for it, or it is another PMU's; put it into a group of its own",
+                 counter left for it (pinned events and, on x86-64, the kernel's watchdog hold \
+                 some: `sysctl kernel.nmi_watchdog=0`), or it is another PMU's: put it into a \
+                 group of its own",
                 if *fit == 1 { "event" } else { "events" }
             ),
             Error::NotFromUserSpace { event, reason } => write!(
@@ -290,6 +293,8 @@ pub enum NoUserAccess {
     /// The kernel does not offer it for this event (`cap_user_rdpmc` is 0), and no setting says
     /// why.
     NotOffered,
+    /// The page offers it, and the processor refuses (a fault, contained), and no setting says why.
+    Refused,
     /// The control page is that of a kernel before 3.12, which does not say for sure what it allows.
     PageTooOld,
     /// The counter's width (`pmc_width`) is one that this library leaves to the kernel.
@@ -322,7 +327,8 @@ impl fmt::Display for NoUserAccess {
             NoUserAccess::NotScheduled => write!(
                 f,
                 "the event has no counter at this moment: enable it, or open fewer events than \
-                 the PMU has counters"
+                 the PMU has counters (on x86-64 the kernel's watchdog holds one unless \
+                 kernel.nmi_watchdog is 0)"
             ),
             NoUserAccess::SwitchedOff { setting, value } => write!(
                 f,
@@ -333,6 +339,11 @@ impl fmt::Display for NoUserAccess {
                 f,
                 "the kernel offers no user access for this event: on arm64 that takes Linux 5.17, \
                  on riscv64 6.6, and some events have none anywhere"
+            ),
+            NoUserAccess::Refused => write!(
+                f,
+                "the kernel offers the counter and the processor refuses to read it, as when the \
+                 thread has moved to another core type: keep it on one, or open the counter again"
             ),
             NoUserAccess::PageTooOld => write!(
                 f,
@@ -390,8 +401,8 @@ pub enum Disturbed {
         /// which a context switch away and back was seen to take 2 or 3.
         lock_moved: u64,
     },
-    /// A counter could not be read, of this region or of another thread's at the same time, and the fault
-    /// was contained: user access was revoked, or the thread moved to another core type.
+    /// A counter could not be read, and the fault was contained: user access was revoked, or the
+    /// thread moved to another core type.
     Faulted,
 }
 

@@ -1,14 +1,18 @@
 //! Faults of counter reads, contained.
 //!
-//! Every instruction of `asm/` that reads a counter has an entry in a section of its own, which the
-//! linker collects into one table for the binary: where the instruction is, and where to go on if it
-//! faults, in 32 bits each, as the distance from there to the place meant; or 0, 0 for an entry that is
-//! none.
+//! Every instruction of `asm/` that reads a counter has an entry in a section of its own,
+//! `rdpmc_faults`, which the linker collects into one table for the binary or shared object: where the
+//! instruction is, and where to go on if it faults, in 32 bits each, as the distance from there to the
+//! place meant; or 0, 0 for an entry that is none. What is to be different after a fault, the code there
+//! sees to. So it does not matter whose handler it is that goes through the table, should there be
+//! several copies of this library in it; and the format is for ever.
 #![allow(unsafe_code)]
 
+#[cfg(target_os = "linux")]
+use crate::asm;
 use crate::error::Error;
 use crate::sys::{self, Errno};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Has reads of counters that the processor refuses answer as if the event had no counter, rather than
 /// end the process: [`read_user`](crate::Counter::read_user) gives None, [`read`](crate::Counter::read)
@@ -30,8 +34,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// nothing. It takes up faults of this library's own reads, each known by its address, and only those.
 /// Every other signal goes on to whatever was there before, as if this were not: to a handler with
 /// the same information, on the same stack, with the same signals blocked, and to the default by
-/// putting that back. It is async-signal-safe, and costs nothing until there is a fault, which takes
-/// some microseconds.
+/// putting that back. It is async-signal-safe. Until there is a fault it costs nothing, but that the linker
+/// keeps functions that nobody calls if they read a counter.
 ///
 /// # Limits
 ///
@@ -39,14 +43,24 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 ///   know: call this after those that do not.
 /// - A fault while SIGSEGV or SIGILL is blocked, say in a handler that blocks all signals, ends the
 ///   process: the kernel does not ask.
-/// - Of a program in several shared objects that have this library built in, each has to call it.
+/// - Of a program in several shared objects, each that has reads of this library in it has to call
+///   this; and one that has called it must not be unloaded.
+/// - Whoever restores a handler that was there before removes this one. It does not come back.
 /// - The time stamp counter, which [`reading`](crate::Counter::reading) reads and a thread can forbid
 ///   itself (`PR_SET_TSC`), is not covered.
 ///
 /// # Errors
 /// [`Error::Unsupported`] where there are no such signals, [`Error::System`] for what no kernel is
 /// known to do.
+#[inline(always)]
 pub fn contain_faults() -> Result<(), Error> {
+    // Inlined, so that it is the table of the caller, which has most reads inlined as well.
+    #[cfg(target_os = "linux")]
+    handler::add_table(asm::exception_table());
+    contain()
+}
+
+fn contain() -> Result<(), Error> {
     if !sys::SUPPORTED {
         return Err(Error::Unsupported);
     }
@@ -62,21 +76,12 @@ pub(crate) fn are_contained() -> bool {
     CALLED.load(Ordering::Acquire)
 }
 
-static CONTAINED: AtomicUsize = AtomicUsize::new(0);
-
-/// How many faults have been contained, in any thread.
-#[inline(always)]
-pub(crate) fn contained() -> usize {
-    // The handler that adds to it runs on this very thread.
-    CONTAINED.load(Ordering::Relaxed)
-}
-
 #[cfg(target_os = "linux")]
 mod handler {
-    use super::CONTAINED;
     use crate::asm;
     use crate::sys::Errno;
     use libc::{SIG_DFL, SIG_IGN, c_int, c_void, siginfo_t};
+    use std::ops::Range;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicPtr, Ordering};
     use std::{io, mem, ptr};
@@ -86,6 +91,41 @@ mod handler {
         [AtomicPtr::new(ptr::null_mut()), AtomicPtr::new(ptr::null_mut())];
     const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGILL];
 
+    /// A table that the handler goes through: a program, and a shared object, has one each.
+    struct Table {
+        entries: Range<*const [i32; 2]>,
+        older: *mut Table,
+    }
+
+    /// The newest of those known.
+    static TABLES: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
+
+    /// Adds a table to those known, if it is not among them and not empty. Two threads that do so at the
+    /// same time may add it twice, which does no harm.
+    pub(super) fn add_table(entries: Range<*const [i32; 2]>) {
+        let mut older = TABLES.load(Ordering::Acquire);
+        // SAFETY: null, or a table that is never freed.
+        let mut next = unsafe { older.as_ref() };
+        while let Some(table) = next {
+            if table.entries == entries {
+                return;
+            }
+            // SAFETY: as above.
+            next = unsafe { table.older.as_ref() };
+        }
+        if entries.is_empty() {
+            return;
+        }
+        let table = Box::into_raw(Box::new(Table { entries, older }));
+        while let Err(newer) =
+            TABLES.compare_exchange(older, table, Ordering::AcqRel, Ordering::Acquire)
+        {
+            older = newer;
+            // SAFETY: nobody else knows it yet.
+            unsafe { (*table).older = older };
+        }
+    }
+
     /// Called with what the kernel gives a handler with `SA_SIGINFO`.
     type Handler = unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
@@ -93,12 +133,17 @@ mod handler {
         static INSTALLED: Mutex<bool> = Mutex::new(false);
         // What it guards is right at every moment, whoever has panicked.
         let mut installed = INSTALLED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if *installed || asm::exception_table().is_empty() {
+        // The reads that are not inlined are in this library's.
+        add_table(asm::exception_table());
+        if *installed || TABLES.load(Ordering::Acquire).is_null() {
             return Ok(());
         }
         for (signal, slot) in SIGNALS.into_iter().zip(&BEFORE) {
             // It must be known before the handler can run.
             let before = sigaction(signal, None)?;
+            if before.sa_sigaction == on_fault as Handler as usize {
+                continue; // by a call that failed half-way
+            }
             remember(slot, before);
             let replaced = sigaction(signal, Some(&in_front_of(&before)))?;
             if replaced.sa_sigaction != before.sa_sigaction {
@@ -153,28 +198,31 @@ mod handler {
             let is_fault = (*info).si_code > 0;
             let counter = asm::program_counter(context);
             match resumption(*counter) {
-                Some(place) if is_fault => {
-                    *counter = place;
-                    CONTAINED.fetch_add(1, Ordering::Relaxed);
-                }
+                Some(place) if is_fault => *counter = place,
                 _ => pass_on(signal, info, context),
             }
         }
     }
 
-    /// Where to go on after a fault at this address, if it is in the table.
+    /// Where to go on after a fault at this address, if it is in a table.
     fn resumption(address: usize) -> Option<usize> {
-        let table = asm::exception_table();
-        let mut entry = table.start;
-        while entry < table.end {
-            // SAFETY: within the table, which the linker has made of such entries and nobody changes.
-            let [instruction, resumption] = unsafe { entry.read() };
-            let from = entry.addr();
-            let is_one = [instruction, resumption] != [0, 0];
-            if is_one && from.wrapping_add_signed(instruction as isize) == address {
-                return Some((from + 4).wrapping_add_signed(resumption as isize));
+        // SAFETY: null, or a table that is never freed.
+        let mut next = unsafe { TABLES.load(Ordering::Acquire).as_ref() };
+        while let Some(Table { entries, older }) = next {
+            let mut entry = entries.start;
+            while entry < entries.end {
+                // SAFETY: within the table, which the linker has made of such entries and nobody
+                // changes.
+                let [instruction, resumption] = unsafe { entry.read() };
+                let from = entry.addr();
+                let is_one = [instruction, resumption] != [0, 0];
+                if is_one && from.wrapping_add_signed(instruction as isize) == address {
+                    return Some((from + 4).wrapping_add_signed(resumption as isize));
+                }
+                entry = entry.wrapping_add(1);
             }
-            entry = entry.wrapping_add(1);
+            // SAFETY: as above.
+            next = unsafe { older.as_ref() };
         }
         None
     }

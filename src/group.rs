@@ -77,12 +77,15 @@ impl<const N: usize> Group<N> {
     /// the three events that happen in the kernel only).
     ///
     /// The first is the leader, and the one to be counted most exactly: see [`Region`]. Of hardware
-    /// events all must be of one PMU. More than 8 do not compile.
+    /// events all must be of one PMU. None at all, and more than 8, do not compile (`cargo build` says
+    /// so, `cargo check` does not).
     ///
-    /// Costs three system calls for each event and two more where all is granted at once (on riscv64,
-    /// whose kernel does not say whether they fit, as many again for each event). Errors name the
-    /// cause found on this machine; if it is that the PMU has too few counters,
-    /// [`Error::GroupTooLarge`] says how many fit. A group that user space cannot read is no error.
+    /// Costs three system calls for each event and two more where all is granted at once, and more where
+    /// the group has no counters then, or is opened disabled: then it is found out whether it can ever
+    /// have them. Errors name the cause found on this machine; if it is that the PMU has too few
+    /// counters, or others hold them for good (on x86-64 the kernel's watchdog holds one, unless
+    /// `kernel.nmi_watchdog` is 0), [`Error::GroupTooLarge`] says how many fit. A group that user space
+    /// cannot read is no error.
     pub fn open(events: [Event; N]) -> Result<Group<N>, Error> {
         Group::builder(events).open()
     }
@@ -165,24 +168,27 @@ impl<const N: usize> Group<N> {
         Ordered(self)
     }
 
-    /// Measures pieces of code with these counters: see [`Region`]. No system call where they are read
-    /// from user space.
+    /// Measures pieces of code with these counters: see [`Region`]. No system call where they have
+    /// counters at this moment, but for the first time in the process, which looks into `/sys`.
     ///
     /// # Errors
     /// - [`Error::NotFromUserSpace`] where user space cannot read them, for another reason than that
     ///   they have no counter at this moment;
-    /// - [`Error::FaultsNotContained`] on riscv64 and on machines with several core types, before
-    ///   [`contain_faults`](crate::contain_faults);
+    /// - [`Error::FaultsNotContained`] on riscv64 and on machines with several core types, or where that
+    ///   cannot be seen, before [`contain_faults`](crate::contain_faults);
     /// - [`Error::Forked`] in the child of a fork.
     pub fn region(&self) -> Result<Region<'_, N>, Error> {
         if self.events.process.is_past() {
             return Err(Error::Forked);
         }
         match self.obstacle() {
+            // They may have their counters when it comes to that; and widths may differ here.
             None | Some((_, NoUserAccess::NotScheduled)) => {}
+            Some((_, NoUserAccess::Width { .. })) if self.events.obstacle.is_none() => {}
             Some((event, reason)) => return Err(Error::NotFromUserSpace { event, reason }),
         }
-        if !faults::are_contained() && (asm::STALE_READ_FAULTS || machine::has_several_core_types())
+        if !faults::are_contained()
+            && (asm::STALE_READ_FAULTS || machine::may_have_several_core_types())
         {
             return Err(Error::FaultsNotContained);
         }
@@ -243,7 +249,9 @@ impl<const N: usize> Group<N> {
 
     /// How these counters are read at this moment, and if not from user space, why.
     ///
-    /// No system call if they are read from user space; otherwise a look into `/proc` or `/sys`.
+    /// No system call if they are read from user space; otherwise a look into `/proc` or `/sys`. That
+    /// access was revoked while they are open, it knows only after
+    /// [`contain_faults`](crate::contain_faults): to find out takes a read.
     pub fn access(&self) -> Access {
         if self.events.process.is_past() {
             return Access::Forked;
@@ -264,8 +272,16 @@ impl<const N: usize> Group<N> {
             let is_other =
                 |width: &u16| N > 1 && asm::WIDTH_IN_A_GROUP.is_some_and(|needed| needed != *width);
             let mut widths = self.events.events.into_iter().zip(self.reader.widths());
-            let (event, bits) = widths.find(|(_, width)| is_other(width))?;
-            return Some((event, NoUserAccess::Width { bits }));
+            if let Some((event, bits)) = widths.find(|(_, width)| is_other(width)) {
+                return Some((event, NoUserAccess::Width { bits }));
+            }
+            // The page goes on to say yes when access is revoked.
+            let is_refused =
+                || self.reader.counts::<false>().is_none() && self.reader.is_scheduled();
+            if !faults::are_contained() || !is_refused() {
+                return None;
+            }
+            return Some((leader, switched_off(leader).unwrap_or(NoUserAccess::Refused)));
         }
         let off =
             self.events.events.into_iter().find_map(|event| Some((event, switched_off(event)?)));
@@ -294,7 +310,7 @@ impl<const N: usize> Group<N> {
 impl<const N: usize> Builder<[Event; N]> {
     /// Opens the group: see [`Group::open`].
     pub fn open(self) -> Result<Group<N>, Error> {
-        let events = self.what;
+        let events = self.events;
         let opened = self.open_events(&events)?;
         let process = Process::current()
             .map_err(|Errno(errno)| Error::System { call: "pthread_atfork", errno })?;
@@ -306,6 +322,10 @@ impl<const N: usize> Builder<[Event; N]> {
                 (none, Some(obstacle))
             }
         };
+        if N > 1 && obstacle.is_none() && !reader.is_scheduled() {
+            // Perhaps it never will be.
+            self.check_that_they_fit(&events)?;
+        }
         let events = Box::new(OpenEvents { events, opened, obstacle, process });
         Ok(Group { reader, events })
     }
@@ -339,9 +359,13 @@ fn reader<const N: usize>(
         sys::EPERM => NoUserAccess::MlockLimit { kilobytes: machine::mlock_kilobytes() },
         errno => NoUserAccess::NotMapped { errno },
     });
-    pages.and_then(Reader::new).map_err(|obstacle| match obstacle {
-        NoUserAccess::NotOffered => (*first, switched_off(*first).unwrap_or(obstacle)),
-        obstacle => (*first, obstacle),
+    let pages = pages.map_err(|obstacle| (*first, obstacle))?;
+    Reader::new(pages).map_err(|(place, obstacle)| {
+        let event = events.get(place).copied().unwrap_or(*first);
+        match obstacle {
+            NoUserAccess::NotOffered => (event, switched_off(event).unwrap_or(obstacle)),
+            obstacle => (event, obstacle),
+        }
     })
 }
 

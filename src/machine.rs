@@ -4,6 +4,7 @@
 use crate::sys::kind;
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// The folder with an entry for each PMU.
 pub(crate) const PMUS: &str = "/sys/bus/event_source/devices";
@@ -77,10 +78,14 @@ pub(crate) fn has_core_pmu() -> Option<bool> {
     }))
 }
 
-/// Whether the processor has cores of several types, each with a PMU that says which they are.
-pub(crate) fn has_several_core_types() -> bool {
-    let Ok(pmus) = fs::read_dir(PMUS) else { return false };
-    pmus.flatten().filter(|pmu| pmu.path().join("cpus").exists()).count() > 1
+/// Whether the processor may have cores of several types, each with a PMU that says which they are; so
+/// too if the kernel's list of PMUs cannot be seen. Looks once in the process.
+pub(crate) fn may_have_several_core_types() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let Ok(pmus) = fs::read_dir(PMUS) else { return true };
+        pmus.flatten().filter(|pmu| pmu.path().join("cpus").exists()).count() > 1
+    })
 }
 
 /// Whether the PMU of this number takes a word called `word` among its settings.

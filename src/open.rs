@@ -6,7 +6,7 @@ use crate::machine;
 use crate::sys::{self, ATTR_SIZES, Attr, Control, Descriptor, Errno, arm64_config1, flag, format};
 
 /// How to open a counter or a group of them: from
-/// [`Counter::builder`](crate::Counter::builder), where `W` is the [`Event`], or
+/// [`Counter::builder`](crate::Counter::builder), where `E` is the [`Event`], or
 /// [`Group::builder`](crate::Group::builder), where it is an array of events.
 ///
 /// What cannot be chosen: the counter is of the calling thread, on whatever processor it runs, is
@@ -23,8 +23,8 @@ use crate::sys::{self, ATTR_SIZES, Attr, Control, Descriptor, Errno, arm64_confi
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use]
-pub struct Builder<W> {
-    pub(crate) what: W,
+pub struct Builder<E> {
+    pub(crate) events: E,
     /// Flags that were asked for, and such as were asked not to be.
     set: u64,
     cleared: u64,
@@ -39,12 +39,12 @@ const FILTER: u64 = flag::EXCLUDE_USER | flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV
 /// What is said of a whole group, and the kernel takes of its leader only.
 const OF_THE_LEADER: u64 = flag::PINNED | flag::EXCLUSIVE | flag::DISABLED;
 
-impl<W> Builder<W> {
-    pub(crate) fn new(what: W) -> Builder<W> {
-        Builder { what, set: 0, cleared: 0, allow_unfiltered: false }
+impl<E> Builder<E> {
+    pub(crate) fn new(events: E) -> Builder<E> {
+        Builder { events, set: 0, cleared: 0, allow_unfiltered: false }
     }
 
-    fn set(self, flag: u64, on: bool) -> Builder<W> {
+    fn set(self, flag: u64, on: bool) -> Builder<E> {
         let (set, cleared) = (self.set & !flag, self.cleared & !flag);
         match on {
             true => Builder { set: set | flag, cleared, ..self },
@@ -53,9 +53,9 @@ impl<W> Builder<W> {
     }
 
     /// The same of something else.
-    pub(crate) fn of<V>(&self, what: V) -> Builder<V> {
+    pub(crate) fn of<F>(&self, events: F) -> Builder<F> {
         let Builder { set, cleared, allow_unfiltered, .. } = *self;
-        Builder { what, set, cleared, allow_unfiltered }
+        Builder { events, set, cleared, allow_unfiltered }
     }
 
     /// The flags to open an event with.
@@ -66,43 +66,43 @@ impl<W> Builder<W> {
 
     /// Leaves out user mode (`exclude_user`). Default: false. With the kernel left out as well, as
     /// it is unless told otherwise, nothing is left to count.
-    pub fn exclude_user(self, exclude: bool) -> Builder<W> {
+    pub fn exclude_user(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_USER, exclude)
     }
 
     /// Leaves out the kernel (`exclude_kernel`). Default: true, but for the three events that happen
     /// in the kernel only, such as [`Event::CONTEXT_SWITCHES`]. Counting it needs
     /// `kernel.perf_event_paranoid` 1 or less, or `CAP_PERFMON`.
-    pub fn exclude_kernel(self, exclude: bool) -> Builder<W> {
+    pub fn exclude_kernel(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_KERNEL, exclude)
     }
 
     /// Leaves out the hypervisor (`exclude_hv`). Default: as for the kernel. x86-64 ignores it.
-    pub fn exclude_hypervisor(self, exclude: bool) -> Builder<W> {
+    pub fn exclude_hypervisor(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_HV, exclude)
     }
 
     /// Leaves out idle time (`exclude_idle`). Default: false: a thread's own counter sees none,
     /// and arm64 refuses to be asked.
-    pub fn exclude_idle(self, exclude: bool) -> Builder<W> {
+    pub fn exclude_idle(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_IDLE, exclude)
     }
 
     /// Always on the PMU or not at all (`pinned`): the event or group takes no turns with others; if
     /// there is no counter for it, it goes into error state and reads are [`Error::ErrorState`].
     /// Default: false.
-    pub fn pinned(self, pinned: bool) -> Builder<W> {
+    pub fn pinned(self, pinned: bool) -> Builder<E> {
         self.set(flag::PINNED, pinned)
     }
 
     /// Alone on the PMU when it is there (`exclusive`). Default: false.
-    pub fn exclusive(self, exclusive: bool) -> Builder<W> {
+    pub fn exclusive(self, exclusive: bool) -> Builder<E> {
         self.set(flag::EXCLUSIVE, exclusive)
     }
 
     /// Counts from [`Counter::enable`](crate::Counter::enable) on rather than from the start
     /// (`disabled`). Default: false.
-    pub fn disabled(self, disabled: bool) -> Builder<W> {
+    pub fn disabled(self, disabled: bool) -> Builder<E> {
         self.set(flag::DISABLED, disabled)
     }
 
@@ -110,7 +110,7 @@ impl<W> Builder<W> {
     /// counts all of them rather than failing with [`Error::NoPrivilegeFilter`].
     /// [`Counter::is_unfiltered`](crate::Counter::is_unfiltered) says whether it came to that.
     /// Default: false.
-    pub fn allow_unfiltered(self, allow: bool) -> Builder<W> {
+    pub fn allow_unfiltered(self, allow: bool) -> Builder<E> {
         Builder { allow_unfiltered: allow, ..self }
     }
 
@@ -122,18 +122,25 @@ impl<W> Builder<W> {
         }
         let mut refusal = Error::Unsupported; // there is always a form, so there is another answer
         for &form in FORMS {
-            if TAKES_ANY_GROUP {
-                self.check_that_they_fit(events, form)?;
-            }
-            match self.open_group(events, form, self.set & OF_THE_LEADER) {
+            let error = match self.open_group(events, form, self.set & OF_THE_LEADER) {
                 Ok(opened) => return Ok(opened),
-                // Perhaps one of them is not to be had in this form.
-                Err(
-                    again @ Error::EventNotSupported {
-                        errno: sys::EINVAL | sys::EOPNOTSUPP, ..
-                    },
-                ) => refusal = again,
-                error => return error,
+                Err(error) => error,
+            };
+            // Perhaps one of them is not to be had in this form, or not all of them.
+            let of_the_form = matches!(
+                error,
+                Error::GroupTooLarge { .. }
+                    | Error::EventNotSupported { errno: sys::EINVAL | sys::EOPNOTSUPP, .. }
+            );
+            if !of_the_form {
+                return Err(error);
+            }
+            let fit = |error: &Error| match error {
+                Error::GroupTooLarge { fit, .. } => *fit,
+                _ => 0,
+            };
+            if fit(&error) >= fit(&refusal) {
+                refusal = error;
             }
         }
         Err(refusal)
@@ -177,19 +184,24 @@ impl<W> Builder<W> {
         Ok(Opened { leader, siblings, unfiltered })
     }
 
-    /// Finds out what the kernel does not say: a pinned group has its counters at once or is in error
-    /// state. Before the group proper is opened, which gets their places at once when it is; by
-    /// themselves they fall free at the PMU's next turn only.
-    fn check_that_they_fit(&self, events: &[Event], form: u64) -> Result<(), Error> {
-        for fit in 1..events.len() {
-            let (Some(some), Some(&event)) = (events.get(..=fit), events.get(fit)) else { break };
-            let pinned = self.open_group(some, form, flag::PINNED)?;
-            let mut words = [0; READ_WORDS];
-            if sys::read(&pinned.leader, &mut words) == Ok(0) {
+    /// Finds out what the kernel does not say when it opens a group: whether all of it can be counted at
+    /// the same time, beside what others hold for good. A pinned group has its counters at once, or it
+    /// is in error state.
+    pub(crate) fn check_that_they_fit(&self, events: &[Event]) -> Result<(), Error> {
+        let fits = |events: &[Event]| -> Result<bool, Error> {
+            let pinned = self.open_group(events, 0, flag::PINNED)?;
+            Ok(sys::read(&pinned.leader, &mut [0; READ_WORDS]) != Ok(0))
+        };
+        if fits(events)? {
+            return Ok(());
+        }
+        for (fit, &event) in events.iter().enumerate() {
+            let Some(one_more) = events.get(..=fit) else { break };
+            if !fits(one_more)? {
                 return Err(Error::GroupTooLarge { fit, event });
             }
         }
-        Ok(())
+        Ok(()) // it was only for a moment
     }
 
     /// Opens one event, and says whether all privilege levels are counted in spite of what was asked.
@@ -232,9 +244,6 @@ const FORMS: &[u64] = if cfg!(target_arch = "aarch64") {
 } else {
     &[0]
 };
-
-/// Whether the kernel opens groups that can never be counted.
-const TAKES_ANY_GROUP: bool = cfg!(target_arch = "riscv64");
 
 /// One event to be asked of the kernel.
 #[derive(Clone, Copy)]
@@ -296,8 +305,9 @@ impl Attempt<'_> {
 /// The open events of a group.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) leader: Descriptor,
+    /// They close before their leader does, which would have the kernel make them leaders of their own.
     pub(crate) siblings: Vec<Descriptor>,
+    pub(crate) leader: Descriptor,
     /// The filter asked for was dropped: all privilege levels count, for one event at least.
     pub(crate) unfiltered: bool,
 }

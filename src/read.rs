@@ -16,24 +16,29 @@ pub(crate) struct Reader<const N: usize> {
 }
 
 impl<const N: usize> Reader<N> {
-    /// Reads what the kernel publishes on `pages`, if this code can make use of it.
-    pub(crate) fn new(pages: Pages<N>) -> Result<Reader<N>, NoUserAccess> {
-        let each = pages.each();
-        if !each.iter().all(|page| page.capabilities().are_sure()) {
-            return Err(NoUserAccess::PageTooOld);
+    /// Reads what the kernel publishes on `pages`, if this code can make use of it; otherwise why not,
+    /// and by which of them.
+    pub(crate) fn new(pages: Pages<N>) -> Result<Reader<N>, (usize, NoUserAccess)> {
+        let mut registers = Registers::none();
+        let mut widths = None;
+        for (place, page) in pages.each().into_iter().enumerate() {
+            let obstacle = |why| Err((place, why));
+            if !page.capabilities().are_sure() {
+                return obstacle(NoUserAccess::PageTooOld);
+            }
+            if asm::FIXED_WHEN_MAPPED && !page.capabilities().have(capability::USER_RDPMC) {
+                return obstacle(NoUserAccess::NotOffered);
+            }
+            let bits = page.width();
+            match Registers::of_width(bits) {
+                // There is one way to the registers for all of them.
+                Some(all) if !asm::FIXED_WHEN_MAPPED || *widths.get_or_insert(bits) == bits => {
+                    registers = all;
+                }
+                _ => return obstacle(NoUserAccess::Width { bits }),
+            }
         }
-        let offered = |page: &Page| page.capabilities().have(capability::USER_RDPMC);
-        if asm::FIXED_WHEN_MAPPED && !each.iter().all(offered) {
-            return Err(NoUserAccess::NotOffered);
-        }
-        // One way to the registers for all of them.
-        let mut widths = each.iter().map(|page| page.width());
-        let bits = widths.next().unwrap_or(0);
-        let other = widths.find(|width| asm::FIXED_WHEN_MAPPED && *width != bits);
-        match (Registers::of_width(bits), other) {
-            (Some(registers), None) => Ok(Reader { pages, registers }),
-            (_, other) => Err(NoUserAccess::Width { bits: other.unwrap_or(bits) }),
-        }
+        Ok(Reader { pages, registers })
     }
 
     /// Answers None for ever.
@@ -55,7 +60,8 @@ impl<const N: usize> Reader<N> {
         self.pages.each().iter().all(|page| page.index() != 0)
     }
 
-    /// The sum of the `lock`s. Each only ever advances, so if it is the same, so are they.
+    /// The sum of the `lock`s. Each only ever advances, so if it is the same, so are they, short of 2^32
+    /// updates in between.
     #[inline(always)]
     pub(crate) fn locks(&self) -> u64 {
         self.pages.each().iter().fold(0, |sum, page| sum + u64::from(page.lock()))

@@ -3,7 +3,6 @@
 
 use crate::asm::{self, Value};
 use crate::error::Disturbed;
-use crate::faults;
 use crate::math;
 use crate::overhead::Overhead;
 use crate::read::Reader;
@@ -45,7 +44,12 @@ use crate::read::Reader;
 /// it.
 ///
 /// What `lock` cannot see: a signal handler that ran on this thread in between, whose work is counted;
-/// what an interrupt did to the caches; time that a hypervisor took away.
+/// what an interrupt did to the caches, and where the kernel is counted as well, the interrupt itself;
+/// time that a hypervisor took away.
+///
+/// Code that takes longer than the scheduler lets a thread run, some milliseconds, is nearly always
+/// disturbed where others want the processor: for that, take the difference of two
+/// [reads](crate::Group::read).
 ///
 /// In the child of a `fork` that happens inside the region, only the parent may stop it, unless
 /// faults are [contained](crate::contain_faults): the child may not read counters, and its sample is
@@ -74,10 +78,9 @@ impl<const N: usize, const ORDERED: bool> Copy for Region<'_, N, ORDERED> {}
 /// Where a region starts, from [`Region::start`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a region that is not stopped measures nothing"]
-pub struct Start<'a, const N: usize> {
+pub struct Start<'a, const N: usize, const ORDERED: bool = false> {
     reader: &'a Reader<N>,
     locks: u64,
-    faults: usize,
     values: [Value; N],
 }
 
@@ -89,17 +92,19 @@ impl<'a, const N: usize> Region<'a, N> {
     /// The same with a fence before and after each start and stop, so that neither the counts nor the
     /// code in between have to do with instructions from outside: `lfence` on x86-64, `isb` on
     /// arm64, none on riscv64, which reads counters in program order by itself. It waits for all
-    /// instructions before it to be complete, which takes some tens of cycles, and counts as one
-    /// instruction each at the start and at the stop.
+    /// instructions before it to be complete, and counts as one instruction each at the start and at the
+    /// stop.
     ///
-    /// An overhead that was measured before is not that of this region any more.
+    /// An overhead that it was corrected by is not that of this kind of region, and forgotten.
     pub fn ordered(self) -> Region<'a, N, true> {
         Region { reader: self.reader, overhead: None }
     }
 }
 
 impl<'a, const N: usize, const ORDERED: bool> Region<'a, N, ORDERED> {
-    /// The same, with so much taken off each count from now on, though not below 0.
+    /// The same, with so much taken off each count from now on, though not below 0. It is for the overhead
+    /// of this very kind of region, plain or ordered; a [`Region`] is made anew whenever one is needed, so
+    /// keep the [`Overhead`] beside the counters.
     pub fn corrected(self, overhead: &Overhead<N>) -> Region<'a, N, ORDERED> {
         Region { overhead: Some(overhead.least()), ..self }
     }
@@ -117,9 +122,8 @@ impl<'a, const N: usize, const ORDERED: bool> Region<'a, N, ORDERED> {
     /// # Errors
     /// [`Disturbed::NoCounter`] while an event has no counter.
     #[inline(always)]
-    pub fn start(&self) -> Result<Start<'a, N>, Disturbed> {
+    pub fn start(&self) -> Result<Start<'a, N, ORDERED>, Disturbed> {
         let reader = self.reader;
-        let faults = faults::contained();
         let locks = asm::settled(reader.locks()); // pairs with those in stop
         let registers = reader.named().ok_or(Disturbed::NoCounter)?;
         let mut values = registers.map(Value::unread);
@@ -135,7 +139,7 @@ impl<'a, const N: usize, const ORDERED: bool> Region<'a, N, ORDERED> {
         if ORDERED {
             asm::fence();
         }
-        Ok(Start { reader, locks, faults, values })
+        Ok(Start { reader, locks, values })
     }
 
     /// Ends the region: the first thing it does is to read the first counter. No system call.
@@ -148,7 +152,7 @@ impl<'a, const N: usize, const ORDERED: bool> Region<'a, N, ORDERED> {
     /// The kernel [had to do](Disturbed::Interrupted) with a counter meanwhile, or it could not be
     /// [read](Disturbed::Faulted).
     #[inline(always)]
-    pub fn stop(&self, start: Start<'_, N>) -> Result<[u64; N], Disturbed> {
+    pub fn stop(&self, start: Start<'_, N, ORDERED>) -> Result<[u64; N], Disturbed> {
         if ORDERED {
             asm::fence();
         }
@@ -166,7 +170,7 @@ impl<'a, const N: usize, const ORDERED: bool> Region<'a, N, ORDERED> {
         if lock_moved != 0 {
             return Err(Disturbed::Interrupted { lock_moved });
         }
-        if faults::contained() != start.faults {
+        if start.values.iter().chain(&values).any(|value| value.is_fault()) {
             return Err(Disturbed::Faulted);
         }
         // Unchanged as well, since no lock has moved.

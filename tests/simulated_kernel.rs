@@ -43,6 +43,9 @@ mod read;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "../src/region.rs"]
 mod region;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../src/samples.rs"]
+mod samples;
 #[path = "../src/sys.rs"]
 mod sys;
 
@@ -58,6 +61,7 @@ fn simulated_kernel() {
 mod simulated {
     use crate::error::Disturbed;
     use crate::math::{Conversion, sign_extend};
+    use crate::overhead::Overhead;
     use crate::page::Pages;
     use crate::read::{Reader, Reading};
     use crate::region::Region;
@@ -74,6 +78,10 @@ mod simulated {
     const FIXED: u32 = 1 << 30;
     const WIDTH: u16 = 48;
     const MASK: u64 = (1 << WIDTH) - 1;
+    /// The flag that has the processor trap after every instruction.
+    const TRAP: libc::greg_t = 0x100;
+    /// What events are apart from one turn on the PMU to the next.
+    const TURN: u64 = 1 << 32;
 
     /// What ECX or the page's index less one says, as a place in `Kernel::registers`.
     fn place(register: u32) -> Option<usize> {
@@ -101,6 +109,8 @@ mod simulated {
         /// What happens at the next rdpmc or single step, if it is the right one.
         plan: Cell<Option<(Moment, Change)>>,
         steps: Cell<u32>,
+        /// Whether a read is an event as well.
+        noise: Cell<bool>,
         /// The reads so far: which event had the register, and how much it had counted.
         log: [Cell<(usize, u64)>; 2 * REGISTERS],
         reads: Cell<usize>,
@@ -164,6 +174,7 @@ mod simulated {
                 random: Cell::new(seed),
                 plan: Cell::new(None),
                 steps: Cell::new(0),
+                noise: Cell::new(false),
                 log: Default::default(),
                 reads: Cell::new(0),
                 broken: AtomicBool::new(false),
@@ -279,6 +290,11 @@ mod simulated {
                 Change::Count => return,
                 Change::Move => {
                     self.in_any_order().for_each(|event| self.leave(event));
+                    // What is read of one turn on the PMU cannot be taken for another's.
+                    for event in &self.events {
+                        event.begun.fetch_add(TURN, SeqCst);
+                        event.done.fetch_add(TURN, SeqCst);
+                    }
                     self.enter();
                 }
                 Change::Restart => {
@@ -324,6 +340,9 @@ mod simulated {
                 [0x0f, 0x33] => {
                     self.faults.fetch_add(1, SeqCst);
                     self.moment(Moment::BeforeRead);
+                    if self.noise.get() {
+                        self.count(1 + self.random() % 3);
+                    }
                     match place(registers[cx] as u32) {
                         Some(place) => {
                             self.remember(place);
@@ -343,8 +362,22 @@ mod simulated {
             registers[ip] += 2;
             if code == [0x0f, 0x33] {
                 self.moment(Moment::AfterRead);
+                if registers[libc::REG_EFL as usize] & TRAP != 0 {
+                    // The trap comes after the next instruction only.
+                    self.step(registers);
+                }
             }
             true
+        }
+
+        /// One instruction is done.
+        fn step(&self, registers: &mut [libc::greg_t; 23]) {
+            self.moment(Moment::AfterStep(self.steps.get()));
+            self.steps.set(self.steps.get() + 1);
+            if self.plan.get().is_none() {
+                // It happened: the rest may run at full speed.
+                registers[libc::REG_EFL as usize] &= !TRAP;
+            }
         }
 
         /// Who has the register that is read, and what it has counted.
@@ -431,12 +464,7 @@ mod simulated {
             let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
             match kernel.as_ref() {
                 Some(kernel) if signal == libc::SIGTRAP => {
-                    kernel.moment(Moment::AfterStep(kernel.steps.get()));
-                    kernel.steps.set(kernel.steps.get() + 1);
-                    if kernel.plan.get().is_none() {
-                        // It happened: the rest may run at full speed.
-                        registers[libc::REG_EFL as usize] &= !0x100;
-                    }
+                    kernel.step(registers);
                     true
                 }
                 Some(kernel) => kernel.emulate(registers),
@@ -504,6 +532,14 @@ mod simulated {
         result
     }
 
+    /// Lets the other thread end however the reading ends.
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, SeqCst);
+        }
+    }
+
     #[test]
     fn ten_million_reads_with_a_kernel_on_another_processor() {
         const READS: u64 = 10_000_000;
@@ -513,13 +549,6 @@ mod simulated {
         }
         let kernel = Kernel::new(1);
         let over = AtomicBool::new(false);
-        /// Lets the other thread end however the reading ends.
-        struct Over<'a>(&'a AtomicBool);
-        impl Drop for Over<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, SeqCst);
-            }
-        }
         let none = with("ten_million_reads", &kernel, |reader: Reader<1>| {
             std::thread::scope(|threads| {
                 let _over = Over(&over);
@@ -671,7 +700,9 @@ mod simulated {
                 (&raw mut (*page).capabilities).write_volatile(capabilities);
                 (&raw mut (*page).pmc_width).write_volatile(width);
             });
-            Reader::<1>::new(Pages::map([&kernel.events[0].memory].into_iter()).unwrap()).err()
+            Reader::<1>::new(Pages::map([&kernel.events[0].memory].into_iter()).unwrap())
+                .err()
+                .map(|(_, why)| why)
         };
         let sure = capability::BIT0_IS_DEPRECATED;
         // Before Linux 3.12: bit 0 is user time, or user reads, or both.
@@ -768,6 +799,7 @@ mod simulated {
         let over = AtomicBool::new(false);
         let none = with("a_million_groups", &kernel, |reader: Reader<4>| {
             std::thread::scope(|threads| {
+                let _over = Over(&over);
                 threads.spawn(|| {
                     let mut next = 0;
                     while !over.load(SeqCst) {
@@ -780,6 +812,7 @@ mod simulated {
                     }
                 });
                 let (mut counts, mut none, mut last, mut wrong) = (0, 0u64, [0; 4], None);
+                let (mut undisturbed, mut disturbed) = (0u64, 0u64);
                 while counts < READS && wrong.is_none() {
                     let done = [0, 1, 2, 3].map(|n| kernel.events[n].done.load(SeqCst));
                     let found = reader.counts::<false>();
@@ -790,22 +823,33 @@ mod simulated {
                         continue;
                     };
                     let is_right = |n: usize| {
-                        done[n] <= found[n] && found[n] <= begun[n] && last[n] <= found[n]
+                        let of_one_turn = found[n] / TURN == found[0] / TURN;
+                        let between = done[n] <= found[n] && found[n] <= begun[n];
+                        of_one_turn && between && last[n] <= found[n]
                     };
                     if !(0..4).all(is_right) {
                         wrong = Some((done, found, begun));
                     }
+                    // And a region, in which there is no turn of the events.
+                    match empty(&Region::new(&reader)) {
+                        Ok(region) if region.iter().any(|count| *count >= TURN) => {
+                            wrong = Some((done, region, begun));
+                        }
+                        Ok(_) => undisturbed += 1,
+                        Err(_) => disturbed += 1,
+                    }
                     last = found;
                     counts += 1;
                 }
-                over.store(true, SeqCst);
                 assert_eq!(wrong, None);
+                assert!(undisturbed > 10_000 && disturbed > 1_000, "{undisturbed}, {disturbed}");
                 none
             })
         });
         if let Some(none) = none {
-            assert!(!kernel.broken.load(SeqCst));
-            skips::say(&format!("{READS} groups of four, {none} none, none torn"));
+            let moves = kernel.events[0].done.load(SeqCst) / TURN;
+            skips::say(&format!("{READS} groups of four, {none} none, {moves} moves, none torn"));
+            assert!(moves > READS / 1_000, "too calm a kernel: {moves} moves");
         }
     }
 
@@ -827,7 +871,7 @@ mod simulated {
                     kernel.plan.set(Some((Moment::AfterStep(step), change)));
                     let sample = stepping(&kernel, || region(&reader));
                     let happened = kernel.plan.take().is_none();
-                    assert!(!kernel.broken.load(SeqCst) || N == 0, "{change:?} at {step}");
+                    assert!(!kernel.broken.load(SeqCst), "{change:?} at {step}");
                     let reads = kernel.reads.get();
                     match sample {
                         Ok(counts) => {
@@ -882,6 +926,49 @@ mod simulated {
     ) -> Result<[u64; N], Disturbed> {
         let start = region.start()?;
         region.stop(start)
+    }
+
+    /// Of a region whose counts are known, disturbed ones among them.
+    #[test]
+    fn overheads_and_samples_of_known_regions() {
+        let kernel = Kernel::with_events(50, 1);
+        with("overheads_and_samples", &kernel, |reader: Reader<1>| {
+            let region = Region::new(&reader);
+            let runs = Cell::new(0);
+            let work = || {
+                runs.set(runs.get() + 1);
+                // The kernel is at work in every tenth run.
+                kernel.happen(if runs.get() % 10 == 0 { Change::Move } else { Change::Count });
+                kernel.count(20);
+            };
+            // Nothing happens in an empty region here.
+            let overhead = Overhead::of(&region).unwrap();
+            assert_eq!((overhead.least(), overhead.spread()), ([0], [0]));
+            let samples = region.sample(1_000, work).unwrap();
+            assert_eq!((samples.len(), samples.disturbed(), runs.get()), (900, 100, 1_000));
+            // 1 to 3 by the change, and 20.
+            assert_eq!((samples.minimum(), samples.quantile(1.0)), (Some([21]), Some([23])));
+            runs.set(0);
+            let differences = region.sample_by_difference(1_000, work);
+            assert_eq!(runs.get(), 3_000);
+            assert_eq!(differences.len() + differences.disturbed(), 1_000);
+            assert!(differences.disturbed() > 250, "{}", differences.disturbed());
+            // Two runs less one, each at its least and at its most.
+            assert_eq!(differences.minimum(), Some([21]));
+            assert_eq!(differences.quantile(1.0), Some([23]));
+
+            // A region that costs: each of its reads counts one and up to three more.
+            kernel.noise.set(true);
+            let overhead = Overhead::of(&region).unwrap();
+            assert_eq!((overhead.least(), overhead.spread()), ([1], [2]));
+            let corrected = region.corrected(&overhead);
+            let (_, counts) = corrected.measure(|| kernel.count(40));
+            assert!(matches!(counts, Ok([40..=42])), "{counts:?}");
+            // It is not below 0, and an ordered region has another.
+            kernel.noise.set(false);
+            assert_eq!(corrected.measure(|| ()).1, Ok([0]));
+            assert_eq!(corrected.ordered().measure(|| kernel.count(3)).1, Ok([3]));
+        });
     }
 
     #[test]
