@@ -24,10 +24,25 @@ pub fn group_of_four(group: &Group<4>) -> Option<u64> {
     Some(a ^ b ^ c ^ d)
 }
 
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn group_of_four_ordered(group: &Group<4>) -> Option<u64> {
+    let [a, b, c, d] = group.ordered().read_user()?;
+    Some(a ^ b ^ c ^ d)
+}
+
 /// Start and stop with nothing between: what is between the two reads is what a region adds.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub fn region(region: &Region<'_, 1>) -> Option<u64> {
+    let start = region.start().ok()?;
+    let [count] = region.stop(start).ok()?;
+    Some(count)
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn region_ordered(region: &Region<'_, 1, true>) -> Option<u64> {
     let start = region.start().ok()?;
     let [count] = region.stop(start).ok()?;
     Some(count)
@@ -38,7 +53,9 @@ fn main() {
     if let (Ok(counter), Ok(group)) =
         (Counter::open(Event::CYCLES), Group::open([Event::CYCLES; 4]))
     {
-        black_box((read_user(&counter), read_user_ordered(&counter), group_of_four(&group)));
+        black_box((read_user(&counter), read_user_ordered(&counter)));
+        black_box((group_of_four(&group), group_of_four_ordered(&group)));
         black_box(counter.region().ok().and_then(|plain| region(&plain)));
+        black_box(counter.ordered().region().ok().and_then(|region| region_ordered(&region)));
     }
 }

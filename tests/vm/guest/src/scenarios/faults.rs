@@ -5,7 +5,7 @@ use crate::cost::FOUR;
 use crate::harness::{Facts, Outcome, equal, report, require};
 use crate::process::{self, wait};
 use crate::system::{Changed, USER_ACCESS, set};
-use rdpmc::{Disturbed, Event, Group};
+use rdpmc::{Access, Disturbed, Event, Group, NoUserAccess};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::ptr;
@@ -91,12 +91,26 @@ fn one_by_one() -> Outcome {
     require(matches!(sample, Err(Disturbed::Faulted | Disturbed::Interrupted { .. })), || {
         format!("a region over the revocation: {sample:?}")
     })?;
+    // What access() says then, the setting is to blame for.
+    let off = NoUserAccess::SwitchedOff { setting: USER_ACCESS, value: 0 };
+    match counter.access() {
+        Access::SystemCall(why) => equal("access", why, off.clone())?,
+        other => refused(&format!("access, {other:?},"), false)?,
+    }
     refused("read_user", counter.read_user().is_none())?;
     refused("read_user, ordered", counter.ordered().read_user().is_none())?;
     for _ in 0..100 {
         empty(region.measure(|| ()).1)?;
     }
     reads()?;
+    // Off between the look at the page and the read: such a region is told from one that was moved.
+    let faulted = (0..1_000).any(|_| {
+        set(USER_ACCESS, "1");
+        std::thread::yield_now();
+        set(USER_ACCESS, "0");
+        region.measure(|| ()).1 == Err(Disturbed::Faulted)
+    });
+    require(faulted, || "no region has faulted".into())?;
     set(USER_ACCESS, "1");
     reads()
 }

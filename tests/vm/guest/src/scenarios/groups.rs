@@ -11,7 +11,7 @@ use crate::harness::{Facts, Outcome, Stop, equal, require};
 use crate::kernels::countdown;
 use crate::process::{self, in_child, perf_descriptors, perf_mappings};
 use crate::system::{Changed, USER_ACCESS};
-use rdpmc::{Access, Error, Event, Group, NoUserAccess};
+use rdpmc::{Access, Cache, CacheAccess, CacheOutcome, Error, Event, Group, NoUserAccess, Region};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -24,7 +24,9 @@ pub const ALL: &[Entry] = &[
     ("group_of_known_events", group_of_known_events),
     ("group_snapshots_under_multiplexing", group_snapshots_under_multiplexing),
     ("group_reset_by_a_signal_handler", group_reset_by_a_signal_handler),
+    ("group_of_as_many_as_fit", group_of_as_many_as_fit),
     ("group_that_does_not_fit", group_that_does_not_fit),
+    ("group_beside_pinned_events", group_beside_pinned_events),
     ("group_by_system_call", group_by_system_call),
     ("groups_opened_and_dropped", groups_opened_and_dropped),
 ];
@@ -386,6 +388,112 @@ fn group_reset_by_a_signal_handler(_: &Facts) -> Outcome {
         }
     }
     require(reads > 10_000 && largest > 200_000, || format!("{reads} reads, up to {largest}"))
+}
+
+/// Each count in its own place: events side by side of which no two neighbours count the same.
+fn group_of_as_many_as_fit(facts: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    std::thread::sleep(Duration::from_millis(20));
+    let per_round = |event| {
+        known_events(facts).into_iter().find(|(known, _)| *known == event).map_or(0, |(_, per)| per)
+    };
+    const I: Event = Event::INSTRUCTIONS;
+    let (cycles, branches) = (Event::CYCLES, Event::BRANCHES);
+    if cfg!(target_arch = "riscv64") {
+        let fetches = Event::cache(Cache::InstructionTlb, CacheAccess::Read, CacheOutcome::Miss);
+        let [_, _, loads, stores] = FOUR;
+        return in_their_places(&[cycles, loads, I, fetches, stores].map(|e| (e, per_round(e))));
+    }
+    if cfg!(target_arch = "aarch64") {
+        let never = Event::raw(facts.number("never_happens").expect("a fact of this machine"));
+        return in_their_places(&[never, I, never, never, I, I].map(|e| (e, per_round(e))));
+    }
+    let places = facts.number("registers").expect("a fact of each machine with a PMU");
+    let reference = Event::REF_CYCLES;
+    if places == 7 {
+        let seven = [branches, I, cycles, reference, I, branches, cycles];
+        in_their_places(&seven.map(|e| (e, per_round(e))))
+    } else {
+        in_their_places(&[cycles, branches, I, cycles].map(|e| (e, per_round(e))))
+    }
+}
+
+fn in_their_places<const N: usize>(events: &[(Event, u64); N]) -> Outcome {
+    rdpmc::contain_faults()?;
+    let many = group(events.map(|(event, _)| event))?;
+    let region = many.region()?;
+    let user = || many.read_user().ok_or_else(|| Stop::Failed("no user read".into()));
+    let ordered = || many.ordered().read_user().ok_or_else(|| Stop::Failed("no user read".into()));
+    const ROUNDS: u64 = 10_000;
+    for n in 0..3 {
+        let mut least = [[u64::MAX; N]; 2];
+        for _ in 0..100 {
+            for (least, rounds) in least.iter_mut().zip([0, ROUNDS]) {
+                let sample = in_one_place(&user, &ordered, &region, n, rounds)?;
+                for (least, count) in least.iter_mut().zip(sample.unwrap_or([u64::MAX; N])) {
+                    *least = (*least).min(count);
+                }
+            }
+        }
+        for (place, (event, per_round)) in events.iter().enumerate() {
+            let way = ["read_user", "ordered", "region"][n];
+            let counted = least[1][place] - least[0][place];
+            equal(&format!("{event} in place {place} by {way}"), counted, per_round * ROUNDS)?;
+        }
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn in_one_place<const N: usize>(
+    user: &dyn Fn() -> Result<[u64; N], Stop>,
+    ordered: &dyn Fn() -> Result<[u64; N], Stop>,
+    region: &Region<'_, N>,
+    way: usize,
+    rounds: u64,
+) -> Result<Option<[u64; N]>, Stop> {
+    let rounds = black_box(rounds);
+    if way == 2 {
+        return Ok(region.measure(|| countdown(rounds)).1.ok());
+    }
+    let read = [user, ordered][way];
+    let before = read()?;
+    countdown(rounds);
+    let mut counts = read()?;
+    for (count, before) in counts.iter_mut().zip(before) {
+        *count -= before;
+    }
+    Ok(Some(counts))
+}
+
+/// Others hold registers for good, as the kernel's watchdog does: what is left is what fits.
+fn group_beside_pinned_events(_: &Facts) -> Outcome {
+    let places = registers_for_instructions()?;
+    if places < 3 {
+        return crate::harness::skip("there is one register for instructions");
+    }
+    let held: Result<Vec<_>, _> =
+        (0..places - 2).map(|_| open_pinned(Event::INSTRUCTIONS)).collect();
+    let held = held?;
+    let should = Error::GroupTooLarge { fit: 2, event: Event::INSTRUCTIONS };
+    equal("the error", group([Event::INSTRUCTIONS; 3]).err(), Some(should))?;
+    equal("descriptors", perf_descriptors().len(), held.len())?;
+    let two = group([Event::INSTRUCTIONS; 2])?;
+    require(two.read_user().is_some(), || "two do not fit".into())?;
+    // Beside such as take turns a group waits for its own.
+    drop(held);
+    let waiting: Result<Vec<_>, _> = (0..places).map(|_| open(Event::INSTRUCTIONS)).collect();
+    let waiting = waiting?;
+    let three = group([Event::INSTRUCTIONS; 3])?;
+    for _ in 0..10_000 {
+        if three.read_user().is_some() {
+            break;
+        }
+        countdown(black_box(10_000));
+    }
+    require(three.read_user().is_some(), || format!("{:?}", three.access()))?;
+    drop(waiting);
+    Ok(())
 }
 
 fn group_that_does_not_fit(_: &Facts) -> Outcome {
