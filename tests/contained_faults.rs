@@ -1,6 +1,6 @@
 //! Faults are contained however a program is built: its debug build, its release build, small, as one
-//! piece (LTO), linked statically, and in a shared object that it loads. Every read faults for real: the
-//! pages say that there is a counter, and there is none.
+//! piece (LTO), linked statically, in a shared object that it loads, and with the library itself in one.
+//! Every read faults for real: the pages say that there is a counter, and there is none.
 //!
 //! What is passed on to others' handlers, and the real thing, is shown by the emulated machines.
 #![allow(missing_docs)]
@@ -29,7 +29,7 @@ mod builds {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("contained").join(
             // Flags of their own would have all built anew each time.
-            if flags.is_empty() { "plain" } else { "static" },
+            flags.rsplit(' ').next().unwrap().replace(['+', '='], ""),
         );
         let status = Command::new(env!("CARGO"))
             .args(["build", "--quiet", "--locked", "--package", package, "--profile", profile])
@@ -69,6 +69,19 @@ mod builds {
             let plugin = build("plugin", profile, "").join("libplugin.so");
             assert_eq!(run(&debug, Some(&plugin)), Some(0), "{profile}, in a shared object");
         }
+        // Both the program and what it loads have a handler, one in front of the other.
+        let plugin = build("plugin", "release", "").join("libplugin.so");
+        let both = Command::new(&debug).arg(&plugin).env("FIRST", "1").status().unwrap();
+        assert_eq!(both.code(), Some(0), "two handlers");
+        // The reads are inlined into the program, and those that are not are in the library's object.
+        let dynamic = build("dynamic", "release", "-C prefer-dynamic");
+        let standard = ["--print", "target-libdir", "--target", "x86_64-unknown-linux-gnu"];
+        let standard = Command::new("rustc").args(standard).output().unwrap();
+        let standard = String::from_utf8(standard.stdout).unwrap();
+        let objects = format!("{}:{}", dynamic.join("deps").display(), standard.trim());
+        let status =
+            Command::new(dynamic.join("dynamic")).env("LD_LIBRARY_PATH", objects).status().unwrap();
+        assert_eq!(status.code(), Some(0), "with the library in a shared object");
         for profile in ["release", "together"] {
             let linked = build("program", profile, "-C target-feature=+crt-static").join("program");
             assert_eq!(run(&linked, None), Some(0), "{profile}, static");

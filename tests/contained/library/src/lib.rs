@@ -27,7 +27,9 @@ mod region;
 #[path = "../../../../src/sys.rs"]
 mod sys;
 
+use error::Disturbed;
 pub use faults::contain_faults;
+use read::Reader;
 use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -45,10 +47,10 @@ fn page() -> std::io::Result<OwnedFd> {
     Ok(memory.into())
 }
 
-fn reader<const N: usize>() -> read::Reader<N> {
+fn reader<const N: usize>() -> Reader<N> {
     let events: Vec<OwnedFd> = (0..N).map(|_| page().expect("a file in memory")).collect();
     let pages = page::Pages::map(events.iter()).expect("it can be mapped");
-    read::Reader::new(pages).expect("it says that user space may read")
+    Reader::new(pages).expect("it says that user space may read")
 }
 
 /// Reads that all fault, compiled into the crate that calls this: 0 if each is contained.
@@ -56,17 +58,24 @@ fn reader<const N: usize>() -> read::Reader<N> {
 pub fn check() -> i32 {
     let (one, four) = (reader::<1>(), reader::<4>());
     let region = region::Region::new(&four);
-    let faulted = |sample| sample == Err(error::Disturbed::Faulted);
+    let faulted = |sample| sample == Err(Disturbed::Faulted);
     for _ in 0..1_000 {
         let contained = one.count::<false>().is_none()
             && one.count::<true>().is_none()
             && four.counts::<false>().is_none()
             && four.counts::<true>().is_none()
             && faulted(region.measure(|| ()).1)
-            && faulted(region.ordered().measure(|| ()).1);
+            && faulted(region.ordered().measure(|| ()).1)
+            && not_inlined(&one);
         if !contained {
             return 1;
         }
     }
     0
+}
+
+/// Reads in the library itself, wherever that is.
+#[inline(never)]
+fn not_inlined(reader: &Reader<1>) -> bool {
+    reader.count::<false>().is_none()
 }

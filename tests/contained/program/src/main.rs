@@ -11,6 +11,11 @@ fn main() {
         }
         Some("without") => library::check(),
         Some(plugin) => {
+            // With FIRST, this program contains its own before the shared object does, and both after.
+            let first = std::env::var_os("FIRST").is_some();
+            if first {
+                library::contain_faults().expect("signals can be handled");
+            }
             let name = CString::new(plugin).expect("no zero in it");
             // SAFETY: the shared object is ours, and its function is of this type.
             unsafe {
@@ -18,7 +23,9 @@ fn main() {
                 assert!(!object.is_null(), "{plugin} is not loaded");
                 let function = libc::dlsym(object, c"contain_and_check".as_ptr());
                 assert!(!function.is_null(), "{plugin} has no such function");
-                std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> c_int>(function)()
+                let function =
+                    std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> c_int>(function);
+                function() + if first { library::check() } else { 0 }
             }
         }
     };
