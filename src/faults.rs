@@ -45,6 +45,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///   process: the kernel does not ask.
 /// - Of a program in several shared objects, each that has reads of this library in it has to call
 ///   this; and one that has called it must not be unloaded.
+/// - Where such a signal was ignored, one that somebody sends now interrupts those system calls that do
+///   not restart by themselves (`poll`, `nanosleep`), and programs started by `exec` do not ignore it.
 /// - Whoever restores a handler that was there before removes this one. It does not come back.
 /// - The time stamp counter, which [`reading`](crate::Counter::reading) reads and a thread can forbid
 ///   itself (`PR_SET_TSC`), is not covered.
@@ -238,11 +240,15 @@ mod handler {
         let before = unsafe { slot.load(Ordering::Acquire).as_ref() };
         let place = before.map_or(SIG_DFL, |before| before.sa_sigaction);
         // SAFETY: the caller's promise.
-        let is_fault = unsafe { (*info).si_code > 0 };
+        let code = unsafe { (*info).si_code };
+        let is_fault = code > 0;
+        // All faults of instructions, but not arm64's late word of a store with a wrong tag.
+        const SEGV_MTEAERR: c_int = 8;
+        let happens_again = is_fault && (signal, code) != (libc::SIGSEGV, SEGV_MTEAERR);
         match (before, place) {
-            (None, _) | (_, SIG_DFL) => default(signal, is_fault),
+            (None, _) | (_, SIG_DFL) => default(signal, happens_again),
             // A fault cannot be ignored: the kernel does not.
-            (_, SIG_IGN) if is_fault => default(signal, is_fault),
+            (_, SIG_IGN) if is_fault => default(signal, happens_again),
             (_, SIG_IGN) => {}
             (Some(before), place) => {
                 if before.sa_flags & libc::SA_RESETHAND != 0 {
@@ -265,13 +271,13 @@ mod handler {
 
     /// Puts the default back, and has it happen: a fault by happening again as soon as the handler
     /// returns, another signal by being sent again.
-    fn default(signal: c_int, is_fault: bool) {
+    fn default(signal: c_int, happens_again: bool) {
         // SAFETY: a structure of numbers and an optional address, for which zeros are valid: the
         // default, with no flags.
         let action: libc::sigaction = unsafe { mem::zeroed() };
         // It cannot fail for these signals; nor could anything be done here if it did.
         let _ = sigaction(signal, Some(&action));
-        if !is_fault {
+        if !happens_again {
             // SAFETY: takes a number. It is blocked until the handler returns.
             unsafe { libc::raise(signal) };
         }

@@ -163,6 +163,15 @@ impl<const N: usize> Group<N> {
         }
     }
 
+    /// Whether the group has had no counters yet, by the kernel's word.
+    fn has_not_run(&self) -> Result<bool, Error> {
+        match self.reading() {
+            Ok(readings) => Ok(readings.iter().all(|reading| reading.time_running == 0)),
+            Err(Error::ErrorState) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The same reads, ordered against the instructions around them.
     pub fn ordered(&self) -> Ordered<'_, Group<N>> {
         Ordered(self)
@@ -310,11 +319,11 @@ impl<const N: usize> Group<N> {
 impl<const N: usize> Builder<[Event; N]> {
     /// Opens the group: see [`Group::open`].
     pub fn open(self) -> Result<Group<N>, Error> {
-        let events = self.events;
-        let opened = self.open_events(&events)?;
+        let what = self.events;
+        let opened = self.open_events(&what)?;
         let process = Process::current()
             .map_err(|Errno(errno)| Error::System { call: "pthread_atfork", errno })?;
-        let (reader, obstacle) = match reader(&events, &opened) {
+        let (reader, obstacle) = match reader(&what, &opened) {
             Ok(reader) => (reader, None),
             Err(obstacle) => {
                 let none =
@@ -322,12 +331,13 @@ impl<const N: usize> Builder<[Event; N]> {
                 (none, Some(obstacle))
             }
         };
-        if N > 1 && obstacle.is_none() && !reader.is_scheduled() {
-            // Perhaps it never will be.
-            self.check_that_they_fit(&events)?;
+        let events = Box::new(OpenEvents { events: what, opened, obstacle, process });
+        let group = Group { reader, events };
+        if N > 1 && !group.reader.is_scheduled() && group.has_not_run()? {
+            // Perhaps it never will.
+            self.check_that_they_fit(&what)?;
         }
-        let events = Box::new(OpenEvents { events, opened, obstacle, process });
-        Ok(Group { reader, events })
+        Ok(group)
     }
 }
 

@@ -73,6 +73,7 @@ impl<'a> Ordered<'a, Counter> {
     }
 }
 
+/// [`Group::reading`] is a system call, which needs no fence.
 impl<'a, const N: usize> Ordered<'a, Group<N>> {
     /// As [`Group::read_user`]. One fence before all reads and one after.
     #[inline]

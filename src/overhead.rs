@@ -3,7 +3,8 @@
 use crate::error::Disturbed;
 use crate::region::Region;
 
-/// The cost of an empty region: what its counters count of nothing.
+/// The cost of an empty region: what its counters count of nothing. A plain value, to be kept beside the
+/// counters it was measured with, for regions of the same kind.
 ///
 /// ```
 /// use rdpmc::{Event, Group, Overhead};
