@@ -326,8 +326,8 @@ impl Value {
         self.register
     }
 
-    /// Whether there was no value: the read faulted. So does one that happens to be all ones look, which
-    /// is a sample thrown away, and not a wrong one.
+    /// Whether there was no value: the read faulted. So does one that happens to be all ones look,
+    /// which is a sample thrown away, and not a wrong one.
     #[inline(always)]
     pub(crate) fn is_fault(self) -> bool {
         self.bits == u64::MAX
@@ -356,8 +356,9 @@ pub(crate) fn settled(number: u64) -> u64 {
     number
 }
 
-/// The exception table of the binary or shared object that this is inlined into: pairs of an instruction that may fault, and
-/// where to go on if it does, each as a distance from where it is written.
+/// The exception table of the binary or shared object that this is inlined into: pairs of an
+/// instruction that may fault, and where to go on if it does, each as a distance from where it is
+/// written.
 #[inline(always)]
 pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
     let (start, end): (*const [i32; 2], *const [i32; 2]);

@@ -1,8 +1,8 @@
 //! How a riscv64 processor reads a counter: `csrr`, whose operand names the counter, so that each
 //! counter needs an instruction of its own and the index picks one from a table.
 //!
-//! Every such `csrr` has an entry in the exception table, see `src/faults.rs`. One that faults goes on
-//! where the table's entry for `index` 0 does: no counter.
+//! Every such `csrr` has an entry in the exception table, see `src/faults.rs`. One that faults goes
+//! on where the table's entry for `index` 0 does: no counter.
 //!
 //! There is no fence here for ordered reads: `fence` orders no counter, and the architecture has a
 //! processor read a counter as if in program order.
@@ -305,8 +305,8 @@ impl Value {
         self.register
     }
 
-    /// Whether there was no value: the read faulted. So does one that happens to be all ones look, which
-    /// is a sample thrown away, and not a wrong one.
+    /// Whether there was no value: the read faulted. So does one that happens to be all ones look,
+    /// which is a sample thrown away, and not a wrong one.
     #[inline(always)]
     pub(crate) fn is_fault(self) -> bool {
         self.bits == u64::MAX
@@ -332,8 +332,9 @@ pub(crate) fn settled(number: u64) -> u64 {
     number
 }
 
-/// The exception table of the binary or shared object that this is inlined into: pairs of an instruction that may fault, and
-/// where to go on if it does, each as a distance from where it is written.
+/// The exception table of the binary or shared object that this is inlined into: pairs of an
+/// instruction that may fault, and where to go on if it does, each as a distance from where it is
+/// written.
 #[inline(always)]
 pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
     let (start, end): (*const [i32; 2], *const [i32; 2]);

@@ -47,8 +47,8 @@ pub(crate) const STALE_READ_FAULTS: bool = false;
 /// The width, in bits, that all counters of a group must have for [`counts`], if it minds.
 pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = None;
 
-/// `rdpmc` and its entry in the exception table: if it faults, it makes a detour, in a section of its own,
-/// through `$instead` to the label `$resume`.
+/// `rdpmc` and its entry in the exception table: if it faults, it makes a detour, in a section of
+/// its own, through `$instead` to the label `$resume`.
 #[rustfmt::skip]
 macro_rules! rdpmc {
     ($instead:literal, $resume:literal) => {
@@ -237,8 +237,8 @@ pub(crate) struct Value {
     register: Register,
 }
 
-/// Reads a register, and does nothing else: not one instruction before it, nor after. If it faults, the
-/// value says so.
+/// Reads a register, and does nothing else: not one instruction before it, nor after. If it faults,
+/// the value says so.
 ///
 /// # Safety
 /// Reading it is allowed, or faults are contained.
@@ -272,10 +272,12 @@ impl Value {
         self.register
     }
 
-    /// Whether there was no value: the read faulted.
+    /// Whether there was no value: the read faulted. Were the bits above a register's 48 ones
+    /// rather than zeros, one near its end would look so, too, which is a sample thrown away, and
+    /// not a wrong one.
     #[inline(always)]
     pub(crate) fn is_fault(self) -> bool {
-        self.high == u64::from(u32::MAX) // a register has 48 bits
+        self.high == u64::from(u32::MAX)
     }
 
     /// What the register held, as the processor gives it: the bits above its width are anything.
@@ -301,8 +303,9 @@ pub(crate) fn settled(number: u64) -> u64 {
     number
 }
 
-/// The exception table of the binary or shared object that this is inlined into: pairs of an instruction that may fault, and
-/// where to go on if it does, each as a distance from where it is written.
+/// The exception table of the binary or shared object that this is inlined into: pairs of an
+/// instruction that may fault, and where to go on if it does, each as a distance from where it is
+/// written.
 #[inline(always)]
 pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
     let (start, end): (*const [i32; 2], *const [i32; 2]);

@@ -170,8 +170,9 @@ impl Counter {
         self.group.reader.count::<true>()
     }
 
-    /// Measures pieces of code with this counter: see [`Region`]. No system call where the event has a
-    /// counter at this moment, but for the first time in the process, which looks into `/sys`.
+    /// Measures pieces of code with this counter: see [`Region`]. No system call where the event
+    /// has a counter at this moment, but for the first time in the process, which looks into
+    /// `/sys`.
     ///
     /// # Errors
     /// As [`Group::region`].
@@ -207,9 +208,9 @@ impl Counter {
 
     /// How this counter is read at this moment, and if not from user space, why.
     ///
-    /// No system call if it is read from user space; otherwise a look into `/proc` or `/sys`. That access
-    /// was revoked while it is open, it knows only after [`contain_faults`](crate::contain_faults): to
-    /// find out takes a read.
+    /// No system call if it is read from user space; otherwise a look into `/proc` or `/sys`. That
+    /// access was revoked while it is open, it knows only after
+    /// [`contain_faults`](crate::contain_faults): to find out takes a read.
     pub fn access(&self) -> Access {
         self.group.access()
     }

@@ -58,8 +58,8 @@ pub enum Error {
         /// Whether it is the machine's limit (`ENFILE`) rather than the process's (`EMFILE`).
         of_the_machine: bool,
     },
-    /// Not all events of a group can be counted at the same time, beside what others hold for good, so
-    /// that it never would be.
+    /// Not all events of a group can be counted at the same time, beside those that are pinned at the
+    /// moment, so that it would not be counted at all.
     GroupTooLarge {
         /// How many of the events, from the first, can.
         fit: usize,
@@ -204,6 +204,11 @@ impl fmt::Display for Error {
                 "this machine has no file descriptor left, and each counter holds one: raise \
                  `sysctl fs.file-max` or close files"
             ),
+            Error::GroupTooLarge { fit: 0, event } => write!(
+                f,
+                "{event} cannot be counted now, pinned events hold every counter that it could have: \
+                 drop some, or open the group disabled and enable it when they are gone"
+            ),
             Error::GroupTooLarge { fit, event } => write!(
                 f,
                 "{event} cannot be counted together with the {fit} {} before it: the PMU has no \
@@ -297,7 +302,8 @@ pub enum NoUserAccess {
     Refused,
     /// The control page is that of a kernel before 3.12, which does not say for sure what it allows.
     PageTooOld,
-    /// The counter's width (`pmc_width`) is one that this library leaves to the kernel.
+    /// The counter's width (`pmc_width`) is one that this library leaves to the kernel, or other
+    /// than that of those before it in its group.
     Width {
         /// In bits.
         bits: u16,
@@ -386,8 +392,8 @@ impl fmt::Display for NoUserAccess {
     }
 }
 
-/// Why a sample of a [`Region`](crate::Region) is no measure of the code in it. Usually the thing to do is to take
-/// another.
+/// Why a sample of a [`Region`](crate::Region) is no measure of the code in it. Usually the thing
+/// to do is to take another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disturbed {
@@ -397,8 +403,8 @@ pub enum Disturbed {
     /// In between, the kernel has updated the control page: it switched the thread out or to another
     /// processor, took the counter away or gave it another, or the counter overflowed.
     Interrupted {
-        /// How far the pages' `lock` words have moved, taken together: 2 for each update of a page, of
-        /// which a context switch away and back was seen to take 2 or 3.
+        /// How far the pages' `lock` words have moved, taken together: 2 for each update of a page,
+        /// of which a context switch away and back was seen to take 2 or 3.
         lock_moved: u64,
     },
     /// A counter could not be read, and the fault was contained: user access was revoked, or the
@@ -423,7 +429,7 @@ impl fmt::Display for Disturbed {
             ),
             Disturbed::Faulted => write!(
                 f,
-                "disturbed: the counter could not be read when the region ended; take another \
+                "disturbed: the counter could not be read when the region started or ended; take another \
                  sample, and if it goes on, see what access() says"
             ),
         }

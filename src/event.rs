@@ -65,8 +65,8 @@ impl Event {
     pub const MINOR_FAULTS: Event = Event::software(software::PAGE_FAULTS_MIN);
     /// Page faults that did.
     pub const MAJOR_FAULTS: Event = Event::software(software::PAGE_FAULTS_MAJ);
-    /// Switches of this thread off its processor. The kernel does them, so unlike the others here this
-    /// event, like the two marked so below, is opened with the kernel included.
+    /// Switches of this thread off its processor. The kernel does them, so unlike the others here
+    /// this event, like the two marked so below, is opened with the kernel included.
     pub const CONTEXT_SWITCHES: Event = Event::software(software::CONTEXT_SWITCHES);
     /// Moves of this thread to another processor; the kernel is included.
     pub const CPU_MIGRATIONS: Event = Event::software(software::CPU_MIGRATIONS);

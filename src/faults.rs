@@ -1,11 +1,11 @@
 //! Faults of counter reads, contained.
 //!
 //! Every instruction of `asm/` that reads a counter has an entry in a section of its own,
-//! `rdpmc_faults`, which the linker collects into one table for the binary or shared object: where the
-//! instruction is, and where to go on if it faults, in 32 bits each, as the distance from there to the
-//! place meant; or 0, 0 for an entry that is none. What is to be different after a fault, the code there
-//! sees to. So it does not matter whose handler it is that goes through the table, should there be
-//! several copies of this library in it; and the format is for ever.
+//! `rdpmc_faults`, which the linker collects into one table for the binary or shared object: where
+//! the instruction is, and where to go on if it faults, in 32 bits each, as the distance from there
+//! to the place meant; or 0, 0 for an entry that is none. What is to be different after a fault,
+//! the code there sees to. So it does not matter whose handler it is that goes through the table,
+//! should there be several copies of this library in it; and the format is for ever.
 #![allow(unsafe_code)]
 
 #[cfg(target_os = "linux")]
@@ -14,14 +14,15 @@ use crate::error::Error;
 use crate::sys::{self, Errno};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Has reads of counters that the processor refuses answer as if the event had no counter, rather than
-/// end the process: [`read_user`](crate::Counter::read_user) gives None, [`read`](crate::Counter::read)
-/// goes on to the system call, and a region is [`Disturbed::Faulted`](crate::Disturbed::Faulted).
+/// Has reads of counters that the processor refuses answer as if the event had no counter, rather
+/// than end the process: [`read_user`](crate::Counter::read_user) gives None,
+/// [`read`](crate::Counter::read) goes on to the system call, and a region is
+/// [`Disturbed::Faulted`](crate::Disturbed::Faulted).
 ///
-/// The processor refuses, by SIGSEGV or SIGILL, when the administrator has revoked user access while
-/// the counter is open, and when a counter is gone between looking at its page and reading it (riscv64;
-/// processors with several core types). Regions, which may read long after looking, must have this where
-/// that can happen: see [`Counter::region`](crate::Counter::region).
+/// The processor refuses, by SIGSEGV or SIGILL, when the administrator has revoked user access
+/// while the counter is open, and when a counter is gone between looking at its page and reading it
+/// (riscv64; processors with several core types). Regions, which may read long after looking, must
+/// have this where that can happen: see [`Counter::region`](crate::Counter::region).
 ///
 /// ```
 /// rdpmc::contain_faults()?;
@@ -30,12 +31,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// # What it does
 ///
-/// Puts a handler in front of those for SIGSEGV and SIGILL, once in the process; calling it again does
-/// nothing. It takes up faults of this library's own reads, each known by its address, and only those.
-/// Every other signal goes on to whatever was there before, as if this were not: to a handler with
-/// the same information, on the same stack, with the same signals blocked, and to the default by
-/// putting that back. It is async-signal-safe. Until there is a fault it costs nothing, but that the linker
-/// keeps functions that nobody calls if they read a counter.
+/// Puts a handler in front of those for SIGSEGV and SIGILL, once; calling it again does nothing
+/// more, but from another shared object it adds that one's reads. It takes up faults of this
+/// library's own reads, each known by its address, and only those. Every other signal goes on to
+/// whatever was there before, as if this were not: to a handler with the same information, on the
+/// same stack, with the same signals blocked, and to the default by putting that back. The handler
+/// is async-signal-safe. Until there is a fault it costs nothing, but that the linker keeps
+/// functions that nobody calls if they read a counter.
 ///
 /// # Limits
 ///
@@ -45,8 +47,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///   process: the kernel does not ask.
 /// - Of a program in several shared objects, each that has reads of this library in it has to call
 ///   this; and one that has called it must not be unloaded.
-/// - Where such a signal was ignored, one that somebody sends now interrupts those system calls that do
-///   not restart by themselves (`poll`, `nanosleep`), and programs started by `exec` do not ignore it.
+/// - Where such a signal was ignored, one that somebody sends now interrupts those system calls
+///   that do not restart by themselves (`poll`, `nanosleep`), and programs started by `exec` do not
+///   ignore it.
 /// - Whoever restores a handler that was there before removes this one. It does not come back.
 /// - The time stamp counter, which [`reading`](crate::Counter::reading) reads and a thread can forbid
 ///   itself (`PR_SET_TSC`), is not covered.
@@ -102,8 +105,8 @@ mod handler {
     /// The newest of those known.
     static TABLES: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
 
-    /// Adds a table to those known, if it is not among them and not empty. Two threads that do so at the
-    /// same time may add it twice, which does no harm.
+    /// Adds a table to those known, if it is not among them and not empty. Two threads that do so
+    /// at the same time may add it twice, which does no harm.
     pub(super) fn add_table(entries: Range<*const [i32; 2]>) {
         let mut older = TABLES.load(Ordering::Acquire);
         // SAFETY: null, or a table that is never freed.
@@ -181,7 +184,8 @@ mod handler {
         // SAFETY: a structure of numbers and an optional address, for which zeros are valid.
         let mut before: libc::sigaction = unsafe { mem::zeroed() };
         let to = to.map_or(ptr::null(), ptr::from_ref);
-        // SAFETY: both are null or live through the call; what handler is set, the callers answer for.
+        // SAFETY: both are null or live through the call; what handler is set, the callers answer
+        // for.
         match unsafe { libc::sigaction(signal, to, &mut before) } {
             0 => Ok(before),
             _ => Err(Errno(io::Error::last_os_error().raw_os_error().unwrap_or(0))),
@@ -193,8 +197,8 @@ mod handler {
     /// # Safety
     /// The kernel calls it.
     unsafe extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-        // SAFETY: the kernel's arguments: both point to what they say while this runs, and the context
-        // is taken up again when it returns.
+        // SAFETY: the kernel's arguments: both point to what they say while this runs, and the
+        // context is taken up again when it returns.
         unsafe {
             // Above 0 it is the processor's word, not some process's.
             let is_fault = (*info).si_code > 0;

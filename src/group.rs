@@ -33,8 +33,8 @@ use crate::sys::{self, Control, Errno};
 /// }
 /// ```
 ///
-/// What is said of [`Counter`](crate::Counter) about threads, forks and faults is true here as well: a
-/// group stays with its thread, and so do its regions.
+/// What is said of [`Counter`](crate::Counter) about threads, forks and faults is true here as
+/// well: a group stays with its thread, and so do its regions.
 ///
 /// ```compile_fail,E0277
 /// fn only_if_send<T: Send>() {}
@@ -51,8 +51,9 @@ use crate::sys::{self, Control, Errno};
 ///
 /// # What it holds
 ///
-/// A file descriptor (close-on-exec) and one page of memory for each event, mapped read-only.
-/// Dropping it gives them back.
+/// A file descriptor (close-on-exec) and one page of memory for each event, mapped read-only; if
+/// user space cannot read it, 64 KiB of addresses for each, which no memory is behind. Dropping it
+/// gives them back.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Group<const N: usize> {
@@ -77,15 +78,18 @@ impl<const N: usize> Group<N> {
     /// the three events that happen in the kernel only).
     ///
     /// The first is the leader, and the one to be counted most exactly: see [`Region`]. Of hardware
-    /// events all must be of one PMU. None at all, and more than 8, do not compile (`cargo build` says
-    /// so, `cargo check` does not).
+    /// events all must be of one PMU. None at all, and more than 8, do not compile (`cargo build`
+    /// says so, `cargo check` does not).
     ///
-    /// Costs three system calls for each event and two more where all is granted at once, and more where
-    /// the group has no counters then, or is opened disabled: then it is found out whether it can ever
-    /// have them. Errors name the cause found on this machine; if it is that the PMU has too few
-    /// counters, or others hold them for good (on x86-64 the kernel's watchdog holds one, unless
-    /// `kernel.nmi_watchdog` is 0), [`Error::GroupTooLarge`] says how many fit. A group that user space
-    /// cannot read is no error.
+    /// Costs three system calls for each event and two more where all is granted at once, and more
+    /// where the group has no counters then: it is found out whether it can have them, by a pinned
+    /// group that others may have to make room for until the PMU's next turn. One that is opened
+    /// disabled is not looked at so closely, and may turn out to have no room when it is enabled.
+    ///
+    /// Errors name the cause found on this machine; if it is that the PMU has too few counters, or
+    /// that pinned events hold them (on x86-64 the kernel's watchdog holds one, unless
+    /// `kernel.nmi_watchdog` is 0), [`Error::GroupTooLarge`] says how many fit. A group that user
+    /// space cannot read is no error.
     pub fn open(events: [Event; N]) -> Result<Group<N>, Error> {
         Group::builder(events).open()
     }
@@ -99,13 +103,13 @@ impl<const N: usize> Group<N> {
     /// The counts, all of one moment, read from user space: no system call, no branch into the C
     /// library, no allocation. They count from 0 at the open or the last [`reset`](Group::reset).
     ///
-    /// None while one of them cannot be read: the group has no counters at this moment (it is disabled,
-    /// or multiplexing gave others the turn), user space may not read it, there is a software event
-    /// in it, or this process is a fork. See [`access`](Group::access).
+    /// None while one of them cannot be read: the group has no counters at this moment (it is
+    /// disabled, or multiplexing gave others the turn), user space may not read it, there is a
+    /// software event in it, or this process is a fork. See [`access`](Group::access).
     ///
-    /// It is one round for all: if the kernel has moved the group meanwhile, all are read anew. So no two
-    /// counts are ever of different turns on the PMU, or of before and after a reset. On riscv64,
-    /// counters in a group must be 64 bits wide for it.
+    /// It is one round for all: if the kernel has moved the group meanwhile, all are read anew. So
+    /// no two counts are ever of different turns on the PMU, or of before and after a reset. On
+    /// riscv64, counters in a group must be 64 bits wide for it.
     ///
     /// Of four events, takes 44 instructions on x86-64, 56 on arm64 (60 with 32-bit counters), 69 on
     /// riscv64, by `tests/vm/run TARGET cost`. Not ordered against the instructions around it: see
@@ -118,8 +122,8 @@ impl<const N: usize> Group<N> {
     /// The counts: as [`read_user`](Group::read_user), and where that has no answer by `read(2)`, one
     /// system call for all (`PERF_FORMAT_GROUP`).
     ///
-    /// A group that had to take turns with others (multiplexing) counts only while it has its turn, and
-    /// one that never had a turn reads 0: [`reading`](Group::reading) tells.
+    /// A group that had to take turns with others (multiplexing) counts only while it has its turn,
+    /// and one that never had a turn reads 0: [`reading`](Group::reading) tells.
     ///
     /// # Errors
     /// [`Error::ErrorState`] for a pinned group without counters, [`Error::Forked`] in the child of a
@@ -183,8 +187,8 @@ impl<const N: usize> Group<N> {
     /// # Errors
     /// - [`Error::NotFromUserSpace`] where user space cannot read them, for another reason than that
     ///   they have no counter at this moment;
-    /// - [`Error::FaultsNotContained`] on riscv64 and on machines with several core types, or where that
-    ///   cannot be seen, before [`contain_faults`](crate::contain_faults);
+    /// - [`Error::FaultsNotContained`] on riscv64 and on machines with several core types, or where
+    ///   that cannot be seen, before [`contain_faults`](crate::contain_faults);
     /// - [`Error::Forked`] in the child of a fork.
     pub fn region(&self) -> Result<Region<'_, N>, Error> {
         if self.events.process.is_past() {
@@ -284,16 +288,19 @@ impl<const N: usize> Group<N> {
             if let Some((event, bits)) = widths.find(|(_, width)| is_other(width)) {
                 return Some((event, NoUserAccess::Width { bits }));
             }
-            // The page goes on to say yes when access is revoked.
-            let is_refused =
-                || self.reader.counts::<false>().is_none() && self.reader.is_scheduled();
+            // The page goes on to say yes when access is revoked. Nothing else has a read fail
+            // while the kernel leaves the page alone.
+            let is_refused = || {
+                let locks = self.reader.locks();
+                let is_none = self.reader.counts::<false>().is_none();
+                is_none && self.reader.is_scheduled() && self.reader.locks() == locks
+            };
             if !faults::are_contained() || !is_refused() {
                 return None;
             }
-            return Some((leader, switched_off(leader).unwrap_or(NoUserAccess::Refused)));
+            return Some(self.switched_off().unwrap_or((leader, NoUserAccess::Refused)));
         }
-        let off =
-            self.events.events.into_iter().find_map(|event| Some((event, switched_off(event)?)));
+        let off = self.switched_off();
         Some(match off {
             Some(off) => off,
             // Where the page cannot say that the kernel is too old, a missing setting does.
@@ -302,6 +309,11 @@ impl<const N: usize> Group<N> {
             }
             None => (leader, NoUserAccess::NotScheduled),
         })
+    }
+
+    /// The first event that the administrator's setting keeps from user space, if one.
+    fn switched_off(&self) -> Option<(Event, NoUserAccess)> {
+        self.events.events.into_iter().find_map(|event| Some((event, switched_off(event)?)))
     }
 
     /// The events that are counted.
@@ -333,9 +345,9 @@ impl<const N: usize> Builder<[Event; N]> {
         };
         let events = Box::new(OpenEvents { events: what, opened, obstacle, process });
         let group = Group { reader, events };
-        if N > 1 && !group.reader.is_scheduled() && group.has_not_run()? {
+        if N > 1 && !self.is_disabled() && !group.reader.is_scheduled() && group.has_not_run()? {
             // Perhaps it never will.
-            self.check_that_they_fit(&what)?;
+            self.check_that_they_fit(&what, group.events.opened.form)?;
         }
         Ok(group)
     }

@@ -14,9 +14,9 @@
 //! }
 //! ```
 //!
-//! What a counter is of, and who may read it: [`Counter`]. What can be counted: [`Event`]. Several at
-//! once: [`Group`]. Short pieces of code, and nothing but them: [`Region`]. In production, where no read
-//! may end the process: [`contain_faults`]. What can go wrong, with its remedy: [`Error`],
+//! What a counter is of, and who may read it: [`Counter`]. What can be counted: [`Event`]. Several
+//! at once: [`Group`]. Short pieces of code, and nothing but them: [`Region`]. In production, where
+//! no read may end the process: [`contain_faults`]. What can go wrong, with its remedy: [`Error`],
 //! [`NoUserAccess`], [`Disturbed`].
 //!
 //! Linux only; elsewhere everything compiles and opening is [`Error::Unsupported`].

@@ -78,8 +78,8 @@ pub(crate) fn has_core_pmu() -> Option<bool> {
     }))
 }
 
-/// Whether the processor may have cores of several types, each with a PMU that says which they are; so
-/// too if the kernel's list of PMUs cannot be seen. Looks once in the process.
+/// Whether the processor may have cores of several types, each with a PMU that says which they are;
+/// so too if the kernel's list of PMUs cannot be seen. Looks once in the process.
 pub(crate) fn may_have_several_core_types() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
     *FOUND.get_or_init(|| {

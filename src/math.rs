@@ -14,8 +14,8 @@ pub(crate) fn sign_extend(register: u64, width: u16) -> Option<i64> {
     }
 }
 
-/// How far a counter of `width` bits went from `start` to `end`, if it wrapped at most once; bits above
-/// the width are ignored. None for a width that is no counter's.
+/// How far a counter of `width` bits went from `start` to `end`, if it wrapped at most once; bits
+/// above the width are ignored. None for a width that is no counter's.
 #[inline(always)]
 pub(crate) fn distance(start: u64, end: u64, width: u16) -> Option<u64> {
     match width {

@@ -148,9 +148,9 @@ impl<E> Builder<E> {
 
     fn open_group(&self, events: &[Event], form: u64, asked: u64) -> Result<Opened, Error> {
         let Some((&first, others)) = events.split_first() else { return Err(Error::Unsupported) };
-        // Its siblings come to an idle leader, so that all start at the same moment. When arm64's driver
-        // looks whether they fit, it leaves out what is disabled, unless exec is to enable it: which
-        // never comes, as the descriptors close before.
+        // Its siblings come to an idle leader, so that all start at the same moment. When arm64's
+        // driver looks whether they fit, it leaves out what is disabled, unless exec is to enable
+        // it: which never comes, as the descriptors close before.
         let idle = if others.is_empty() { 0 } else { flag::DISABLED | flag::ENABLE_ON_EXEC };
         let own = self.flags(first) & !OF_THE_LEADER;
         let (leader, mut unfiltered) = self.open_event(Attempt {
@@ -181,23 +181,27 @@ impl<E> Builder<E> {
             sys::control(&leader, Control::Enable)
                 .map_err(|Errno(errno)| Error::System { call: "ioctl", errno })?;
         }
-        Ok(Opened { leader, siblings, unfiltered })
+        Ok(Opened { leader, siblings, unfiltered, form })
     }
 
-    /// Finds out what the kernel does not say when it opens a group: whether all of it can be counted at
-    /// the same time, beside what others hold for good. A pinned group has its counters at once, or it
-    /// is in error state.
-    pub(crate) fn check_that_they_fit(&self, events: &[Event]) -> Result<(), Error> {
-        let fits = |events: &[Event]| -> Result<bool, Error> {
-            let pinned = self.open_group(events, 0, flag::PINNED)?;
-            Ok(sys::read(&pinned.leader, &mut [0; READ_WORDS]) != Ok(0))
+    /// Whether the counter or group is to be opened without starting it.
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.set & flag::DISABLED != 0
+    }
+
+    /// Finds out what the kernel does not say when it opens a group: whether all of it can be
+    /// counted at the same time, beside what pinned events hold. A pinned group has its counters at
+    /// once, or it is in error state. What cannot be found out is no error.
+    pub(crate) fn check_that_they_fit(&self, events: &[Event], form: u64) -> Result<(), Error> {
+        let fits = |events: &[Event]| match self.open_group(events, form, flag::PINNED) {
+            Ok(pinned) => sys::read(&pinned.leader, &mut [0; READ_WORDS]) != Ok(0),
+            Err(_) => true,
         };
-        if fits(events)? {
+        if fits(events) {
             return Ok(());
         }
         for (fit, &event) in events.iter().enumerate() {
-            let Some(one_more) = events.get(..=fit) else { break };
-            if !fits(one_more)? {
+            if !events.get(..=fit).is_none_or(fits) {
                 return Err(Error::GroupTooLarge { fit, event });
             }
         }
@@ -305,11 +309,14 @@ impl Attempt<'_> {
 /// The open events of a group.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// They close before their leader does, which would have the kernel make them leaders of their own.
+    /// They close before their leader does, which would have the kernel make them leaders of their
+    /// own.
     pub(crate) siblings: Vec<Descriptor>,
     pub(crate) leader: Descriptor,
     /// The filter asked for was dropped: all privilege levels count, for one event at least.
     pub(crate) unfiltered: bool,
+    /// The one of [`FORMS`] they have.
+    pub(crate) form: u64,
 }
 
 /// The most events in a group.

@@ -14,10 +14,10 @@ use crate::region::Region;
 /// in program order is complete when the counter is read, and nothing after it has begun.
 ///
 /// They are `lfence` on x86-64 and `isb` on arm64: two instructions more, and the wait for what is
-/// under way, of which the instruction counts here say nothing. On riscv64 there is none, and these reads
-/// are the plain ones: by the architecture's manual (Zicsr), a hart sees its own reads of CSRs in program
-/// order, after all that modifies them. (`fence` would order memory, not counters. `cpuid` is not used
-/// anywhere: in a virtual machine it is a trap to the hypervisor.)
+/// under way, of which the instruction counts here say nothing. On riscv64 there is none, and these
+/// reads are the plain ones: by the architecture's manual (Zicsr), a hart sees its own reads of
+/// CSRs in program order, after all that modifies them. (`fence` would order memory, not counters.
+/// `cpuid` is not used anywhere: in a virtual machine it is a trap to the hypervisor.)
 ///
 /// ```
 /// use rdpmc::{Counter, Event};
@@ -37,8 +37,8 @@ impl<H> Clone for Ordered<'_, H> {
 impl<H> Copy for Ordered<'_, H> {}
 
 impl<'a> Ordered<'a, Counter> {
-    /// As [`Counter::read_user`]: 16 instructions on x86-64, 16 on arm64 (17 with 32-bit counters), 20 on
-    /// riscv64.
+    /// As [`Counter::read_user`]: 16 instructions on x86-64, 16 on arm64 (17 with 32-bit counters),
+    /// 20 on riscv64.
     #[inline]
     pub fn read_user(&self) -> Option<u64> {
         self.0.read_user_ordered()

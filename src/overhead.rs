@@ -3,8 +3,8 @@
 use crate::error::Disturbed;
 use crate::region::Region;
 
-/// The cost of an empty region: what its counters count of nothing. A plain value, to be kept beside the
-/// counters it was measured with, for regions of the same kind.
+/// The cost of an empty region: what its counters count of nothing. A plain value, to be kept
+/// beside the counters it was measured with, for regions of the same kind.
 ///
 /// ```
 /// use rdpmc::{Event, Group, Overhead};
@@ -72,8 +72,8 @@ impl<const N: usize> Overhead<N> {
         self.least
     }
 
-    /// By how much the most exceeds the least. Not 0 for cycles: the first empty regions run before the
-    /// processor's caches and predictors know them.
+    /// By how much the most exceeds the least. Not 0 for cycles: the first empty regions run before
+    /// the processor's caches and predictors know them.
     pub fn spread(&self) -> [u64; N] {
         let mut spread = self.most;
         for (spread, least) in spread.iter_mut().zip(self.least) {

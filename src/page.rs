@@ -134,9 +134,9 @@ impl Page<'_> {
     /// `lock`.
     #[inline(always)]
     pub(crate) fn lock(self) -> u32 {
-        // SAFETY: as for every load here: the page is readable for as long as its owner lives, and the
-        // loads are volatile because the kernel writes it. The kernel does so on this processor,
-        // while this thread is interrupted, so the compiler's order is order enough.
+        // SAFETY: as for every load here: the page is readable for as long as its owner lives, and
+        // the loads are volatile because the kernel writes it. The kernel does so on this
+        // processor, while this thread is interrupted, so the compiler's order is order enough.
         unsafe { (&raw const (*self.0).lock).read_volatile() }
     }
 

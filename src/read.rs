@@ -16,8 +16,8 @@ pub(crate) struct Reader<const N: usize> {
 }
 
 impl<const N: usize> Reader<N> {
-    /// Reads what the kernel publishes on `pages`, if this code can make use of it; otherwise why not,
-    /// and by which of them.
+    /// Reads what the kernel publishes on `pages`, if this code can make use of it; otherwise why
+    /// not, and by which of them.
     pub(crate) fn new(pages: Pages<N>) -> Result<Reader<N>, (usize, NoUserAccess)> {
         let mut registers = Registers::none();
         let mut widths = None;
@@ -49,8 +49,14 @@ impl<const N: usize> Reader<N> {
     /// All counts at one moment, or None while the `index` of one is 0.
     #[inline(always)]
     pub(crate) fn counts<const ORDERED: bool>(&self) -> Option<[u64; N]> {
-        // SAFETY: Pages' addresses are readable while it lives. The kernel publishes an index where it
-        // lets this thread read that counter: `new` has seen the capability, or where it moves
+        if N == 1 {
+            // Of any width, where those of a group must have one.
+            // SAFETY: as below.
+            let count = unsafe { asm::count::<ORDERED>(self.pages.address(), self.registers) };
+            return count.map(|count| [count; N]);
+        }
+        // SAFETY: Pages' addresses are readable while it lives. The kernel publishes an index where
+        // it lets this thread read that counter: `new` has seen the capability, or where it moves
         // with the counter (FIXED_WHEN_MAPPED) an index comes with it.
         unsafe { asm::counts::<N, ORDERED>(self.pages.address(), self.registers) }
     }
@@ -60,8 +66,8 @@ impl<const N: usize> Reader<N> {
         self.pages.each().iter().all(|page| page.index() != 0)
     }
 
-    /// The sum of the `lock`s. Each only ever advances, so if it is the same, so are they, short of 2^32
-    /// updates in between.
+    /// The sum of the `lock`s. Each only ever advances, so if it is the same, so are they, short of
+    /// 2^32 updates in between.
     #[inline(always)]
     pub(crate) fn locks(&self) -> u64 {
         self.pages.each().iter().fold(0, |sum, page| sum + u64::from(page.lock()))

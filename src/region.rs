@@ -31,21 +31,22 @@ use crate::read::Reader;
 /// # What is measured
 ///
 /// Reading the counter is the last thing that [`start`](Region::start) does and the first that
-/// [`stop`](Region::stop) does, so what lies between is the code, and between two calls back to back, as
-/// the counter itself counts, 3 instructions on x86-64, 4 on arm64 (5 with 32-bit counters), 4 on riscv64
-/// (`tests/vm/run TARGET cost`); [`Overhead::of`] tells, and [`corrected`](Region::corrected) takes it
-/// off. In a debug build it is some more. Only when both counts are taken does `stop` look at the
-/// control page: if its `lock` word is what it was at the start, the thread was not switched out, nor
-/// the counter taken away or moved meanwhile, and the difference is exactly what this thread did
-/// in the region. If not, the sample is [`Disturbed`], and there is no number.
+/// [`stop`](Region::stop) does, so what lies between is the code, and between two calls back to
+/// back, as the counter itself counts, 3 instructions on x86-64, 4 on arm64 (5 with 32-bit
+/// counters), 4 on riscv64 (`tests/vm/run TARGET cost`); [`Overhead::of`] tells, and
+/// [`corrected`](Region::corrected) takes it off. In a debug build it is some more. Only when both
+/// counts are taken does `stop` look at the control page: if its `lock` word is what it was at the
+/// start, the thread was not switched out, nor the counter taken away or moved meanwhile, and the
+/// difference is exactly what this thread did in the region. If not, the sample is [`Disturbed`],
+/// and there is no number.
 ///
 /// Of a group, the first counter is read last at the start and first at the stop: what it counts is
 /// the code alone, as if it were the only one; each further one also sees the reads of those before
 /// it.
 ///
-/// What `lock` cannot see: a signal handler that ran on this thread in between, whose work is counted;
-/// what an interrupt did to the caches, and where the kernel is counted as well, the interrupt itself;
-/// time that a hypervisor took away.
+/// What `lock` cannot see: a signal handler that ran on this thread in between, whose work is
+/// counted; what an interrupt did to the caches, and where the kernel is counted as well, the
+/// interrupt itself; time that a hypervisor took away.
 ///
 /// Code that takes longer than the scheduler lets a thread run, some milliseconds, is nearly always
 /// disturbed where others want the processor: for that, take the difference of two
@@ -89,11 +90,11 @@ impl<'a, const N: usize> Region<'a, N> {
         Region { reader, overhead: None }
     }
 
-    /// The same with a fence before and after each start and stop, so that neither the counts nor the
-    /// code in between have to do with instructions from outside: `lfence` on x86-64, `isb` on
+    /// The same with a fence before and after each start and stop, so that neither the counts nor
+    /// the code in between have to do with instructions from outside: `lfence` on x86-64, `isb` on
     /// arm64, none on riscv64, which reads counters in program order by itself. It waits for all
-    /// instructions before it to be complete, and counts as one instruction each at the start and at the
-    /// stop.
+    /// instructions before it to be complete, and counts as one instruction each at the start and
+    /// at the stop.
     ///
     /// An overhead that it was corrected by is not that of this kind of region, and forgotten.
     pub fn ordered(self) -> Region<'a, N, true> {
@@ -102,9 +103,9 @@ impl<'a, const N: usize> Region<'a, N> {
 }
 
 impl<'a, const N: usize, const ORDERED: bool> Region<'a, N, ORDERED> {
-    /// The same, with so much taken off each count from now on, though not below 0. It is for the overhead
-    /// of this very kind of region, plain or ordered; a [`Region`] is made anew whenever one is needed, so
-    /// keep the [`Overhead`] beside the counters.
+    /// The same, with so much taken off each count from now on, though not below 0. It is for the
+    /// overhead of this very kind of region, plain or ordered; a [`Region`] is made anew whenever
+    /// one is needed, so keep the [`Overhead`] beside the counters.
     pub fn corrected(self, overhead: &Overhead<N>) -> Region<'a, N, ORDERED> {
         Region { overhead: Some(overhead.least()), ..self }
     }

@@ -66,15 +66,17 @@ impl<const N: usize, const ORDERED: bool> Region<'_, N, ORDERED> {
     }
 
     /// Runs `code` once in one region and twice in another, in turn, so many times, and reports the
-    /// difference: each quantile of the runs of two less the same quantile of the runs of one, or 0 if that
-    /// is below it. What the region, the loop and the entry into the code cost is in both, and goes
-    /// away. The least and the median are to be trusted; further out it is two tails that are compared.
+    /// difference: each quantile of the runs of two less the same quantile of the runs of one, or 0
+    /// if that is below it. What the region, the loop and the entry into the code cost is in both,
+    /// and goes away. The least and the median are to be trusted; further out it is two tails that
+    /// are compared.
     ///
-    /// Where it matters that a single run waits for the one before, let it depend on it, by a variable
-    /// that the closure keeps; otherwise the processor overlaps the two, as it would in a loop.
+    /// Where it matters that a single run waits for the one before, let it depend on it, by a
+    /// variable that the closure keeps; otherwise the processor overlaps the two, as it would in a
+    /// loop.
     ///
-    /// Disturbed samples are left out and counted, one for each pair. Allocates before the first run and
-    /// not until after the last, 16 bytes for each run and counter.
+    /// Disturbed samples are left out and counted, one for each pair. Allocates before the first
+    /// run and not until after the last, 16 bytes for each run and counter.
     pub fn sample_by_difference<T>(&self, runs: usize, mut code: impl FnMut() -> T) -> Samples<N> {
         let region = self.uncorrected();
         let mut samples = Samples::with_room_for(runs);
@@ -153,10 +155,11 @@ impl<const N: usize> Samples<N> {
         self.quantile(0.5)
     }
 
-    /// What this share of the samples does not exceed, of each counter by itself, for one run of the code:
-    /// of 0.9, nine in ten are not above it ([by difference](Region::sample_by_difference), what this
-    /// share of the runs of two does not exceed less the same of one). None if every sample was
-    /// disturbed. Shares below 0, and what is no number, are taken for 0, and those above 1 for 1.
+    /// What this share of the samples does not exceed, of each counter by itself, for one run of
+    /// the code: of 0.9, nine in ten are not above it ([by
+    /// difference](Region::sample_by_difference), what this share of the runs of two does not
+    /// exceed less the same of one). None if every sample was disturbed. Shares below 0, and what
+    /// is no number, are taken for 0, and those above 1 for 1.
     pub fn quantile(&self, share: f64) -> Option<[u64; N]> {
         // A cast of what is no number is 0.
         let last = self.len().checked_sub(1)?;

@@ -261,8 +261,8 @@ impl ControlPage {
     };
 }
 
-/// How far apart the control pages of a group are mapped, in bytes: as large as any page is where user
-/// space reads counters (arm64 has them of 4, 16 and 64 KiB, the others of 4).
+/// How far apart the control pages of a group are mapped, in bytes: as large as any page is where
+/// user space reads counters (arm64 has them of 4, 16 and 64 KiB, the others of 4).
 pub(crate) const STRIDE: usize = 1 << 16;
 
 /// Bits of [`ControlPage::capabilities`].
@@ -468,7 +468,8 @@ mod calls {
         flags: libc::c_int,
         file: libc::c_int,
     ) -> Result<NonNull<ControlPage>, Errno> {
-        // SAFETY: a new mapping disturbs no memory in use, and what it replaces the caller vouches for.
+        // SAFETY: a new mapping disturbs no memory in use, and what it replaces the caller vouches
+        // for.
         let address =
             unsafe { libc::mmap(address.cast(), length, libc::PROT_READ, flags, file, 0) };
         if address == libc::MAP_FAILED {

@@ -10,7 +10,7 @@ mod process;
 mod skips;
 
 use process::in_child;
-use rdpmc::{Access, Counter, Error, Event, NoUserAccess};
+use rdpmc::{Access, Counter, Disturbed, Error, Event, NoUserAccess};
 use skips::skip;
 use std::fs;
 
@@ -221,6 +221,14 @@ fn every_message_names_cause_and_remedy() {
         (Error::TooNewForKernel { needed: 144, known: 128 }, ["144 bytes", "newer kernel"]),
         (Error::TooManyDescriptors { of_the_machine: true }, ["descriptor", "fs.file-max"]),
         (Error::ErrorState, ["error state", "pin fewer"]),
+        (Error::GroupTooLarge { fit: 2, event }, ["2 events before it", "group of its own"]),
+        (Error::GroupTooLarge { fit: 1, event }, ["1 event before it", "nmi_watchdog"]),
+        (Error::GroupTooLarge { fit: 0, event }, ["pinned events", "drop some"]),
+        (Error::FaultsNotContained, ["faults", "rdpmc::contain_faults()"]),
+        (Error::NotFromUserSpace { event, reason: NoUserAccess::Refused }, ["region", "core type"]),
+        (Error::from(Disturbed::NoCounter), ["no counter when", "fewer events"]),
+        (Error::from(Disturbed::Faulted), ["could not be read", "access()"]),
+        (Error::from(Disturbed::Interrupted { lock_moved: 6 }), ["moved by 6", "another sample"]),
         (Error::Forked, ["fork", "open a counter of its own"]),
         (Error::Paranoid { level: 4, allowed: 2 }, ["is 4", "perf_event_paranoid=2"]),
     ] {
