@@ -289,11 +289,16 @@ impl<const N: usize> Group<N> {
                 return Some((event, NoUserAccess::Width { bits }));
             }
             // The page goes on to say yes when access is revoked. Nothing else has a read fail
-            // while the kernel leaves the page alone.
+            // while the kernel leaves the page alone, as it does sooner or later.
             let is_refused = || {
-                let locks = self.reader.locks();
-                let is_none = self.reader.counts::<false>().is_none();
-                is_none && self.reader.is_scheduled() && self.reader.locks() == locks
+                loop {
+                    let locks = self.reader.locks();
+                    let is_none = self.reader.counts::<false>().is_none();
+                    let is_scheduled = self.reader.is_scheduled();
+                    if self.reader.locks() == locks {
+                        return is_none && is_scheduled;
+                    }
+                }
             };
             if !faults::are_contained() || !is_refused() {
                 return None;
