@@ -396,11 +396,28 @@ pub(crate) unsafe fn program_counter(context: *mut c_void) -> *mut usize {
 /// The tick counter that the page's clock fields convert: the virtual count.
 ///
 /// # Safety
-/// The page has `cap_user_time`: the kernel found the counter usable.
+/// This thread has not forbidden itself to read it (`PR_SET_TSC`, since Linux 6.12).
 #[inline(always)]
-pub(crate) unsafe fn ticks() -> u64 {
+pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
     let ticks: u64;
     // SAFETY: the caller's promise that user space may read it; nothing else is touched.
-    unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nostack, preserves_flags)) };
+    unsafe {
+        asm!(
+            fence!(),
+            "mrs {ticks}, cntvct_el0",
+            fence!(),
+            ORDERED = const ORDERED as u8,
+            ticks = out(reg) ticks,
+            options(nostack, preserves_flags),
+        );
+    }
     ticks
+}
+
+/// What the kernel calls the tick counter among its clock sources.
+pub(crate) const TICKS: Option<&str> = Some("arch_sys_counter");
+
+/// Whether the tick counter goes on at one rate, whatever the processor does: by the architecture.
+pub(crate) fn ticks_are_invariant() -> bool {
+    true
 }

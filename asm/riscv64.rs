@@ -369,12 +369,32 @@ pub(crate) unsafe fn program_counter(context: *mut c_void) -> *mut usize {
 
 /// The tick counter that the page's clock fields convert: `time`.
 ///
+/// Ordered, it needs fences where counters need none: it is not this processor's own, and to `fence`
+/// reading it is an input.
+///
 /// # Safety
-/// The page has `cap_user_time`: the kernel found the counter usable.
+/// None needed: Linux lets every thread read it.
 #[inline(always)]
-pub(crate) unsafe fn ticks() -> u64 {
+pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
     let ticks: u64;
-    // SAFETY: the caller's promise that user space may read it; nothing else is touched.
-    unsafe { asm!("rdtime {}", out(reg) ticks, options(nostack, preserves_flags)) };
+    // SAFETY: user space may read it; nothing else is touched.
+    unsafe {
+        asm!(
+            ".if {ORDERED}\nfence rw, i\n.endif",
+            "rdtime {ticks}",
+            ".if {ORDERED}\nfence i, rw\n.endif",
+            ORDERED = const ORDERED as u8,
+            ticks = out(reg) ticks,
+            options(nostack, preserves_flags),
+        );
+    }
     ticks
+}
+
+/// What the kernel calls the tick counter among its clock sources.
+pub(crate) const TICKS: Option<&str> = Some("riscv_clocksource");
+
+/// Whether the tick counter goes on at one rate, whatever the processor does: by the architecture.
+pub(crate) fn ticks_are_invariant() -> bool {
+    true
 }

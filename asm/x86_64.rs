@@ -6,6 +6,7 @@
 
 use crate::sys::{ControlPage, STRIDE};
 use std::arch::asm;
+use std::arch::x86_64::__cpuid;
 use std::ffi::c_void;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -344,12 +345,38 @@ pub(crate) unsafe fn program_counter(context: *mut c_void) -> *mut usize {
 /// The tick counter that the page's clock fields convert: the time stamp counter.
 ///
 /// # Safety
-/// The page has `cap_user_time`: the kernel found the counter usable, and this thread has not
-/// forbidden itself to read it (`PR_SET_TSC`).
+/// This thread has not forbidden itself to read it (`PR_SET_TSC`).
 #[inline(always)]
-pub(crate) unsafe fn ticks() -> u64 {
-    let (low, high): (u64, u64);
+pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
+    let ticks: u64;
     // SAFETY: the caller's promise that user space may read it; nothing else is touched.
-    unsafe { asm!("rdtsc", out("rax") low, out("rdx") high, options(nostack, preserves_flags)) };
-    high << 32 | low
+    unsafe {
+        asm!(
+            fence!(),
+            "rdtsc",
+            "shl rdx, 32",
+            "or  rax, rdx",
+            fence!(),
+            ORDERED = const ORDERED as u8,
+            out("rax") ticks,
+            out("rdx") _,
+            options(nostack),
+        );
+    }
+    ticks
+}
+
+/// What the kernel calls the tick counter among its clock sources.
+pub(crate) const TICKS: Option<&str> = Some("tsc");
+
+/// Whether the tick counter goes on at one rate, whatever the processor does, by its own word
+/// (`CPUID` 8000_0007, EDX bit 8).
+pub(crate) fn ticks_are_invariant() -> bool {
+    const LAST: u32 = 0x8000_0000;
+    const POWER: u32 = 0x8000_0007;
+    #[allow(unused_unsafe, reason = "newer Rust has it safe")]
+    // SAFETY: every x86-64 processor has the instruction.
+    unsafe {
+        __cpuid(LAST).eax >= POWER && __cpuid(POWER).edx & 1 << 8 != 0
+    }
 }

@@ -1,8 +1,8 @@
 //! What failed, why on this machine, and what to do.
 
 use crate::event::Event;
-use crate::machine::PMUS;
-use crate::sys;
+use crate::machine::{self, PMUS};
+use crate::sys::{self, Errno};
 use std::fmt;
 
 /// Why a counter could not be opened or read. The message says what failed, what was found on
@@ -382,13 +382,125 @@ impl fmt::Display for NoUserAccess {
                     "the control page cannot be mapped ({}): {}",
                     Number(*errno),
                     match *errno {
-                        sys::ENOMEM => "free memory or mappings and open the counter again",
+                        sys::ENOMEM => "free memory or mappings and open it again",
                         _ =>
                             "look at the security module's log, or report it with the kernel's version",
                     }
                 )
             }
         }
+    }
+}
+
+impl NoUserAccess {
+    /// What this answer to the mapping of a control page means here.
+    pub(crate) fn of_mapping(Errno(errno): Errno) -> NoUserAccess {
+        match errno {
+            sys::EPERM => NoUserAccess::MlockLimit { kilobytes: machine::mlock_kilobytes() },
+            errno => NoUserAccess::NotMapped { errno },
+        }
+    }
+}
+
+/// What a [`Clock`](crate::Clock) goes by, from [`Clock::kind`](crate::Clock::kind).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClockKind {
+    /// The tick counter, converted as the control page says. Nanoseconds are those of perf's
+    /// timestamps (`PERF_SAMPLE_TIME`, `perf record`'s default clock).
+    Page,
+    /// The tick counter, calibrated against CLOCK_MONOTONIC_RAW, because there is no control page to
+    /// say what it is, for this reason. Nanoseconds are of that clock; where there was a page before,
+    /// they go on from its.
+    Calibrated(NoPageClock),
+    /// CLOCK_MONOTONIC_RAW by `clock_gettime`, because the tick counter is of no use here, for this
+    /// reason. Where there was a page before, nanoseconds go on from its; and ticks are nanoseconds.
+    Kernel(NoTicks),
+}
+
+impl fmt::Display for ClockKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClockKind::Page => write!(f, "the control page's clock, on perf's timeline"),
+            ClockKind::Calibrated(reason) => {
+                write!(f, "the tick counter, calibrated against CLOCK_MONOTONIC_RAW: {reason}")
+            }
+            ClockKind::Kernel(reason) => {
+                write!(f, "clock_gettime, CLOCK_MONOTONIC_RAW: {reason}")
+            }
+        }
+    }
+}
+
+/// Why there is no control page to tell a [`Clock`](crate::Clock) what its ticks are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoPageClock {
+    /// The page says nothing of the time (`cap_user_time_zero` is 0): the kernel's own clock is
+    /// another one.
+    NotOffered,
+    /// No event can be opened, and a page is an event's.
+    NoEvent(Error),
+    /// The page cannot be mapped.
+    NotMapped(NoUserAccess),
+    /// This process is a fork of the one that opened the clock. It goes on from the parent's time.
+    Forked,
+}
+
+impl fmt::Display for NoPageClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoPageClock::NotOffered => write!(
+                f,
+                "the kernel's scheduler keeps another clock than the tick counter, as in most virtual \
+                 machines; nothing to do"
+            ),
+            NoPageClock::NoEvent(error) => error.fmt(f),
+            NoPageClock::NotMapped(reason) => reason.fmt(f),
+            NoPageClock::Forked => write!(
+                f,
+                "this process is a fork of the one that opened the clock: open one of its own"
+            ),
+        }
+    }
+}
+
+/// Why a [`Clock`](crate::Clock) leaves the tick counter alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoTicks {
+    /// This library knows no tick counter of this processor.
+    NotHere,
+    /// This thread has forbidden itself to read it (`PR_SET_TSC`).
+    Forbidden,
+    /// The processor does not say that it goes on at one rate, whatever it does; or it did not go on when
+    /// it was looked at.
+    NotInvariant,
+    /// The kernel does not have it among its clock sources: it has found it to be wrong, or was told so
+    /// (`tsc=unstable`), or this cannot be seen here.
+    NotTrusted,
+}
+
+impl fmt::Display for NoTicks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NoTicks::NotHere => {
+                "no tick counter of this processor is known to this library; nothing to do"
+            }
+            NoTicks::Forbidden => {
+                "this thread may not read the tick counter: allow it with prctl(PR_SET_TSC, \
+                 PR_TSC_ENABLE) and open the clock again"
+            }
+            NoTicks::NotInvariant => {
+                "the processor does not promise one rate for its tick counter (on x86-64, no \
+                 `nonstop_tsc` in /proc/cpuinfo), or it stood still: if this is a virtual machine, have the hypervisor show the feature \
+                 (QEMU: `-cpu host,+invtsc`)"
+            }
+            NoTicks::NotTrusted => {
+                "the kernel does not list the tick counter in /sys/devices/system/clocksource/\
+                 clocksource0/available_clocksource: its log says what it found (`dmesg | grep -i tsc`)"
+            }
+        })
     }
 }
 

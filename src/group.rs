@@ -382,11 +382,8 @@ fn reader<const N: usize>(
         }
     }
     let descriptors = std::iter::once(&opened.leader).chain(&opened.siblings);
-    let pages = Pages::map(descriptors).map_err(|Errno(errno)| match errno {
-        sys::EPERM => NoUserAccess::MlockLimit { kilobytes: machine::mlock_kilobytes() },
-        errno => NoUserAccess::NotMapped { errno },
-    });
-    let pages = pages.map_err(|obstacle| (*first, obstacle))?;
+    let pages =
+        Pages::map(descriptors).map_err(|errno| (*first, NoUserAccess::of_mapping(errno)))?;
     Reader::new(pages).map_err(|(place, obstacle)| {
         let event = events.get(place).copied().unwrap_or(*first);
         match obstacle {

@@ -16,7 +16,8 @@
 //!
 //! What a counter is of, and who may read it: [`Counter`]. What can be counted: [`Event`]. Several
 //! at once: [`Group`]. Short pieces of code, and nothing but them: [`Region`]. In production, where
-//! no read may end the process: [`contain_faults`]. What can go wrong, with its remedy: [`Error`],
+//! no read may end the process: [`contain_faults`]. The time, without a system call either:
+//! [`Clock`]. What can go wrong, with its remedy: [`Error`],
 //! [`NoUserAccess`], [`Disturbed`].
 //!
 //! Linux only; elsewhere everything compiles and opening is [`Error::Unsupported`].
@@ -52,6 +53,8 @@
     path = "../asm/none.rs"
 )]
 mod asm;
+mod calibration;
+mod clock;
 mod counter;
 mod error;
 mod event;
@@ -69,11 +72,13 @@ mod region;
 mod samples;
 mod sys;
 
+pub use clock::Clock;
 pub use counter::Counter;
-pub use error::{Access, Disturbed, Error, NoUserAccess};
+pub use error::{Access, ClockKind, Disturbed, Error, NoPageClock, NoTicks, NoUserAccess};
 pub use event::{Cache, CacheAccess, CacheOutcome, Event};
 pub use faults::contain_faults;
 pub use group::Group;
+pub use math::Conversion;
 pub use open::Builder;
 pub use ordered::Ordered;
 pub use overhead::Overhead;

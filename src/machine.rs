@@ -97,6 +97,20 @@ pub(crate) fn pmu_has_format(pmu: u32, word: &str) -> bool {
     })
 }
 
+const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
+
+/// Whether the kernel could keep the time by this counter. It takes it off the list when it finds that
+/// it cannot.
+pub(crate) fn trusts_clock_source(name: &str) -> bool {
+    text(Path::new(CLOCK_SOURCES).join("available_clocksource"))
+        .is_some_and(|names| names.split_ascii_whitespace().any(|available| available == name))
+}
+
+/// Whether the kernel keeps the time by this counter.
+pub(crate) fn keeps_time_by(name: &str) -> bool {
+    text(Path::new(CLOCK_SOURCES).join("current_clocksource")).as_deref() == Some(name)
+}
+
 /// Whether this is known to be a virtual machine.
 pub(crate) fn is_virtual() -> bool {
     let flagged = |cpuinfo: String| {

@@ -1,23 +1,27 @@
 //! Reads that keep their place among the instructions around them.
 
+use crate::clock::Clock;
 use crate::counter::Counter;
 use crate::error::Error;
 use crate::group::Group;
 use crate::read::Reading;
 use crate::region::Region;
 
-/// A [`Counter`] or a [`Group`] whose reads have fences around them: from [`Counter::ordered`] or
-/// [`Group::ordered`].
+/// A [`Counter`], a [`Group`] or a [`Clock`] whose reads have fences around them: from
+/// [`Counter::ordered`], [`Group::ordered`] or [`Clock::ordered`].
 ///
 /// A counter is read by an instruction like any other, which an out-of-order processor may run before
-/// earlier ones are done and after later ones have begun. With the fences, everything before the read
-/// in program order is complete when the counter is read, and nothing after it has begun.
+/// earlier ones are done and after later ones have begun. With the fences, it waits for the earlier ones,
+/// and the later ones wait for it. (What was stored may still be on its way to other processors; and on
+/// arm64 it waits for a load only if something was decided by what was loaded, as whoever receives a
+/// message does.)
 ///
 /// They are `lfence` on x86-64 and `isb` on arm64: two instructions more, and the wait for what is
-/// under way, of which the instruction counts here say nothing. On riscv64 there is none, and these
-/// reads are the plain ones: by the architecture's manual (Zicsr), a hart sees its own reads of
-/// CSRs in program order, after all that modifies them. (`fence` would order memory, not counters.
-/// `cpuid` is not used anywhere: in a virtual machine it is a trap to the hypervisor.)
+/// under way, of which the instruction counts here say nothing. On riscv64 there is none, and reads of
+/// counters are the plain ones: by the architecture's manual (Zicsr), a hart sees its own reads of
+/// CSRs in program order, after all that modifies them. (`fence` would order them against memory and
+/// devices, not among instructions. `cpuid` is not used anywhere: in a virtual machine it is a trap to
+/// the hypervisor.)
 ///
 /// ```
 /// use rdpmc::{Counter, Event};
@@ -99,5 +103,21 @@ impl<'a, const N: usize> Ordered<'a, Group<N>> {
     /// As [`Group::region`].
     pub fn region(&self) -> Result<Region<'a, N, true>, Error> {
         Ok(self.0.region()?.ordered())
+    }
+}
+
+/// A clock is read by threads that tell each other the time through memory, and so it has fences on
+/// riscv64 as well, to which reading `time` is an input: `fence rw, i` before, `fence i, rw` after.
+impl Ordered<'_, Clock> {
+    /// As [`Clock::ticks`].
+    #[inline]
+    pub fn ticks(&self) -> u64 {
+        self.0.ticks_in_order::<true>()
+    }
+
+    /// As [`Clock::now`]: two instructions more.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.0.now_in_order::<true>()
     }
 }

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::fork::Watched;
-use crate::math::{Conversion, Short};
+use crate::math::Conversion;
 use crate::sys::{self, ControlPage, Descriptor, EINVAL, Errno, STRIDE, capability};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -140,6 +140,12 @@ impl Page<'_> {
         unsafe { (&raw const (*self.0).lock).read_volatile() }
     }
 
+    /// Where `lock` is.
+    pub(crate) fn lock_at(self) -> *const u32 {
+        // SAFETY: within the page.
+        unsafe { &raw const (*self.0).lock }
+    }
+
     /// `index`.
     #[inline(always)]
     pub(crate) fn index(self) -> u32 {
@@ -171,25 +177,46 @@ impl Page<'_> {
         Capabilities(unsafe { (&raw const (*self.0).capabilities).read_volatile() })
     }
 
-    /// How ticks become nanoseconds, if `cap_user_time` is set.
-    pub(crate) fn conversion(self) -> Option<Conversion> {
+    /// How ticks become nanoseconds since the page's last update, if it says so (`cap_user_time`).
+    pub(crate) fn since_update(self) -> Option<Conversion> {
+        // SAFETY: see lock.
+        let offset = unsafe { (&raw const (*self.0).time_offset).read_volatile() };
+        self.conversion(capability::USER_TIME, offset)
+    }
+
+    /// How ticks become nanoseconds on the timeline of perf's timestamps, if it says so
+    /// (`cap_user_time_zero`).
+    pub(crate) fn since_zero(self) -> Option<Conversion> {
+        // SAFETY: see lock.
+        let zero = unsafe { (&raw const (*self.0).time_zero).read_volatile() };
+        self.conversion(capability::USER_TIME | capability::USER_TIME_ZERO, zero)
+    }
+
+    /// From `zero` on, if the page has these capabilities.
+    fn conversion(self, needed: u64, zero: u64) -> Option<Conversion> {
         let capabilities = self.capabilities();
-        if !capabilities.have(capability::USER_TIME) {
+        if !capabilities.have(needed) {
             return None;
         }
         // SAFETY: see lock.
-        unsafe {
-            let short = capabilities.have(capability::USER_TIME_SHORT).then(|| Short {
-                cycles: (&raw const (*self.0).time_cycles).read_volatile(),
-                mask: (&raw const (*self.0).time_mask).read_volatile(),
-            });
-            Some(Conversion {
-                shift: (&raw const (*self.0).time_shift).read_volatile(),
-                mult: (&raw const (*self.0).time_mult).read_volatile(),
-                offset: (&raw const (*self.0).time_offset).read_volatile(),
-                short,
-            })
+        let (shift, mult) = unsafe {
+            (
+                (&raw const (*self.0).time_shift).read_volatile(),
+                (&raw const (*self.0).time_mult).read_volatile(),
+            )
+        };
+        let conversion = Conversion::new(mult.into(), shift, zero)?;
+        if !capabilities.have(capability::USER_TIME_SHORT) {
+            return Some(conversion);
         }
+        // SAFETY: see lock.
+        let (cycles, mask) = unsafe {
+            (
+                (&raw const (*self.0).time_cycles).read_volatile(),
+                (&raw const (*self.0).time_mask).read_volatile(),
+            )
+        };
+        Some(conversion.narrow(cycles, mask))
     }
 }
 
@@ -203,8 +230,8 @@ impl Capabilities {
         self.0 & capability::BIT0_IS_DEPRECATED != 0
     }
 
-    /// Whether the page surely has this [`capability`].
+    /// Whether the page surely has these [`capability`] bits, all of them.
     pub(crate) fn have(self, which: u64) -> bool {
-        self.are_sure() && self.0 & which != 0
+        self.are_sure() && self.0 & which == which
     }
 }

@@ -105,11 +105,11 @@ impl Reader<1> {
         loop {
             let lock = page.lock(); // pairs with the load at the end of the round
             let (enabled, running) = page.times();
-            let conversion = page.conversion()?;
+            let conversion = page.since_update()?;
             let value = self.count::<ORDERED>()?;
             // SAFETY: the page has a conversion, so it has cap_user_time; that a thread which forbids
             // itself the tick counter must not come here, Counter's documentation says.
-            let elapsed = conversion.elapsed(unsafe { asm::ticks() })?;
+            let elapsed = conversion.ticks_to_ns(unsafe { asm::ticks::<false>() });
             if page.lock() == lock {
                 // There was a count, so the event was running up to now.
                 return Some(Reading {

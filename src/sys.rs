@@ -450,6 +450,39 @@ mod calls {
         }
     }
 
+    /// CLOCK_MONOTONIC_RAW in nanoseconds, as the C library gets it: mostly without a system call. A
+    /// thread that has forbidden itself the tick counter would be killed there, and has to make one.
+    pub(crate) fn monotonic_raw(by_system_call: bool) -> Result<u64, Errno> {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let clock = libc::CLOCK_MONOTONIC_RAW;
+        // SAFETY: time is valid for the write. The system call writes the same structure as the
+        // function, as it has one size on 64-bit targets, the only ones whose ticks are read here.
+        let result = unsafe {
+            match by_system_call {
+                #[cfg(target_pointer_width = "64")]
+                true => libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time) as libc::c_int,
+                _ => libc::clock_gettime(clock, &raw mut time),
+            }
+        };
+        match result {
+            0 => {
+                let (seconds, nanoseconds) = (time.tv_sec as u64, time.tv_nsec as u64);
+                Ok(seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds))
+            }
+            _ => Err(last_error()),
+        }
+    }
+
+    /// Whether this thread may not read the tick counter (`PR_SET_TSC`; x86-64, and arm64 since Linux
+    /// 6.12).
+    pub(crate) fn ticks_are_forbidden() -> bool {
+        let mut mode: libc::c_int = 0;
+        // SAFETY: mode is valid for the write. Where the kernel does not know the request it writes
+        // nothing.
+        let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) };
+        result == 0 && mode == libc::PR_TSC_SIGSEGV
+    }
+
     /// The size of a page in bytes.
     fn page_size() -> usize {
         // SAFETY: sysconf reads a constant of the process.
@@ -599,6 +632,12 @@ mod calls {
     }
     pub(crate) fn control(leader: &Descriptor, _: Control) -> Result<(), Errno> {
         match *leader {}
+    }
+    pub(crate) fn monotonic_raw(_: bool) -> Result<u64, Errno> {
+        Err(Errno(ENOSYS))
+    }
+    pub(crate) fn ticks_are_forbidden() -> bool {
+        true
     }
     pub(crate) fn map(event: &Descriptor) -> Result<NonNull<ControlPage>, Errno> {
         match *event {}

@@ -83,7 +83,7 @@ fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
 
     let is_zeros = |pages: &Pages<1>| {
         let [page] = pages.each();
-        let zeros = page.lock() == 0 && page.times() == (0, 0) && page.conversion().is_none();
+        let zeros = page.lock() == 0 && page.times() == (0, 0) && page.since_update().is_none();
         if zeros { Ok(()) } else { Err(format!("{pages:?} at lock {}", page.lock())) }
     };
     in_child(|| {

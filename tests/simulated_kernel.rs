@@ -19,6 +19,12 @@
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "../asm/x86_64.rs"]
 mod asm;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../src/calibration.rs"]
+mod calibration;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../src/clock.rs"]
+mod clock;
 #[path = "../src/error.rs"]
 mod error;
 #[path = "../src/event.rs"]
@@ -32,6 +38,8 @@ mod fork;
 mod machine;
 #[path = "../src/math.rs"]
 mod math;
+#[path = "../src/open.rs"]
+mod open;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "../src/overhead.rs"]
 mod overhead;
@@ -51,6 +59,12 @@ mod sys;
 
 mod skips;
 
+/// In place of the library's, which needs all the rest of it.
+mod ordered {
+    #[derive(Debug)]
+    pub(crate) struct Ordered<'a, H>(pub(crate) &'a H);
+}
+
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 #[test]
 fn simulated_kernel() {
@@ -59,8 +73,10 @@ fn simulated_kernel() {
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod simulated {
-    use crate::error::Disturbed;
-    use crate::math::{Conversion, sign_extend};
+    use crate::clock::Clock;
+    use crate::error::{ClockKind, Disturbed, NoTicks};
+    use crate::fork::Process;
+    use crate::math::sign_extend;
     use crate::overhead::Overhead;
     use crate::page::Pages;
     use crate::read::{Reader, Reading};
@@ -68,7 +84,7 @@ mod simulated {
     use crate::skips;
     use crate::sys::{ControlPage, capability};
     use std::arch::asm;
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
     use std::os::fd::{FromRawFd, OwnedFd};
     use std::ptr::{self, NonNull};
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -80,6 +96,8 @@ mod simulated {
     const MASK: u64 = (1 << WIDTH) - 1;
     /// The flag that has the processor trap after every instruction.
     const TRAP: libc::greg_t = 0x100;
+    /// The bits of a tick counter that soon wraps.
+    const NARROW: u64 = 0x3ff;
     /// What events are apart from one turn on the PMU to the next.
     const TURN: u64 = 1 << 32;
 
@@ -114,6 +132,9 @@ mod simulated {
         /// The reads so far: which event had the register, and how much it had counted.
         log: [Cell<(usize, u64)>; 2 * REGISTERS],
         reads: Cell<usize>,
+        /// Asked for the time after each step, and what it said.
+        clock: Cell<*const Clock>,
+        times: RefCell<Vec<u64>>,
         /// Something the library must not do, as seen by a handler.
         broken: AtomicBool,
     }
@@ -177,6 +198,8 @@ mod simulated {
                 noise: Cell::new(false),
                 log: Default::default(),
                 reads: Cell::new(0),
+                clock: Cell::new(ptr::null()),
+                times: RefCell::default(),
                 broken: AtomicBool::new(false),
             };
             kernel.enter();
@@ -214,26 +237,53 @@ mod simulated {
                 // SAFETY: within the page. `index` last: a reader on another processor must not
                 // find it with the former offset.
                 (&raw mut (*page).offset).write_volatile((count as i64).wrapping_sub(start));
-                // Times are nanoseconds * 1, offset so that now is 0, in ever another form.
+                // A tick is a nanosecond, in ever another form.
                 let shift = (self.random() % 32) as u16;
-                let conversion = Conversion { shift, mult: 1 << shift, offset: 0, short: None };
                 (&raw mut (*page).time_shift).write_volatile(shift);
-                (&raw mut (*page).time_mult).write_volatile(conversion.mult);
-                let since = conversion.elapsed(now).unwrap();
-                // Every other time with a counter so narrow that it soon wraps.
-                let short = self.random() % 2 == 0;
-                let mask = if short { 0x3ff } else { u64::MAX };
+                (&raw mut (*page).time_mult).write_volatile(1 << shift);
+                // Every other time with a counter so narrow that it soon wraps, and that counts from
+                // any of the times that it has.
+                let narrow = self.random() % 2 == 0;
+                let mask = if narrow { NARROW } else { u64::MAX };
                 self.mask.store(mask, SeqCst);
                 (&raw mut (*page).time_mask).write_volatile(mask);
-                (&raw mut (*page).time_cycles).write_volatile(now);
+                let zero = match narrow {
+                    true => (now & !NARROW) - (NARROW + 1) * (self.random() % 3),
+                    false => 0,
+                };
+                (&raw mut (*page).time_cycles).write_volatile(now - zero);
+                (&raw mut (*page).time_zero).write_volatile(zero);
+                (&raw mut (*page).time_offset).write_volatile(zero.wrapping_sub(now));
                 let bits = &raw mut (*page).capabilities;
                 let others = bits.read_volatile() & !capability::USER_TIME_SHORT;
-                bits.write_volatile(others | if short { capability::USER_TIME_SHORT } else { 0 });
-                (&raw mut (*page).time_offset).write_volatile(since.wrapping_neg());
+                bits.write_volatile(others | if narrow { capability::USER_TIME_SHORT } else { 0 });
                 (&raw mut (*page).time_enabled).write_volatile(now);
                 (&raw mut (*page).time_running).write_volatile(now / 2);
                 (&raw mut (*page).index).write_volatile(name(place) + 1);
             });
+        }
+
+        /// The page gets a clock of so much a tick from `zero` on.
+        fn set_clock(&self, (mult, shift): (u32, u16), zero: u64) {
+            self.mask.store(u64::MAX, SeqCst);
+            self.events[0].write(|page| unsafe {
+                // SAFETY: within the page.
+                let bits = &raw mut (*page).capabilities;
+                bits.write_volatile(bits.read_volatile() & !capability::USER_TIME_SHORT);
+                (&raw mut (*page).time_shift).write_volatile(shift);
+                (&raw mut (*page).time_mult).write_volatile(mult);
+                (&raw mut (*page).time_zero).write_volatile(zero);
+            });
+        }
+
+        /// The page's `time_cycles`, on the timeline.
+        fn cycles(&self) -> u64 {
+            let page = self.events[0].page.as_ptr();
+            // SAFETY: within the page.
+            unsafe {
+                (&raw const (*page).time_cycles).read_volatile()
+                    + (&raw const (*page).time_zero).read_volatile()
+            }
         }
 
         /// The numbers below `length` in some order.
@@ -373,6 +423,11 @@ mod simulated {
         /// One instruction is done.
         fn step(&self, registers: &mut [libc::greg_t; 23]) {
             self.moment(Moment::AfterStep(self.steps.get()));
+            // SAFETY: who sets it keeps it alive meanwhile, on this thread.
+            if let Some(clock) = unsafe { self.clock.get().as_ref() } {
+                self.ticks.fetch_add(1, SeqCst);
+                self.times.borrow_mut().push(clock.now());
+            }
             self.steps.set(self.steps.get() + 1);
             if self.plan.get().is_none() {
                 // It happened: the rest may run at full speed.
@@ -420,7 +475,10 @@ mod simulated {
             event.write(|page| unsafe {
                 // SAFETY: within the page, as all stores in this file.
                 (&raw mut (*page).capabilities).write_volatile(
-                    capability::BIT0_IS_DEPRECATED | capability::USER_RDPMC | capability::USER_TIME,
+                    capability::BIT0_IS_DEPRECATED
+                        | capability::USER_RDPMC
+                        | capability::USER_TIME
+                        | capability::USER_TIME_ZERO,
                 );
                 (&raw mut (*page).pmc_width).write_volatile(WIDTH);
             });
@@ -669,6 +727,183 @@ mod simulated {
                 }
             }
         });
+    }
+
+    fn clock(kernel: &Kernel) -> Clock {
+        let pages = Pages::map([&kernel.events[0].memory].into_iter()).unwrap();
+        Clock::of_page(pages, Process::current().unwrap())
+    }
+
+    #[test]
+    fn a_time_interrupted_after_every_single_instruction() {
+        let kernel = Kernel::new(9);
+        with("time_interrupted_after_every_single_instruction", &kernel, |_: Reader<1>| {
+            let clock = clock(&kernel);
+            let (mut last, mut boundaries) = (0, 0);
+            for change in CHANGES {
+                for step in 0.. {
+                    // Every third time the page is the one that the clock knows.
+                    match step % 3 {
+                        0 => last = clock.now(),
+                        1 => kernel.happen(Change::Move),
+                        _ => kernel.tick(),
+                    }
+                    let before = kernel.ticks.load(SeqCst);
+                    kernel.plan.set(Some((Moment::AfterStep(step / 3), change)));
+                    let now = stepping(&kernel, || clock.now());
+                    let after = kernel.ticks.load(SeqCst);
+                    assert!((before..=after).contains(&now), "{before} {now} {after} {change:?}");
+                    assert!(last <= now, "{now} after {last}, {change:?} at {step}");
+                    last = now;
+                    let ticks = clock.ticks();
+                    assert_eq!(clock.ticks_to_ns(ticks), after, "{change:?} at {step}");
+                    assert_eq!(clock.ns_to_ticks(after), ticks);
+                    // There is no such step any more, not even where the page is read anew.
+                    if kernel.plan.take().is_some() && step % 3 == 1 {
+                        break;
+                    }
+                    boundaries += 1;
+                }
+            }
+            assert!(boundaries > 3 * 5 * 100, "{boundaries}");
+        });
+    }
+
+    /// A handler that asks for the time, whatever it has come in between.
+    #[test]
+    fn a_signal_handler_tells_the_time_after_every_single_instruction() {
+        let kernel = Kernel::new(13);
+        with("signal_handler_tells_the_time", &kernel, |_: Reader<1>| {
+            let clock = clock(&kernel);
+            for round in 0..200 {
+                match round % 3 {
+                    0 => {}
+                    1 => kernel.happen(Change::Move),
+                    _ => kernel.tick(),
+                }
+                let before = clock.now().max(kernel.ticks.load(SeqCst));
+                kernel.happen(Change::Restart);
+                kernel.plan.set(Some((Moment::AfterStep(u32::MAX), Change::Count)));
+                kernel.clock.set(&raw const clock);
+                let now = stepping(&kernel, || clock.now());
+                kernel.clock.set(ptr::null());
+                kernel.plan.set(None);
+                let mut times = kernel.times.take();
+                assert!(times.len() > 100, "{} times", times.len());
+                let within = before..=kernel.ticks.load(SeqCst);
+                assert!(within.contains(&now), "{now} from {before} on: {times:?}");
+                // The call that was interrupted began before them all, and ended after them.
+                times.push(clock.now());
+                assert!(times.is_sorted(), "{times:?}");
+                // Until the page is read anew, it is the latest time.
+                assert!(times.iter().all(|time| time <= within.end()), "{before} {times:?}");
+                assert!(times.iter().any(|time| within.contains(time)), "{before} {times:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_time_that_wraps_goes_on() {
+        let kernel = Kernel::new(10);
+        with("time_that_wraps", &kernel, |_: Reader<1>| {
+            let clock = clock(&kernel);
+            for _ in 0..10_000 {
+                // Past the end of the narrow counter, and no more than once around.
+                let now = clock.now();
+                assert_eq!(now, kernel.ticks.load(SeqCst));
+                let ticks = clock.ticks();
+                let mask = kernel.mask.load(SeqCst);
+                let passed = kernel.random() % (NARROW / 4);
+                kernel.ticks.fetch_add(passed, SeqCst);
+                // Ticks of before are before, and distances what they are.
+                assert_eq!(clock.ticks_to_ns(ticks), now);
+                assert_eq!(clock.delta_ns(clock.ticks().wrapping_sub(ticks)), passed);
+                if kernel.random() % 4 == 0 {
+                    // Also for a page that says it counts from later on.
+                    kernel.happen(Change::Move);
+                    if kernel.mask.load(SeqCst) == mask {
+                        assert_eq!(clock.ticks_to_ns(ticks), now);
+                    }
+                } else if kernel.ticks.load(SeqCst) > kernel.cycles() + NARROW / 2 {
+                    kernel.happen(Change::Restart);
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn a_page_that_takes_time_back_is_waited_for() {
+        let kernel = Kernel::new(11);
+        with("page_that_takes_time_back", &kernel, |_: Reader<1>| {
+            let clock = clock(&kernel);
+            kernel.set_clock((1, 0), 5_000);
+            let reached = clock.now();
+            assert_eq!(reached, kernel.ticks.load(SeqCst) + 5_000);
+            for zero in [4_000, 4_990, 2_000] {
+                kernel.set_clock((1, 0), zero);
+                kernel.ticks.fetch_add(1, SeqCst);
+                assert_eq!(clock.now(), reached);
+            }
+            // Its own parameters are the page's all the same.
+            let ticks = clock.ticks();
+            assert_eq!(clock.ticks_to_ns(ticks), ticks + 2_000);
+            kernel.ticks.fetch_add(2_999, SeqCst);
+            assert_eq!(clock.now(), reached + 2);
+            // Also where the counter began before the timeline, and is set back to before it.
+            let begun = kernel.ticks.load(SeqCst) - 1_000;
+            let clock = {
+                kernel.set_clock((1, 0), begun.wrapping_neg());
+                self::clock(&kernel)
+            };
+            assert_eq!(clock.now(), 1_000);
+            kernel.ticks.fetch_sub(5_000, SeqCst);
+            assert_eq!([clock.now(), clock.ordered().0.now()], [1_000; 2]);
+            assert_eq!(clock.ns_to_ticks(0), begun);
+            kernel.ticks.fetch_add(5_001, SeqCst);
+            assert_eq!(clock.now(), 1_001);
+            // And with a shift that only the long way takes: half a nanosecond.
+            kernel.set_clock((1, 0), 0);
+            let clock = self::clock(&kernel);
+            let reached = clock.now();
+            kernel.set_clock((1 << 31, 32), reached - kernel.ticks.load(SeqCst) / 2);
+            kernel.ticks.fetch_add(7, SeqCst);
+            assert!((3..=4).contains(&(clock.now() - reached)));
+            kernel.set_clock((1 << 31, 33), reached - kernel.ticks.load(SeqCst) / 4);
+            kernel.ticks.fetch_add(70, SeqCst);
+            assert!((17..=18).contains(&(clock.now() - reached)));
+        });
+    }
+
+    #[test]
+    fn a_page_that_loses_its_clock_is_done_without() {
+        // Its ticks are real ones here.
+        let kernel = Kernel::new(12);
+        kernel.set_clock((1, 0), 0);
+        let clock = clock(&kernel);
+        assert_eq!(clock.kind(), ClockKind::Page);
+        let (before, now) = (clock.ticks(), clock.now());
+        assert!(before <= now && now <= clock.ticks(), "{before} {now}");
+        kernel.events[0].write(|page| unsafe {
+            // SAFETY: within the page.
+            (&raw mut (*page).capabilities).write_volatile(capability::BIT0_IS_DEPRECATED);
+        });
+        let mut last = clock.now();
+        assert!(now <= last, "{last} after {now}");
+        assert_eq!(clock.kind(), ClockKind::Kernel(NoTicks::NotTrusted));
+        // From where it was, and at another rate than a tick a nanosecond: the true one.
+        let outer = std::time::Instant::now();
+        let begun = (clock.now(), std::time::Instant::now());
+        for _ in 0..100_000 {
+            let now = clock.now();
+            assert!(last <= now, "{now} after {last}");
+            last = now;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let passed = begun.1.elapsed().as_nanos() as u64;
+        let told = clock.now() - begun.0;
+        let most = outer.elapsed().as_nanos() as u64;
+        let slack = 1_000 + most / 1_000; // NTP may be changing the one's rate
+        assert!(passed <= told + slack && told <= most + slack, "{told} ns of {passed} to {most}");
     }
 
     #[test]

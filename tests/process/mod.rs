@@ -62,6 +62,16 @@ pub fn drop_rights() -> bool {
     unsafe { libc::geteuid() != 0 || libc::setresuid(NOBODY, NOBODY, NOBODY) == 0 }
 }
 
+/// CLOCK_MONOTONIC_RAW, by system call, which is right whatever a thread has forbidden itself.
+pub fn monotonic_raw() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: time is valid for the write.
+    let result =
+        unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC_RAW, &raw mut time) };
+    assert_eq!(result, 0);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// Limits a resource of this process, for good.
 pub fn limit(resource: i32, to: u64) {
     let limit = libc::rlimit { rlim_cur: to, rlim_max: to };

@@ -1,0 +1,562 @@
+//! Time without a system call: ticks of the processor's counter, and what they are in nanoseconds.
+#![allow(unsafe_code)]
+
+use crate::asm;
+use crate::calibration::{Calibration, Look};
+use crate::error::{ClockKind, Error, NoPageClock, NoTicks, NoUserAccess};
+use crate::event::Event;
+use crate::fork::Process;
+use crate::machine;
+use crate::math::{Conversion, Line};
+use crate::open::Builder;
+use crate::ordered::Ordered;
+use crate::page::Pages;
+use crate::sys::{self, Errno};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+/// A clock of the thread that opened it.
+///
+/// ```
+/// use rdpmc::Clock;
+///
+/// let clock = Clock::open()?;
+/// let start = clock.ticks();
+/// std::hint::black_box(vec![0; 100]);
+/// let ticks = clock.ticks().wrapping_sub(start);
+/// println!("{} ns, at {} by {}", clock.delta_ns(ticks), clock.now(), clock.kind());
+/// # Ok::<(), rdpmc::Error>(())
+/// ```
+///
+/// # What it goes by
+///
+/// [`kind`](Clock::kind) tells which of three it is; the calls are the same.
+///
+/// - [`Page`](ClockKind::Page), where the kernel's own scheduler goes by the tick counter (`rdtsc`,
+///   `cntvct_el0`, `rdtime`): the control page of an event says how ticks become nanoseconds, and they
+///   are those of perf's timestamps. So a sample of `perf record` can be found in a program's own
+///   records, and the other way round: to the nanosecond on x86-64, and within one of it on arm64 and
+///   riscv64, where the page leaves off a fraction.
+/// - [`Calibrated`](ClockKind::Calibrated), where it does not (in most virtual machines) or no event can
+///   be opened, and the counter is known to go on at one rate: the clock looks at it and at
+///   CLOCK_MONOTONIC_RAW now and then. [`error_bound`](Clock::error_bound) says how far it may be from
+///   that.
+/// - [`Kernel`](ClockKind::Kernel), where the counter cannot be used: `clock_gettime`, and a tick is a
+///   nanosecond.
+///
+/// None of them is slewed by NTP, as CLOCK_MONOTONIC is, nor set, as CLOCK_REALTIME is: they go at an
+/// oscillator's own rate, which may be some millionths off. All of them begin somewhere at the boot.
+///
+/// # It never goes back
+///
+/// On its thread, the times that one clock gives never decrease, also while the kernel refines its
+/// parameters, the thread moves to another processor, or the counter is set back. (A call that a signal
+/// handler interrupts may give an earlier time than the handler got.)
+///
+/// From thread to thread, times of [`ordered`](Clock::ordered) reads do not go back where both clocks are
+/// of the page or both the kernel's: x86-64 kernels offer the page's clock only if the counters of all
+/// processors are in step, and on arm64 and riscv64 there is one for all of them (there, up to a
+/// nanosecond that the page leaves off). Calibrated clocks may differ by the sum of their error bounds.
+/// Two clocks of one thread are as those of two threads. Where not:
+///
+/// - Unordered, a time may be a little older than what the thread has just learnt from another.
+/// - Clocks of different kinds have different timelines. In one process they can be, when the pages
+///   that a user may map are used up (`kernel.perf_event_mlock_kb`), say: compare
+///   [`kind`](Clock::kind) before handing times on. A clock that has lost its page has a timeline of its
+///   own.
+/// - While the kernel refines its parameters (x86-64, in the second or two after boot), a thread sees the
+///   new ones when it is next scheduled, and until then differs by what the kernel had been wrong.
+/// - A hypervisor that moves the virtual machine may set the counters otherwise, and so may firmware, if
+///   the kernel was told not to look (`tsc=reliable`).
+///
+/// # One thread
+///
+/// Its page is its thread's, so a clock is neither `Send` nor `Sync`; times, ticks and a [`Conversion`]
+/// can go anywhere.
+///
+/// ```compile_fail,E0277
+/// fn only_if_send<T: Send>() {}
+/// only_if_send::<rdpmc::Clock>();
+/// ```
+/// ```compile_fail,E0277
+/// fn only_if_sync<T: Sync>() {}
+/// only_if_sync::<rdpmc::Clock>();
+/// ```
+///
+/// In the child of a fork, a clock of the page goes on from the parent's time as one of the other kinds;
+/// see [`Counter`](crate::Counter) for the children that must not touch it. If the kernel finds, while it
+/// runs, that it should not have trusted the counter, it goes on as one of the kernel's. Where it is one
+/// of these then, ticks are of another unit than before.
+///
+/// # Signal handlers and faults
+///
+/// A handler may ask a clock of the thread that it interrupts for ticks and the time. If it comes in
+/// between the clock's looking for what is new, the time is the latest that was given; what the other
+/// calls answer then is of no use.
+///
+/// A thread that forbids itself the tick counter (`prctl(PR_SET_TSC)`) while it has a clock gets SIGSEGV
+/// the next time it reads it; [`contain_faults`](crate::contain_faults) does not help here. A clock that
+/// is opened afterwards is the kernel's. One that disables its events
+/// (`prctl(PR_TASK_PERF_EVENTS_DISABLE)`) stops the page: the clock goes on by what it said last.
+///
+/// # What it holds
+///
+/// If it is of the page, one page of memory mapped read-only, and the event it belongs to, which counts
+/// nothing, but is one more for the kernel to look after when it switches the thread. Otherwise
+/// nothing. No descriptor stays open.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Clock {
+    // What the hot path needs comes first.
+    /// Whether the tick counter may be read at all.
+    ticking: Cell<bool>,
+    /// What was at `lock_at` when `line` was made.
+    lock: Cell<u32>,
+    line: Cell<Line>,
+    /// The latest time that was given.
+    last: Cell<u64>,
+    /// The page's `lock`, or `lines`.
+    lock_at: Cell<*const u32>,
+    /// How many lines there have been without a page, times two.
+    lines: Rc<Cell<u32>>,
+    /// Of a clock that began without a page, one that never changes.
+    pages: Pages<1>,
+    kind: Cell<Kind>,
+    /// Why it began without a page.
+    reason: Option<NoPageClock>,
+    /// What to add to CLOCK_MONOTONIC_RAW for a clock that has lost its page to go on where it was.
+    offset: Cell<u64>,
+    state: RefCell<State>,
+    /// Whether CLOCK_MONOTONIC_RAW takes a system call, see [`sys::monotonic_raw`].
+    is_forbidden: bool,
+    process: Process,
+}
+
+/// What is at no `lock_at` while this thread runs: the kernel leaves a `lock` even.
+const NO_LOCK: u32 = u32::MAX;
+
+/// [`ClockKind`], without the reasons that do not fit into a `Copy`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Page,
+    Calibrated,
+    Kernel(NoTicks),
+}
+
+/// What only the slower paths need.
+#[derive(Debug)]
+struct State {
+    conversion: Conversion,
+    /// Of a calibrated clock.
+    calibration: Option<Calibration>,
+}
+
+impl Clock {
+    /// Opens a clock for this thread.
+    ///
+    /// Costs four system calls if it is of the page, and `Drop` one more. A calibrated one costs these
+    /// five, reads two files of `/sys`, and compares its clocks for 200 microseconds.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where there is no Linux; [`Error::System`] if there is no
+    /// CLOCK_MONOTONIC_RAW, or no memory for a fork handler, which no kernel and no C library is known
+    /// for.
+    pub fn open() -> Result<Clock, Error> {
+        if !sys::SUPPORTED {
+            return Err(Error::Unsupported);
+        }
+        let process = Process::current()
+            .map_err(|Errno(errno)| Error::System { call: "pthread_atfork", errno })?;
+        let is_forbidden = asm::TICKS.is_some() && sys::ticks_are_forbidden();
+        sys::monotonic_raw(is_forbidden)
+            .map_err(|Errno(errno)| Error::System { call: "clock_gettime", errno })?;
+        let begin = |pages, kind, reason| Clock::new(pages, kind, reason, is_forbidden, process);
+        let none = || Pages::empty().map_err(|Errno(errno)| Error::System { call: "mmap", errno });
+        if asm::TICKS.is_none() {
+            return Ok(begin(none()?, Kind::Kernel(NoTicks::NotHere), None));
+        }
+        if is_forbidden {
+            return Ok(begin(none()?, Kind::Kernel(NoTicks::Forbidden), None));
+        }
+        match open_page() {
+            Ok(pages) => Ok(begin(pages, Kind::Page, None)),
+            Err(reason) => Ok(begin(none()?, Kind::without_page(), Some(reason))),
+        }
+    }
+
+    fn new(
+        pages: Pages<1>,
+        kind: Kind,
+        reason: Option<NoPageClock>,
+        is_forbidden: bool,
+        process: Process,
+    ) -> Clock {
+        let conversion = Conversion::standing_still(0);
+        let lines = Rc::new(Cell::new(0));
+        let clock = Clock {
+            ticking: Cell::new(!matches!(kind, Kind::Kernel(_))),
+            lock: Cell::new(NO_LOCK),
+            line: Cell::new(Line::NONE),
+            last: Cell::new(0),
+            lock_at: Cell::new(lines.as_ptr()),
+            lines,
+            pages,
+            kind: Cell::new(kind),
+            reason,
+            offset: Cell::new(0),
+            state: RefCell::new(State { conversion, calibration: None }),
+            is_forbidden,
+            process,
+        };
+        if let Ok(mut state) = clock.state.try_borrow_mut() {
+            if kind == Kind::Calibrated {
+                state.calibration = calibrate(asm::TICKS.is_some_and(machine::keeps_time_by));
+            }
+            clock.renew(&mut state);
+        }
+        clock
+    }
+
+    /// One that goes by this page.
+    #[cfg(test)]
+    #[allow(dead_code, reason = "for tests that compile this file into themselves")]
+    pub(crate) fn of_page(pages: Pages<1>, process: Process) -> Clock {
+        Clock::new(pages, Kind::Page, None, false, process)
+    }
+
+    /// The tick counter as it is: the time stamp counter (`rdtsc`), `cntvct_el0`, `time`. Of a clock that
+    /// is the kernel's, nanoseconds. It may wrap where it is narrower than 64 bits.
+    ///
+    /// Takes 6 instructions on x86-64, 3 on arm64 and riscv64; of the kernel's clock, a call of
+    /// `clock_gettime`. Not ordered against the instructions around it: see [`ordered`](Clock::ordered).
+    #[inline]
+    pub fn ticks(&self) -> u64 {
+        self.ticks_in_order::<false>()
+    }
+
+    #[inline(always)]
+    pub(crate) fn ticks_in_order<const ORDERED: bool>(&self) -> u64 {
+        if !self.ticking.get() {
+            return self.kernel_ticks();
+        }
+        // SAFETY: this thread may, `open` has seen; that it must not forbid itself the counter
+        // afterwards, the documentation says.
+        unsafe { asm::ticks::<ORDERED>() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn kernel_ticks(&self) -> u64 {
+        // It answered when the clock was opened; if it does no more, the clock stands still.
+        let last = self.last.get().wrapping_sub(self.offset.get());
+        sys::monotonic_raw(self.is_forbidden).unwrap_or(last)
+    }
+
+    /// The time in nanoseconds, on the timeline that [`kind`](Clock::kind) tells.
+    ///
+    /// Takes 19 instructions on x86-64, 21 on arm64, 21 on riscv64, by `tests/vm/run TARGET cost`, and no
+    /// system call. Some calls take more:
+    /// - the first after the thread was switched out reads the page anew;
+    /// - of a calibrated clock, one in some time, soon one in a second, looks at CLOCK_MONOTONIC_RAW, by
+    ///   eight calls of `clock_gettime`: system calls where the vDSO does not serve it (before Linux 5.3,
+    ///   or when the kernel keeps the time by hpet, say);
+    /// - if such a look contradicts what was known, in the child of a fork, and if nobody has asked for
+    ///   8 seconds where CLOCK_MONOTONIC_RAW has another oscillator, it calibrates anew, which takes 200
+    ///   microseconds;
+    /// - the kernel's clock is a call of `clock_gettime` each time.
+    ///
+    /// Not ordered against the instructions around it: see [`ordered`](Clock::ordered).
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.now_in_order::<false>()
+    }
+
+    /// The hot path. If what was `lock` before the ticks were read is the page's afterwards, the line
+    /// is what the page said meanwhile, all of it from one round; and no signal handler has put
+    /// another line in its place.
+    #[inline(always)]
+    pub(crate) fn now_in_order<const ORDERED: bool>(&self) -> u64 {
+        if self.ticking.get() {
+            let lock = self.lock.get();
+            // SAFETY: as in ticks_in_order.
+            let ticks = unsafe { asm::ticks::<ORDERED>() };
+            let line = self.line.get();
+            if ticks < line.limit {
+                let now = line.ns(ticks);
+                compiler_fence(Ordering::SeqCst); // the line first
+                // SAFETY: the lock of a page, or of this clock, readable while this has them. Volatile,
+                // as the kernel writes the page's, on this processor while this thread is interrupted.
+                let is_current = unsafe { self.lock_at.get().read_volatile() } == lock;
+                // A counter that has wrapped, or was set back, gives an earlier time.
+                if is_current && !is_before(now, self.last.get()) {
+                    self.last.set(now);
+                    return now;
+                }
+            }
+        }
+        self.now_slowly()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn now_slowly(&self) -> u64 {
+        // In a signal handler that has come in between, the latest time is the time.
+        if let Ok(mut state) = self.state.try_borrow_mut() {
+            self.renew(&mut state);
+        }
+        self.last.get()
+    }
+
+    /// How ticks become nanoseconds and back, by what is known at this moment: for several of them at
+    /// once, for later, or for another thread. It reads the page anew, some hundred instructions;
+    /// otherwise costs what [`now`](Clock::now) does.
+    pub fn conversion(&self) -> Conversion {
+        match self.state.try_borrow_mut() {
+            Ok(mut state) => {
+                let (ticks, conversion) = self.renew(&mut state);
+                conversion.around(ticks)
+            }
+            Err(_) => Conversion::standing_still(self.last.get()),
+        }
+    }
+
+    /// The time at which the counter showed `ticks`, in nanoseconds: as [`now`](Clock::now), if they were
+    /// read now. See [`Conversion::ticks_to_ns`].
+    ///
+    /// Ticks of some time ago are converted by what is known now. To convert several of them, so that
+    /// their distances and their order stay, take one [`conversion`](Clock::conversion), which is most
+    /// of what this costs.
+    pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
+        self.conversion().ticks_to_ns(ticks)
+    }
+
+    /// The first ticks at which it was, or will be, `ns`: see [`Conversion::ns_to_ticks`]. Costs a
+    /// [`conversion`](Clock::conversion) and a division.
+    pub fn ns_to_ticks(&self, ns: u64) -> u64 {
+        self.conversion().ns_to_ticks(ns)
+    }
+
+    /// How many nanoseconds so many ticks take: see [`Conversion::delta_ns`]. Costs a
+    /// [`conversion`](Clock::conversion); in a loop, take that once.
+    pub fn delta_ns(&self, ticks: u64) -> u64 {
+        self.conversion().delta_ns(ticks)
+    }
+
+    /// The same reads, ordered against the instructions around them.
+    pub fn ordered(&self) -> Ordered<'_, Clock> {
+        Ordered(self)
+    }
+
+    /// What the clock goes by at this moment, and if not by the control page, why. Costs what
+    /// [`conversion`](Clock::conversion) does.
+    pub fn kind(&self) -> ClockKind {
+        if let Ok(mut state) = self.state.try_borrow_mut() {
+            self.renew(&mut state);
+        }
+        match (self.kind.get(), &self.reason) {
+            (Kind::Page, _) => ClockKind::Page,
+            (Kind::Kernel(reason), _) => ClockKind::Kernel(reason),
+            (Kind::Calibrated, Some(reason)) => ClockKind::Calibrated(reason.clone()),
+            (Kind::Calibrated, None) => ClockKind::Calibrated(NoPageClock::Forked),
+        }
+    }
+
+    /// How far from CLOCK_MONOTONIC_RAW the time of this moment may be, in nanoseconds, if the clock is a
+    /// [`Calibrated`](ClockKind::Calibrated) one. 0 for the other kinds, which are not measured against
+    /// it: the one is the kernel's own formula, the other that clock itself. Of the child of a fork, it is
+    /// how far from a clock that went on with CLOCK_MONOTONIC_RAW from some moment of the fork. While the time stands
+    /// still because it was ahead, of whatever kind, by how much is included. Costs what
+    /// [`conversion`](Clock::conversion) does.
+    ///
+    /// It is half of what the narrowest look at both clocks took, and grows until the next. That the
+    /// counter goes on as it did, it takes for granted since the last look, a second ago at the most: if
+    /// it does not, since a hypervisor has moved the virtual machine, say, the next look starts anew.
+    /// Where the kernel keeps CLOCK_MONOTONIC_RAW by another oscillator than the counter's, it allows for
+    /// their rates to change by a tenth of a millionth in some seconds.
+    ///
+    /// `u64::MAX` in a signal handler that has come in between a look.
+    pub fn error_bound(&self) -> u64 {
+        let Ok(mut state) = self.state.try_borrow_mut() else { return u64::MAX };
+        let (ticks, conversion) = self.renew(&mut state);
+        // Until the time has caught up, it stands still at the latest one.
+        let (now, last) = (conversion.ticks_to_ns(ticks), self.last.get());
+        let ahead = later(now, last).wrapping_sub(now);
+        let bound = state.calibration.map_or(0, |calibration| calibration.error_bound(ticks));
+        bound.saturating_add(ahead)
+    }
+
+    /// Brings up to date what the clock goes by, and the latest time; gives the former, with ticks of
+    /// this moment. Allocates nothing, as signal handlers may come here.
+    fn renew(&self, state: &mut State) -> (u64, Conversion) {
+        let [page] = self.pages.each();
+        loop {
+            let lock = page.lock(); // pairs with the load after the ticks
+            let of_the_page = page.since_zero();
+            let ticks = self.ticks_in_order::<true>();
+            if page.lock() != lock {
+                continue;
+            }
+            let (conversion, limit) = match (self.kind.get(), &mut state.calibration) {
+                (Kind::Page, _) => match of_the_page {
+                    Some(conversion) => (conversion, u64::MAX),
+                    None => {
+                        self.go_on_without_page(state);
+                        continue;
+                    }
+                },
+                (Kind::Calibrated, Some(calibration)) if calibration.covers(ticks) => {
+                    (calibration.conversion(self.offset.get()), calibration.until())
+                }
+                (Kind::Calibrated, calibration) => {
+                    let looked = calibration.and_then(|known| known.refined(look()?));
+                    // Something is not as it was, so nothing is taken for granted.
+                    *calibration = looked.or_else(|| calibrate(false));
+                    if calibration.is_none() {
+                        self.become_kind(Kind::Kernel(NoTicks::NotInvariant));
+                    }
+                    continue;
+                }
+                (Kind::Kernel(_), _) => (Conversion::of_nanoseconds(self.offset.get()), 0),
+            };
+            state.conversion = conversion;
+            self.last.set(later(conversion.ticks_to_ns(ticks), self.last.get()));
+            let line = conversion.line().below(limit);
+            match self.kind.get() {
+                Kind::Page => self.follow(line, page.lock_at(), lock),
+                Kind::Calibrated | Kind::Kernel(_) => {
+                    self.lines.set(self.lines.get().wrapping_add(2));
+                    self.follow(line, self.lines.as_ptr(), self.lines.get());
+                }
+            }
+            return (ticks, conversion);
+        }
+    }
+
+    /// Has the hot path go by this line. Whoever of main program and signal handler interrupts the
+    /// other, none takes parts of two lines for one: the one finds another lock than before, the other
+    /// none that is right.
+    fn follow(&self, line: Line, lock_at: *const u32, lock: u32) {
+        self.lock.set(NO_LOCK);
+        compiler_fence(Ordering::SeqCst);
+        self.lock_at.set(lock_at);
+        self.line.set(line);
+        compiler_fence(Ordering::SeqCst);
+        self.lock.set(lock);
+    }
+
+    fn become_kind(&self, kind: Kind) {
+        self.kind.set(kind);
+        self.ticking.set(!matches!(kind, Kind::Kernel(_)));
+    }
+
+    /// The page is a fork's, or the kernel has found that it should not have trusted the counter.
+    fn go_on_without_page(&self, state: &mut State) {
+        if let Some(look) = look() {
+            let time = state.conversion.ticks_to_ns(look.middle());
+            self.offset.set(time.wrapping_sub(look.ns));
+        }
+        // So that no lock to come is one of the page's that an interrupted call may still hold.
+        self.lines.set(self.lock.get());
+        self.become_kind(if !self.process.is_past() {
+            Kind::Kernel(NoTicks::NotTrusted)
+        } else if !asm::ticks_are_invariant() {
+            Kind::Kernel(NoTicks::NotInvariant)
+        } else {
+            Kind::Calibrated
+        });
+    }
+}
+
+/// Whether one time is before another, both on a timeline that may begin with negative times.
+#[inline(always)]
+fn is_before(one: u64, other: u64) -> bool {
+    (one.wrapping_sub(other) as i64) < 0
+}
+
+fn later(one: u64, other: u64) -> u64 {
+    if is_before(one, other) { other } else { one }
+}
+
+impl Kind {
+    /// The best there is without a page.
+    fn without_page() -> Kind {
+        // By the architecture, there is one counter for all processors elsewhere.
+        let is_trusted =
+            !cfg!(target_arch = "x86_64") || asm::TICKS.is_some_and(machine::trusts_clock_source);
+        if !is_trusted {
+            Kind::Kernel(NoTicks::NotTrusted)
+        } else if !asm::ticks_are_invariant() {
+            Kind::Kernel(NoTicks::NotInvariant)
+        } else {
+            Kind::Calibrated
+        }
+    }
+}
+
+/// The page of an event that counts nothing, if it has a clock.
+fn open_page() -> Result<Pages<1>, NoPageClock> {
+    let opened = Builder::new(()).open_events(&[Event::DUMMY]).map_err(NoPageClock::NoEvent)?;
+    // The mapping keeps the event alive.
+    let pages = Pages::<1>::map([&opened.leader].into_iter())
+        .map_err(|errno| NoPageClock::NotMapped(NoUserAccess::of_mapping(errno)))?;
+    let [page] = pages.each();
+    match page.since_zero() {
+        Some(_) => Ok(pages),
+        None => Err(NoPageClock::NotOffered),
+    }
+}
+
+/// Looks at both clocks, so often that nothing has come in between once: the narrowest counts. None if
+/// the kernel's does not answer.
+fn look() -> Option<Look> {
+    let mut narrowest: Option<Look> = None;
+    for _ in 0..8 {
+        // SAFETY: whoever calls this has found that this thread may read the counter.
+        let before = unsafe { asm::ticks::<true>() };
+        let ns = sys::monotonic_raw(false).ok()?;
+        // SAFETY: likewise.
+        let after = unsafe { asm::ticks::<true>() };
+        let look = Look { before, after, ns };
+        if narrowest.is_none_or(|narrowest| look.width() < narrowest.width()) {
+            narrowest = Some(look);
+        }
+    }
+    narrowest
+}
+
+/// Calibrates the counter, in 200 microseconds. None if it stands still, or the kernel's clock does.
+fn calibrate(same_oscillator: bool) -> Option<Calibration> {
+    let first = look()?;
+    for _ in 0..10_000 {
+        let second = look()?;
+        if second.ns.saturating_sub(first.ns) >= 200_000 {
+            return Calibration::new(first, second, same_oscillator);
+        }
+    }
+    None
+}
+
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    /// As if a look had found that the clock was ahead.
+    #[test]
+    fn a_clock_that_was_ahead_stands_still_and_says_by_how_much() -> Result<(), Error> {
+        let process = Process::current().map_err(|_| Error::Unsupported)?;
+        let pages = Pages::empty().map_err(|_| Error::Unsupported)?;
+        let clock = Clock::new(pages, Kind::Calibrated, None, false, process);
+        // Whatever has asked, the hot path knows how late it is.
+        let told = clock.now();
+        let from = clock.ticks();
+        while clock.conversion().delta_ns(clock.ticks() - from) < 1_000 {}
+        assert!(is_before(told, clock.last.get()));
+        let ahead = clock.now() + 3_600_000_000_000;
+        clock.last.set(ahead);
+        assert_eq!([clock.now(), clock.ordered().0.now(), clock.now()], [ahead; 3]);
+        let (bound, now) = (clock.error_bound(), clock.ticks_to_ns(clock.ticks()));
+        assert!(bound >= ahead - now, "{bound} ns, {now} of {ahead}");
+        Ok(())
+    }
+}

@@ -1,0 +1,273 @@
+//! The clock on the machine that this is, whichever kind it has here. `tests/vm` has the page's on real
+//! kernels, and every kind.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod process;
+mod skips;
+
+use process::{in_child, monotonic_raw};
+use rdpmc::{Clock, ClockKind, NoPageClock, NoTicks};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How far a time is off CLOCK_MONOTONIC_RAW at least, and how far it may be. None if something else had
+/// the processor meanwhile, so that the two do not belong together.
+fn off(clock: &Clock) -> Option<(u64, u64)> {
+    let bound = clock.error_bound();
+    let before = monotonic_raw();
+    let now = clock.ordered().now();
+    let after = monotonic_raw();
+    // Whether there was a look before the time was told or after it, the wider one is what it was.
+    let bound = bound.max(clock.error_bound()) + 1;
+    let off = before.saturating_sub(now).max(now.saturating_sub(after));
+    (after - before < 20_000).then_some((off, bound))
+}
+
+#[test]
+fn what_it_says_of_itself() {
+    let clock = Clock::open().unwrap();
+    let kind = clock.kind();
+    skips::say(&format!("the clock here is {kind}"));
+    match kind {
+        ClockKind::Calibrated(_) => assert!(clock.error_bound() > 0),
+        _ => assert_eq!(clock.error_bound(), 0),
+    }
+    if let ClockKind::Kernel(_) = kind {
+        assert_eq!(clock.delta_ns(1_000), 1_000);
+    }
+    assert_eq!(clock.kind(), Clock::open().unwrap().kind());
+}
+
+#[test]
+fn ticks_and_times_fit_together() {
+    let clock = Clock::open().unwrap();
+    for _ in 0..10_000 {
+        let before = clock.error_bound();
+        let (first, begun) = (clock.ordered().ticks(), clock.ordered().now());
+        let (ended, last) = (clock.ordered().now(), clock.ordered().ticks());
+        assert!(begun <= ended && first <= last);
+        // A calibrated clock may have looked in between.
+        let bound = before.max(clock.error_bound()) + 1;
+        let conversion = clock.conversion();
+        let (from, to) = (conversion.ticks_to_ns(first), conversion.ticks_to_ns(last));
+        assert!(
+            from <= begun + 2 * bound && ended <= to + 2 * bound,
+            "{from} {begun} {ended} {to}"
+        );
+        assert!((to - from).abs_diff(conversion.delta_ns(last - first)) <= 1);
+        for (ticks, ns) in [(first, from), (last, to)] {
+            let back = conversion.ns_to_ticks(ns);
+            assert!(back <= ticks && conversion.ticks_to_ns(back) == ns);
+            assert!(back == 0 || conversion.ticks_to_ns(back - 1) < ns);
+        }
+    }
+}
+
+#[test]
+fn it_never_goes_back() {
+    let clock = Clock::open().unwrap();
+    let mut last = clock.now();
+    for round in 0..3_000_000_u32 {
+        let now = if round % 2 == 0 { clock.now() } else { clock.ordered().now() };
+        assert!(last <= now, "{now} after {last}");
+        last = now;
+        if round % 1_000_000 == 0 {
+            thread::sleep(Duration::from_millis(50)); // time for the page, or for a look
+        }
+    }
+}
+
+/// Under a filter such as a container's there is no page, on any machine.
+#[test]
+fn without_an_event_it_is_within_its_bound() {
+    in_child(|| {
+        process::refuse(libc::SYS_perf_event_open, libc::EPERM);
+        let clock = Clock::open().map_err(|why| why.to_string())?;
+        match clock.kind() {
+            ClockKind::Calibrated(NoPageClock::NoEvent(_)) => {}
+            ClockKind::Kernel(NoTicks::NotInvariant | NoTicks::NotTrusted | NoTicks::NotHere) => {}
+            kind => return Err(format!("{kind:?}")),
+        }
+        let begun = Instant::now();
+        let mut looks = 0;
+        while looks < 100 || begun.elapsed() < Duration::from_secs(2) {
+            thread::sleep(Duration::from_micros(100));
+            let Some((off, bound)) = off(&clock) else { continue };
+            if off > bound {
+                return Err(format!("{off} ns off, at most {bound} by its own word"));
+            }
+            looks += 1;
+        }
+        Ok(())
+    })
+    .unwrap();
+}
+
+/// Asked for nothing but the time, it looks at the kernel's clock all the same.
+#[test]
+fn it_refines_itself() {
+    in_child(|| {
+        process::refuse(libc::SYS_perf_event_open, libc::EPERM);
+        let clock = Clock::open().map_err(|why| why.to_string())?;
+        let begun = Instant::now();
+        let mut worst = 0;
+        while begun.elapsed() < Duration::from_secs(2) {
+            thread::sleep(Duration::from_millis(1));
+            let before = monotonic_raw();
+            let now = clock.ordered().now();
+            let after = monotonic_raw();
+            // At first it knows the rate by 200 microseconds.
+            if begun.elapsed() > Duration::from_secs(1) {
+                worst = worst.max(before.saturating_sub(now)).max(now.saturating_sub(after));
+            }
+        }
+        let bound = clock.error_bound();
+        match worst <= 1_000 + 4 * bound {
+            true => Ok(()),
+            false => Err(format!("{worst} ns off, {bound} in the end")),
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_thread_that_may_not_read_ticks_asks_the_kernel() {
+    thread::spawn(|| {
+        // SAFETY: concerns this thread's tick counter, which nothing here reads any more.
+        if unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) } != 0 {
+            let why = "this kernel does not let a thread forbid itself the tick counter";
+            return skips::skip("a_thread_that_may_not_read_ticks_asks_the_kernel", why);
+        }
+        let clock = Clock::open().unwrap();
+        // Where the library reads no ticks, it does not matter.
+        let reasons = [NoTicks::Forbidden, NoTicks::NotHere].map(ClockKind::Kernel);
+        assert!(reasons.contains(&clock.kind()), "{:?}", clock.kind());
+        let times = [
+            monotonic_raw(),
+            clock.ticks(),
+            clock.now(),
+            clock.ordered().ticks(),
+            clock.ordered().now(),
+            monotonic_raw(),
+        ];
+        assert!(times.is_sorted(), "{times:?}");
+        assert_eq!(clock.ticks_to_ns(times[1]), times[1]);
+        assert_eq!(clock.ns_to_ticks(times[1]), times[1]);
+        // SAFETY: as above; the end of a thread may want the time.
+        assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) }, 0);
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn in_a_fork_it_goes_on() {
+    let clock = Clock::open().unwrap();
+    let kind = clock.kind();
+    let before = clock.now();
+    let goes_on = |before: u64| {
+        let outer = monotonic_raw();
+        let first = clock.now();
+        if first < before {
+            return Err(format!("{first} after {before}"));
+        }
+        let inner = monotonic_raw();
+        thread::sleep(Duration::from_millis(5));
+        let inner = monotonic_raw() - inner;
+        let last = clock.now();
+        let outer = monotonic_raw() - outer;
+        // A tenth of a thousandth for a page's rate, which may be another.
+        let (told, slack) = (last - first, 2 * clock.error_bound() + 1_000 + outer / 10_000);
+        match inner <= told + slack && told <= outer + slack {
+            true => Ok(last),
+            false => Err(format!("{told} ns, should be {inner} to {outer}")),
+        }
+    };
+    in_child(|| {
+        let now = goes_on(before)?;
+        match (&kind, clock.kind()) {
+            (ClockKind::Page, ClockKind::Calibrated(NoPageClock::Forked)) => {}
+            (ClockKind::Page, ClockKind::Kernel(_)) => {}
+            (_, same) if same == kind && kind != ClockKind::Page => {}
+            (_, other) => return Err(format!("{kind:?} has become {other:?}")),
+        }
+        in_child(|| goes_on(now).map(drop))
+    })
+    .unwrap();
+    assert_eq!(clock.kind(), kind);
+    goes_on(before).unwrap();
+}
+
+/// Four threads hand their times to each other in a ring for so long. None may find another's to be of
+/// the future by more than both clocks may be off; and none may be off further than it says.
+fn handed_on_for(time: Duration) {
+    const HANDS: usize = 4;
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..HANDS).map(|_| channel()).unzip();
+    let senders = senders.into_iter().cycle().skip(1).take(HANDS);
+    let until = Instant::now() + time;
+    let found = thread::scope(|scope| {
+        let hands: Vec<_> = receivers
+            .into_iter()
+            .zip(senders)
+            .map(|(from, to)| {
+                scope.spawn(move || {
+                    let clock = Clock::open().unwrap();
+                    let is_calibrated = matches!(clock.kind(), ClockKind::Calibrated(_));
+                    let mut own = 0;
+                    let (mut handed, mut back, mut worst) = (0_u64, 0, (0, 0));
+                    // Each hands one on, so that all are under way at the same time.
+                    to.send((0, 0)).unwrap();
+                    while let Ok((theirs, their_bound)) = from.recv() {
+                        let bound = clock.error_bound();
+                        let now = clock.ordered().now();
+                        let bound = bound.max(clock.error_bound()) + 1;
+                        assert!(own <= now, "{now} after {own}, of one clock");
+                        let step = u64::saturating_sub(theirs, now);
+                        assert!(
+                            step <= bound + their_bound,
+                            "{step} ns back: {bound} {their_bound}"
+                        );
+                        back = step.max(back);
+                        if is_calibrated && let Some((off, bound)) = off(&clock) {
+                            assert!(off <= bound, "{off} ns off, at most {bound} by its own word");
+                            worst = (off, bound).max(worst);
+                        }
+                        handed += 1;
+                        let bound = clock.error_bound();
+                        own = clock.ordered().now();
+                        let bound = bound.max(clock.error_bound()) + 1;
+                        if Instant::now() > until || to.send((own, bound)).is_err() {
+                            break;
+                        }
+                    }
+                    (handed, back, worst, clock.error_bound())
+                })
+            })
+            .collect();
+        hands.into_iter().map(|hand| hand.join().unwrap()).collect::<Vec<_>>()
+    });
+    let handed: u64 = found.iter().map(|(handed, ..)| handed).sum();
+    let back = found.iter().map(|(_, back, ..)| back).max().unwrap();
+    let worst = found.iter().map(|(.., worst, _)| worst).max().unwrap();
+    let bounds: Vec<u64> = found.iter().map(|(.., bound)| *bound).collect();
+    skips::say(&format!(
+        "{time:?}: {handed} times handed on, {back} ns back at the worst; surely {} ns off \
+         CLOCK_MONOTONIC_RAW at the worst, where {} were allowed; in the end {bounds:?} ns are",
+        worst.0, worst.1
+    ));
+    assert!(handed > 1_000, "{handed} times handed on");
+}
+
+#[test]
+fn handed_from_thread_to_thread() {
+    handed_on_for(Duration::from_secs(2));
+}
+
+#[test]
+#[ignore = "takes a minute; .ci/run has it"]
+fn handed_from_thread_to_thread_for_a_minute() {
+    handed_on_for(Duration::from_secs(60));
+}
