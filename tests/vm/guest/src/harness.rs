@@ -125,7 +125,7 @@ pub fn run_all(scenarios: &[Scenario], target: &str, facts: &[&str]) -> i32 {
         let result = match output.status.code() {
             Some(code) if code == i32::from(PASSED) => {
                 passed += 1;
-                "ok".to_owned()
+                if said.is_empty() { "ok".to_owned() } else { format!("ok ({said})") }
             }
             Some(code) if code == i32::from(SKIPPED) => {
                 skipped += 1;

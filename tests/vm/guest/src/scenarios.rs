@@ -1,6 +1,7 @@
 //! What is shown on a real kernel, a file for each subject. Each scenario has a process of its own.
 
 mod access;
+mod clock;
 mod control;
 mod counting;
 mod faults;
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Scenario> {
         multiplexing::ALL,
         groups::ALL,
         regions::ALL,
+        clock::ALL,
         faults::ALL,
         threads::ALL,
         lifetime::ALL,

@@ -2,7 +2,7 @@
 //! `tests/vm/list`. What they return is such as registers carry, so that nothing is seen of the way in
 //! which a larger result would be handed over.
 
-use rdpmc::{Counter, Event, Group, Region};
+use rdpmc::{Clock, Counter, Event, Group, Region};
 use std::hint::black_box;
 
 #[unsafe(no_mangle)]
@@ -48,6 +48,18 @@ pub fn region_ordered(region: &Region<'_, 1, true>) -> Option<u64> {
     Some(count)
 }
 
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn now(clock: &Clock) -> u64 {
+    clock.now()
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn now_ordered(clock: &Clock) -> u64 {
+    clock.ordered().now()
+}
+
 fn main() {
     // It is not run; the functions are only to be there.
     if let (Ok(counter), Ok(group)) =
@@ -55,6 +67,7 @@ fn main() {
     {
         black_box((read_user(&counter), read_user_ordered(&counter)));
         black_box((group_of_four(&group), group_of_four_ordered(&group)));
+        black_box(Clock::open().ok().map(|clock| (now(&clock), now_ordered(&clock))));
         black_box(counter.region().ok().and_then(|plain| region(&plain)));
         black_box(counter.ordered().region().ok().and_then(|region| region_ordered(&region)));
     }

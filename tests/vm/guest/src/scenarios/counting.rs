@@ -142,9 +142,9 @@ fn user_reads_equal_system_calls(_: &Facts) -> Outcome {
     require((1..60).contains(&distances[0]), || format!("{distances:?}"))
 }
 
-fn cost_within_limits(_: &Facts) -> Outcome {
-    let costs = cost::measure()?;
-    equal("costs measured", costs.len(), cost::LIMITS.len())?;
+fn cost_within_limits(facts: &Facts) -> Outcome {
+    let costs = cost::measure(facts)?;
+    equal("costs measured", costs.len(), cost::expected(facts).count())?;
     for cost in costs {
         let cost::Cost { name, instructions, limit } = cost;
         require(instructions <= limit, || format!("{name}: {instructions}, limit {limit}"))?;
