@@ -410,11 +410,11 @@ pub enum ClockKind {
     /// timestamps (`PERF_SAMPLE_TIME`, `perf record`'s default clock).
     Page,
     /// The tick counter, calibrated against CLOCK_MONOTONIC_RAW, because there is no control page to
-    /// say what it is, for this reason. Nanoseconds are of that clock; where there was a page before,
-    /// they go on from its.
+    /// say what it is, for this reason. Nanoseconds are that clock's; of a clock that had a page before,
+    /// they go on from its time.
     Calibrated(NoPageClock),
     /// CLOCK_MONOTONIC_RAW by `clock_gettime`, because the tick counter is of no use here, for this
-    /// reason. Where there was a page before, nanoseconds go on from its; and ticks are nanoseconds.
+    /// reason. Ticks are nanoseconds then. A clock that had a page before goes on from its time.
     Kernel(NoTicks),
 }
 
