@@ -4,7 +4,7 @@
 //! Every such `csrr` has an entry in the exception table, see `src/faults.rs`. One that faults goes
 //! on where the table's entry for `index` 0 does: no counter.
 //!
-//! There is no fence here for ordered reads: `fence` orders no counter, and the architecture has a
+//! There is no fence here for ordered reads of counters: `fence` orders none, and the architecture has a
 //! processor read a counter as if in program order.
 #![allow(unsafe_code)]
 

@@ -171,18 +171,25 @@ impl Clock {
         let is_forbidden = asm::TICKS.is_some() && sys::ticks_are_forbidden();
         sys::monotonic_raw(is_forbidden)
             .map_err(|Errno(errno)| Error::System { call: "clock_gettime", errno })?;
-        let begin = |pages, kind, reason| Clock::new(pages, kind, reason, is_forbidden, process);
-        let none = || Pages::empty().map_err(|Errno(errno)| Error::System { call: "mmap", errno });
-        if asm::TICKS.is_none() {
-            return Ok(begin(none()?, Kind::Kernel(NoTicks::NotHere), None));
-        }
-        if is_forbidden {
-            return Ok(begin(none()?, Kind::Kernel(NoTicks::Forbidden), None));
-        }
-        match open_page() {
-            Ok(pages) => Ok(begin(pages, Kind::Page, None)),
-            Err(reason) => Ok(begin(none()?, Kind::without_page(), Some(reason))),
-        }
+        let page = match asm::TICKS {
+            None => Err((Kind::Kernel(NoTicks::NotHere), None)),
+            Some(_) if is_forbidden => Err((Kind::Kernel(NoTicks::Forbidden), None)),
+            Some(name) => open_page().map_err(|reason| {
+                // By the architecture, there is one counter for all processors elsewhere.
+                let is_trusted =
+                    !cfg!(target_arch = "x86_64") || machine::trusts_clock_source(name);
+                (Kind::without_page(is_trusted), Some(reason))
+            }),
+        };
+        let (pages, kind, reason) = match page {
+            Ok(pages) => (pages, Kind::Page, None),
+            Err((kind, reason)) => {
+                let none = Pages::empty();
+                let none = none.map_err(|Errno(errno)| Error::System { call: "mmap", errno })?;
+                (none, kind, reason)
+            }
+        };
+        Ok(Clock::new(pages, kind, reason, is_forbidden, process))
     }
 
     fn new(
@@ -450,7 +457,8 @@ impl Clock {
         self.ticking.set(!matches!(kind, Kind::Kernel(_)));
     }
 
-    /// The page is a fork's, or the kernel has found that it should not have trusted the counter.
+    /// The page is a fork's, which the kernel trusted the counter for; or it has found that it
+    /// should not have.
     fn go_on_without_page(&self, state: &mut State) {
         if let Some(look) = look() {
             let time = state.conversion.ticks_to_ns(look.middle());
@@ -458,13 +466,7 @@ impl Clock {
         }
         // So that no lock to come is one of the page's that an interrupted call may still hold.
         self.lines.set(self.lock.get());
-        self.become_kind(if !self.process.is_past() {
-            Kind::Kernel(NoTicks::NotTrusted)
-        } else if !asm::ticks_are_invariant() {
-            Kind::Kernel(NoTicks::NotInvariant)
-        } else {
-            Kind::Calibrated
-        });
+        self.become_kind(Kind::without_page(self.process.is_past()));
     }
 }
 
@@ -479,17 +481,12 @@ fn later(one: u64, other: u64) -> u64 {
 }
 
 impl Kind {
-    /// The best there is without a page.
-    fn without_page() -> Kind {
-        // By the architecture, there is one counter for all processors elsewhere.
-        let is_trusted =
-            !cfg!(target_arch = "x86_64") || asm::TICKS.is_some_and(machine::trusts_clock_source);
-        if !is_trusted {
-            Kind::Kernel(NoTicks::NotTrusted)
-        } else if !asm::ticks_are_invariant() {
-            Kind::Kernel(NoTicks::NotInvariant)
-        } else {
-            Kind::Calibrated
+    /// The best there is without a page, if the kernel trusts the tick counter or not.
+    fn without_page(is_trusted: bool) -> Kind {
+        match is_trusted {
+            false => Kind::Kernel(NoTicks::NotTrusted),
+            true if !asm::ticks_are_invariant() => Kind::Kernel(NoTicks::NotInvariant),
+            true => Kind::Calibrated,
         }
     }
 }

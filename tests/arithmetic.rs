@@ -23,7 +23,7 @@ fn mask(bits: u32) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20_000) })]
 
     #[test]
     fn sign_extension_is_the_value_modulo_the_width(register: u64, width in 1u16..=64) {
