@@ -9,7 +9,7 @@ use crate::machine;
 use crate::open::{Builder, MOST, Opened, READ_WORDS};
 use crate::ordered::Ordered;
 use crate::page::Pages;
-use crate::read::{Reader, Reading};
+use crate::read::{Reader, Reading, Snapshot};
 use crate::region::Region;
 use crate::sys::{self, Control, Errno};
 
@@ -139,15 +139,33 @@ impl<const N: usize> Group<N> {
     #[cold]
     #[inline(never)]
     pub(crate) fn read_by_system_call(&self) -> Result<[u64; N], Error> {
-        Ok(self.reading()?.map(|reading| reading.value))
+        Ok(self.reading_by_system_call()?.map(|reading| reading.value))
     }
 
-    /// The counts, and how long the group was enabled and running, the same for all: what it takes to
-    /// judge and [scale](Reading::scaled) a multiplexed group. One `read(2)`.
+    /// The counts, and how long the group was enabled and running until then, the same for all: what it
+    /// takes to judge and [scale](Reading::scaled) a multiplexed group.
+    ///
+    /// Without a system call where the first event's page has a clock (`cap_user_time`) and the group
+    /// its counters; otherwise by one `read(2)`.
     ///
     /// # Errors
     /// As [`read`](Group::read).
     pub fn reading(&self) -> Result<[Reading; N], Error> {
+        self.reading_user_first::<false>()
+    }
+
+    pub(crate) fn reading_user_first<const ORDERED: bool>(&self) -> Result<[Reading; N], Error> {
+        match self.reader.snapshot::<ORDERED, true>() {
+            Some(Snapshot { counts, time_enabled, time_running, .. }) => {
+                Ok(counts.map(|value| Reading { value, time_enabled, time_running }))
+            }
+            None => self.reading_by_system_call(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn reading_by_system_call(&self) -> Result<[Reading; N], Error> {
         if self.events.process.is_past() {
             return Err(Error::Forked);
         }
@@ -155,7 +173,10 @@ impl<const N: usize> Group<N> {
         match sys::read(&self.events.opened.leader, &mut words) {
             Ok(0) => Err(Error::ErrorState),
             Ok(_) => {
-                let [_, time_enabled, time_running, values @ ..] = words;
+                let [first, time_enabled, time_running, values @ ..] = words;
+                if N == 1 {
+                    return Ok([Reading { value: first, time_enabled, time_running }; N]);
+                }
                 let mut values = values.into_iter();
                 Ok([(); N].map(|()| Reading {
                     value: values.next().unwrap_or(0), // N is no more than MOST
@@ -169,7 +190,7 @@ impl<const N: usize> Group<N> {
 
     /// Whether the group has had no counters yet, by the kernel's word.
     fn has_not_run(&self) -> Result<bool, Error> {
-        match self.reading() {
+        match self.reading_by_system_call() {
             Ok(readings) => Ok(readings.iter().all(|reading| reading.time_running == 0)),
             Err(Error::ErrorState) => Ok(true),
             Err(error) => Err(error),

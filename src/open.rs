@@ -153,16 +153,19 @@ impl<E> Builder<E> {
         // it: which never comes, as the descriptors close before.
         let idle = if others.is_empty() { 0 } else { flag::DISABLED | flag::ENABLE_ON_EXEC };
         let own = self.flags(first) & !OF_THE_LEADER;
+        // By itself it is read without the group's layout, for which the kernel allocates at each read.
+        let group = if others.is_empty() { 0 } else { format::GROUP };
         let (leader, mut unfiltered) = self.open_event(Attempt {
             event: first,
             flags: own | asked | idle,
             form,
             leader: None,
+            group,
         })?;
         let mut siblings = Vec::with_capacity(others.len());
         for &event in others {
             let flags = self.flags(event) & !OF_THE_LEADER;
-            let attempt = Attempt { event, flags, form, leader: Some(&leader) };
+            let attempt = Attempt { event, flags, form, leader: Some(&leader), group };
             match self.open_event(attempt) {
                 Ok((sibling, without_filter)) => {
                     siblings.push(sibling);
@@ -227,7 +230,7 @@ impl<E> Builder<E> {
             // This process may not ask it. An event that every PMU has, with the same filter, tells.
             Err(forbidden @ Refusal { errno: Errno(sys::EACCES | sys::EPERM), .. })
                 if event.is_of_the_core()
-                    && perf_event_open(Event::CYCLES, 0, flags & FILTER, None)
+                    && perf_event_open(Event::CYCLES, 0, flags & FILTER, None, 0)
                         .is_err_and(|cycles| cycles.errno == refusal.errno) =>
             {
                 if self.allow_unfiltered {
@@ -256,18 +259,20 @@ struct Attempt<'a> {
     flags: u64,
     form: u64,
     leader: Option<&'a Descriptor>,
+    /// `PERF_FORMAT_GROUP`, or 0.
+    group: u64,
 }
 
 impl Attempt<'_> {
     fn make(&self) -> Result<Descriptor, Refusal> {
-        let Attempt { event, flags, form, leader } = *self;
+        let Attempt { event, flags, form, leader, group } = *self;
         let takes_forms = cfg!(target_arch = "aarch64")
             && event.config1 == 0
             && !event.is_counted_by_the_kernel()
             // To another PMU these bits may mean anything.
             && (event.is_of_the_core() || machine::pmu_has_format(event.kind, "rdpmc"));
         let config1 = if takes_forms { form } else { event.config1 };
-        perf_event_open(event, config1, flags, leader)
+        perf_event_open(event, config1, flags, leader, group)
     }
 
     /// What a refusal comes to on this machine.
@@ -323,7 +328,7 @@ pub(crate) struct Opened {
 pub(crate) const MOST: usize = 8;
 
 /// What `read(2)` gives of a group at the most, in this order: how many events, enabled time, running
-/// time, their counts.
+/// time, their counts. Of an event by itself: its count, enabled time, running time.
 pub(crate) const READ_WORDS: usize = 3 + MOST;
 
 /// The kernel's no.
@@ -340,6 +345,7 @@ fn perf_event_open(
     config1: u64,
     flags: u64,
     leader: Option<&Descriptor>,
+    group: u64,
 ) -> Result<Descriptor, Refusal> {
     let mut attr = Attr {
         type_: event.kind,
@@ -348,7 +354,7 @@ fn perf_event_open(
         config2: event.config2,
         config3: event.config3,
         config4: event.config4,
-        read_format: format::TOTAL_TIME_ENABLED | format::TOTAL_TIME_RUNNING | format::GROUP,
+        read_format: format::TOTAL_TIME_ENABLED | format::TOTAL_TIME_RUNNING | group,
         flags,
         ..Attr::default()
     };

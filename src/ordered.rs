@@ -60,7 +60,7 @@ impl<'a> Ordered<'a, Counter> {
         }
     }
 
-    /// As [`Counter::reading`]. The times are those of just after the count.
+    /// As [`Counter::reading`]. The times are those of just before the fence.
     ///
     /// # Errors
     /// As there.
@@ -77,7 +77,6 @@ impl<'a> Ordered<'a, Counter> {
     }
 }
 
-/// [`Group::reading`] is a system call, which needs no fence.
 impl<'a, const N: usize> Ordered<'a, Group<N>> {
     /// As [`Group::read_user`]. One fence before all reads and one after.
     #[inline]
@@ -95,6 +94,14 @@ impl<'a, const N: usize> Ordered<'a, Group<N>> {
             Some(counts) => Ok(counts),
             None => self.0.read_by_system_call(),
         }
+    }
+
+    /// As [`Group::reading`]. The times are those of just before the fence.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reading(&self) -> Result<[Reading; N], Error> {
+        self.0.reading_user_first::<true>()
     }
 
     /// As [`Group::region`], and [`Region::ordered`].

@@ -97,30 +97,44 @@ impl Reader<1> {
         // SAFETY: as in counts.
         unsafe { asm::count::<ORDERED>(self.pages.address(), self.registers) }
     }
+}
 
-    /// The count with the times brought up to now, or None while `index` is 0 or where the page
-    /// has no clock.
-    pub(crate) fn reading<const ORDERED: bool>(&self) -> Option<Reading> {
-        let [page] = self.pages.each();
+impl<const N: usize> Reader<N> {
+    /// The counts, read last of all, with the times of the first event; or None while an `index` is 0,
+    /// and where the page has no clock if the times must be `TIMED`.
+    #[inline]
+    pub(crate) fn snapshot<const ORDERED: bool, const TIMED: bool>(&self) -> Option<Snapshot<N>> {
+        let first = *self.pages.each().first()?;
         loop {
-            let lock = page.lock(); // pairs with the load at the end of the round
-            let (enabled, running) = page.times();
-            let conversion = page.since_update()?;
-            let value = self.count::<ORDERED>()?;
-            // SAFETY: the page has a conversion, so it has cap_user_time; that a thread which forbids
-            // itself the tick counter must not come here, Counter's documentation says.
-            let elapsed = conversion.ticks_to_ns(unsafe { asm::ticks::<false>() });
-            if page.lock() == lock {
-                // There was a count, so the event was running up to now.
-                return Some(Reading {
-                    value,
-                    // A hair before the page's last update, should the conversion round so.
-                    time_enabled: enabled.saturating_add_signed(elapsed as i64),
-                    time_running: running.saturating_add_signed(elapsed as i64),
+            let locks = self.locks(); // pairs with those at the end of the round
+            let (time_enabled, time_running) = first.times();
+            let elapsed = first.since_update().map(|conversion| {
+                // SAFETY: the page has a conversion, so it has cap_user_time; that a thread which
+                // forbids itself the tick counter must not come here, Counter's documentation says.
+                conversion.ticks_to_ns(unsafe { asm::ticks::<false>() }) as i64
+            });
+            let counts = self.counts::<ORDERED>()?;
+            if self.locks() == locks {
+                // There were counts, so the events were running up to now. The time may be a hair
+                // before the page's last update, should the conversion round so.
+                let more = if TIMED { elapsed? } else { elapsed.unwrap_or(0) };
+                return Some(Snapshot {
+                    counts,
+                    time_enabled: time_enabled.saturating_add_signed(more),
+                    time_running: time_running.saturating_add_signed(more),
                 });
             }
         }
     }
+}
+
+/// The counts of a group at one moment, and its times: of this moment as well or, where the page has no
+/// clock, of its last update. The difference of the two times is that of this moment all the same.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Snapshot<const N: usize> {
+    pub(crate) counts: [u64; N],
+    pub(crate) time_enabled: u64,
+    pub(crate) time_running: u64,
 }
 
 /// A count and the times it took, from [`Counter::reading`](crate::Counter::reading) or

@@ -79,7 +79,7 @@ mod simulated {
     use crate::math::sign_extend;
     use crate::overhead::Overhead;
     use crate::page::Pages;
-    use crate::read::{Reader, Reading};
+    use crate::read::{Reader, Snapshot};
     use crate::region::Region;
     use crate::skips;
     use crate::sys::{ControlPage, capability};
@@ -711,11 +711,11 @@ mod simulated {
                     let done = kernel.events[0].done.load(SeqCst);
                     let before = kernel.ticks.load(SeqCst);
                     kernel.plan.set(Some((Moment::AfterStep(step), change)));
-                    let reading = stepping(&kernel, || reader.reading::<false>());
+                    let reading = stepping(&kernel, || reader.snapshot::<false, true>());
                     let after = kernel.ticks.load(SeqCst);
                     let left = matches!(change, Change::Leave);
-                    kernel.check(reading.map(|reading| reading.value), done, left);
-                    if let Some(Reading { time_enabled, time_running, .. }) = reading {
+                    kernel.check(reading.map(|Snapshot { counts: [value], .. }| value), done, left);
+                    if let Some(Snapshot { time_enabled, time_running, .. }) = reading {
                         // One tick is one nanosecond, and the event ran half of the time before.
                         assert!((before..=after).contains(&time_enabled), "{change:?} {step}");
                         assert!(time_running <= time_enabled, "{time_running} {time_enabled}");
@@ -963,7 +963,16 @@ mod simulated {
         with("without_a_clock", &kernel, |reader: Reader<1>| {
             kernel.count(5);
             assert_eq!(reader.count::<false>(), Some(5));
-            assert_eq!(reader.reading::<false>(), None);
+            assert!(reader.snapshot::<false, true>().is_none());
+            // The times are then those of the page's last update.
+            let times = || {
+                let counts = reader.snapshot::<false, false>().unwrap();
+                assert_eq!(counts.counts, [5]);
+                (counts.time_enabled, counts.time_running)
+            };
+            let before = times();
+            (0..100).for_each(|_| kernel.tick());
+            assert_eq!(times(), before);
         });
     }
 
@@ -979,7 +988,11 @@ mod simulated {
                         kernel.happen(Change::Move);
                         let done = kernel.events[0].done.load(SeqCst);
                         kernel.plan.set(Some((Moment::AfterStep(step), change)));
-                        let counts = stepping(&kernel, || reader.counts::<false>());
+                        // With the times as well, every other time.
+                        let counts = stepping(&kernel, || match repetition % 2 {
+                            0 => reader.counts::<false>(),
+                            _ => reader.snapshot::<false, true>().map(|all| all.counts),
+                        });
                         let happened = kernel.plan.take().is_none();
                         assert!(!kernel.broken.load(SeqCst));
                         let begun = kernel.events[0].begun.load(SeqCst);

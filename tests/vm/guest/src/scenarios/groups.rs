@@ -247,12 +247,21 @@ fn counted(read: &dyn Fn() -> Result<[u64; 4], Stop>, rounds: u64) -> Result<[u6
 }
 
 fn exact_by(what: &str, read: &dyn Fn() -> Result<[u64; 4], Stop>) -> Outcome {
+    exact_by_adding(what, read, PER_ROUND)
+}
+
+/// Adds so much to each in a round of `countdown`.
+fn exact_by_adding(
+    what: &str,
+    read: &dyn Fn() -> Result<[u64; 4], Stop>,
+    per_round: [u64; 4],
+) -> Outcome {
     let nothing = counted(read, 0)?;
     for rounds in [1, 1_000, 100_000] {
         let some = counted(read, rounds)?;
         for n in 0..4 {
             let what = format!("{what}, counter {n} of {rounds} rounds");
-            equal(&what, some[n], nothing[n] + PER_ROUND[n] * rounds)?;
+            equal(&what, some[n], nothing[n] + per_round[n] * rounds)?;
         }
     }
     Ok(())
@@ -266,11 +275,13 @@ fn group_of_known_events(_: &Facts) -> Outcome {
     equal("access", four.access(), Access::UserSpace)?;
     let user = || four.read_user().ok_or_else(|| Stop::Failed("no user read".into()));
     let ordered = || four.ordered().read_user().ok_or_else(|| Stop::Failed("no user read".into()));
-    let kernel = || Ok(four.reading()?.map(|reading| reading.value));
+    let reading = || Ok(four.reading()?.map(|reading| reading.value));
+    let ordered_reading = || Ok(four.ordered().reading()?.map(|reading| reading.value));
     exact_by("read_user", &user)?;
     exact_by("ordered", &ordered)?;
     exact_by("read", &|| Ok(four.read()?))?;
-    exact_by("read(2)", &kernel)?;
+    exact_by("reading", &reading)?;
+    exact_by("reading, ordered", &ordered_reading)?;
     // All started at the same moment: those that count the same are apart by the reads in between, and
     // by what the kernel counts where it does.
     let most = if four.is_unfiltered() { 50_000 } else { 20 };
@@ -302,7 +313,16 @@ fn group_of_known_events(_: &Facts) -> Outcome {
     let four = Group::builder(FOUR).allow_unfiltered(true).disabled(true).pinned(true).open()?;
     equal("opened disabled", four.read(), Ok([0; 4]))?;
     four.enable()?;
-    require(four.read_user().is_some(), || format!("enabled: {:?}", four.access()))
+    require(four.read_user().is_some(), || format!("enabled: {:?}", four.access()))?;
+    // By read(2), as one of them is the kernel's.
+    drop(four);
+    let [first, second, third, _] = FOUR;
+    let mixed = group([first, second, third, Event::DUMMY])?;
+    let [one, two, three, _] = PER_ROUND;
+    let per_round = [one, two, three, 0];
+    exact_by_adding("read(2)", &|| Ok(mixed.read()?), per_round)?;
+    let reading = || Ok(mixed.reading()?.map(|reading| reading.value));
+    exact_by_adding("reading by read(2)", &reading, per_round)
 }
 
 /// More groups than fit, each of events that count the same: in every snapshot they are as far apart as

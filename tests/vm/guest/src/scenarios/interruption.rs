@@ -34,7 +34,7 @@ fn moved_after_every_instruction(facts: &Facts) -> Outcome {
     if facts.say("clock") == Some("kernel") {
         return Ok(()); // then a reading is a system call
     }
-    moved_within("reading", 90, |counter| Ok(words(&counter.reading()?)))
+    moved_within("reading", 125, |counter| Ok(words(&counter.reading()?)))
 }
 
 /// Stepped, a read never ends, as each step is a switch and moves `lock`: it goes round the loop that
