@@ -223,6 +223,11 @@ impl Counter {
         event
     }
 
+    #[cfg(feature = "criterion")]
+    pub(crate) fn into_group(self) -> Group<1> {
+        self.group
+    }
+
     /// Whether all privilege levels are counted because the PMU cannot tell them apart: only
     /// after [`allow_unfiltered`](Builder::allow_unfiltered).
     pub fn is_unfiltered(&self) -> bool {

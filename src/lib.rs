@@ -18,7 +18,8 @@
 //! at once: [`Group`]. Short pieces of code, and nothing but them: [`Region`]. In production, where
 //! no read may end the process: [`contain_faults`]. The time, without a system call either:
 //! [`Clock`]. What can go wrong, with its remedy: [`Error`],
-//! [`NoUserAccess`], [`Disturbed`].
+//! [`NoUserAccess`], [`Disturbed`]. For criterion's benchmarks, with the feature `criterion`: the module
+//! of that name.
 //!
 //! Linux only; elsewhere everything compiles and opening is [`Error::Unsupported`].
 #![deny(unsafe_code)]
@@ -56,6 +57,8 @@ mod asm;
 mod calibration;
 mod clock;
 mod counter;
+#[cfg(feature = "criterion")]
+pub mod criterion;
 mod error;
 mod event;
 mod faults;
@@ -86,7 +89,7 @@ pub use read::Reading;
 pub use region::{Region, Start};
 pub use samples::Samples;
 
-/// The README's example is compiled and run with the others.
-#[cfg(doctest)]
+/// The README's examples are compiled and run with the others; one of them is for criterion.
+#[cfg(all(doctest, feature = "criterion"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

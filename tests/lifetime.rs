@@ -71,7 +71,7 @@ fn dropped_as_the_thread_ends(event: Event) {
 }
 
 fn nothing_is_left() {
-    assert_eq!(perf_descriptors(), []);
+    assert_eq!(perf_descriptors().len(), 0);
     assert_eq!(perf_mappings(), 0);
 }
 

@@ -1,0 +1,38 @@
+//! criterion, by cycles where there is a PMU and by time where there is none, with more counted along:
+//! `cargo run --release --features criterion --example criterion -- --bench`. In a project of your own, it is a
+//! file in `benches/`, with `harness = false` in its Cargo.toml.
+
+use criterion::measurement::Measurement;
+use criterion::{Criterion, Throughput};
+use rdpmc::Event;
+use rdpmc::criterion::{Along, Clock, Counter};
+use std::hint::black_box;
+
+/// The benchmarks. They know nothing of what is measured.
+fn benchmarks<M: Measurement + 'static>(measurement: M) {
+    let mut criterion = Criterion::default().with_measurement(measurement).configure_from_args();
+    let mut group = criterion.benchmark_group("text");
+    let text = "one two three four five six seven eight nine ten ".repeat(100);
+    group.throughput(Throughput::Bytes(text.len() as u64));
+    group.bench_function("words", |bencher| {
+        bencher.iter(|| black_box(&text).split_ascii_whitespace().count());
+    });
+    group.bench_function("upper case", |bencher| {
+        bencher.iter(|| black_box(&text).to_ascii_uppercase());
+    });
+}
+
+fn main() -> Result<(), rdpmc::Error> {
+    // On riscv64 and on machines with several core types, reading counters needs this.
+    rdpmc::contain_faults()?;
+    let cycles = Counter::cycles()
+        .and_then(|cycles| Along::open(cycles, [Event::INSTRUCTIONS, Event::BRANCH_MISSES]));
+    match cycles {
+        Ok(measurement) => benchmarks(measurement),
+        Err(why) => {
+            println!("Time, as cycles and more are not to be had: {why}.\n");
+            benchmarks(Along::open(Clock::open()?, [Event::PAGE_FAULTS])?);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,357 @@
+//! criterion's measurements: cycles, instructions and whatever else can be counted in place of wall
+//! time, and several of them in one run. With the feature `criterion`, for criterion 0.8, which needs
+//! Rust 1.86.
+//!
+//! ```
+//! use criterion::Criterion;
+//! use rdpmc::criterion::Counter;
+//! use std::hint::black_box;
+//!
+//! fn parsing(criterion: &mut Criterion<Counter>) {
+//!     criterion.bench_function("parsing", |bencher| {
+//!         bencher.iter(|| black_box("12345").parse::<u32>());
+//!     });
+//! }
+//!
+//! match Counter::cycles() {
+//!     Ok(cycles) => parsing(&mut Criterion::default().with_measurement(cycles)),
+//!     Err(why) => println!("{why}"), // e.g. that this virtual machine has no PMU
+//! }
+//! ```
+//!
+//! What drives criterion is [`Counter`], one event; or [`Clock`], the time without a system call; or
+//! criterion's own `WallTime`. [`Along`] with it, further events can be counted, and are printed below:
+//!
+//! ```
+//! use criterion::Criterion;
+//! use rdpmc::Event;
+//! use rdpmc::criterion::{Along, Clock};
+//! use std::hint::black_box;
+//!
+//! # fn main() -> Result<(), rdpmc::Error> {
+//! # if rdpmc::Counter::open(Event::PAGE_FAULTS).is_err() { return Ok(()) }
+//! let time = Along::open(Clock::open()?, [Event::PAGE_FAULTS, Event::CONTEXT_SWITCHES])?;
+//! let mut criterion = Criterion::default().with_measurement(time);
+//! # use std::time::Duration;
+//! # criterion = criterion.without_plots().nresamples(1_001).sample_size(10);
+//! # criterion = criterion.warm_up_time(Duration::from_millis(1));
+//! # criterion = criterion.measurement_time(Duration::from_millis(1));
+//! criterion.bench_function("a vector's life", |bencher| {
+//!     bencher.iter(|| vec![0; black_box(100)]);
+//! });
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Cycles with instructions along, of 1,000 rounds of a loop of two instructions, are reported as follows, by
+//! `tests/vm/run x86_64-intel criterion` on an emulated machine, where an instruction takes 3 cycles:
+//!
+//! ```text
+//! cycles/countdown/1000   time:   [6.0150 kcycles 6.0150 kcycles 6.0150 kcycles]
+//!                         thrpt:  [0.1663 elem/cycle 0.1663 elem/cycle 0.1663 elem/cycle]
+//!                  along: 2.0050 kinstructions
+//! ```
+//!
+//! `time:` is criterion's own word for whatever is measured.
+//!
+//! # What is measured
+//!
+//! The counters and the clock are opened once, in the constructor, and read from user space at the start
+//! and the end of each sample (of each batch with `iter_batched`): no system call, unless the event is
+//! one that the kernel counts, or others have the counters just then (or, if the page has no clock, have
+//! ever had them). What that costs is measured in the constructor and taken off. criterion's
+//! own loop is not: an instruction or three for each iteration.
+//!
+//! Counters belong to the thread that opened them, which has to be the one that runs the benchmarks, as
+//! it is with criterion's macros. **What other threads do for the benchmark is not counted**; the clock
+//! goes on meanwhile.
+//!
+//! On riscv64, and on machines with several core types, call
+//! [`contain_faults`](crate::contain_faults) first, as for everything that reads counters.
+//!
+//! # What becomes of it
+//!
+//! Events have their units, with SI prefixes: cycles, kcycles, instructions, misses, ns. A
+//! [`Throughput`](criterion::Throughput) becomes a rate, such as B/cycle or elem/kinstruction. What
+//! criterion writes into files is the plain count.
+//!
+//! criterion compares with what it saved last under the same name, whatever that measured: with another
+//! measurement, let the groups have other names, or set `CRITERION_HOME`.
+//!
+//! A count of 0, of a rare event, say, is a result like any other, but criterion refuses to report a
+//! sample of 0: for its files, the first of a benchmark is 9.1e-13 (2^-40) and the others less, and they are
+//! printed as 0, and rates by them as very large. criterion may call the first an outlier, and a change from
+//! nothing to something is of many digits.
+//!
+//! If others want the PMU's counters too, the events may have been without theirs for part of a sample.
+//! Its count is then an estimate for all of it ([as of a reading](crate::Reading::scaled)), and how many
+//! there were is said below the report. So it is where reading came to cost otherwise than when that was
+//! measured: by system call, since user access was revoked. And so are samples of which something could not
+//! be counted: what is missing counts as nothing.
+
+mod along;
+mod meter;
+mod units;
+
+pub use along::Along;
+pub use meter::Counts;
+
+use crate::counter::Counter as OpenCounter;
+use crate::error::Error;
+use crate::event::Event;
+use criterion::measurement::{Measurement, ValueFormatter};
+use meter::{Meter, Overhead};
+use std::cell::Cell;
+use std::hint::black_box;
+use std::io::{IsTerminal, Write};
+use units::{Nothings, Unit};
+
+/// One event drives criterion.
+///
+/// ```
+/// use criterion::Criterion;
+/// use rdpmc::criterion::Counter;
+///
+/// fn instructions() -> Result<Criterion<Counter>, rdpmc::Error> {
+///     Ok(Criterion::default().with_measurement(Counter::instructions()?))
+/// }
+/// # let _ = instructions;
+/// ```
+///
+/// It stays on the thread that opened it, and so does the `Criterion` that has it:
+///
+/// ```compile_fail,E0277
+/// fn only_if_send<T: Send>() {}
+/// only_if_send::<rdpmc::criterion::Counter>();
+/// ```
+#[derive(Debug)]
+pub struct Counter {
+    meter: Meter<1>,
+    unit: &'static Unit,
+    tally: Tally,
+    nothings: Nothings,
+}
+
+impl Counter {
+    /// [`Event::CYCLES`], in user mode.
+    ///
+    /// # Errors
+    /// As [`open`](Counter::open).
+    pub fn cycles() -> Result<Counter, Error> {
+        Counter::open(Event::CYCLES)
+    }
+
+    /// [`Event::INSTRUCTIONS`], in user mode.
+    ///
+    /// # Errors
+    /// As [`open`](Counter::open).
+    pub fn instructions() -> Result<Counter, Error> {
+        Counter::open(Event::INSTRUCTIONS)
+    }
+
+    /// Any event, opened as [`Counter::open`](crate::Counter::open) does, for this thread. Reads the
+    /// counter some hundred times, to know what that costs.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open(event: Event) -> Result<Counter, Error> {
+        Ok(Counter::from(OpenCounter::open(event)?))
+    }
+}
+
+/// One that was opened otherwise, to count the kernel as well, say. It has to be enabled. If others have the
+/// PMU's counters for a long while, what measuring costs is not found out, and all samples are estimates.
+impl From<OpenCounter> for Counter {
+    fn from(counter: OpenCounter) -> Counter {
+        let unit = Unit::of(counter.event());
+        let meter = Meter::new(counter.into_group());
+        let (tally, nothings) = (Tally::default(), Nothings::default());
+        let mut counter = Counter { meter, unit, tally, nothings };
+        let overhead = Overhead::of(|| nothing_by(&counter));
+        counter.meter.take_off(overhead);
+        counter
+    }
+}
+
+/// One stretch at a time, as criterion does it: an `end` belongs to the last `start`.
+impl Measurement for Counter {
+    type Intermediate = ();
+    type Value = Counts<1>;
+
+    #[inline(always)]
+    fn start(&self) {
+        self.meter.start();
+    }
+
+    #[inline(always)]
+    fn end(&self, (): ()) -> Counts<1> {
+        self.meter.end()
+    }
+
+    fn add(&self, first: &Counts<1>, second: &Counts<1>) -> Counts<1> {
+        first.plus(second)
+    }
+
+    fn zero(&self) -> Counts<1> {
+        self.tally.say(&self.meter);
+        Counts::NONE
+    }
+
+    fn to_f64(&self, sample: &Counts<1>) -> f64 {
+        self.tally.take(sample);
+        let [count] = sample.counts();
+        self.nothings.sample(count as f64)
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        self.tally.say(&self.meter);
+        self.tally.report();
+        self.nothings.report();
+        self.unit
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        self.tally.say(&self.meter);
+    }
+}
+
+/// Time drives criterion, without a system call: [`rdpmc::Clock`](crate::Clock). In nanoseconds, as
+/// criterion's `WallTime` is; but what the reading costs is taken off.
+///
+/// ```
+/// use criterion::Criterion;
+/// use rdpmc::criterion::Clock;
+///
+/// let criterion: Criterion<Clock> = Criterion::default().with_measurement(Clock::open()?);
+/// # let _ = criterion;
+/// # Ok::<(), rdpmc::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Clock {
+    clock: crate::Clock,
+    overhead: u64,
+    nothings: Nothings,
+}
+
+impl Clock {
+    /// Opens a clock for this thread, as [`Clock::open`](crate::Clock::open) does, and reads it some
+    /// hundred times, to know what that costs.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open() -> Result<Clock, Error> {
+        Ok(Clock::from(crate::Clock::open()?))
+    }
+
+    /// What the clock goes by, as [`Clock::kind`](crate::Clock::kind): if it is the kernel, reading it is a
+    /// call of `clock_gettime`.
+    pub fn kind(&self) -> crate::ClockKind {
+        self.clock.kind()
+    }
+}
+
+impl From<crate::Clock> for Clock {
+    fn from(clock: crate::Clock) -> Clock {
+        let mut clock = Clock { clock, overhead: 0, nothings: Nothings::default() };
+        clock.overhead = nothing_by(&clock).into_iter().min().unwrap_or(0);
+        clock
+    }
+}
+
+impl Measurement for Clock {
+    /// Nanoseconds on the clock's timeline.
+    type Intermediate = u64;
+    /// Nanoseconds.
+    type Value = u64;
+
+    // Not inlined, as Meter's are not.
+    #[inline(never)]
+    fn start(&self) -> u64 {
+        self.clock.ordered().now()
+    }
+
+    #[inline(never)]
+    fn end(&self, start: u64) -> u64 {
+        self.clock.ordered().now().saturating_sub(start).saturating_sub(self.overhead)
+    }
+
+    fn add(&self, first: &u64, second: &u64) -> u64 {
+        first.saturating_add(*second)
+    }
+
+    fn zero(&self) -> u64 {
+        0
+    }
+
+    fn to_f64(&self, sample: &u64) -> f64 {
+        self.nothings.sample(*sample as f64)
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        self.nothings.report();
+        &Unit::Time
+    }
+}
+
+/// What is measured between a start and an end with nothing in between, many times.
+fn nothing_by<M: Measurement>(measurement: &M) -> Vec<M::Value> {
+    (0..meter::TIMES).map(|_| measurement.end(black_box(measurement.start()))).collect()
+}
+
+/// How many samples of a benchmark are not what they seem, to be said below its report.
+///
+/// criterion tells a measurement nothing of benchmarks and reports. But it asks for the formatter when it
+/// is about to report, having made all samples into numbers; and for a zero when it goes on to the next
+/// benchmark, the report printed, or for the formatter once more at the end of a group.
+#[derive(Debug, Default)]
+struct Tally {
+    samples: Cell<u64>,
+    estimates: Cell<u64>,
+    incomplete: Cell<u64>,
+    is_reported: Cell<bool>,
+}
+
+impl Tally {
+    fn take<const N: usize>(&self, sample: &Counts<N>) {
+        self.samples.set(self.samples.get() + 1);
+        self.estimates.set(self.estimates.get() + u64::from(sample.are_estimates()));
+        self.incomplete.set(self.incomplete.get() + u64::from(sample.are_incomplete()));
+    }
+
+    /// A report is about to be printed, if there is anything to report.
+    fn report(&self) {
+        self.is_reported.set(self.samples.get() > 0);
+    }
+
+    /// Says what there is to say below a report that has been printed; true if there is one.
+    fn say<const N: usize>(&self, meter: &Meter<N>) -> bool {
+        if !self.is_reported.take() {
+            return false;
+        }
+        let samples = self.samples.take();
+        let (estimates, incomplete) = (self.estimates.take(), self.incomplete.take());
+        let error = meter.take_error();
+        let events = meter.group().events().map(|event| event.to_string()).join(", ");
+        if estimates > 0 {
+            let why = "the counters were not there, or not for user space, all the time";
+            below("estimates:", &format!("{estimates} of {samples} samples of {events}: {why}"));
+        }
+        if incomplete > 0 {
+            let why = error.map_or("there was no counter".into(), |error| error.to_string());
+            below("incomplete:", &format!("{incomplete} of {samples} samples of {events}: {why}"));
+        }
+        true
+    }
+}
+
+/// Prints a line below a report, in criterion's columns.
+fn below(label: &str, text: &str) {
+    // What criterion is doing next may already be there, to be overwritten by it.
+    let mut terminal = std::io::stderr();
+    if terminal.is_terminal() {
+        let _ = terminal.write_all(b"\r\x1b[K");
+    }
+    let _ = writeln!(std::io::stdout(), "{label:>23} {text}");
+}

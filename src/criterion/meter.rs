@@ -1,0 +1,374 @@
+//! What a group counts between two points of a benchmark, less what it costs to find out.
+
+use crate::error::Error;
+use crate::group::Group;
+use crate::math;
+use crate::read::{Reading, Snapshot};
+use std::cell::{Cell, RefCell};
+
+/// Times to measure nothing, to have the cost from: enough for the least to be the least.
+pub(super) const TIMES: usize = 100;
+
+/// How often to try that: others may have the counters for some milliseconds.
+const ATTEMPTS: usize = 1_000;
+
+#[derive(Debug)]
+pub(super) struct Meter<const N: usize> {
+    group: Group<N>,
+    /// Where the stretch starts that is measured. Here, and not on its way through criterion, so that
+    /// nothing has to be moved between the two readings; criterion measures one at a time.
+    start: Cell<Option<Start<N>>>,
+    overhead: Overhead<N>,
+    /// Why a count could not be had, of the last time that it could not.
+    error: RefCell<Option<Error>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Start<const N: usize> {
+    counts: [u64; N],
+    /// Whether user space read them.
+    by_user: bool,
+    /// How long the events had been without their counters, while enabled and the thread running.
+    absence: u64,
+    /// How long they had been enabled, if known.
+    enabled: Option<u64>,
+}
+
+/// What is counted between a start and an end with nothing in between, to be taken off.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Overhead<const N: usize> {
+    /// It is being measured.
+    Wanted,
+    /// By readings of this kind.
+    Known { least: [u64; N], by_user: bool },
+    /// There were no counters to measure it with.
+    Unknown,
+}
+
+/// What was counted, of each event, in one or more stretches of a benchmark: what
+/// [`Counter`](super::Counter) and [`Along`](super::Along) measure.
+///
+/// `From` an array makes one of counts that were taken otherwise, for `Bencher::iter_custom`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts<const N: usize> {
+    /// What the counters counted while they were there.
+    counted: [u64; N],
+    /// For how long the events were enabled, and for how long of it had counters; without the stretches
+    /// that are `untimed`.
+    enabled: u64,
+    running: u64,
+    /// Whether there are stretches of which it is known that the counters were there, but not how long
+    /// they took.
+    untimed: bool,
+    /// Whether user space read them.
+    by_user: bool,
+    /// Whether what measuring cost is not known.
+    is_inexact: bool,
+    /// Whether a stretch is missing.
+    lacks: bool,
+}
+
+impl<const N: usize> From<[u64; N]> for Counts<N> {
+    fn from(counted: [u64; N]) -> Counts<N> {
+        Counts { counted, ..Counts::NONE }
+    }
+}
+
+impl<const N: usize> Counts<N> {
+    pub(super) const NONE: Counts<N> = Counts {
+        counted: [0; N],
+        enabled: 0,
+        running: 0,
+        untimed: false,
+        by_user: false,
+        is_inexact: false,
+        lacks: false,
+    };
+
+    /// The counts, in the order of the events, less what measuring costs; if they had no counters for part
+    /// of the time, estimates for all of it. 0 if they never had, or if the estimate exceeds 64 bits.
+    pub fn counts(&self) -> [u64; N] {
+        let mut counts = self.counted;
+        // Untimed ones are all there, and not to be scaled by others' times.
+        if self.enabled != self.running && !self.untimed {
+            for count in &mut counts {
+                *count = math::scale(*count, self.enabled, self.running).unwrap_or(0);
+            }
+        }
+        counts
+    }
+
+    pub(super) fn are_estimates(&self) -> bool {
+        self.is_inexact || self.enabled != self.running
+    }
+
+    /// Whether something is missing that nothing stands in for.
+    pub(super) fn are_incomplete(&self) -> bool {
+        self.lacks || (self.enabled != self.running && (self.running == 0 || self.untimed))
+    }
+
+    pub(super) fn plus(&self, more: &Counts<N>) -> Counts<N> {
+        let mut counted = self.counted;
+        for (count, more) in counted.iter_mut().zip(more.counted) {
+            *count = count.saturating_add(more);
+        }
+        Counts {
+            counted,
+            enabled: self.enabled.saturating_add(more.enabled),
+            running: self.running.saturating_add(more.running),
+            untimed: self.untimed || more.untimed,
+            by_user: self.by_user || more.by_user,
+            is_inexact: self.is_inexact || more.is_inexact,
+            lacks: self.lacks || more.lacks,
+        }
+    }
+
+    /// From one reading to another of the same kind.
+    fn between(start: &Start<N>, end: &[u64; N]) -> Counts<N> {
+        let mut counts = Counts { counted: *end, by_user: start.by_user, ..Counts::NONE };
+        for (count, start) in counts.counted.iter_mut().zip(start.counts) {
+            // No kernel has a count go back, unless somebody sets it back.
+            counts.lacks |= *count < start;
+            *count = count.saturating_sub(start);
+        }
+        counts
+    }
+
+    /// All of it with the counters there; so long, if that is known.
+    fn throughout(self, time: Option<u64>) -> Counts<N> {
+        let elapsed = time.unwrap_or(0);
+        Counts { enabled: elapsed, running: elapsed, untimed: time.is_none(), ..self }
+    }
+
+    fn less(mut self, overhead: &Overhead<N>) -> Counts<N> {
+        match overhead {
+            Overhead::Wanted => {}
+            Overhead::Known { least, by_user } => {
+                for (count, overhead) in self.counted.iter_mut().zip(least) {
+                    *count = count.saturating_sub(*overhead);
+                }
+                self.is_inexact |= self.by_user != *by_user;
+            }
+            Overhead::Unknown => self.is_inexact = true,
+        }
+        self
+    }
+}
+
+impl<const N: usize> Overhead<N> {
+    /// By measuring nothing `TIMES` times, and that again until the counters are there.
+    pub(super) fn of(nothing: impl Fn() -> Vec<Counts<N>>) -> Overhead<N> {
+        for _ in 0..ATTEMPTS {
+            let mut exact = nothing();
+            exact.retain(|counts| !counts.are_estimates() && !counts.are_incomplete());
+            let by_user = exact.iter().any(|counts| counts.by_user);
+            let least = exact.iter().filter(|counts| counts.by_user == by_user).fold(
+                [u64::MAX; N],
+                |mut least, counts| {
+                    for (least, count) in least.iter_mut().zip(counts.counted) {
+                        *least = (*least).min(count);
+                    }
+                    least
+                },
+            );
+            if !exact.is_empty() {
+                return Overhead::Known { least, by_user };
+            }
+        }
+        Overhead::Unknown
+    }
+}
+
+impl<const N: usize> Meter<N> {
+    pub(super) fn new(group: Group<N>) -> Meter<N> {
+        let (start, error) = (Cell::new(None), RefCell::new(None));
+        Meter { group, start, overhead: Overhead::Wanted, error }
+    }
+
+    /// Takes it off from now on.
+    pub(super) fn take_off(&mut self, overhead: Overhead<N>) {
+        self.overhead = overhead;
+        self.take_error();
+    }
+
+    pub(super) fn group(&self) -> &Group<N> {
+        &self.group
+    }
+
+    /// Why counts were not to be had, since this was last asked.
+    pub(super) fn take_error(&self) -> Option<Error> {
+        self.error.try_borrow_mut().ok()?.take()
+    }
+
+    /// Starts: the last thing that it reads is the counts. Not inlined, nor is `end`, while what calls
+    /// them is: so what lies between the readings is the same everywhere, but for a few moves, and what
+    /// it costs can be known.
+    #[inline(never)]
+    pub(super) fn start(&self) {
+        let timed = self.group.reader.snapshot::<true, true>();
+        self.start.set(match timed {
+            Some(now) => Some(Start {
+                counts: now.counts,
+                by_user: true,
+                absence: absence(&now),
+                enabled: Some(now.time_enabled),
+            }),
+            None => self.start_without_clock(),
+        });
+    }
+
+    /// Where the page has no clock, or there is nothing to read.
+    fn start_without_clock(&self) -> Option<Start<N>> {
+        let page = || self.group.reader.snapshot::<true, false>();
+        let by_asking = |now: Snapshot<N>| {
+            let (absence, enabled) = (absence(&now), Some(now.time_enabled));
+            Start { counts: now.counts, by_user: false, absence, enabled }
+        };
+        // As long as others have never had the counters, it does not matter for how long.
+        let asked = match page() {
+            None => return self.asked().map(by_asking),
+            Some(now) if absence(&now) == 0 => None,
+            Some(_) => Some(self.asked()?),
+        };
+        let expected = asked.as_ref().map_or(0, absence);
+        let enabled = asked.map(|asked| asked.time_enabled);
+        // Whichever it was, from here on it costs the same.
+        match page() {
+            Some(now) if absence(&now) == expected => {
+                Some(Start { counts: now.counts, by_user: true, absence: expected, enabled })
+            }
+            _ => self.asked().map(by_asking),
+        }
+    }
+
+    /// Ends: the first thing that it reads is the counts.
+    #[inline(never)]
+    pub(super) fn end(&self) -> Counts<N> {
+        let counts = self.group.ordered().read_user();
+        let timed = self.group.reader.snapshot::<false, true>();
+        let now = timed.or_else(|| self.group.reader.snapshot::<false, false>());
+        let Some(start) = self.start.take() else {
+            return Counts { lacks: true, ..Counts::NONE };
+        };
+        let measured = match (counts, now) {
+            (Some(counts), Some(now)) if start.by_user && absence(&now) == start.absence => {
+                let time = start.enabled.and_then(|enabled| {
+                    let now = timed.or_else(|| self.asked())?;
+                    now.time_enabled.checked_sub(enabled)
+                });
+                Counts::between(&start, &counts).throughout(time)
+            }
+            _ => self.end_by_asking(start),
+        };
+        measured.less(&self.overhead)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_by_asking(&self, start: Start<N>) -> Counts<N> {
+        let lacking = Counts { lacks: true, ..Counts::NONE };
+        let Some(now) = self.asked() else { return lacking };
+        let measured = Counts { by_user: false, ..Counts::between(&start, &now.counts) };
+        let enabled = start.enabled.and_then(|enabled| now.time_enabled.checked_sub(enabled));
+        match (enabled, absence(&now).checked_sub(start.absence)) {
+            (Some(0), _) => lacking, // it is not enabled
+            (time, Some(0)) => measured.throughout(time),
+            // Others had the counters for part of it.
+            (Some(enabled), Some(away)) => {
+                Counts { enabled, running: enabled.saturating_sub(away), ..measured }
+            }
+            _ => lacking,
+        }
+    }
+
+    /// What the kernel says at this moment.
+    #[cold]
+    #[inline(never)]
+    fn asked(&self) -> Option<Snapshot<N>> {
+        match self.group.reading_by_system_call() {
+            Ok(readings) => {
+                let Reading { time_enabled, time_running, .. } = *readings.first()?;
+                let counts = readings.map(|reading| reading.value);
+                Some(Snapshot { counts, time_enabled, time_running })
+            }
+            Err(error) => {
+                if let Ok(mut last) = self.error.try_borrow_mut() {
+                    *last = Some(error);
+                }
+                None
+            }
+        }
+    }
+}
+
+/// How long the events have been without their counters, while enabled and the thread running.
+fn absence<const N: usize>(counts: &Snapshot<N>) -> u64 {
+    counts.time_enabled.wrapping_sub(counts.time_running)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(counted: u64, enabled: u64, running: u64) -> Counts<1> {
+        Counts { counted: [counted], enabled, running, by_user: true, ..Counts::NONE }
+    }
+
+    fn judged(counts: Counts<1>) -> ([u64; 1], bool, bool) {
+        (counts.counts(), counts.are_estimates(), counts.are_incomplete())
+    }
+
+    #[test]
+    fn what_is_missing_is_estimated() {
+        assert_eq!(judged(counts(7, 50, 50)), ([7], false, false));
+        assert_eq!(judged(counts(7, 50, 25)), ([14], true, false));
+        assert_eq!(judged(counts(7, 50, 0)), ([0], true, true));
+        assert_eq!(judged(counts(u64::MAX, 50, 25)).0, [0]);
+        // Over all stretches of a batch, also those without any counter.
+        let sum = counts(10, 100, 100).plus(&counts(0, 100, 0)).plus(&counts(5, 100, 50));
+        assert_eq!(judged(sum), ([30], true, false));
+        let (exact, untimed) = (counts(7, 5, 5), counts(7, 0, 0).throughout(None));
+        assert_eq!(judged(exact.plus(&untimed)), ([14], false, false));
+        assert_eq!(judged(counts(7, 50, 25).plus(&untimed)), ([14], true, true));
+        for (first, second) in [(false, true), (true, false)] {
+            let of = |lacks| Counts { lacks, ..exact };
+            assert!(of(first).plus(&of(second)).are_incomplete());
+            let of = |is_inexact| Counts { is_inexact, ..exact };
+            assert!(of(first).plus(&of(second)).are_estimates());
+        }
+        assert_eq!(counts(u64::MAX, 0, 0).plus(&exact).counts(), [u64::MAX]);
+    }
+
+    #[test]
+    fn the_cost_is_taken_off() {
+        let known = Overhead::Known { least: [5], by_user: true };
+        assert_eq!(judged(counts(7, 9, 9).less(&known)), ([2], false, false));
+        assert_eq!(judged(counts(3, 9, 9).less(&known)), ([0], false, false));
+        // By a reading of another kind it is another.
+        let asked = Counts { by_user: false, ..counts(7, 9, 9) };
+        assert_eq!(judged(asked.less(&known)), ([2], true, false));
+        assert_eq!(judged(counts(7, 9, 9).less(&Overhead::Unknown)), ([7], true, false));
+        assert_eq!(judged(counts(7, 9, 9).less(&Overhead::Wanted)), ([7], false, false));
+        // The least that was exact, of the kind that is used.
+        let asked = Counts { by_user: false, ..counts(1, 9, 9) };
+        let lacking = Counts { lacks: true, ..counts(2, 9, 9) };
+        let all = [asked, counts(9, 9, 9), counts(8, 9, 9), lacking, counts(4, 9, 3)];
+        let overhead = Overhead::of(|| all.to_vec());
+        assert!(matches!(overhead, Overhead::Known { least: [8], by_user: true }), "{overhead:?}");
+        let tries = Cell::new(0);
+        let overhead = Overhead::of(|| {
+            tries.set(tries.get() + 1);
+            if tries.get() < 10 { vec![lacking] } else { vec![asked] }
+        });
+        assert!(matches!(overhead, Overhead::Known { least: [1], by_user: false }), "{overhead:?}");
+        assert!(matches!(Overhead::of(|| vec![lacking]), Overhead::Unknown));
+    }
+
+    #[test]
+    fn a_count_that_went_back_is_none() {
+        let start = Start { counts: [7, 5], by_user: true, absence: 0, enabled: None };
+        let counts = Counts::between(&start, &[6, 9]);
+        assert!(counts.are_incomplete());
+        assert_eq!(counts.counts(), [0, 4]);
+    }
+}
