@@ -1,65 +1,117 @@
-//! What the reads cost in time, side by side in one run: `cargo bench`.
+//! What it takes to read counters, beside the other ways: `cargo bench --features criterion --bench reads`.
+//! What this machine does not have is left out, and said.
 #![allow(missing_docs)]
 
-use criterion::{Criterion, criterion_group, criterion_main};
-use rdpmc::{Counter, Event, Group};
-use std::hint::black_box;
-use std::time::Instant;
+mod beside;
 
-fn reads(criterion: &mut Criterion) {
-    // A thread that moves between processors measures the moves.
-    if let Some(core) = core_affinity::get_core_ids().and_then(|cores| cores.first().copied()) {
-        core_affinity::set_for_current(core);
-    }
-    let _ = rdpmc::contain_faults(); // regions need it on some machines
-    let mut group = criterion.benchmark_group("reads");
-    group.bench_function("std Instant::now", |bencher| bencher.iter(Instant::now));
-    for event in [Event::INSTRUCTIONS, Event::TASK_CLOCK] {
-        let counter = match Counter::open(event) {
-            Ok(counter) => counter,
-            Err(why) => {
-                eprintln!("{event} is left out: {why}");
-                continue;
-            }
-        };
-        eprintln!("{event}: {}", counter.access());
-        if counter.read_user().is_some() {
-            group.bench_function(format!("{event} read_user"), |bencher| {
-                bencher.iter(|| black_box(&counter).read_user());
-            });
-        }
-        group.bench_function(format!("{event} read"), |bencher| {
-            bencher.iter(|| black_box(&counter).read());
-        });
-        group.bench_function(format!("{event} reading"), |bencher| {
-            bencher.iter(|| black_box(&counter).reading());
-        });
-        match counter.region() {
-            Ok(region) => {
-                group.bench_function(format!("{event} empty region"), |bencher| {
-                    bencher.iter(|| black_box(&region).measure(|| ()));
-                });
-                let ordered = region.ordered();
-                group.bench_function(format!("{event} empty region, ordered"), |bencher| {
-                    bencher.iter(|| black_box(&ordered).measure(|| ()));
-                });
-            }
-            Err(why) => eprintln!("{event} regions are left out: {why}"),
+use beside::Comparison;
+use criterion::Criterion;
+use perf_event::events::{Event as TheirEvent, Hardware, Software};
+use rdpmc::criterion::Clock;
+use rdpmc::{Counter, Error, Event, Group};
+use std::cell::RefCell;
+use std::os::fd::AsRawFd;
+
+type Part = fn(&mut Criterion<Clock>) -> Result<(), Error>;
+
+fn main() -> Result<(), Error> {
+    let mut criterion = beside::criterion()?;
+    let parts: [(&str, Part); 4] = [
+        ("a counter, from user space", user_space),
+        ("regions", regions),
+        ("groups", groups),
+        ("a counter, by the kernel", by_the_kernel),
+    ];
+    for (what, part) in parts {
+        if let Err(why) = part(&mut criterion) {
+            println!("Left out: {what}: {why}.\n");
         }
     }
-    match Group::open([Event::CYCLES, Event::INSTRUCTIONS]) {
-        Ok(both) => {
-            group.bench_function("cycles and instructions read_user", |bencher| {
-                bencher.iter(|| black_box(&both).read_user());
-            });
-            group.bench_function("cycles and instructions read(2)", |bencher| {
-                bencher.iter(|| black_box(&both).reading());
-            });
-        }
-        Err(why) => eprintln!("a group is left out: {why}"),
-    }
-    group.finish();
+    criterion.final_summary();
+    Ok(())
 }
 
-criterion_group!(benches, reads);
-criterion_main!(benches);
+/// Opened once more, by perf-event2.
+fn theirs(event: impl TheirEvent) -> std::io::Result<perf_event::Counter> {
+    perf_event::Builder::new(event).exclude_kernel(true).exclude_hv(true).enabled(true).build()
+}
+
+/// A plain `read(2)` of an event that is open already.
+fn read_2(event: &perf_event::Counter) -> [u64; 4] {
+    let mut words = [0; 4];
+    // SAFETY: the words are valid for the write.
+    unsafe { libc::read(event.as_raw_fd(), words.as_mut_ptr().cast(), size_of_val(&words)) };
+    words
+}
+
+fn user_space(criterion: &mut Criterion<Clock>) -> Result<(), Error> {
+    let counter = &from_user_space(Event::INSTRUCTIONS)?;
+    let ordered = counter.ordered();
+    let mut comparison =
+        Comparison::with(criterion, "counter", "Counter::read_user", || counter.read_user())?;
+    comparison.beside("Counter::read", || counter.read().ok());
+    comparison.beside("Counter::reading", || counter.reading().ok());
+    comparison.beside("Counter::read_user, ordered", || ordered.read_user());
+    if let Ok(theirs) = theirs(Hardware::INSTRUCTIONS) {
+        comparison.beside("read(2)", || read_2(&theirs));
+        if let Ok(sampler) = theirs.sampled(0) {
+            if sampler.read_user().count().is_some() {
+                comparison.beside("perf-event2 Sampler::read_user", || sampler.read_user().count());
+            } else {
+                println!("perf-event2 reads nothing from user space here.");
+            }
+        }
+    }
+    comparison.beside("std Instant::now", std::time::Instant::now);
+    Ok(())
+}
+
+/// A counter that has to be read from user space.
+fn from_user_space(event: Event) -> Result<Counter, Error> {
+    let counter = Counter::builder(event).allow_unfiltered(true).open()?;
+    counter.region()?; // the error that says why not
+    Ok(counter)
+}
+
+fn regions(criterion: &mut Criterion<Clock>) -> Result<(), Error> {
+    let counter = &from_user_space(Event::INSTRUCTIONS)?;
+    let (plain, ordered) = (counter.region()?, counter.ordered().region()?);
+    let mut comparison = Comparison::with(criterion, "region", "an empty region", move || {
+        plain.measure(|| ()).1.ok()
+    })?;
+    comparison.beside("an empty region, ordered", || ordered.measure(|| ()).1.ok());
+    comparison.beside("two read_user", || (counter.read_user(), counter.read_user()));
+    Ok(())
+}
+
+fn groups(criterion: &mut Criterion<Clock>) -> Result<(), Error> {
+    let events = [Event::CYCLES, Event::INSTRUCTIONS];
+    let group = &Group::builder(events).allow_unfiltered(true).open()?;
+    let (region, ordered) = (group.region()?, group.ordered());
+    let mut comparison =
+        Comparison::with(criterion, "group of two", "Group::read_user", || group.read_user())?;
+    comparison.beside("Group::read_user, ordered", || ordered.read_user());
+    comparison.beside("Group::reading", || group.reading().ok());
+    comparison.beside("an empty region of two", || region.measure(|| ()).1.ok());
+    let apart = events.map(from_user_space);
+    if let [Ok(cycles), Ok(instructions)] = &apart {
+        comparison
+            .beside("two counters' read_user", || (cycles.read_user(), instructions.read_user()));
+    }
+    Ok(())
+}
+
+/// Here the library can only be as good as `read(2)`.
+fn by_the_kernel(criterion: &mut Criterion<Clock>) -> Result<(), Error> {
+    let counter = &Counter::open(Event::TASK_CLOCK)?;
+    let group = Group::open([Event::TASK_CLOCK, Event::PAGE_FAULTS])?;
+    let mut comparison =
+        Comparison::with(criterion, "software event", "Counter::read", || counter.read().ok())?;
+    comparison.beside("Group::read, of two", || group.read().ok());
+    if let Ok(theirs) = theirs(Software::TASK_CLOCK) {
+        comparison.beside("read(2)", || read_2(&theirs));
+        let theirs = RefCell::new(theirs);
+        comparison.beside("perf-event2 Counter::read", || theirs.borrow_mut().read().ok());
+    }
+    Ok(())
+}
