@@ -1,10 +1,11 @@
 //! What others' operations cost, in the same unit and by the same counter as `guest`'s `cost`: the
 //! instructions that this thread retires in user mode, and what the kernel adds for a system call is
-//! not among them. x86-64, the only processor that perf-event2 reads from user space.
+//! not among them.
 
 use perf_event::events::Hardware;
 use rdpmc::{Counter, Event};
 use std::hint::black_box;
+use std::os::fd::AsRawFd;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -24,16 +25,28 @@ fn main() -> ExitCode {
 }
 
 fn measure() -> Result<Vec<(&'static str, u64)>, Box<dyn std::error::Error>> {
-    let ours = Counter::open(Event::INSTRUCTIONS)?;
-    let builder = || perf_event::Builder::new(Hardware::INSTRUCTIONS);
-    let sampler = builder().exclude_kernel(true).exclude_hv(true).enabled(true).build()?;
-    let sampler = sampler.sampled(0)?;
-    let mut counter = builder().exclude_kernel(true).exclude_hv(true).enabled(true).build()?;
-    let measured = [
-        ("perf-event2:read_user", least(|| read_user(&sampler))),
-        ("perf-event2:read", least(|| read(&mut counter))),
-        ("std:Instant::now", least(|| now(&ours))),
+    rdpmc::contain_faults()?;
+    let ours = Counter::builder(Event::INSTRUCTIONS).allow_unfiltered(true).open()?;
+    let quanta = quanta::Clock::new();
+    let mut measured = vec![
+        ("std:Instant::now", one(&ours, Instant::now)),
+        ("quanta:Clock::now", one(&ours, || quanta.now())),
+        ("minstant:Instant::now", one(&ours, minstant::Instant::now)),
     ];
+    let builder = || perf_event::Builder::new(Hardware::INSTRUCTIONS);
+    let open = || builder().exclude_kernel(true).exclude_hv(true).enabled(true).build();
+    // The only processor where perf-event2 reads from user space.
+    if cfg!(target_arch = "x86_64") {
+        let sampler = open()?.sampled(0)?;
+        measured.push(("perf-event2:read_user", least(|| read_user(&sampler))));
+    }
+    // Where a counter of instructions counts the kernel's, too, it says little of the caller's.
+    if !ours.is_unfiltered() {
+        let mut counter = open()?;
+        let descriptor = counter.as_raw_fd();
+        measured.push(("perf-event2:read", least(|| read(&mut counter))));
+        measured.push(("libc:read(2)", one(&ours, || read_2(descriptor))));
+    }
     let measured: Option<Vec<_>> =
         measured.into_iter().map(|(name, cost)| Some((name, cost?))).collect();
     measured.ok_or_else(|| "a read had no answer".into())
@@ -59,12 +72,35 @@ fn read(counter: &mut perf_event::Counter) -> Option<u64> {
     Some(second - first)
 }
 
-/// Between two of our reads, less what these take.
+/// As somebody does who has nothing else.
+fn read_2(descriptor: i32) -> Option<u64> {
+    let mut words = [0_u64; 3];
+    // SAFETY: the words are valid for the write.
+    let bytes = unsafe { libc::read(descriptor, words.as_mut_ptr().cast(), size_of_val(&words)) };
+    let [count, ..] = words;
+    (bytes > 0).then_some(count)
+}
+
+/// One more call, as in `guest`'s costs: three back to back, less two, between two of our reads.
+fn one<T>(ours: &Counter, call: impl Fn() -> T) -> Option<u64> {
+    let two = least(|| two(ours, &call))?;
+    least(|| three(ours, &call))?.checked_sub(two)
+}
+
 #[inline(never)]
-fn now(ours: &Counter) -> Option<u64> {
+fn two<T>(ours: &Counter, call: impl Fn() -> T) -> Option<u64> {
     let first = black_box(ours).read_user()?;
+    let called = [call(), call()];
     let second = ours.read_user()?;
-    black_box(Instant::now());
-    let third = ours.read_user()?;
-    Some((third - second) - (second - first))
+    black_box(called);
+    Some(second - first)
+}
+
+#[inline(never)]
+fn three<T>(ours: &Counter, call: impl Fn() -> T) -> Option<u64> {
+    let first = black_box(ours).read_user()?;
+    let called = [call(), call(), call()];
+    let second = ours.read_user()?;
+    black_box(called);
+    Some(second - first)
 }

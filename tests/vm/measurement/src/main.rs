@@ -1,0 +1,319 @@
+//! criterion as a user runs it, with work of exactly known size: what it prints is for people, what it
+//! saves must be exact.
+
+#[path = "../../guest/src/kernels.rs"]
+mod kernels;
+#[path = "../../../process/mod.rs"]
+mod process;
+
+use criterion::measurement::Measurement;
+use criterion::{BatchSize, BenchmarkId, Criterion, SamplingMode, Throughput};
+use kernels::{COUNTDOWN_ENTRY, countdown};
+use rdpmc::Event;
+use rdpmc::criterion::{Along, Clock, Counter};
+use serde_json::Value;
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::time::Duration;
+use std::{env, fs};
+
+/// Where criterion writes.
+const HOME: &str = "/criterion";
+
+/// Sizes of the work, by the rounds of the countdown, of two instructions each.
+const ROUNDS: [u64; 3] = [0, 1_000, 3_000];
+
+/// Instructions that criterion and the edges of a reading may add to a batch, at most.
+const EDGES: u64 = 16;
+
+type Outcome = Result<(), String>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let fact = |name: &str| {
+        arguments
+            .iter()
+            .find_map(|fact| fact.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok())
+    };
+    // SAFETY: there is one thread yet.
+    unsafe { env::set_var("CRITERION_HOME", HOME) };
+    let outcome = rdpmc::contain_faults().map_err(|error| error.to_string()).and_then(|()| {
+        instructions()?;
+        cycles(fact("cycles"))?;
+        let page_has_clock = arguments.iter().any(|fact| fact == "clock=page");
+        no_system_call(page_has_clock)?;
+        others_come_and_go(page_has_clock)?;
+        multiplexed()?;
+        other_threads()?;
+        time()
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            println!("FAILED: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// As short as it goes: where every instruction counts once, more samples say no more.
+fn criterion<M: Measurement>(measurement: M) -> Criterion<M> {
+    Criterion::default()
+        .with_measurement(measurement)
+        .without_plots()
+        .sample_size(10)
+        .nresamples(1_001)
+        .warm_up_time(Duration::from_millis(5))
+        .measurement_time(Duration::from_millis(50))
+}
+
+fn counter(event: Event) -> Result<Counter, String> {
+    Counter::open(event).map_err(|error| error.to_string())
+}
+
+/// Along with the counter of `event`, one of `other`.
+fn along(event: Event, other: Event) -> Result<Along<Counter, 1>, String> {
+    Along::open(counter(event)?, [other]).map_err(|error| error.to_string())
+}
+
+fn sizes<M: Measurement + 'static>(criterion: &mut Criterion<M>, group: &str) {
+    let mut group = criterion.benchmark_group(group);
+    for rounds in ROUNDS {
+        group.throughput(Throughput::Elements(rounds));
+        group.bench_with_input(
+            BenchmarkId::new("countdown", rounds),
+            &rounds,
+            |bencher, &rounds| {
+                bencher.iter(|| countdown(rounds));
+            },
+        );
+        group.bench_with_input(BenchmarkId::new("batched", rounds), &rounds, |bencher, &rounds| {
+            bencher.iter_batched(|| rounds, countdown, BatchSize::PerIteration);
+        });
+    }
+}
+
+/// What criterion has saved of a benchmark: for each sample its iterations, and what was measured.
+fn saved(benchmark: &str) -> Result<Vec<(u64, u64)>, String> {
+    let json = read(&format!("{benchmark}/new/sample.json"))?;
+    let (iterations, times) = (numbers(&json["iters"])?, numbers(&json["times"])?);
+    Ok(iterations.into_iter().zip(times).collect())
+}
+
+fn read(file: &str) -> Result<Value, String> {
+    let text = fs::read(format!("{HOME}/{file}")).map_err(|error| format!("{file}: {error}"))?;
+    serde_json::from_slice(&text).map_err(|error| format!("{file}: {error}"))
+}
+
+fn numbers(json: &Value) -> Result<Vec<u64>, String> {
+    let all = json.as_array().ok_or("no array")?.iter();
+    // For criterion's sake, a sample of 0 is not quite that.
+    let whole = |number: &Value| {
+        let number = number.as_f64()?;
+        (number.fract() < 1e-9).then_some(number as u64)
+    };
+    all.map(|number| whole(number).ok_or(format!("{number} is no count"))).collect()
+}
+
+/// What each iteration makes exactly, and what is left over of each sample.
+fn per_iteration(samples: &[(u64, u64)]) -> Result<(u64, u64), String> {
+    let mut each: Vec<u64> = samples.iter().map(|(iterations, count)| count / iterations).collect();
+    each.sort_unstable();
+    let each = each[each.len() / 2];
+    let mut left: Vec<u64> =
+        samples.iter().map(|(iterations, count)| count.wrapping_sub(iterations * each)).collect();
+    left.sort_unstable();
+    // A reading that was interrupted, and done over, has added to one, if any.
+    if left[0] != left[left.len() / 2] {
+        return Err(format!("{samples:?} are not {each} each and the same besides"));
+    }
+    Ok((each, left[0]))
+}
+
+/// That the work is in there to the instruction, times `factor`.
+fn exact(group: &str, factor: u64) -> Outcome {
+    let of = |kind: &str, rounds: u64| per_iteration(&saved(&format!("{group}/{kind}/{rounds}"))?);
+    let (nothing, left) = of("countdown", 0)?;
+    let (batched, batched_left) = of("batched", 0)?;
+    let known = COUNTDOWN_ENTRY * factor;
+    let (looping, edges) = (nothing - known, batched - known);
+    for rounds in ROUNDS {
+        let work = 2 * rounds * factor;
+        for (kind, expected) in [("countdown", nothing + work), ("batched", batched + work)] {
+            let (each, left) = of(kind, rounds)?;
+            println!(
+                "exact: {group}/{kind}/{rounds}: {each} an iteration, {left} besides in a sample"
+            );
+            if each != expected {
+                return Err(format!("{group}/{kind}/{rounds}: {each} is not {expected}"));
+            }
+        }
+    }
+    println!(
+        "exact: {group}: the work is all of it, but for criterion's loop, {looping} an iteration, \
+         and the edges of a reading, {edges} after the overhead"
+    );
+    let most = EDGES * factor;
+    if looping > most || edges > most || left > most || batched_left != 0 {
+        return Err("that is too much".into());
+    }
+    Ok(())
+}
+
+fn instructions() -> Outcome {
+    sizes(&mut criterion(along(Event::INSTRUCTIONS, Event::CYCLES)?), "instructions");
+    exact("instructions", 1)
+}
+
+fn cycles(per_instruction: Option<u64>) -> Outcome {
+    sizes(&mut criterion(along(Event::CYCLES, Event::INSTRUCTIONS)?), "cycles");
+    exact("cycles", per_instruction.unwrap_or(1))?;
+    // What was counted along is as exact, and so is its median.
+    for rounds in ROUNDS {
+        let json = read(&format!("cycles/countdown/{rounds}/new/counters.json"))?;
+        let instructions = &json["counters"][0];
+        let samples: Vec<_> =
+            numbers(&json["iters"])?.into_iter().zip(numbers(&instructions["counts"])?).collect();
+        let (each, left) = per_iteration(&samples)?;
+        let (alone, _) = per_iteration(&saved(&format!("instructions/countdown/{rounds}"))?)?;
+        let median = instructions["median"].as_f64().ok_or("no median")?;
+        println!(
+            "exact: along cycles/countdown/{rounds}: {each} instructions, {left} besides, {median}"
+        );
+        if each != alone || left > 2 * EDGES || (median - each as f64).abs() > 0.1 {
+            return Err(format!("{each} instructions, when it was {alone} alone"));
+        }
+    }
+    Ok(())
+}
+
+/// In a process of its own, which any system call but the last would end. The clock goes along where it
+/// is not the kernel's.
+fn no_system_call(with_clock: bool) -> Outcome {
+    let child = process::fork(|| {
+        let (Ok(counter), Ok(clock)) = (Counter::instructions(), Clock::open()) else { return 1 };
+        process::allow_only(libc::SYS_exit_group);
+        let (mut counts, mut time) = (counter.zero(), clock.zero());
+        for _ in 0..10_000 {
+            counter.start();
+            if with_clock {
+                let start = clock.start();
+                time = clock.add(&time, &clock.end(start));
+            }
+            countdown(black_box(10));
+            counts = counter.add(&counts, &counter.end(()));
+            black_box((counter.to_f64(&counts), clock.to_f64(&time)));
+        }
+        std::mem::forget((counter, clock)); // closing them is a system call
+        i32::from(counts.counts() < [200_000])
+    });
+    match process::wait(child) {
+        0 => Ok(()),
+        status => Err(format!("no_system_call: wait status {status:#x}")),
+    }
+}
+
+/// The least of some, of a thousand rounds.
+fn least(counter: &Counter) -> u64 {
+    let once = |_| {
+        counter.start();
+        countdown(black_box(1_000));
+        let [count] = counter.end(()).counts();
+        count
+    };
+    (0..10).map(once).min().unwrap_or(0)
+}
+
+fn others() -> Result<Vec<rdpmc::Counter>, String> {
+    let others = (0..12).map(|_| rdpmc::Counter::open(Event::INSTRUCTIONS));
+    others.collect::<Result<_, _>>().map_err(|error| error.to_string())
+}
+
+/// If others come in the middle of a stretch, it is an estimate; or, where the page has no clock, so that it
+/// is not known for how long it was undisturbed before, incomplete. When they have gone, all is as before.
+fn others_come_and_go(page_has_clock: bool) -> Outcome {
+    let counter = counter(Event::INSTRUCTIONS)?;
+    let before = least(&counter);
+    counter.start();
+    let others = others()?;
+    countdown(black_box(50_000_000));
+    let counts = counter.end(());
+    let debug = format!("{counts:?}");
+    let [count] = counts.counts();
+    println!("others come: {count} for 100000000, {debug}");
+    let incomplete = debug.contains("lacks: true");
+    let estimate = count.abs_diff(100_000_000) < 5_000_000 && !incomplete;
+    if if page_has_clock { !estimate } else { !incomplete } {
+        return Err("others that come are not noticed".into());
+    }
+    drop(others);
+    std::thread::sleep(Duration::from_millis(50)); // they may have had the last turn
+    let after = least(&counter);
+    println!("others go: {after} for {before} before");
+    if after.abs_diff(before) > EDGES {
+        Err("measuring costs otherwise now".into())
+    } else {
+        Ok(())
+    }
+}
+
+/// While others want the counters as well, samples are estimates, and are said to be.
+fn multiplexed() -> Outcome {
+    let others = others()?;
+    let mut criterion = criterion(along(Event::INSTRUCTIONS, Event::INSTRUCTIONS)?);
+    // An iteration takes 100 ms: all have had a turn by then.
+    let rounds = 50_000_000;
+    let mut group = criterion.benchmark_group("multiplexed");
+    group.sampling_mode(SamplingMode::Flat).measurement_time(Duration::from_secs(1));
+    group.bench_function("countdown", |bencher| bencher.iter(|| countdown(black_box(rounds))));
+    drop(group);
+    drop((criterion, others));
+    let samples = saved("multiplexed/countdown")?;
+    let (iterations, counts): (Vec<u64>, Vec<u64>) = samples.into_iter().unzip();
+    let each = counts.iter().sum::<u64>() as f64 / iterations.iter().sum::<u64>() as f64;
+    println!("estimated: {each:.0} for {}", 2 * rounds);
+    let json = read("multiplexed/countdown/new/counters.json")?;
+    if json["estimates"] != 10 || json["incomplete"] != 0 {
+        return Err(format!("samples that are estimates: {}", json["estimates"]));
+    }
+    // The counters are there for as much of the work as for any other.
+    if (each / (2 * rounds) as f64 - 1.0).abs() > 0.05 {
+        return Err("that is no estimate".into());
+    }
+    Ok(())
+}
+
+/// What other threads do is not counted.
+fn other_threads() -> Outcome {
+    let counter = counter(Event::INSTRUCTIONS)?;
+    let work = || countdown(black_box(10_000_000));
+    counter.start();
+    std::thread::scope(|scope| scope.spawn(work).join()).map_err(|_| "a thread panicked")?;
+    let [apart] = counter.end(()).counts();
+    counter.start();
+    work();
+    let [here] = counter.end(()).counts();
+    println!("threads: {here} here, {apart} when another does it");
+    if here < 20_000_000 || apart > 1_000_000 {
+        return Err("other threads are counted".into());
+    }
+    Ok(())
+}
+
+/// Where an instruction takes a nanosecond, time is as exact, but for what the kernel does meanwhile.
+fn time() -> Outcome {
+    let clock = Clock::open().map_err(|error| error.to_string())?;
+    let is_known = !matches!(clock.kind(), rdpmc::ClockKind::Kernel(_));
+    sizes(&mut criterion(clock), "time");
+    for rounds in ROUNDS {
+        let mut each: Vec<u64> =
+            saved(&format!("time/batched/{rounds}"))?.iter().map(|(n, time)| time / n).collect();
+        each.sort_unstable();
+        let (each, work) = (each[each.len() / 2], COUNTDOWN_ENTRY + 2 * rounds);
+        println!("exact: time/batched/{rounds}: {each} ns for {work}");
+        if is_known && each.abs_diff(work) > EDGES {
+            return Err("what reading the clock costs is not taken off".into());
+        }
+    }
+    Ok(())
+}
