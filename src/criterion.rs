@@ -81,7 +81,8 @@
 //! A count of 0, of a rare event, say, is a result like any other, but criterion refuses to report a
 //! sample of 0: for its files, the first of a benchmark is 9.1e-13 (2^-40) and the others less, and they are
 //! printed as 0, and rates by them as very large. criterion may call the first an outlier, and a change from
-//! nothing to something is of many digits.
+//! nothing to something is of many digits. (`--quick` saves two samples only: there, nothing may seem to have
+//! become more or less.)
 //!
 //! If others want the PMU's counters too, the events may have been without theirs for part of a sample.
 //! Its count is then an estimate for all of it ([as of a reading](crate::Reading::scaled)), and how many
