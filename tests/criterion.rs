@@ -498,10 +498,11 @@ fn nothing_does_not_get_worse() {
     }
 }
 
-/// The whole of criterion's way, by the clock: on every machine.
+/// The whole of criterion's way, by the clock: on every machine. That it makes no system call, the emulated
+/// ones show.
 #[test]
-fn time_without_a_system_call() {
-    let test = "time_without_a_system_call";
+fn time_by_the_clock() {
+    let test = "time_by_the_clock";
     if as_benchmark().is_some() {
         let mut criterion = criterion(Clock::open().unwrap());
         let mut group = criterion.benchmark_group("time");

@@ -130,15 +130,6 @@ fn divide(values: &mut [f64], divisor: f64) {
     }
 }
 
-/// What is not enough to be something is nothing, for machines.
-fn settle(values: &mut [f64]) {
-    for value in values {
-        if value.abs() <= NOTHING {
-            *value = 0.0;
-        }
-    }
-}
-
 impl ValueFormatter for Unit {
     /// What is next to nothing stays so, and is printed as 0: a logarithmic plot never ends at 0.
     fn scale_values(&self, typical: f64, values: &mut [f64]) -> &'static str {
@@ -212,9 +203,14 @@ impl ValueFormatter for Unit {
     }
 
     fn scale_for_machines(&self, values: &mut [f64]) -> &'static str {
-        settle(values);
+        for value in values {
+            // What is not enough to be something is nothing.
+            if value.abs() <= NOTHING {
+                *value = 0.0;
+            }
+        }
         match self {
-            Unit::Time => WallTime.formatter().scale_for_machines(values),
+            Unit::Time => WallTime.formatter().scale_for_machines(&mut []),
             Unit::Count(Names { values: [_, _, _, plain, ..], .. }) => plain,
         }
     }
