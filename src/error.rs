@@ -1,7 +1,8 @@
 //! What failed, why on this machine, and what to do.
 
 use crate::event::Event;
-use crate::machine::{self, PMUS};
+use crate::machine;
+use crate::pmu::FOLDER;
 use crate::sys::{self, Errno};
 use std::fmt;
 
@@ -78,6 +79,20 @@ pub enum Error {
     FaultsNotContained,
     /// A sample of a region is no measure of it.
     Disturbed(Disturbed),
+    /// There is no event of that name.
+    Name(Box<NameError>),
+    /// The event's PMU counts for processors, packages or the machine (`cpumask`), not for a thread.
+    NotOfAThread {
+        /// The event.
+        event: Event,
+    },
+    /// Two events of a group are of different PMUs, and a group stays on one.
+    SeveralPmus {
+        /// The group's first event of hardware.
+        first: Event,
+        /// The one of another PMU.
+        event: Event,
+    },
     /// Another user holds what this event needs, exclusively (`EBUSY`).
     Busy {
         /// The event.
@@ -103,11 +118,31 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The event that its message names, if it is about one.
+    pub(crate) fn event(&self) -> Option<Event> {
+        match self {
+            Error::NoPmu { event, .. }
+            | Error::EventNotSupported { event, .. }
+            | Error::NoPrivilegeFilter { event }
+            | Error::NotOfAThread { event }
+            | Error::Busy { event } => Some(*event),
+            _ => None,
+        }
+    }
+}
+
 impl std::error::Error for Error {}
 
 impl From<Disturbed> for Error {
     fn from(disturbed: Disturbed) -> Error {
         Error::Disturbed(disturbed)
+    }
+}
+
+impl From<NameError> for Error {
+    fn from(error: NameError) -> Error {
+        Error::Name(Box::new(error))
     }
 }
 
@@ -148,13 +183,13 @@ impl fmt::Display for Error {
             Error::NoPmu { event, is_virtual: true } => write!(
                 f,
                 "{event} needs a hardware counter, and this virtual machine has none (no PMU of \
-                 the processor in {PMUS}): have the hypervisor give it one, or run on the host; \
+                 the processor in {FOLDER}): have the hypervisor give it one, or run on the host; \
                  software events work meanwhile"
             ),
             Error::NoPmu { event, is_virtual: false } => write!(
                 f,
                 "{event} needs a hardware counter, and the kernel offers none (no PMU of the \
-                 processor in {PMUS}): it may lack the driver, or the firmware may have switched \
+                 processor in {FOLDER}): it may lack the driver, or the firmware may have switched \
                  the PMU off; software events work meanwhile"
             ),
             Error::EventNotSupported { event, errno } => write!(
@@ -174,7 +209,7 @@ impl fmt::Display for Error {
                 "kernel.perf_event_paranoid is {level}, and this process does not have \
                  CAP_PERFMON: `sysctl kernel.perf_event_paranoid={allowed}` as root, or give the \
                  program the capability{}",
-                if *allowed < 2 { ", or count user mode alone" } else { "" }
+                if *allowed < 2 { ", or count user mode alone where the PMU can" } else { "" }
             ),
             Error::Seccomp { errno } => write!(
                 f,
@@ -227,6 +262,17 @@ impl fmt::Display for Error {
                  faults: call rdpmc::contain_faults() before making regions"
             ),
             Error::Disturbed(disturbed) => disturbed.fmt(f),
+            Error::Name(error) => error.fmt(f),
+            Error::NotOfAThread { event } => write!(
+                f,
+                "{event} is counted for processors or the whole machine, and cannot be for a thread, \
+                 which is all that this library does: `perf stat -a -e {event}` counts it"
+            ),
+            Error::SeveralPmus { first, event } => write!(
+                f,
+                "{event} is of another PMU than {first}, and a group stays on one: put it into a group \
+                 of its own, or open a counter for each"
+            ),
             Error::Busy { event } => write!(
                 f,
                 "what {event} needs is in exclusive use by another profiler or by the firmware: \
@@ -253,6 +299,160 @@ impl fmt::Display for Error {
                  kernel's version",
                 Number(*errno)
             ),
+        }
+    }
+}
+
+/// Why a name is that of no event, from `"name".parse::<Event>()` or
+/// [`Pmus::event`](crate::Pmus::event).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NameError {
+    /// Neither the kernel nor a PMU of this machine has an event of this name.
+    UnknownEvent {
+        /// The name.
+        name: String,
+        /// The nearest that there are, if any are near.
+        nearest: Vec<String>,
+    },
+    /// This machine has no PMU of this name.
+    UnknownPmu {
+        /// The name.
+        name: String,
+        /// The nearest that there are, if any are near.
+        nearest: Vec<String>,
+    },
+    /// The PMU has no such term or event.
+    UnknownTerm {
+        /// The PMU.
+        pmu: String,
+        /// What it does not have.
+        term: String,
+        /// The nearest that it has, if any are near.
+        nearest: Vec<String>,
+    },
+    /// Several PMUs have an event of this name.
+    OfSeveralPmus {
+        /// The name.
+        name: String,
+        /// The same, of each PMU.
+        choices: Vec<String>,
+    },
+    /// The value has more bits than the PMU has for the term.
+    TooLarge {
+        /// The PMU.
+        pmu: String,
+        /// The term.
+        term: String,
+        /// The bits there are for it.
+        bits: u32,
+    },
+    /// The value is no number of 64 bits.
+    NotANumber {
+        /// The PMU.
+        pmu: String,
+        /// The term.
+        term: String,
+        /// The value.
+        value: String,
+    },
+    /// The term says what another has said: it is there twice, they share bits, or both are events.
+    Twice {
+        /// The PMU.
+        pmu: String,
+        /// The term.
+        term: String,
+    },
+    /// The term has more than one bit and no value, or the PMU's event takes one from whoever asks for it.
+    NeedsValue {
+        /// The PMU.
+        pmu: String,
+        /// The term that has none.
+        term: String,
+    },
+    /// These are not modifiers, or one of them is there once too often.
+    Modifier {
+        /// What stands there.
+        letters: String,
+    },
+    /// The second slash is missing.
+    NotClosed {
+        /// The name.
+        name: String,
+    },
+    /// The name is longer than any is.
+    TooLong {
+        /// The most bytes it may have.
+        limit: usize,
+    },
+}
+
+impl std::error::Error for NameError {}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The names by themselves, or what to do where none is near.
+        let choose = |f: &mut fmt::Formatter<'_>, nearest: &[String], otherwise: &str| match nearest
+        {
+            [] => write!(f, ": {otherwise}"),
+            [one] => write!(f, ": did you mean {one}?"),
+            [first @ .., last] => write!(f, ": did you mean {} or {last}?", first.join(", ")),
+        };
+        match self {
+            NameError::UnknownEvent { name, nearest } => {
+                write!(f, "there is no event `{name}` on this machine")?;
+                choose(
+                    f,
+                    nearest,
+                    "`perf list` shows those there are; one that perf has from its own tables is to be \
+                     given by its terms, which `perf stat -vv` prints, as in cpu/event=0xc0,umask=0x1/",
+                )
+            }
+            NameError::UnknownPmu { name, nearest } => {
+                write!(f, "there is no PMU `{name}` on this machine")?;
+                choose(f, nearest, &format!("those there are have a folder each in {FOLDER}"))
+            }
+            NameError::UnknownTerm { pmu, term, nearest } => {
+                write!(f, "the PMU {pmu} has no term and no event `{term}`")?;
+                choose(f, nearest, &format!("see {FOLDER}/{pmu}/format and events"))
+            }
+            NameError::OfSeveralPmus { name, choices } => {
+                write!(
+                    f,
+                    "several PMUs have an event `{name}`: choose one of {}",
+                    choices.join(", ")
+                )
+            }
+            NameError::TooLarge { pmu, term, bits } => write!(
+                f,
+                "the PMU {pmu} has {bits} {} for `{term}`, which the value does not fit into: give a \
+                 smaller one",
+                if *bits == 1 { "bit" } else { "bits" }
+            ),
+            NameError::NotANumber { pmu, term, value } => write!(
+                f,
+                "`{value}` is no value for `{term}` of the PMU {pmu}: give a number of at most 64 bits, \
+                 decimal or hexadecimal with 0x"
+            ),
+            NameError::Twice { pmu, term } => write!(
+                f,
+                "`{term}` of the PMU {pmu} says what another term has said already: leave one of them out"
+            ),
+            NameError::NeedsValue { pmu, term } => write!(
+                f,
+                "this event of the PMU {pmu} needs a value for `{term}`: say `{term}=...` in it"
+            ),
+            NameError::Modifier { letters } => write!(
+                f,
+                "`{letters}` are not an event's modifiers: these are u, k, h, G, H, I, D, e, P, S, W \
+                 and up to three p, each once (and tracepoints, as in sched:sched_switch, have no name here)"
+            ),
+            NameError::NotClosed { name } => {
+                write!(f, "`{name}` has no second slash: write PMU/TERM=VALUE,.../")
+            }
+            NameError::TooLong { limit } => {
+                write!(f, "the name is longer than {limit} bytes: give one event's name")
+            }
         }
     }
 }
@@ -311,6 +511,9 @@ pub enum NoUserAccess {
     /// The register that the kernel publishes does not hold this event's count: Intel's topdown
     /// metrics are packed fractions, riscv64's firmware events have no register.
     NotInItsRegister,
+    /// The event is pinned and of several core types: if it lost its counter on one of them, no page says
+    /// so.
+    PinnedOnSeveralTypes,
     /// The control page could not be mapped: the user's allowance of locked memory is used up
     /// (`EPERM`).
     MlockLimit {
@@ -334,7 +537,7 @@ impl fmt::Display for NoUserAccess {
                 f,
                 "the event has no counter at this moment: enable it, or open fewer events than \
                  the PMU has counters (on x86-64 the kernel's watchdog holds one unless \
-                 kernel.nmi_watchdog is 0)"
+                 kernel.nmi_watchdog is 0); if it is of one core type, keep the thread on that"
             ),
             NoUserAccess::SwitchedOff { setting, value } => write!(
                 f,
@@ -343,8 +546,9 @@ impl fmt::Display for NoUserAccess {
             ),
             NoUserAccess::NotOffered => write!(
                 f,
-                "the kernel offers no user access for this event: on arm64 that takes Linux 5.17, \
-                 on riscv64 6.6, and some events have none anywhere"
+                "the kernel offers no user access for this event: on x86-64 it may be switched off \
+                 (root sees it in {FOLDER}/cpu/rdpmc), on arm64 it takes Linux 5.17, on riscv64 6.6, and \
+                 some events have none anywhere"
             ),
             NoUserAccess::Refused => write!(
                 f,
@@ -364,6 +568,11 @@ impl fmt::Display for NoUserAccess {
             NoUserAccess::NotInItsRegister => write!(
                 f,
                 "no register holds this event's count, only the kernel knows it; nothing to do"
+            ),
+            NoUserAccess::PinnedOnSeveralTypes => write!(
+                f,
+                "it is pinned, and of several core types: keep the thread on one when it is opened, or do \
+                 not pin the event"
             ),
             NoUserAccess::MlockLimit { kilobytes } => {
                 write!(f, "the control page cannot be mapped, the user's allowance is used up")?;

@@ -1,11 +1,61 @@
 //! What can be counted.
 
-use crate::sys::{cache, hardware, kind, software};
-use std::fmt;
+use crate::field::Words;
+use crate::modifiers::Modifiers;
+use crate::sys::{HW_EVENT_MASK, PMU_TYPE_SHIFT, cache, hardware, kind, software};
 
 /// Something the kernel can count for a thread: a constant of this type, a
-/// [cache event](Event::cache), a [raw](Event::raw) event of the processor, or one of
-/// [any PMU](Event::of_pmu).
+/// [cache event](Event::cache), a [raw](Event::raw) event of the processor, one of
+/// [any PMU](Event::of_pmu), or one by its name, as perf has it.
+///
+/// ```
+/// use rdpmc::{Error, Event};
+///
+/// let event: Event = "branch-misses".parse()?;
+/// assert_eq!(event, Event::BRANCH_MISSES);
+/// let misses: Event = "L1-dcache-load-misses:u".parse()?;
+/// assert_eq!(misses.to_string(), "L1-dcache-load-misses:u");
+/// let why = "cylces".parse::<Event>().unwrap_err();
+/// assert!(why.to_string().contains("cycles"), "{why}");
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// # Names
+///
+/// | name | event |
+/// |---|---|
+/// | `cycles`, `page-faults`, `L1-dcache-load-misses` | what the kernel defines for all processors: `perf list`'s hardware, software and cache events |
+/// | `r01c2` | a [raw](Event::raw) event, in hexadecimal |
+/// | `cpu/event=0xc0,umask=0x01,inv,cmask=2/` | an event of a PMU, by the terms in its `format` folder, and `config` to `config4` |
+/// | `cpu/mem-loads/`, `msr/tsc/` | the same, by a name in its `events` folder; further terms may follow, and replace its own, with which perf merges them |
+/// | `mem-loads` | the same, if one PMU only has an event of that name |
+/// | `cpu_core/cycles/`, `armv8_cortex_a72/r11/` | the kernel's or a raw event, on this PMU |
+///
+/// PMUs, their terms and their events are those of this machine (`/sys/bus/event_source/devices`):
+/// [`Pmus`](crate::Pmus) lists them. Names that perf takes from its own tables, such as
+/// `inst_retired.any`, are unknown to the kernel: `perf stat -vv -e NAME true` prints what they stand
+/// for; the terms of sampling in it, such as `period`, have no effect. Modifiers may follow, after a colon or the last slash, as in `cycles:uk`:
+///
+/// | modifier | |
+/// |---|---|
+/// | `u`, `k`, `h` | count user mode, the kernel, the hypervisor, and nothing else; without any, what [`Builder`](crate::Builder) says, user mode alone unless it says otherwise |
+/// | `G`, `H` | count in guests, in the host |
+/// | `D`, `e` | pinned, exclusive; in a group, the whole group |
+/// | `I` | not while idle |
+/// | `p`, `pp`, `ppp`, `P`, `S`, `W` | about samples, and perf's groups: taken, and without effect here |
+///
+/// What a name says goes before what the [`Builder`](crate::Builder) says. `Display` writes such a name,
+/// and one that is parsed to an equal event where it was written.
+///
+/// # Several core types
+///
+/// Where the processor has cores of several types (Intel's hybrids, arm's big.LITTLE), each has a PMU
+/// of its own, and the kernel's events belong to none: [`Counter`](crate::Counter) then counts
+/// them on all, [`Group`](crate::Group) on one. So too raw events on arm64; on Intel's hybrids these are
+/// `cpu_core`'s, which has their number, where perf opens them on both. `cpu_atom/cycles/` is of one PMU from
+/// the start, and `mem-loads` by itself, which both have, is an error.
+///
+/// # Constants
 ///
 /// The constants up to [`REF_CYCLES`](Event::REF_CYCLES) are the kernel's generic hardware events
 /// (`PERF_TYPE_HARDWARE`), which it translates for the processor at hand, and of which every
@@ -20,11 +70,20 @@ pub struct Event {
     pub(crate) config2: u64,
     pub(crate) config3: u64,
     pub(crate) config4: u64,
+    pub(crate) modifiers: Modifiers,
 }
 
 impl Event {
     const fn new(kind: u32, config: u64) -> Event {
-        Event { kind, config, config1: 0, config2: 0, config3: 0, config4: 0 }
+        Event {
+            kind,
+            config,
+            config1: 0,
+            config2: 0,
+            config3: 0,
+            config4: 0,
+            modifiers: Modifiers::NONE,
+        }
     }
     const fn hardware(config: u64) -> Event {
         Event::new(kind::HARDWARE, config)
@@ -122,6 +181,60 @@ impl Event {
         Event { config4, ..self }
     }
 
+    /// `config` to `config4`.
+    pub(crate) fn words(&self) -> Words {
+        [self.config, self.config1, self.config2, self.config3, self.config4]
+    }
+
+    /// The event of the PMU of this number whose words are these.
+    pub(crate) fn of_words(kind: u32, words: Words) -> Event {
+        let [config, config1, config2, config3, config4] = words;
+        Event { kind, config, config1, config2, config3, config4, modifiers: Modifiers::NONE }
+    }
+
+    /// The same event with other modifiers.
+    pub(crate) fn modified(self, modifiers: Modifiers) -> Event {
+        Event { modifiers, ..self }
+    }
+
+    /// The same event without modifiers.
+    pub(crate) fn plain(self) -> Event {
+        self.modified(Modifiers::NONE)
+    }
+
+    /// The number of the PMU that the event says it is of, if it is of hardware and says so.
+    pub(crate) fn pmu(&self) -> Option<u32> {
+        match self.kind {
+            kind::HARDWARE | kind::HW_CACHE => {
+                u32::try_from(self.config >> PMU_TYPE_SHIFT).ok().filter(|pmu| *pmu != 0)
+            }
+            kind::RAW => None,
+            _ if self.is_counted_by_the_kernel() => None,
+            pmu => Some(pmu),
+        }
+    }
+
+    /// An event of the processor that does not say which PMU counts it, on the one of this number: a generic one by the upper half of `config`, since
+    /// Linux 5.13 on x86-64 and 6.6 on arm64.
+    pub(crate) fn on_core(self, pmu: u32) -> Event {
+        if !self.is_of_the_core() || self.pmu().is_some() {
+            return self;
+        }
+        match self.kind {
+            kind::RAW => Event { kind: pmu, ..self },
+            _ => {
+                let config = self.config & HW_EVENT_MASK | u64::from(pmu) << PMU_TYPE_SHIFT;
+                Event { config, ..self }
+            }
+        }
+    }
+
+    /// What it is, without modifiers, and if it is generic, without the PMU.
+    pub(crate) fn bare(self) -> Event {
+        let config = if self.is_generic() { self.config & HW_EVENT_MASK } else { self.config };
+        Event { config, ..self }.plain()
+    }
+
     /// Whether the kernel counts this event in software: no PMU, no counter to read.
     pub(crate) fn is_counted_by_the_kernel(&self) -> bool {
         matches!(self.kind, kind::SOFTWARE | kind::TRACEPOINT | kind::BREAKPOINT)
@@ -207,39 +320,6 @@ pub enum CacheOutcome {
     Miss = cache::RESULT_MISS,
 }
 
-impl fmt::Display for Event {
-    /// The name as `perf list` has it, or the numbers where it has none.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match (self.kind, self.config) {
-            (kind::HARDWARE, hardware::CPU_CYCLES) => "cycles",
-            (kind::HARDWARE, hardware::INSTRUCTIONS) => "instructions",
-            (kind::HARDWARE, hardware::CACHE_REFERENCES) => "cache-references",
-            (kind::HARDWARE, hardware::CACHE_MISSES) => "cache-misses",
-            (kind::HARDWARE, hardware::BRANCH_INSTRUCTIONS) => "branches",
-            (kind::HARDWARE, hardware::BRANCH_MISSES) => "branch-misses",
-            (kind::HARDWARE, hardware::BUS_CYCLES) => "bus-cycles",
-            (kind::HARDWARE, hardware::STALLED_CYCLES_FRONTEND) => "stalled-cycles-frontend",
-            (kind::HARDWARE, hardware::STALLED_CYCLES_BACKEND) => "stalled-cycles-backend",
-            (kind::HARDWARE, hardware::REF_CPU_CYCLES) => "ref-cycles",
-            (kind::SOFTWARE, software::CPU_CLOCK) => "cpu-clock",
-            (kind::SOFTWARE, software::TASK_CLOCK) => "task-clock",
-            (kind::SOFTWARE, software::PAGE_FAULTS) => "page-faults",
-            (kind::SOFTWARE, software::PAGE_FAULTS_MIN) => "minor-faults",
-            (kind::SOFTWARE, software::PAGE_FAULTS_MAJ) => "major-faults",
-            (kind::SOFTWARE, software::CONTEXT_SWITCHES) => "context-switches",
-            (kind::SOFTWARE, software::CPU_MIGRATIONS) => "cpu-migrations",
-            (kind::SOFTWARE, software::ALIGNMENT_FAULTS) => "alignment-faults",
-            (kind::SOFTWARE, software::EMULATION_FAULTS) => "emulation-faults",
-            (kind::SOFTWARE, software::DUMMY) => "dummy",
-            (kind::SOFTWARE, software::CGROUP_SWITCHES) => "cgroup-switches",
-            (kind::HW_CACHE, config) => return write!(f, "cache event {config:#x}"),
-            (kind::RAW, config) => return write!(f, "raw event {config:#x}"),
-            (kind, config) => return write!(f, "event {config:#x} of PMU {kind}"),
-        };
-        f.write_str(name)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,8 +334,19 @@ mod tests {
         for event in
             [Event::CYCLES, cache, Event::TASK_CLOCK, Event::raw(0x00c0), Event::raw(0x81c0)]
         {
-            assert!(!event.is_not_in_its_register(), "{event}");
+            assert!(!event.is_not_in_its_register(), "{event:?}");
         }
+    }
+
+    #[test]
+    fn on_a_core_types_pmu() {
+        let cycles = Event::CYCLES.on_core(10);
+        assert_eq!((cycles.config, cycles.pmu()), (10 << 32, Some(10)));
+        assert_eq!(cycles.bare(), Event::CYCLES);
+        assert_eq!(cycles.on_core(11), cycles);
+        assert_eq!(Event::raw(0xc0).on_core(10), Event::of_pmu(10, 0xc0));
+        assert_eq!(Event::TASK_CLOCK.on_core(10), Event::TASK_CLOCK);
+        assert_eq!(Event::of_pmu(9, 0).on_core(10).pmu(), Some(9));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The handle: events of this thread that are counted together.
 
 use crate::asm;
+use crate::core_types;
 use crate::error::{Access, Error, NoUserAccess};
 use crate::event::Event;
 use crate::faults;
@@ -221,9 +222,7 @@ impl<const N: usize> Group<N> {
             Some((_, NoUserAccess::Width { .. })) if self.events.obstacle.is_none() => {}
             Some((event, reason)) => return Err(Error::NotFromUserSpace { event, reason }),
         }
-        if !faults::are_contained()
-            && (asm::STALE_READ_FAULTS || machine::may_have_several_core_types())
-        {
+        if !faults::are_contained() && (asm::STALE_READ_FAULTS || core_types::may_be_several()) {
             return Err(Error::FaultsNotContained);
         }
         Ok(Region::new(&self.reader))
@@ -419,7 +418,7 @@ fn switched_off(event: Event) -> Option<NoUserAccess> {
     let (setting, value) = machine::user_access()?;
     // On riscv64, 2 lets everybody read the registers of cycles and instructions, all the time, and
     // nobody any other; the kernel publishes an index for others all the same.
-    let fixed = event == Event::CYCLES || event == Event::INSTRUCTIONS;
+    let fixed = matches!(event.bare(), Event::CYCLES | Event::INSTRUCTIONS);
     let off = value == 0 || (cfg!(target_arch = "riscv64") && value == 2 && !fixed);
     off.then_some(NoUserAccess::SwitchedOff { setting, value })
 }

@@ -1,13 +1,8 @@
 //! What `/proc` and `/sys` say about this machine and this process, for errors that name the
 //! cause. Everything here may be missing, unreadable or strange: then the answer is None or no.
 
-use crate::sys::kind;
 use std::fs;
 use std::path::Path;
-use std::sync::OnceLock;
-
-/// The folder with an entry for each PMU.
-pub(crate) const PMUS: &str = "/sys/bus/event_source/devices";
 
 fn text(path: impl AsRef<Path>) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
@@ -36,16 +31,21 @@ fn status(field: &str) -> Option<String> {
 
 /// Whether a seccomp filter watches this thread's system calls.
 pub(crate) fn has_seccomp_filter() -> bool {
-    status("Seccomp").as_deref() == Some("2")
+    seccomp_mode() == Some(2)
+}
+
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
+
+fn has_capability(number: u32) -> bool {
+    let effective = status("CapEff").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+    effective.unwrap_or(0) >> number & 1 == 1
 }
 
 /// Whether `perf_event_paranoid` does not apply: CAP_PERFMON or CAP_SYS_ADMIN, of the initial
 /// user namespace.
 pub(crate) fn is_privileged() -> bool {
-    const CAP_SYS_ADMIN: u32 = 21;
-    const CAP_PERFMON: u32 = 38;
-    let effective = status("CapEff").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
-    let capable = effective.unwrap_or(0) & (1 << CAP_SYS_ADMIN | 1 << CAP_PERFMON) != 0;
+    let capable = has_capability(CAP_SYS_ADMIN) || has_capability(CAP_PERFMON);
     // Without such a file there are no user namespaces, and this is the only one.
     let initial = text("/proc/self/uid_map")
         .is_none_or(|map| map.split_ascii_whitespace().eq(["0", "0", "4294967295"]));
@@ -65,36 +65,6 @@ pub(crate) fn user_access() -> Option<(&'static str, i32)> {
 /// Whether the kernel does not know that setting: others of perf are there, and it is not.
 pub(crate) fn lacks_user_access() -> bool {
     user_access().is_none() && paranoid_level().is_some()
-}
-
-/// Whether the kernel has a driver for this processor's own PMU: it is called `cpu`, or it has
-/// the number of raw events, or (hybrid x86-64, arm64) it says which processors it is of. None if
-/// the kernel's list of PMUs cannot be seen.
-pub(crate) fn has_core_pmu() -> Option<bool> {
-    Some(fs::read_dir(PMUS).ok()?.flatten().any(|pmu| {
-        pmu.file_name() == "cpu"
-            || pmu.path().join("cpus").exists()
-            || number::<u32>(pmu.path().join("type")) == Some(kind::RAW)
-    }))
-}
-
-/// Whether the processor may have cores of several types, each with a PMU that says which they are;
-/// so too if the kernel's list of PMUs cannot be seen. Looks once in the process.
-pub(crate) fn may_have_several_core_types() -> bool {
-    static FOUND: OnceLock<bool> = OnceLock::new();
-    *FOUND.get_or_init(|| {
-        let Ok(pmus) = fs::read_dir(PMUS) else { return true };
-        pmus.flatten().filter(|pmu| pmu.path().join("cpus").exists()).count() > 1
-    })
-}
-
-/// Whether the PMU of this number takes a word called `word` among its settings.
-pub(crate) fn pmu_has_format(pmu: u32, word: &str) -> bool {
-    let Ok(pmus) = fs::read_dir(PMUS) else { return false };
-    pmus.flatten().any(|entry| {
-        number::<u32>(entry.path().join("type")) == Some(pmu)
-            && entry.path().join("format").join(word).exists()
-    })
 }
 
 const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
@@ -122,4 +92,68 @@ pub(crate) fn is_virtual() -> bool {
     text("/proc/cpuinfo").is_some_and(flagged)
         || Path::new("/proc/device-tree/hypervisor").exists()
         || Path::new("/sys/hypervisor/type").exists()
+}
+
+/// The kernel's name and release, e.g. `Linux 6.12.43`.
+pub(crate) fn kernel() -> Option<String> {
+    let name = text("/proc/sys/kernel/ostype")?;
+    Some(format!("{name} {}", text("/proc/sys/kernel/osrelease")?))
+}
+
+/// What the processor is called, or each of its core types: by a name, or where it has none by the numbers
+/// that stand for one.
+pub(crate) fn processor() -> Option<String> {
+    let cpuinfo = text("/proc/cpuinfo")?;
+    let mut names: Vec<String> = Vec::new();
+    for processor in cpuinfo.split("\n\n") {
+        let field = |name: &str| {
+            let is_it = |line: &&str| line.split(':').next().map(str::trim) == Some(name);
+            Some(processor.lines().find(is_it)?.split_once(':')?.1.trim().to_owned())
+        };
+        let arm = || {
+            let (implementer, part) = (field("CPU implementer")?, field("CPU part")?);
+            let revision = field("CPU revision")?;
+            Some(format!("implementer {implementer}, part {part}, revision {revision}"))
+        };
+        let name = field("model name").or_else(arm).or_else(|| field("uarch"));
+        names.extend(name.or_else(|| field("isa")).filter(|name| !names.contains(name)));
+    }
+    if names.is_empty() { None } else { Some(names.join("; ")) }
+}
+
+/// Which of the capabilities this process has that `perf_event_paranoid` does not apply to; in the
+/// initial user namespace only.
+pub(crate) fn capability() -> Option<&'static str> {
+    is_privileged()
+        .then(|| if has_capability(CAP_PERFMON) { "CAP_PERFMON" } else { "CAP_SYS_ADMIN" })
+}
+
+/// The mode of seccomp (`Seccomp` in the thread's status): 0 none, 1 strict, 2 a filter.
+pub(crate) fn seccomp_mode() -> Option<u32> {
+    status("Seccomp")?.parse().ok()
+}
+
+/// `kernel.nmi_watchdog`: 1 where the kernel watches for processors that hang, by a counter of each.
+pub(crate) fn nmi_watchdog() -> Option<i32> {
+    number("/proc/sys/kernel/nmi_watchdog")
+}
+
+/// How many descriptors this process has open, and may have.
+pub(crate) fn descriptors() -> Option<(u64, u64)> {
+    let open = fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1); // but for this one
+    Some((open.try_into().ok()?, limit("Max open files")?))
+}
+
+/// How many KiB this process may lock; the largest number if there is no limit.
+pub(crate) fn locked_kilobytes() -> Option<u64> {
+    let bytes = limit("Max locked memory")?;
+    Some(if bytes == u64::MAX { bytes } else { bytes / 1024 })
+}
+
+/// A soft limit of this process; the largest number if there is none.
+fn limit(name: &str) -> Option<u64> {
+    let limits = text("/proc/self/limits")?;
+    let soft =
+        limits.lines().find_map(|line| line.strip_prefix(name)?.split_ascii_whitespace().next())?;
+    if soft == "unlimited" { Some(u64::MAX) } else { soft.parse().ok() }
 }

@@ -1,8 +1,10 @@
 //! From an event to its descriptor: what is asked of the kernel, and what its refusal means here.
 
+use crate::core_types;
 use crate::error::Error;
 use crate::event::Event;
 use crate::machine;
+use crate::pmu::Pmus;
 use crate::sys::{self, ATTR_SIZES, Attr, Control, Descriptor, Errno, arm64_config1, flag, format};
 
 /// How to open a counter or a group of them: from
@@ -11,7 +13,8 @@ use crate::sys::{self, ATTR_SIZES, Attr, Control, Descriptor, Errno, arm64_confi
 ///
 /// What cannot be chosen: the counter is of the calling thread, on whatever processor it runs, is
 /// not inherited by its children and does not survive `exec`. For anything else a read from user
-/// space could be silently wrong.
+/// space could be silently wrong. What an event's own [modifiers](Event#names) say goes before what is said
+/// here.
 ///
 /// ```
 /// use rdpmc::{Counter, Event};
@@ -61,7 +64,7 @@ impl<E> Builder<E> {
     /// The flags to open an event with.
     fn flags(&self, event: Event) -> u64 {
         let unless_said = if event.happens_in_the_kernel() { 0 } else { USER_ONLY };
-        unless_said & !self.cleared | self.set
+        event.modifiers.flags(unless_said & !self.cleared | self.set)
     }
 
     /// Leaves out user mode (`exclude_user`). Default: false. With the kernel left out as well, as
@@ -121,8 +124,10 @@ impl<E> Builder<E> {
             return Err(Error::Unsupported);
         }
         let mut refusal = Error::Unsupported; // there is always a form, so there is another answer
+        // What one of them says of itself is so of all, as they come and go together.
+        let asked = events.iter().fold(self.set, |flags, event| event.modifiers.flags(flags));
         for &form in FORMS {
-            let error = match self.open_group(events, form, self.set & OF_THE_LEADER) {
+            let error = match self.open_group(events, form, asked & OF_THE_LEADER) {
                 Ok(opened) => return Ok(opened),
                 Err(error) => error,
             };
@@ -175,7 +180,12 @@ impl<E> Builder<E> {
                 Err(Error::EventNotSupported { .. })
                     if self.open_event(Attempt { leader: None, ..attempt }).is_ok() =>
                 {
-                    return Err(Error::GroupTooLarge { fit: 1 + siblings.len(), event });
+                    let counted = |event: &&Event| !event.is_counted_by_the_kernel();
+                    let first = events.iter().find(counted).copied().unwrap_or(first);
+                    return Err(match core_types::are_of_one_pmu(&first, &event) {
+                        true => Error::GroupTooLarge { fit: 1 + siblings.len(), event },
+                        false => Error::SeveralPmus { first, event },
+                    });
                 }
                 Err(error) => return Err(error),
             }
@@ -209,6 +219,31 @@ impl<E> Builder<E> {
             }
         }
         Ok(()) // it was only for a moment
+    }
+
+    /// How many counters there are for copies of `event`, beside one for each of `others`: of which the
+    /// kernel says that they can be counted together and, if this thread is where their PMU is, has them
+    /// all at this moment.
+    /// None if that cannot be found out, for want of descriptors, say.
+    pub(crate) fn how_many(&self, event: Event, others: &[Event]) -> Option<usize> {
+        let mut events = others.to_vec();
+        while events.len() < MOST_COPIES {
+            events.push(event);
+            let fit = match self.open_group(&events, 0, flag::PINNED) {
+                Ok(pinned) => sys::read(&pinned.leader, &mut [0; 3 + MOST_COPIES]) != Ok(0),
+                Err(Error::GroupTooLarge { .. } | Error::EventNotSupported { .. }) => false,
+                Err(_) => return None,
+            };
+            if !fit {
+                break;
+            }
+        }
+        Some(events.len() - others.len() - 1)
+    }
+
+    /// Whether the events are always on the PMU or in error state.
+    pub(crate) fn is_pinned(&self, event: &Event) -> bool {
+        event.modifiers.flags(self.set) & flag::PINNED != 0
     }
 
     /// Opens one event, and says whether all privilege levels are counted in spite of what was asked.
@@ -270,7 +305,7 @@ impl Attempt<'_> {
             && event.config1 == 0
             && !event.is_counted_by_the_kernel()
             // To another PMU these bits may mean anything.
-            && (event.is_of_the_core() || machine::pmu_has_format(event.kind, "rdpmc"));
+            && (event.is_of_the_core() || takes_it_by_config1(event.kind));
         let config1 = if takes_forms { form } else { event.config1 };
         perf_event_open(event, config1, flags, leader, group)
     }
@@ -281,7 +316,7 @@ impl Attempt<'_> {
         let Errno(errno) = refusal.errno;
         match errno {
             sys::ENOENT | sys::ENODEV | sys::EOPNOTSUPP
-                if event.is_of_the_core() && machine::has_core_pmu() == Some(false) =>
+                if event.is_of_the_core() && Pmus::here().has_core() == Some(false) =>
             {
                 Error::NoPmu { event, is_virtual: machine::is_virtual() }
             }
@@ -291,7 +326,11 @@ impl Attempt<'_> {
             sys::EBUSY => Error::Busy { event },
             sys::E2BIG => Error::TooNewForKernel { needed: refusal.needed, known: refusal.known },
             sys::ENOENT | sys::ENODEV | sys::EINVAL | sys::EOPNOTSUPP | sys::ENOSPC => {
-                Error::EventNotSupported { event, errno }
+                let pmu = event.pmu().and_then(|pmu| Pmus::here().numbered(pmu));
+                match pmu.is_some_and(|pmu| pmu.counts_for_processors()) {
+                    true => Error::NotOfAThread { event },
+                    false => Error::EventNotSupported { event, errno },
+                }
             }
             errno => Error::System { call: "perf_event_open", errno },
         }
@@ -311,6 +350,11 @@ impl Attempt<'_> {
     }
 }
 
+/// Whether the PMU of this number is asked for user access as the processor's own is.
+fn takes_it_by_config1(pmu: u32) -> bool {
+    Pmus::here().numbered(pmu).is_some_and(|pmu| pmu.field("rdpmc").is_some())
+}
+
 /// The open events of a group.
 #[derive(Debug)]
 pub(crate) struct Opened {
@@ -323,6 +367,9 @@ pub(crate) struct Opened {
     /// The one of [`FORMS`] they have.
     pub(crate) form: u64,
 }
+
+/// More counters than any PMU has.
+const MOST_COPIES: usize = 64;
 
 /// The most events in a group.
 pub(crate) const MOST: usize = 8;

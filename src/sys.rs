@@ -473,6 +473,36 @@ mod calls {
         }
     }
 
+    /// The numbers of the processors that this thread may run on (`sched_getaffinity`). None at all if
+    /// there are more than anybody has.
+    pub(crate) fn allowed_processors() -> Vec<u32> {
+        const THIS_THREAD: libc::pid_t = 0;
+        let mut words = [0_u64; 256];
+        // SAFETY: words is valid for writes of its size in bytes, and any bytes make u64s. It has the
+        // layout that the kernel gives a set of processors on 64-bit and on little-endian targets;
+        // there are no core types on others.
+        let bytes = unsafe {
+            libc::syscall(
+                libc::SYS_sched_getaffinity,
+                THIS_THREAD,
+                size_of_val(&words),
+                words.as_mut_ptr(),
+            )
+        };
+        let bits = usize::try_from(bytes).unwrap_or(0).saturating_mul(8);
+        let has = |bit: &u32| {
+            let word = words.get(*bit as usize / 64).copied().unwrap_or(0);
+            word >> (bit % 64) & 1 == 1
+        };
+        (0..u32::try_from(bits).unwrap_or(0)).filter(has).collect()
+    }
+
+    /// The number of the processor that this thread is on (`sched_getcpu`).
+    pub(crate) fn current_processor() -> Option<u32> {
+        // SAFETY: it takes nothing and touches no memory of ours.
+        u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+    }
+
     /// Whether this thread may not read the tick counter (`PR_SET_TSC`; x86-64, and arm64 since Linux
     /// 6.12).
     pub(crate) fn ticks_are_forbidden() -> bool {
@@ -635,6 +665,12 @@ mod calls {
     }
     pub(crate) fn monotonic_raw(_: bool) -> Result<u64, Errno> {
         Err(Errno(ENOSYS))
+    }
+    pub(crate) fn allowed_processors() -> Vec<u32> {
+        Vec::new()
+    }
+    pub(crate) fn current_processor() -> Option<u32> {
+        None
     }
     pub(crate) fn ticks_are_forbidden() -> bool {
         true

@@ -25,6 +25,9 @@ mod calibration;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "../src/clock.rs"]
 mod clock;
+#[allow(dead_code)]
+#[path = "../src/core_types.rs"]
+mod core_types;
 #[path = "../src/error.rs"]
 mod error;
 #[path = "../src/event.rs"]
@@ -32,12 +35,18 @@ mod event;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "../src/faults.rs"]
 mod faults;
+#[path = "../src/field.rs"]
+mod field;
 #[path = "../src/fork.rs"]
 mod fork;
 #[path = "../src/machine.rs"]
 mod machine;
 #[path = "../src/math.rs"]
 mod math;
+#[path = "../src/modifiers.rs"]
+mod modifiers;
+#[path = "../src/names.rs"]
+mod names;
 #[path = "../src/open.rs"]
 mod open;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -45,6 +54,8 @@ mod open;
 mod overhead;
 #[path = "../src/page.rs"]
 mod page;
+#[path = "../src/pmu.rs"]
+mod pmu;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "../src/read.rs"]
 mod read;
@@ -54,6 +65,8 @@ mod region;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "../src/samples.rs"]
 mod samples;
+#[path = "../src/syntax.rs"]
+mod syntax;
 #[path = "../src/sys.rs"]
 mod sys;
 

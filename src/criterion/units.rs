@@ -89,9 +89,7 @@ macro_rules! names {
 impl Unit {
     /// The unit of what this event counts.
     pub(super) fn of(event: Event) -> &'static Unit {
-        // Of several core types, the upper half says which.
-        let plain = Event { config: event.config & u64::from(u32::MAX), ..event };
-        match if event.is_generic() { plain } else { event } {
+        match event.bare() {
             Event::CPU_CLOCK | Event::TASK_CLOCK => &Unit::Time,
             Event::CYCLES
             | Event::BUS_CYCLES

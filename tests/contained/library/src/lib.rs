@@ -10,20 +10,30 @@ mod error;
 mod event;
 #[path = "../../../../src/faults.rs"]
 mod faults;
+#[path = "../../../../src/field.rs"]
+mod field;
 #[path = "../../../../src/fork.rs"]
 mod fork;
 #[path = "../../../../src/machine.rs"]
 mod machine;
 #[path = "../../../../src/math.rs"]
 mod math;
+#[path = "../../../../src/modifiers.rs"]
+mod modifiers;
+#[path = "../../../../src/names.rs"]
+mod names;
 #[path = "../../../../src/overhead.rs"]
 mod overhead;
 #[path = "../../../../src/page.rs"]
 mod page;
+#[path = "../../../../src/pmu.rs"]
+mod pmu;
 #[path = "../../../../src/read.rs"]
 mod read;
 #[path = "../../../../src/region.rs"]
 mod region;
+#[path = "../../../../src/syntax.rs"]
+mod syntax;
 #[path = "../../../../src/sys.rs"]
 mod sys;
 
@@ -60,8 +70,8 @@ pub fn check() -> i32 {
     let region = region::Region::new(&four);
     let faulted = |sample| sample == Err(Disturbed::Faulted);
     for _ in 0..1_000 {
-        let contained = one.count::<false>().is_none()
-            && one.count::<true>().is_none()
+        let contained = one.counts::<false>().is_none()
+            && one.counts::<true>().is_none()
             && four.counts::<false>().is_none()
             && four.counts::<true>().is_none()
             && faulted(region.measure(|| ()).1)
@@ -77,5 +87,5 @@ pub fn check() -> i32 {
 /// Reads in the library itself, wherever that is.
 #[inline(never)]
 fn not_inlined(reader: &Reader<1>) -> bool {
-    reader.count::<false>().is_none()
+    reader.counts::<false>().is_none()
 }

@@ -25,6 +25,9 @@ mod error;
 #[path = "../../../../src/event.rs"]
 mod event;
 #[allow(dead_code)]
+#[path = "../../../../src/field.rs"]
+mod field;
+#[allow(dead_code)]
 #[path = "../../../../src/fork.rs"]
 mod fork;
 #[allow(dead_code)]
@@ -34,11 +37,23 @@ mod machine;
 #[path = "../../../../src/math.rs"]
 mod math;
 #[allow(dead_code)]
+#[path = "../../../../src/modifiers.rs"]
+mod modifiers;
+#[allow(dead_code)]
+#[path = "../../../../src/names.rs"]
+mod names;
+#[allow(dead_code)]
 #[path = "../../../../src/page.rs"]
 mod page;
 #[allow(dead_code)]
+#[path = "../../../../src/pmu.rs"]
+mod pmu;
+#[allow(dead_code)]
 #[path = "../../../../src/read.rs"]
 mod read;
+#[allow(dead_code)]
+#[path = "../../../../src/syntax.rs"]
+mod syntax;
 #[path = "../../../../src/sys.rs"]
 mod sys;
 

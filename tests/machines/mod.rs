@@ -1,0 +1,90 @@
+//! `/sys/bus/event_source/devices` of machines that are not at hand: one file each, as `grep -r .`
+//! prints it, spread out into a folder.
+#![allow(dead_code, unreachable_pub)]
+
+use rdpmc::Pmus;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub const NAMES: [&str; 7] = [
+    "amd-zen",
+    "arm64-big-little",
+    "arm64-server",
+    "intel-hybrid",
+    "intel-server",
+    "riscv64",
+    "virtual-machine",
+];
+
+/// One of them, for as long as it lives.
+pub struct Machine {
+    pub name: &'static str,
+    /// In place of `/sys`.
+    root: PathBuf,
+    /// Path and text of each file.
+    pub files: Vec<(String, String)>,
+}
+
+impl Machine {
+    pub fn new(name: &'static str, test: &str) -> Machine {
+        let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines").join(name);
+        let text = fs::read_to_string(text).unwrap();
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let files: Vec<(String, String)> = lines
+            .map(|line| line.split_once(':').unwrap())
+            .map(|(path, text)| (path.to_owned(), text.to_owned()))
+            .collect();
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{name}"));
+        let folder = root.join("bus/event_source/devices");
+        let _ = fs::remove_dir_all(&root);
+        for (path, text) in &files {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("{text}\n")).unwrap();
+        }
+        Machine { name, root, files }
+    }
+
+    pub fn pmus(&self) -> Pmus {
+        Pmus::in_folder(self.root.join("bus/event_source/devices"))
+    }
+
+    /// In place of `/sys`, with the rest of this machine's.
+    pub fn sys(&self) -> &Path {
+        let devices = self.root.join("devices");
+        if !devices.exists() {
+            std::os::unix::fs::symlink("/sys/devices", devices).unwrap();
+        }
+        &self.root
+    }
+
+    /// The text of the file at this path.
+    pub fn file(&self, path: &str) -> Option<&str> {
+        let (_, text) = self.files.iter().find(|(known, _)| known == path)?;
+        Some(text)
+    }
+
+    /// What the folder has at `PMU/KIND/`, e.g. names of events and their texts.
+    pub fn of(&self, pmu: &str, kind: &str) -> Vec<(&str, &str)> {
+        let inside = |path: &str| {
+            path.strip_prefix(pmu)?
+                .strip_prefix('/')?
+                .strip_prefix(kind)?
+                .strip_prefix('/')
+                .map(str::len)
+        };
+        self.files
+            .iter()
+            .filter_map(|(path, text)| {
+                let length = inside(path)?;
+                Some((&path[path.len() - length..], text.as_str()))
+            })
+            .collect()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}

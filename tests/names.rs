@@ -1,0 +1,476 @@
+//! Names of events on machines that are not at hand (`tests/machines`), from their copies of
+//! `/sys/bus/event_source/devices`: to events by a naive reading of the same files, and back.
+#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod machines;
+
+use machines::{Machine, NAMES};
+use proptest::prelude::*;
+use std::sync::LazyLock;
+
+use rdpmc::{Cache, CacheAccess, CacheOutcome, Event, NameError};
+
+const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", "config4"];
+
+fn event_of_words(pmu: u32, words: [u64; 5]) -> Event {
+    Event::of_pmu(pmu, words[0])
+        .with_config1(words[1])
+        .with_config2(words[2])
+        .with_config3(words[3])
+        .with_config4(words[4])
+}
+
+/// What terms come to by one bit after the other of a `format` file; None if one takes a value from
+/// whoever asks.
+fn naive(machine: &Machine, pmu: &str, terms: &str) -> Option<[u64; 5]> {
+    let mut words = [0; 5];
+    for term in terms.split(',') {
+        let (name, value) = term.split_once('=').unwrap_or((term, "1"));
+        if value == "?" {
+            return None;
+        }
+        let value = match value.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
+            None => value.parse().unwrap(),
+        };
+        if let Some(word) = WORDS.iter().position(|word| *word == name) {
+            words[word] = value;
+            continue;
+        }
+        let format = machine.file(&format!("{pmu}/format/{name}")).expect(name);
+        let (word, ranges) = format.split_once(':').unwrap();
+        let word = WORDS.iter().position(|known| *known == word).unwrap();
+        let mut bits = Vec::new();
+        for range in ranges.split(',') {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            bits.extend(first.parse::<u32>().unwrap()..=last.parse().unwrap());
+        }
+        for (place, bit) in bits.iter().enumerate() {
+            words[word] |= (value >> place & 1) << bit;
+        }
+    }
+    Some(words)
+}
+
+#[test]
+fn every_event_of_every_machine() {
+    let (mut events_seen, mut terms_seen, mut scaled) = (0, 0, 0);
+    for machine in NAMES.map(|name| Machine::new(name, "every_event")) {
+        let pmus = machine.pmus();
+        let all = pmus.all();
+        let is_type = |path: &str| path.split('/').skip(1).eq(["type"]);
+        let types = machine.files.iter().filter(|(path, _)| is_type(path)).count();
+        assert_eq!(all.len(), types, "{}", machine.name);
+        for pmu in &all {
+            let name = pmu.name();
+            assert_eq!(
+                Some(pmu.number().to_string().as_str()),
+                machine.file(&format!("{name}/type"))
+            );
+            let counts_for_processors = machine.file(&format!("{name}/cpumask")).is_some();
+            assert_eq!(pmu.counts_for_processors(), counts_for_processors, "{name}");
+            let processors =
+                machine.file(&format!("{name}/cpus")).or(machine.file(&format!("{name}/cpumask")));
+            assert_eq!(pmu.processors().map(ToString::to_string).as_deref(), processors, "{name}");
+
+            // Each term by itself, with all its bits set.
+            let format = machine.of(name, "format");
+            assert_eq!(pmu.terms().count(), format.len(), "{name}");
+            for (term, bits) in pmu.terms() {
+                let most = u64::MAX >> (64 - bits);
+                let text = format!("{term}={most:#x}");
+                let event = pmus.event(&format!("{name}/{text}/")).unwrap();
+                let words = naive(&machine, name, &text).unwrap();
+                assert_eq!(event, event_of_words(pmu.number(), words), "{name}/{text}/");
+                assert_eq!(words.iter().map(|word| word.count_ones()).sum::<u32>(), bits);
+                assert_eq!(pmus.event(&pmus.name_of(event)), Ok(event), "{name}/{text}/");
+                if bits < 64 {
+                    let error = pmus.event(&format!("{name}/{term}={:#x}/", most + 1)).unwrap_err();
+                    assert!(
+                        matches!(error, NameError::TooLarge { bits: said, .. } if said == bits)
+                    );
+                }
+                terms_seen += 1;
+            }
+
+            // Each event by its name.
+            let files = machine.of(name, "events");
+            let about = |file: &str| {
+                [".scale", ".unit", ".per-pkg", ".snapshot"].iter().any(|end| file.ends_with(end))
+            };
+            let named: Vec<_> = files.iter().filter(|(file, _)| !about(file)).collect();
+            assert_eq!(pmu.events().len(), named.len(), "{name}");
+            for (event, terms) in named {
+                let written = format!("{name}/{event}/");
+                let known = pmu.events().iter().find(|known| known.name == *event).unwrap();
+                assert_eq!(known.terms, *terms);
+                let scale = machine.file(&format!("{name}/events/{event}.scale"));
+                assert_eq!(known.scale, scale.map(|scale| scale.parse().unwrap()), "{written}");
+                assert_eq!(
+                    known.unit.as_deref(),
+                    machine.file(&format!("{name}/events/{event}.unit"))
+                );
+                scaled += usize::from(scale.is_some());
+                match naive(&machine, name, terms) {
+                    None => {
+                        assert!(matches!(pmus.event(&written), Err(NameError::NeedsValue { .. })))
+                    }
+                    Some(words) => {
+                        let is = pmus.event(&written).unwrap();
+                        assert_eq!(is, event_of_words(pmu.number(), words), "{written}");
+                        assert_eq!(pmus.event(&pmus.name_of(is)), Ok(is), "{written}");
+                        // A flag more goes before none of its own.
+                        let more = format!("{name}/{event},config4=5/u");
+                        let marked = pmus.event(&more).unwrap();
+                        assert_eq!(pmus.event(&pmus.name_of(marked)), Ok(marked), "{more}");
+                    }
+                }
+                events_seen += 1;
+            }
+        }
+    }
+    println!("{events_seen} events, {scaled} of them with a scale, and {terms_seen} terms");
+    assert!(
+        events_seen > 450 && terms_seen > 150 && scaled > 20,
+        "{events_seen} {terms_seen} {scaled}"
+    );
+}
+
+/// On a machine, these names are these numbers, and are written back so.
+fn check(machine: &str, names: &[(&str, u32, [u64; 5], &str)]) {
+    let name = NAMES.iter().find(|name| **name == machine).unwrap();
+    let machine = Machine::new(name, "check");
+    let pmus = machine.pmus();
+    for (name, kind, words, back) in names {
+        let event = pmus.event(name).unwrap_or_else(|why| panic!("{name}: {why}"));
+        let plain = pmus.event(name.trim_end_matches(['u', ':'])).unwrap_or(event);
+        assert_eq!(plain, event_of_words(*kind, *words), "{name} on {}", machine.name);
+        assert_eq!(pmus.name_of(event), *back, "{name}");
+        assert_eq!(pmus.event(back), Ok(event), "{back}");
+    }
+}
+
+#[test]
+fn on_an_intel_server() {
+    check(
+        "intel-server",
+        &[
+            ("cycles", 0, [0; 5], "cycles"),
+            ("r01c2", 4, [0x1c2, 0, 0, 0, 0], "cpu/event=0xc2,umask=0x1/"),
+            (
+                "cpu/event=0xc0,umask=0x01,inv,cmask=2/",
+                4,
+                [0x0280_01c0, 0, 0, 0, 0],
+                "cpu/event=0xc0,umask=0x1,inv,cmask=0x2/",
+            ),
+            (
+                "cpu/cmask=2,inv=1,umask=1,event=192/u",
+                4,
+                [0x0280_01c0, 0, 0, 0, 0],
+                "cpu/event=0xc0,umask=0x1,inv,cmask=0x2/u",
+            ),
+            ("cpu/mem-loads/", 4, [0x1cd, 3, 0, 0, 0], "cpu/mem-loads/"),
+            ("mem-loads", 4, [0x1cd, 3, 0, 0, 0], "cpu/mem-loads/"),
+            // What is said goes before what the name stands for.
+            (
+                "cpu/ldlat=30,mem-loads/",
+                4,
+                [0x1cd, 30, 0, 0, 0],
+                "cpu/event=0xcd,umask=0x1,ldlat=0x1e/",
+            ),
+            // Whole words first, whatever the order.
+            ("cpu/umask=2,config=0xc0/", 4, [0x2c0, 0, 0, 0, 0], "cpu/event=0xc0,umask=0x2/"),
+            ("cpu/umask=2,rc0/", 4, [0x2c0, 0, 0, 0, 0], "cpu/event=0xc0,umask=0x2/"),
+            // As perf prints those that it has from its own tables.
+            (
+                "cpu/event=0xc0,period=0x1e8483,umask=0x1/",
+                4,
+                [0x1c0, 0, 0, 0, 0],
+                "cpu/event=0xc0,umask=0x1/",
+            ),
+            ("cpu/event=0xc0,name=x,umask=1/", 4, [0x1c0, 0, 0, 0, 0], "cpu/event=0xc0,umask=0x1/"),
+            ("cpu/cycles/", 0, [0; 5], "cycles"),
+            ("cpu/L1-dcache-load-misses/", 3, [0x10000, 0, 0, 0, 0], "L1-dcache-load-misses"),
+            ("cpu/cpu-cycles/", 4, [0x3c, 0, 0, 0, 0], "cpu/cpu-cycles/"),
+            ("cpu/rc0/", 4, [0xc0, 0, 0, 0, 0], "cpu/instructions/"),
+            (
+                "cpu/config=0xc0,config1=7,config2=8/",
+                4,
+                [0xc0, 7, 8, 0, 0],
+                "cpu/config=0xc0,config1=0x7,config2=0x8/",
+            ),
+            ("cpu//", 4, [0; 5], "cpu/config=0x0/"),
+            (
+                "4/config=0x100000000000000/",
+                4,
+                [1 << 56, 0, 0, 0, 0],
+                "cpu/config=0x100000000000000/",
+            ),
+            ("99/config=5/", 99, [5, 0, 0, 0, 0], "99/config=0x5/"),
+        ],
+    );
+}
+
+#[test]
+fn on_an_intel_hybrid() {
+    let atom = 10 << 32;
+    let machine = Machine::new("intel-hybrid", "hybrid");
+    let number = machine.pmus().named("cpu_atom").unwrap().number();
+    let words = |config| [config, 0, 0, 0, 0];
+    assert_eq!(number, 10);
+    check(
+        "intel-hybrid",
+        &[
+            ("cycles", 0, words(0), "cycles"),
+            ("cpu_core/cycles/", 0, words(4 << 32), "cpu_core/cycles/"),
+            ("cpu_atom/cycles/u", 0, words(atom), "cpu_atom/cycles/u"),
+            ("cpu_atom/LLC-load-misses/", 3, words(atom | 0x1_00_02), "cpu_atom/LLC-load-misses/"),
+            ("cpu_atom/event=0xc0/", 10, words(0xc0), "cpu_atom/instructions/"),
+            ("cpu_core/event=0xc0,umask=2/", 4, words(0x2c0), "cpu_core/event=0xc0,umask=0x2/"),
+            ("cpu_atom/rc5/", 10, words(0xc5), "cpu_atom/branch-misses/"),
+        ],
+    );
+    let pmus = machine.pmus();
+    let both = pmus.event("mem-loads").unwrap_err();
+    let choices = vec!["cpu_atom/mem-loads/".to_owned(), "cpu_core/mem-loads/".to_owned()];
+    assert_eq!(both, NameError::OfSeveralPmus { name: "mem-loads".into(), choices });
+    let unknown = pmus.event("cpu/cycles/").unwrap_err();
+    assert!(matches!(unknown, NameError::UnknownPmu { .. }), "{unknown}");
+    assert!(
+        pmus.all()
+            .iter()
+            .filter(|pmu| pmu.is_core())
+            .map(|pmu| pmu.name())
+            .eq(["cpu_atom", "cpu_core"])
+    );
+}
+
+#[test]
+fn on_the_others() {
+    let words = |config, config1| [config, config1, 0, 0, 0];
+    let pmu =
+        |machine, name: &str| Machine::new(machine, "number").pmus().named(name).unwrap().number();
+    let (l3, df) = (pmu("amd-zen", "amd_l3"), pmu("amd-zen", "amd_df"));
+    check(
+        "amd-zen",
+        &[
+            // Twelve bits, of which the upper four are elsewhere.
+            (
+                "cpu/event=0x1c0,umask=0x7f/",
+                4,
+                words(0x1_0000_7fc0, 0),
+                "cpu/event=0x1c0,umask=0x7f/",
+            ),
+        ],
+    );
+    let machine = Machine::new("amd-zen", "others");
+    let pmus = machine.pmus();
+    let event = pmus.event("amd_df/event=0x3fff,umask=0xfff/").unwrap();
+    assert_eq!(event, Event::of_pmu(df, 0x3f_0f00_ffff), "14 bits in two ranges, 12 in two others");
+    assert!(
+        pmus.named("amd_l3").is_some_and(|pmu| pmu.number() == l3 && pmu.counts_for_processors())
+    );
+
+    let little = pmu("arm64-big-little", "armv8_cortex_a53");
+    let big = pmu("arm64-big-little", "armv8_cortex_a72");
+    check(
+        "arm64-big-little",
+        &[
+            (
+                "armv8_cortex_a53/cycles/",
+                0,
+                words(u64::from(little) << 32, 0),
+                "armv8_cortex_a53/cycles/",
+            ),
+            ("armv8_cortex_a72/cpu_cycles/", big, words(0x11, 0), "armv8_cortex_a72/cpu_cycles/"),
+            (
+                "armv8_cortex_a72/event=0x11,rdpmc/",
+                big,
+                words(0x11, 2),
+                "armv8_cortex_a72/event=0x11,rdpmc/",
+            ),
+            ("armv8_cortex_a72/r11/", big, words(0x11, 0), "armv8_cortex_a72/cpu_cycles/"),
+            // There is no PMU of that number: the kernel finds one that takes it.
+            ("r11", 4, words(0x11, 0), "r11"),
+        ],
+    );
+    let pmuv3 = pmu("arm64-server", "armv8_pmuv3_0");
+    check(
+        "arm64-server",
+        &[
+            ("armv8_pmuv3_0/cycles/", 0, words(0, 0), "cycles"),
+            ("armv8_pmuv3_0/inst_retired/", pmuv3, words(8, 0), "armv8_pmuv3_0/inst_retired/"),
+        ],
+    );
+    check(
+        "riscv64",
+        &[
+            ("instructions", 0, words(1, 0), "instructions"),
+            ("cpu/event=0x8/", 4, words(8, 0), "cpu/event=0x8/"),
+            ("r8", 4, words(8, 0), "cpu/event=0x8/"),
+        ],
+    );
+    let msr = pmu("virtual-machine", "msr");
+    check(
+        "virtual-machine",
+        &[
+            ("msr/tsc/", msr, words(0, 0), "msr/tsc/"),
+            ("tsc", msr, words(0, 0), "msr/tsc/"),
+            ("rc0", 4, words(0xc0, 0), "rc0"),
+            ("page-faults:u", 1, words(2, 0), "page-faults:u"),
+        ],
+    );
+}
+
+#[test]
+fn what_is_wrong_and_what_is_near() {
+    let machine = Machine::new("intel-server", "wrong");
+    let pmus = machine.pmus();
+    for (name, says) in [
+        ("cylces", "there is no event `cylces` on this machine: did you mean cycles?"),
+        ("mem_loads", "cpu/mem-loads/"),
+        ("inst_retired.any", "perf stat -vv"),
+        ("", "there is no event ``"),
+        ("cpv/cycles/", "there is no PMU `cpv` on this machine: did you mean cpu?"),
+        ("../event=1/", "there is no PMU `..`"),
+        ("cpu/evnt=1/", "the PMU cpu has no term and no event `evnt`: did you mean event?"),
+        ("cpu/mem-lods/", "did you mean mem-loads"),
+        ("cpu/umask=256/", "has 8 bits for `umask`"),
+        ("cpu/inv=2/", "has 1 bit for `inv`"),
+        ("cpu/umask=0x/", "`0x` is no value for `umask`"),
+        ("cpu/umask=-1/", "`-1` is no value"),
+        ("cpu/umask=99999999999999999999/", "at most 64 bits"),
+        ("cpu/config/", "needs a value for `config`"),
+        ("cpu/event/", "needs a value for `event`"),
+        ("cpu/event=1,event=2/", "`event` of the PMU cpu says what another"),
+        ("cpu/offcore_rsp=0x3,ldlat=0x10/", "`ldlat` of the PMU cpu says what another"),
+        ("cpu/config=1,event=1/", "`event` of the PMU cpu says what another"),
+        ("cpu/rc0,config=0xc0/", "says what another"),
+        ("cpu/mem-loads,mem-stores/", "`mem-stores` of the PMU cpu says what another"),
+        ("cpu/mem-loads=5/", "no term and no event `mem-loads`"),
+        ("branches-misses", "did you mean branch-misses"),
+        ("cycles//", "did you mean cycles?"),
+        ("+4/config=1/", "there is no PMU `+4`"),
+        ("cpu/event=1", "no second slash"),
+        ("cpu/event=1,/", "no term and no event ``"),
+        ("cycles:x", "`x` are not an event's modifiers"),
+        ("cycles:uu", "each once"),
+        ("cycles:pppp", "up to three p"),
+        ("cpu/event=1/x", "`x` are not"),
+        ("sched:sched_switch", "`sched_switch` are not an event's modifiers"),
+        ("r12345678123456781", "there is no event"),
+    ] {
+        let error = pmus.event(name).expect_err(name);
+        assert!(error.to_string().contains(says), "{name}: {error}");
+    }
+    let long = "x".repeat(2000);
+    assert_eq!(pmus.event(&long), Err(NameError::TooLong { limit: 1024 }));
+    assert!(matches!(pmus.event(&"c".repeat(1024)), Err(NameError::UnknownEvent { .. })));
+
+    let arm = Machine::new("arm64-server", "wrong");
+    let pmus = arm.pmus();
+    let error = pmus.event("arm_cmn_0/watchpoint_up,wp_val=1/").unwrap_err();
+    assert!(error.to_string().contains("needs a value for `wp_dev_sel`"), "{error}");
+    let whole = "arm_cmn_0/watchpoint_up,wp_val=1,wp_dev_sel=0,wp_chn_sel=0,wp_grp=0,wp_mask=2/";
+    let event = pmus.event(whole).unwrap();
+    assert_eq!(pmus.event(&pmus.name_of(event)), Ok(event));
+}
+
+#[test]
+fn a_strange_folder_is_no_trouble() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("strange");
+    let _ = std::fs::remove_dir_all(&folder);
+    let write = |path: &str, bytes: &[u8]| {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    };
+    let pmus = rdpmc::Pmus::in_folder(folder.join("devices"));
+    assert!(pmus.all().is_empty(), "there is no such folder");
+    // Beside the folder, not in it.
+    write("type", b"3");
+    write("beside/type", b"3");
+    let long = |start: &str| format!("{start}{}", "\n".repeat(1 << 17)).into_bytes();
+    let write = |path: &str, bytes: &[u8]| write(&format!("devices/{path}"), bytes);
+    write("no_type/format/event", b"config:0-7");
+    write("bad_type/type", b"many");
+    write("binary/type", b"\xff\xfe");
+    write("long/type", &long("1"));
+    write("odd/type", b"7\n\n");
+    write("odd/format/good", b"config:0-7\n");
+    write("odd/format/bad", b"config9:0-7");
+    write("odd/format/long", &long("config:0-7"));
+    write("odd/format/config1", b"config:0-7");
+    write("odd/format/flag", b"config:9");
+    write("odd/events/flag", b"good=7");
+    write("odd/format/node", b"config:10");
+    write("odd/events/circle", b"circle");
+    write("odd/events/empty", b"");
+    write("odd/events/scaled", b"good=1");
+    write("odd/events/scaled.scale", b"nan");
+    write("odd/cpus", b"0-"); // a PMU of cores, all the same
+    std::fs::create_dir_all(folder.join("odd/events/folder")).unwrap();
+    let all = pmus.all();
+    let [odd] = all.as_slice() else { panic!("{all:?}") };
+    assert_eq!(odd.terms().collect::<Vec<_>>(), [("flag", 1), ("good", 8), ("node", 1)]);
+    assert_eq!(odd.events().len(), 4);
+    let unknown_pmu = |name: &str| matches!(pmus.event(name), Err(NameError::UnknownPmu { .. }));
+    assert!(unknown_pmu("../good=1/") && unknown_pmu("./good=1/") && unknown_pmu(".../good=1/"));
+    // A term goes before an event of its name, and before the kernel's.
+    assert_eq!(pmus.event("odd/flag/"), Ok(Event::of_pmu(7, 1 << 9)));
+    assert_eq!(pmus.event("odd/good=1,node=1/"), Ok(Event::of_pmu(7, 1 << 10 | 1)));
+    for config in [1 << 9, 1 << 10, 7, 7 | 1 << 10] {
+        let event = Event::of_pmu(7, config);
+        assert_eq!(pmus.event(&pmus.name_of(event)), Ok(event), "{config:#x}");
+    }
+    assert_eq!(odd.processors(), None);
+    assert_eq!(odd.events()[3].scale, None);
+    let unknown = |name: &str| matches!(pmus.event(name), Err(NameError::UnknownTerm { .. }));
+    assert!(unknown("odd/circle/") && unknown("odd/empty/"));
+    assert!(pmus.event("odd/good=3/").is_ok());
+    assert_eq!(pmus.name_of(Event::of_pmu(7, 3)), "odd/good=0x3/");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn constants_are_their_names() {
+    for (event, name) in [
+        (Event::CYCLES, "cpu-cycles"),
+        (Event::BRANCHES, "branch-instructions"),
+        (Event::STALLED_CYCLES_BACKEND, "idle-cycles-backend"),
+        (Event::PAGE_FAULTS, "faults"),
+        (Event::CONTEXT_SWITCHES, "cs"),
+        (Event::CPU_MIGRATIONS, "migrations"),
+        (Event::DUMMY, "dummy"),
+        (Event::cache(Cache::DataTlb, CacheAccess::Write, CacheOutcome::Miss), "dTLB-store-misses"),
+        (Event::cache(Cache::Node, CacheAccess::Prefetch, CacheOutcome::Access), "node-prefetches"),
+        (Event::raw(0x1c2), "r01c2"),
+        (Event::raw(u64::MAX), "rffffffffffffffff"),
+    ] {
+        assert_eq!(name.parse(), Ok(event), "{name}");
+        assert_eq!(event.to_string().parse(), Ok(event), "{event}");
+    }
+    assert_ne!("cycles:u".parse(), Ok(Event::CYCLES));
+    assert_eq!("cycles:ku".parse::<Event>().unwrap().to_string(), "cycles:uk");
+}
+
+static ALL: LazyLock<Vec<Machine>> =
+    LazyLock::new(|| NAMES.iter().map(|name| Machine::new(name, "any")).collect());
+
+proptest! {
+    #[test]
+    fn any_event_is_written_so_that_it_is_found(
+        kind in 0_u32..20, words: [u64; 5], zero in 0_usize..6, shift in 0_u32..64,
+    ) {
+        let mut words = words;
+        words[zero.min(5)..].fill(0);
+        words[0] >>= shift;
+        let event = event_of_words(kind, words);
+        for machine in &*ALL {
+            let pmus = machine.pmus();
+            prop_assert_eq!(pmus.event(&pmus.name_of(event)), Ok(event), "on {}", machine.name);
+        }
+        prop_assert_eq!(event.to_string().parse(), Ok(event));
+    }
+}

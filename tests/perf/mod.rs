@@ -1,0 +1,144 @@
+//! Names of events, and what perf itself asks the kernel for by them. The emulated machines' guest program
+//! uses it too.
+#![allow(dead_code, unreachable_pub)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use rdpmc::{Event, NameError, Pmus};
+use std::process::Command;
+
+/// The type and the configuration words of the first event that perf opens for this name, or what
+/// it says.
+pub fn by_perf(mut perf: Command, program: &str, name: &str) -> Result<(u32, [u64; 3]), String> {
+    let output = perf.args(["stat", "-vv", "-e", name, program]).output();
+    let output = output.map_err(|why| why.to_string())?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let Some((_, attr)) = text.split_once("perf_event_attr:") else {
+        return Err(text.into_owned());
+    };
+    let attr: Vec<&str> = attr.lines().take_while(|line| !line.starts_with("----")).collect();
+    // What is 0 it leaves out; types of later versions have names.
+    let field = |name: &str| {
+        // Some have two: `{ bp_addr, config1 }`. The value may be followed by what it means.
+        let is_it = |line: &&str| line.split(['{', '}', ',', ' ']).any(|word| word == name);
+        let line = attr.iter().find(|line| is_it(line))?;
+        let value = line.rsplit('}').next()?;
+        let value = value.split_whitespace().find(|word| *word != name)?;
+        match value.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => value.parse().ok(),
+        }
+    };
+    let word = |name| field(name).unwrap_or(0);
+    let words = [word("config"), word("config1"), word("config2")];
+    Ok((u32::try_from(word("type")).unwrap(), words))
+}
+
+/// Every name of the kernel's own events, in all ways that perf takes it.
+fn names() -> Vec<String> {
+    let mut names: Vec<String> = [
+        "cycles",
+        "cpu-cycles",
+        "instructions",
+        "cache-references",
+        "cache-misses",
+        "branches",
+        "branch-instructions",
+        "branch-misses",
+        "bus-cycles",
+        "stalled-cycles-frontend",
+        "idle-cycles-frontend",
+        "stalled-cycles-backend",
+        "idle-cycles-backend",
+        "ref-cycles",
+        "cpu-clock",
+        "task-clock",
+        "page-faults",
+        "faults",
+        "minor-faults",
+        "major-faults",
+        "context-switches",
+        "cs",
+        "cpu-migrations",
+        "migrations",
+        "alignment-faults",
+        "emulation-faults",
+        "dummy",
+        "bpf-output",
+        "cgroup-switches",
+        "cycles:u",
+        "instructions:uk",
+        "branch-misses:k",
+        "page-faults:u",
+        "cycles:D",
+        "cycles:H",
+        "r01c2",
+        "r1a",
+        "r1ffffffff:u",
+        "rc0",
+        "LLC",
+        "branch",
+        "node",
+        "dTLB",
+        "l1d-read",
+        "L1-data-write-miss",
+        "L2",
+        "L2-misses",
+        "l1-i-speculative-read-misses",
+        "btb-Reference",
+        "d-tlb-access",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for cache in ["L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"] {
+        for access in ["load", "store", "prefetch"] {
+            let all = if access == "prefetch" { "prefetches".into() } else { format!("{access}s") };
+            names.push(format!("{cache}-{all}"));
+            names.push(format!("{cache}-{access}-misses"));
+        }
+    }
+    // What the PMUs of this machine have.
+    for pmu in Pmus::here().all() {
+        names.extend(pmu.events().iter().map(|event| format!("{}/{}/", pmu.name(), event.name)));
+        for (term, bits) in pmu.terms() {
+            let most = u64::MAX >> (64 - bits.clamp(1, 64));
+            names.push(format!("{}/{term}={most:#x}/", pmu.name()));
+        }
+    }
+    names
+}
+
+/// Compares all names, by this perf, which has to run a program that ends. How many are the same, and those
+/// that perf does not take; what is different is an error.
+pub fn compare(perf: &str, program: &str) -> Result<(usize, Vec<String>), String> {
+    let (mut same, mut refused) = (0, Vec::new());
+    for name in names() {
+        let ours: Event = match name.parse() {
+            Ok(event) => event,
+            // One that wants a value is no name by itself.
+            Err(NameError::NeedsValue { .. }) => continue,
+            Err(why) => return Err(format!("{name}: {why}")),
+        };
+        match by_perf(Command::new(perf), program, &name) {
+            Ok((kind, [config, config1, config2])) => {
+                let theirs =
+                    Event::of_pmu(kind, config).with_config1(config1).with_config2(config2);
+                // Modifiers are compared by the flags they make, in `modifiers.rs`.
+                let plain: Event = name.split(':').next().unwrap().parse().unwrap();
+                if plain != theirs {
+                    return Err(format!("{name} is {ours:?}, by perf {theirs:?}"));
+                }
+                same += 1;
+            }
+            // What no processor can do, such as storing by way of the instruction cache: the kernel
+            // refuses it too.
+            Err(why) => {
+                let of = |cache: &&str| name.starts_with(cache);
+                if !["L1-icache", "iTLB", "branch"].iter().any(of) {
+                    return Err(format!("{name}: {why}"));
+                }
+                refused.push(name);
+            }
+        }
+    }
+    Ok((same, refused))
+}
