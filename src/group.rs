@@ -79,7 +79,10 @@ impl<const N: usize> Group<N> {
     /// the three events that happen in the kernel only).
     ///
     /// The first is the leader, and the one to be counted most exactly: see [`Region`]. Of hardware
-    /// events all must be of one PMU. None at all, and more than 8, do not compile (`cargo build`
+    /// events all must be of one PMU, or it is [`Error::SeveralPmus`]. Where the processor has cores of
+    /// several types, each with a PMU, that is the one an event names; or that of the processors that this
+    /// thread is kept on; or that of the one it is on at the moment. While the thread is on another type,
+    /// the group has no counters. None at all, and more than 8, do not compile (`cargo build`
     /// says so, `cargo check` does not).
     ///
     /// Costs three system calls for each event and two more where all is granted at once, and more
@@ -187,6 +190,16 @@ impl<const N: usize> Group<N> {
             }
             Err(Errno(errno)) => Err(Error::System { call: "read", errno }),
         }
+    }
+
+    /// The PMU that the first event says it is of.
+    pub(crate) fn pmu(&self) -> Option<u32> {
+        core_types::of(self.events.events.first()?)
+    }
+
+    /// Whether user space reads it, whenever it has its counters.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.events.obstacle.is_none()
     }
 
     /// Whether the group has had no counters yet, by the kernel's word.
@@ -356,6 +369,26 @@ impl<const N: usize> Group<N> {
 impl<const N: usize> Builder<[Event; N]> {
     /// Opens the group: see [`Group::open`].
     pub fn open(self) -> Result<Group<N>, Error> {
+        match core_types::of_group(&self.events) {
+            Some(pmu) => self.open_on(pmu),
+            None => self.open_as_it_is(),
+        }
+    }
+
+    /// The same, with those events that do not say which core type's PMU counts them on this one.
+    pub(crate) fn open_on(self, pmu: u32) -> Result<Group<N>, Error> {
+        match self.of(core_types::on_pmu(self.events, pmu)).open_as_it_is() {
+            Err(refusal @ Error::EventNotSupported { .. }) => {
+                match core_types::by_architecture(self.events, pmu) {
+                    Some(events) => self.of(events).open_as_it_is(),
+                    None => Err(refusal),
+                }
+            }
+            other => other,
+        }
+    }
+
+    fn open_as_it_is(self) -> Result<Group<N>, Error> {
         let what = self.events;
         let opened = self.open_events(&what)?;
         let process = Process::current()

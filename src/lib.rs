@@ -56,7 +56,7 @@
 mod asm;
 mod calibration;
 mod clock;
-#[allow(dead_code, reason = "counters do not ask it yet")]
+
 mod core_types;
 mod counter;
 #[cfg(feature = "criterion")]

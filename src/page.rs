@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 /// Where a handle without a mapping points, so that reading it needs no case of its own.
-static EMPTY: ControlPage = ControlPage::EMPTY;
+pub(crate) static EMPTY: ControlPage = ControlPage::EMPTY;
 
 /// `N` control pages that can be read, [`STRIDE`] apart, so that one address names them all: the
 /// events' or such as say no to everything.
@@ -151,6 +151,12 @@ impl Page<'_> {
     pub(crate) fn index(self) -> u32 {
         // SAFETY: see lock.
         unsafe { (&raw const (*self.0).index).read_volatile() }
+    }
+
+    /// `offset`.
+    pub(crate) fn offset(self) -> i64 {
+        // SAFETY: see lock.
+        unsafe { (&raw const (*self.0).offset).read_volatile() }
     }
 
     /// `pmc_width`.

@@ -4,8 +4,8 @@
 use crate::asm::{self, Register, Registers};
 use crate::error::NoUserAccess;
 use crate::math;
-use crate::page::{Page, Pages};
-use crate::sys::{Errno, capability};
+use crate::page::{EMPTY, Page, Pages};
+use crate::sys::{ControlPage, Errno, capability};
 
 /// The pages of a group together with the way to the registers they speak of.
 #[derive(Debug)]
@@ -91,11 +91,78 @@ impl<const N: usize> Reader<N> {
 }
 
 impl Reader<1> {
+    /// What it takes to read, by itself.
+    ///
+    /// # Safety
+    /// It is not read once the reader is gone.
+    pub(crate) unsafe fn view(&self) -> View {
+        View { address: self.pages.address(), registers: self.registers }
+    }
+
+    /// The count of an event that has no counter at this moment: while `index` is 0, all of it is in
+    /// `offset`, as in the header's own loop. To be believed if the lock has not moved.
+    fn count_at_rest(&self) -> Option<u64> {
+        let [page] = self.pages.each();
+        (page.index() == 0).then(|| page.offset() as u64)
+    }
+}
+
+/// The sum of the counts of one event on several PMUs, of which one counts at a time. None while none
+/// does, or one cannot be read.
+#[inline(never)]
+pub(crate) fn sum<'a, const ORDERED: bool>(
+    first: &'a Reader<1>,
+    others: impl Iterator<Item = &'a Reader<1>> + Clone,
+) -> Option<u64> {
+    loop {
+        let locks = first.locks() + locks_of(others.clone()); // pairs with those at the end of the round
+        let (mut sum, mut is_running, mut are_readable) = (0_u64, false, true);
+        let mut add = |reader: &Reader<1>| {
+            let count = match reader.counts::<ORDERED>() {
+                Some([count]) => {
+                    is_running = true;
+                    Some(count)
+                }
+                None => reader.count_at_rest(),
+            };
+            are_readable &= count.is_some();
+            sum = sum.wrapping_add(count.unwrap_or(0));
+        };
+        add(first);
+        others.clone().for_each(&mut add);
+        if first.locks() + locks_of(others.clone()) == locks {
+            return (is_running && are_readable).then_some(sum);
+        }
+    }
+}
+
+/// The sum of their `lock`s: see [`Reader::locks`].
+pub(crate) fn locks_of<'a>(readers: impl Iterator<Item = &'a Reader<1>>) -> u64 {
+    readers.fold(0, |sum, reader| sum + reader.locks())
+}
+
+/// What it takes to read one event, at the beginning of its handle; whose the page is, is said there.
+///
+/// In this order, so that arm64 loads both with one instruction.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct View {
+    address: *const ControlPage,
+    registers: Registers,
+}
+
+impl View {
+    /// Answers None for ever.
+    pub(crate) fn none() -> View {
+        View { address: &raw const EMPTY, registers: Registers::none() }
+    }
+
     /// The count, or None while `index` is 0.
     #[inline(always)]
     pub(crate) fn count<const ORDERED: bool>(&self) -> Option<u64> {
-        // SAFETY: as in counts.
-        unsafe { asm::count::<ORDERED>(self.pages.address(), self.registers) }
+        // SAFETY: as in counts; the page is that of a reader which is still there, by `view`'s contract,
+        // or a static one.
+        unsafe { asm::count::<ORDERED>(self.address, self.registers) }
     }
 }
 

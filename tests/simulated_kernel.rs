@@ -92,7 +92,7 @@ mod simulated {
     use crate::math::sign_extend;
     use crate::overhead::Overhead;
     use crate::page::Pages;
-    use crate::read::{Reader, Snapshot};
+    use crate::read::{self, Reader, Snapshot};
     use crate::region::Region;
     use crate::skips;
     use crate::sys::{ControlPage, capability};
@@ -185,6 +185,8 @@ mod simulated {
         Exchange,
         /// All off the PMU.
         Leave,
+        /// The thread goes to a core of another type: one event off its PMU, the other on.
+        Migrate,
     }
     const CHANGES: [Change; 5] =
         [Change::Count, Change::Move, Change::Restart, Change::Exchange, Change::Leave];
@@ -222,6 +224,17 @@ mod simulated {
         fn reader<const N: usize>(&self) -> Reader<N> {
             let descriptors = self.events.iter().map(|event| &event.memory);
             Reader::new(Pages::map(descriptors).unwrap()).unwrap()
+        }
+
+        /// One event by itself.
+        fn reader_of(&self, event: usize) -> Reader<1> {
+            let memory = &self.events[event].memory;
+            Reader::new(Pages::map([memory].into_iter()).unwrap()).unwrap()
+        }
+
+        /// What all events have counted.
+        fn sum(&self, of: fn(&Event) -> &AtomicU64) -> u64 {
+            self.events.iter().map(|event| of(event).load(SeqCst)).sum()
         }
 
         fn random(&self) -> u64 {
@@ -323,8 +336,11 @@ mod simulated {
         /// The event loses its register, which from now on counts for somebody else.
         fn leave(&self, event: &Event) {
             let place = event.place();
-            // SAFETY: within the page.
-            event.write(|page| unsafe { (&raw mut (*page).index).write_volatile(0) });
+            event.write(|page| unsafe {
+                // SAFETY: within the page. All of the count is in `offset` then; `index` first, see above.
+                (&raw mut (*page).index).write_volatile(0);
+                (&raw mut (*page).offset).write_volatile(event.done.load(SeqCst) as i64);
+            });
             if let Some(place) = place {
                 self.registers[place].store(self.random() & MASK, SeqCst);
             }
@@ -379,6 +395,16 @@ mod simulated {
                 Change::Leave => {
                     self.in_any_order().for_each(|event| self.leave(event));
                     return;
+                }
+                Change::Migrate => {
+                    let (here, there) = match self.events.as_slice() {
+                        [one, other] if one.place().is_some() => (one, other),
+                        [other, one] => (one, other),
+                        events => panic!("{} core types", events.len()),
+                    };
+                    self.leave(here);
+                    self.count(1 + self.random() % 3); // of nobody, as nobody is there
+                    self.enter_at(there, self.random() as usize % REGISTERS);
                 }
             }
             self.count(1 + self.random() % 3);
@@ -591,6 +617,13 @@ mod simulated {
         assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, mode) }, 0);
     }
 
+    /// As a counter reads.
+    #[inline(always)]
+    fn read_one(reader: &Reader<1>) -> Option<u64> {
+        // SAFETY: the reader is there.
+        unsafe { reader.view() }.count::<false>()
+    }
+
     /// Runs `body` with a trap after every instruction.
     #[inline(always)]
     fn stepping<T>(kernel: &Kernel, body: impl FnOnce() -> T) -> T {
@@ -640,7 +673,7 @@ mod simulated {
                 let (mut counts, mut none, mut last) = (0, 0u64, 0);
                 while counts < READS {
                     let done = kernel.events[0].done.load(SeqCst);
-                    let count = reader.count::<false>();
+                    let count = read_one(&reader);
                     kernel.check(count, done, true);
                     if let Some(count) = count {
                         assert!(last <= count, "{count} after {last}");
@@ -673,7 +706,7 @@ mod simulated {
                 }
                 let done = kernel.events[0].done.load(SeqCst);
                 kernel.plan.set(Some((moment, change)));
-                let count = reader.count::<false>();
+                let count = read_one(&reader);
                 assert_eq!(kernel.plan.take().map(|(moment, _)| moment), None, "it never happened");
                 // A changed lock means another round: an event that left is seen to have left.
                 assert_eq!(
@@ -697,7 +730,7 @@ mod simulated {
                         kernel.happen(Change::Move);
                         let done = kernel.events[0].done.load(SeqCst);
                         kernel.plan.set(Some((Moment::AfterStep(step), change)));
-                        let count = stepping(&kernel, || reader.count::<false>());
+                        let count = stepping(&kernel, || read_one(&reader));
                         let left = matches!(change, Change::Leave);
                         kernel.check(count, done, left);
                         if kernel.plan.take().is_some() {
@@ -709,6 +742,45 @@ mod simulated {
             }
             // 11 instructions at the least, and 5 kinds of change after each.
             assert!(boundaries >= 55, "{boundaries}");
+        });
+    }
+
+    /// The sum over two core types, of which the thread is on one at a time.
+    #[test]
+    fn a_sum_interrupted_after_every_single_instruction() {
+        let kernel = Kernel::with_events(12, 2);
+        with("sum_interrupted_after_every_single_instruction", &kernel, |_: Reader<1>| {
+            let (first, second) = (kernel.reader_of(0), kernel.reader_of(1));
+            let mut boundaries = 0;
+            for repetition in 0..20 {
+                for change in [Change::Count, Change::Migrate, Change::Leave] {
+                    for step in 0.. {
+                        if kernel.events.iter().all(|event| event.place().is_none()) {
+                            kernel.enter_at(&kernel.events[0], 0);
+                        }
+                        kernel.happen(Change::Migrate);
+                        let done = kernel.sum(|event| &event.done);
+                        kernel.plan.set(Some((Moment::AfterStep(step), change)));
+                        let sum = stepping(&kernel, || {
+                            read::sum::<false>(&first, std::iter::once(&second))
+                        });
+                        assert!(!kernel.broken.load(SeqCst), "rdpmc of a register of nobody");
+                        let begun = kernel.sum(|event| &event.begun);
+                        match sum {
+                            Some(sum) => {
+                                assert!((done..=begun).contains(&sum), "{sum}: {done}..{begun}")
+                            }
+                            None => assert!(matches!(change, Change::Leave), "no sum, {change:?}"),
+                        }
+                        if kernel.plan.take().is_some() {
+                            break; // there is no such step any more
+                        }
+                        boundaries += u32::from(repetition == 0);
+                    }
+                }
+            }
+            // Two reads of 11 instructions at the least, and 3 kinds of change after each.
+            assert!(boundaries >= 66, "{boundaries}");
         });
     }
 
@@ -933,7 +1005,7 @@ mod simulated {
             for value in edges.chain(others) {
                 kernel.registers[place].store(value, SeqCst);
                 let model = sign_extend(value, WIDTH).map(|value| value as u64);
-                assert_eq!(reader.count::<false>(), model, "{value:#x}");
+                assert_eq!(read_one(&reader), model, "{value:#x}");
             }
         });
     }
@@ -975,7 +1047,7 @@ mod simulated {
         });
         with("without_a_clock", &kernel, |reader: Reader<1>| {
             kernel.count(5);
-            assert_eq!(reader.count::<false>(), Some(5));
+            assert_eq!(read_one(&reader), Some(5));
             assert!(reader.snapshot::<false, true>().is_none());
             // The times are then those of the page's last update.
             let times = || {

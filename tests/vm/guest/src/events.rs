@@ -58,7 +58,7 @@ impl RawEvent {
 
     /// What user space reads.
     pub fn count(&self) -> Option<u64> {
-        self.reader.count::<false>()
+        self.reader.counts::<false>().map(|[count]| count)
     }
 
     /// What `read(2)` gives: value, enabled, running.
