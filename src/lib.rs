@@ -18,7 +18,8 @@
 //! at once: [`Group`]. Short pieces of code, and nothing but them: [`Region`]. In production, where
 //! no read may end the process: [`contain_faults`]. The time, without a system call either:
 //! [`Clock`]. What can go wrong, with its remedy: [`Error`],
-//! [`NoUserAccess`], [`Disturbed`]. PMUs and their events: [`Pmus`]. For criterion's benchmarks, with the feature `criterion`: the module
+//! [`NoUserAccess`], [`Disturbed`]. What this machine allows, and what to do about what it does not:
+//! [`diagnose`]; its PMUs and their events: [`Pmus`]. For criterion's benchmarks, with the feature `criterion`: the module
 //! of that name.
 //!
 //! Linux only; elsewhere everything compiles and opening is [`Error::Unsupported`].
@@ -56,18 +57,18 @@
 mod asm;
 mod calibration;
 mod clock;
-
 mod core_types;
 mod counter;
 #[cfg(feature = "criterion")]
 pub mod criterion;
+mod description;
+mod diagnosis;
 mod error;
 mod event;
 mod faults;
 mod field;
 mod fork;
 mod group;
-#[allow(dead_code, reason = "nothing reports all of it yet")]
 mod machine;
 mod math;
 mod modifiers;
@@ -85,6 +86,8 @@ mod sys;
 
 pub use clock::Clock;
 pub use counter::Counter;
+pub use description::Description;
+pub use diagnosis::{Availability, Report, diagnose};
 pub use error::{
     Access, ClockKind, Disturbed, Error, NameError, NoPageClock, NoTicks, NoUserAccess,
 };

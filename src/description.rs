@@ -1,0 +1,132 @@
+//! What a PMU can do, as far as it can be found by trying.
+
+use crate::core_types;
+use crate::counter::Counter;
+use crate::error::{Access, Error, NoUserAccess};
+use crate::event::{Cache, CacheAccess, CacheOutcome, Event};
+use crate::open::Builder;
+use crate::pmu::{Pmu, Processors};
+use crate::sys::kind;
+use std::fmt;
+
+/// What a PMU can do for this thread, from [`Pmu::describe`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Description {
+    /// The PMU's name.
+    pub name: String,
+    /// Its number (`type`).
+    pub number: u32,
+    /// Which processors it is of, if it says so.
+    pub processors: Option<Processors>,
+    /// How many counters it has that count any event, as far as this can be found: those that the kernel
+    /// lets a thread have at the same time, at this moment. So one that the kernel's watchdog or another
+    /// pinned event holds is missing, if this thread is where the PMU is.
+    pub general: Option<usize>,
+    /// How many more it has that count one event each: cycles, instructions, reference cycles.
+    pub fixed: Option<usize>,
+    /// How wide they are, in bits (`pmc_width`), where user space may read them.
+    pub width: Option<u16>,
+    /// How its counters are read: of the processor's own PMU that of cycles, of another that of its first
+    /// event; or why there is none.
+    pub access: Result<Access, Error>,
+    /// Whether it counts all privilege levels together, as it cannot tell them apart.
+    pub is_unfiltered: bool,
+}
+
+impl Pmu {
+    /// Finds out what this PMU can do for this thread: some hundred system calls, by which events are
+    /// opened and closed; pinned ones among them, which others, this thread's too, have to make room for
+    /// until the PMU's next turn.
+    ///
+    /// How many counters there are it finds on x86-64 and arm64, for PMUs of the processor's cores.
+    pub fn describe(&self) -> Description {
+        let event = match self.events().first() {
+            _ if self.is_core() => self.own(Event::CYCLES),
+            _ if self.number() == kind::SOFTWARE => Event::TASK_CLOCK,
+            Some(first) => format!("{}/{}/", self.name(), first.name)
+                .parse()
+                .unwrap_or(Event::of_pmu(self.number(), 0)),
+            None => Event::of_pmu(self.number(), 0),
+        };
+        let counter = match self.counts_for_processors() {
+            true => Err(Error::NotOfAThread { event }),
+            false => Counter::builder(event).allow_unfiltered(true).open(),
+        };
+        let (general, fixed) = match self.is_core() && counter.is_ok() {
+            true => self
+                .counters()
+                .map_or((None, None), |(general, fixed)| (Some(general), Some(fixed))),
+            false => (None, None),
+        };
+        Description {
+            name: self.name().to_owned(),
+            number: self.number(),
+            processors: self.processors().cloned(),
+            general,
+            fixed,
+            width: counter.as_ref().ok().and_then(Counter::width),
+            is_unfiltered: counter.as_ref().is_ok_and(Counter::is_unfiltered),
+            access: counter.map(|counter| counter.access()),
+        }
+    }
+
+    /// The generic event as counted by this PMU.
+    fn own(&self, event: Event) -> Event {
+        if core_types::may_be_several() { event.on_core(self.number()) } else { event }
+    }
+
+    /// How many counters are for any event, and how many for one.
+    fn counters(&self) -> Option<(usize, usize)> {
+        // Events that no fixed counter has, at least one of which any PMU should have.
+        let misses = Event::cache(Cache::L1Data, CacheAccess::Read, CacheOutcome::Miss);
+        let mut any = vec![Event::BRANCH_MISSES, Event::CACHE_MISSES, Event::BRANCHES, misses];
+        if cfg!(target_arch = "aarch64") {
+            any.push(Event::INSTRUCTIONS); // cycles only have a counter of their own there
+        } else if !cfg!(target_arch = "x86_64") {
+            return None; // riscv64's firmware may have one register for each event
+        }
+        let builder = Builder::new(());
+        let any = any.into_iter().map(|event| self.own(event));
+        let mut any = any.map(|event| Some((event, builder.how_many(event, &[])?)));
+        let (any, general) = any.find(|found| found.is_none_or(|(_, general)| general > 0))??;
+        let mut events = vec![any; general];
+        for fixed in
+            [Event::CYCLES, Event::INSTRUCTIONS, Event::REF_CYCLES].map(|event| self.own(event))
+        {
+            // One of each at the most.
+            if builder.how_many(fixed, &events)? > 0 {
+                events.push(fixed);
+            }
+        }
+        Some((general, events.len() - general))
+    }
+}
+
+impl fmt::Display for Description {
+    /// In a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (type {})", self.name, self.number)?;
+        if let Some(processors) = &self.processors {
+            write!(f, ", processors {processors}")?;
+        }
+        if let (Some(general), Some(fixed)) = (self.general, self.fixed) {
+            write!(f, ", {general} general and {fixed} fixed counters")?;
+        }
+        if let Some(width) = self.width {
+            write!(f, ", {width} bits")?;
+        }
+        if self.is_unfiltered {
+            write!(f, ", no privilege filter")?;
+        }
+        f.write_str(match &self.access {
+            Ok(Access::UserSpace) => ", read from user space",
+            Ok(Access::SystemCall(NoUserAccess::NotScheduled)) => {
+                ", idle: this thread is elsewhere"
+            }
+            Ok(_) => ", read by system call",
+            Err(Error::NotOfAThread { .. }) => ", counts for processors, not for threads",
+            Err(_) => ", not available to this process",
+        })
+    }
+}

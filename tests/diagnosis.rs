@@ -1,0 +1,167 @@
+//! The report on this machine, beside what its files say; as text, and as JSON.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod process;
+
+use process::in_child;
+use rdpmc::{Access, Counter, Error, Event, Pmus, diagnose};
+use serde_json::Value;
+use std::fs;
+
+fn file(path: &str) -> Option<i64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[test]
+fn it_says_what_the_files_say() {
+    let report = diagnose();
+    assert_eq!(report.architecture, std::env::consts::ARCH);
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    assert_eq!(report.kernel, Some(format!("Linux {}", release.trim())));
+    let paranoid = file("/proc/sys/kernel/perf_event_paranoid");
+    assert_eq!(report.paranoid_level.map(i64::from), paranoid);
+    assert_eq!(report.nmi_watchdog.map(i64::from), file("/proc/sys/kernel/nmi_watchdog"));
+    let mlock = file("/proc/sys/kernel/perf_event_mlock_kb");
+    assert_eq!(report.mlock_kilobytes.map(|kilobytes| kilobytes as i64), mlock);
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: limit is valid for the write.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    assert_eq!(report.descriptors.map(|(_, limit)| limit), Some(limit.rlim_cur));
+    // Other tests of this process open and close some meanwhile.
+    let open = fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    assert!(report.descriptors.is_some_and(|(said, _)| said.abs_diff(open) < 30), "{report}");
+    // SAFETY: as above.
+    unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
+    let kilobytes =
+        if limit.rlim_cur == libc::RLIM_INFINITY { u64::MAX } else { limit.rlim_cur / 1024 };
+    assert_eq!(report.locked_kilobytes, Some(kilobytes));
+    let pmus = Pmus::here().all();
+    assert_eq!(report.core_pmus.len() + report.other_pmus.len(), pmus.len());
+
+    // Ten of the kernel's generic ones, and one of software.
+    assert_eq!(report.events.len(), 11);
+    for found in &report.events {
+        let counter = Counter::builder(found.event).allow_unfiltered(true).open();
+        // Whether it has a counter at this moment may change.
+        assert_eq!(found.access.is_ok(), counter.is_ok(), "{}", found.event);
+        if let (Err(found), Err(error)) = (&found.access, &counter) {
+            assert_eq!(found, error);
+        }
+    }
+    if !report.core_pmus.is_empty() {
+        return println!("on a machine with a PMU");
+    }
+    let event = Event::CYCLES;
+    let is_virtual = report.is_virtual;
+    if let Err(error) = &report.events[0].access {
+        if matches!(error, Error::NoPmu { .. }) {
+            assert_eq!(*error, Error::NoPmu { event, is_virtual });
+            assert!(
+                report
+                    .advice
+                    .iter()
+                    .any(|line| line.starts_with("all hardware events: this needs"))
+            );
+        }
+    }
+}
+
+#[test]
+fn json_is_what_the_report_is() {
+    let report = diagnose();
+    let json: Value = serde_json::from_str(&report.to_json()).unwrap();
+    assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(json["architecture"], report.architecture);
+    assert_eq!(json["processor"].as_str(), report.processor.as_deref());
+    assert_eq!(json["kernel"].as_str(), report.kernel.as_deref());
+    assert_eq!(json["is_virtual"], report.is_virtual);
+    assert_eq!(json["paranoid_level"].as_i64(), report.paranoid_level.map(i64::from));
+    assert_eq!(json["capability"].as_str(), report.capability);
+    assert_eq!(json["seccomp_mode"].as_u64(), report.seccomp_mode.map(u64::from));
+    assert_eq!(json["user_access"].as_i64(), report.user_access.map(|(_, value)| value.into()));
+    let locked = report.locked_kilobytes.filter(|kilobytes| *kilobytes != u64::MAX);
+    assert_eq!(json["locked_kilobytes"].as_u64(), locked);
+    assert_eq!(json["locked_without_limit"], report.locked_kilobytes == Some(u64::MAX));
+    assert_eq!(json["mlock_kilobytes"].as_u64(), report.mlock_kilobytes);
+    assert_eq!(json["nmi_watchdog"].as_i64(), report.nmi_watchdog.map(i64::from));
+    assert_eq!(json["descriptors_open"].as_u64(), report.descriptors.map(|(open, _)| open));
+    let setting = report.user_access.map(|(setting, _)| setting);
+    assert_eq!(json["user_access_setting"].as_str(), setting);
+    let clock = report.clock.as_ref().map(ToString::to_string);
+    assert_eq!(json["clock"].as_str(), clock.as_deref().ok());
+    assert_eq!(json["clock_error"].is_string(), clock.is_err());
+    for (json, pmu) in json["core_pmus"].as_array().unwrap().iter().zip(&report.core_pmus) {
+        assert_eq!(json["name"], pmu.name);
+        assert_eq!(json["number"], pmu.number);
+        assert_eq!(json["general"].as_u64(), pmu.general.map(|counters| counters as u64));
+        assert_eq!(json["width"].as_u64(), pmu.width.map(u64::from));
+        assert_eq!(json["user_space"], pmu.access == Ok(Access::UserSpace));
+    }
+    assert_eq!(json["descriptors_limit"].as_u64(), report.descriptors.map(|(_, limit)| limit));
+    assert_eq!(json["core_pmus"].as_array().unwrap().len(), report.core_pmus.len());
+    let names: Vec<&str> =
+        json["other_pmus"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert_eq!(names, report.other_pmus);
+    let events = json["events"].as_array().unwrap();
+    assert_eq!(events.len(), report.events.len());
+    for (json, event) in events.iter().zip(&report.events) {
+        assert_eq!(json["event"], event.event.to_string());
+        assert_eq!(json["user_space"], event.access == Ok(Access::UserSpace));
+        assert_eq!(json["is_unfiltered"], event.is_unfiltered);
+        let error = event.access.as_ref().err().map(ToString::to_string);
+        assert_eq!(json["error"].as_str(), error.as_deref());
+        assert_eq!(json["access"].is_string(), event.access.is_ok());
+    }
+    let advice: Vec<&str> =
+        json["advice"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert_eq!(advice, report.advice);
+    // What a hostile machine could call itself.
+    let mut hostile = report;
+    let name = "a \"quoted\" \\ name\n\t\u{1}é\u{2028}";
+    hostile.processor = Some(name.into());
+    (hostile.nmi_watchdog, hostile.mlock_kilobytes) = (Some(-7), None);
+    let json: Value = serde_json::from_str(&hostile.to_json()).unwrap();
+    assert_eq!(json["processor"], name);
+    assert_eq!((json["nmi_watchdog"].as_i64(), &json["mlock_kilobytes"]), (Some(-7), &Value::Null));
+}
+
+/// Says true, the report's lines and the remedy, in a child in which something is off.
+fn advice(off: impl FnOnce()) -> String {
+    let mut said = String::new();
+    let (reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
+    in_child(|| {
+        off();
+        use std::io::Write;
+        let mut writer = writer;
+        writer.write_all(diagnose().to_string().as_bytes())
+    })
+    .unwrap();
+    std::io::Read::read_to_string(&mut { reader }, &mut said).unwrap();
+    said
+}
+
+#[test]
+fn under_a_seccomp_filter() {
+    let said = advice(|| process::refuse(libc::SYS_perf_event_open, libc::EPERM));
+    assert!(said.contains("seccomp         a filter"), "{said}");
+    assert!(said.contains("all events: perf_event_open is refused (EPERM)"), "{said}");
+    assert!(said.contains("--security-opt seccomp="), "{said}");
+}
+
+#[test]
+fn with_few_descriptors() {
+    let said = advice(|| process::limit(libc::RLIMIT_NOFILE as _, 40));
+    assert!(said.contains(" of 40 in use"), "{said}");
+    assert!(said.contains("few descriptors are left"), "{said}");
+}
+
+#[test]
+fn as_a_user_without_rights() {
+    let said = advice(|| assert!(process::drop_rights()));
+    assert!(said.contains("this process is not exempt"), "{said}");
+    // Not every kernel takes levels above 2 for more than 2.
+    let denied = said.contains("and this process does not have CAP_PERFMON");
+    assert_eq!(denied, said.contains("task-clock              not available"), "{said}");
+}
