@@ -7,6 +7,8 @@ mod events;
 mod harness;
 mod kernels;
 mod neighbour;
+#[path = "../../../perf/mod.rs"]
+mod perf;
 #[path = "../../../process/mod.rs"]
 mod process;
 mod scenarios;
@@ -65,7 +67,9 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if std::process::id() != 1 {
         return match arguments.as_slice() {
-            ["scenario", name, facts @ ..] => harness::run_here(&scenarios::all(), name, facts),
+            ["scenario", name, facts @ ..] => {
+                harness::run_here(&scenarios::all(facts), name, facts)
+            }
             ["cost", facts @ ..] => cost::print(&harness::Facts(facts)),
             ["neighbour"] => neighbour::Neighbour::work(),
             ["reopen", facts @ ..] => ExitCode::from(harness::report(scenarios::reopen(facts))),
@@ -74,9 +78,9 @@ fn main() -> ExitCode {
     }
     system::set_up();
     let status = match arguments.as_slice() {
-        ["tests", target, facts @ ..] => harness::run_all(&scenarios::all(), target, facts),
+        ["tests", target, facts @ ..] => harness::run_all(&scenarios::all(facts), target, facts),
         ["only", name, target, facts @ ..] => {
-            let mut scenarios = scenarios::all();
+            let mut scenarios = scenarios::all(facts);
             scenarios.retain(|scenario| scenario.name == *name);
             harness::run_all(&scenarios, target, facts)
         }
@@ -90,6 +94,19 @@ fn main() -> ExitCode {
             exact.max(run(Command::new("/reads").args(["--bench", "--quick"])))
         }
         ["quickstart", ..] => run(&mut Command::new("/quickstart")),
+        ["names", ..] => match perf::compare("/perf/perf", "/perf/nothing") {
+            Ok((same, refused)) => {
+                println!(
+                    "names: {same} are what perf takes them for; it does not take {refused:?}"
+                );
+                i32::from(same < 60)
+            }
+            Err(why) => {
+                println!("{why}");
+                1
+            }
+        },
+        ["doctor", ..] => system::consult("/doctor"),
         other => panic!("not a request: {other:?}"),
     };
     // What tests/vm/run takes for the exit status; without it, the machine did not get here.
@@ -98,6 +115,6 @@ fn main() -> ExitCode {
 }
 
 /// The exit status of a program, 255 if it has none.
-fn run(command: &mut Command) -> i32 {
+pub fn run(command: &mut Command) -> i32 {
     command.status().expect("the program is in the image").code().unwrap_or(255)
 }

@@ -3,6 +3,7 @@
 mod access;
 mod clock;
 mod control;
+mod core_types;
 mod counting;
 mod faults;
 mod groups;
@@ -22,8 +23,9 @@ use rdpmc::{Counter, Error, Event, Reading};
 use std::hint::black_box;
 use std::os::fd::RawFd;
 
-pub fn all() -> Vec<Scenario> {
-    [
+/// Those for a machine with these facts.
+pub fn all(facts: &[&str]) -> Vec<Scenario> {
+    let of_one_processor: &[&[Entry]] = &[
         counting::ALL,
         control::ALL,
         overflow::ALL,
@@ -37,11 +39,10 @@ pub fn all() -> Vec<Scenario> {
         lifetime::ALL,
         access::ALL,
         refusals::ALL,
-    ]
-    .into_iter()
-    .flatten()
-    .map(|&(name, run)| Scenario { name, run })
-    .collect()
+    ];
+    let several = Facts(facts).say("core_types").is_some();
+    let entries = if several { &[core_types::ALL] } else { of_one_processor };
+    entries.iter().copied().flatten().map(|&(name, run)| Scenario { name, run }).collect()
 }
 
 /// What [`lifetime`] has running after an exec.

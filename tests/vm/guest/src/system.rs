@@ -3,6 +3,8 @@
 use std::ffi::CString;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 /// What lets user space read counters: an attribute of the PMU on x86-64, a setting elsewhere.
 pub const USER_ACCESS: &str = if cfg!(target_arch = "x86_64") {
@@ -21,6 +23,42 @@ pub fn set_up() {
     if fs::exists(USER_ACCESS).unwrap_or(false) {
         set(USER_ACCESS, "1");
     }
+}
+
+/// Runs the doctor under each setting that it tells apart: user access on and off, where there is the
+/// setting, and as a user without rights, whom the paranoid level keeps from counting or not. The worst
+/// of its exit statuses.
+pub fn consult(doctor: &str) -> i32 {
+    let user_access = fs::exists(USER_ACCESS).unwrap_or(false);
+    let mut worst = 0;
+    let mut run = |said: String, command: &mut Command| {
+        println!("\n# {said}");
+        worst = worst.max(crate::run(command));
+    };
+    run("as root".into(), &mut Command::new(doctor));
+    if user_access {
+        let _off = Changed::to(USER_ACCESS, "0");
+        run(format!("as root, {USER_ACCESS} is 0"), &mut Command::new(doctor));
+    }
+    for level in ["2", "3"] {
+        let _level = Changed::to(PARANOID, level);
+        let mut command = Command::new(doctor);
+        run(
+            format!("as a user without rights, {PARANOID} is {level}"),
+            command.uid(65534).gid(65534),
+        );
+    }
+    worst
+}
+
+/// Keeps this thread on one processor, or lets it go on all that there are (of 64 at the most).
+pub fn keep_on(processor: Option<u32>) {
+    let mask: u64 = processor.map_or(u64::MAX, |processor| 1 << processor);
+    // SAFETY: mask is valid for the read of its size.
+    let result = unsafe {
+        libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(&mask), &raw const mask)
+    };
+    assert_eq!(result, 0, "{}", io::Error::last_os_error());
 }
 
 pub fn mount(kind: &str, place: &str) -> io::Result<()> {

@@ -18,6 +18,7 @@ pub const ALL: &[Entry] = &[
     ("rdpmc_faults_as_the_processor_says", rdpmc_faults_as_the_processor_says),
     ("software_events_are_read_by_system_call", software_events_are_read_by_system_call),
     ("mlock_limit", mlock_limit),
+    ("diagnosis", diagnosis),
 ];
 
 fn access_from_user_space(_: &Facts) -> Outcome {
@@ -106,14 +107,14 @@ fn a_million_reads_without_a_system_call(facts: &Facts) -> Outcome {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Ended {
+pub enum Ended {
     Exited(i32),
     Killed(i32),
 }
 
 /// Forks; the child opens a counter and runs `body` under a filter that allows nothing but to
 /// exit, with status 0 if `body` says true.
-fn in_child_without_system_calls(body: fn(&Counter) -> bool) -> Ended {
+pub fn in_child_without_system_calls(body: fn(&Counter) -> bool) -> Ended {
     let status = wait(process::fork(|| {
         let counter = std::mem::ManuallyDrop::new(open(Event::INSTRUCTIONS).expect("opens again"));
         process::allow_only(libc::SYS_exit_group);
@@ -198,4 +199,53 @@ fn mlock_limit(_: &Facts) -> Outcome {
         drop(third);
         equal("access", open(Event::INSTRUCTIONS)?.access(), Access::UserSpace)
     })?)
+}
+
+/// The report tells this machine as it is, and what to do when something is off.
+fn diagnosis(facts: &Facts) -> Outcome {
+    let report = rdpmc::diagnose();
+    equal("descriptors left open", process::perf_descriptors().len(), 0)?;
+    equal("capability", report.capability, Some("CAP_PERFMON"))?;
+    equal("seccomp mode", report.seccomp_mode, Some(0))?;
+    let of = |report: &rdpmc::Report, event| {
+        let found = report.events.iter().find(|found| found.event == event);
+        found.map(|found| found.access.clone())
+    };
+    let software = Access::SystemCall(NoUserAccess::SoftwareEvent);
+    equal("task-clock", of(&report, Event::TASK_CLOCK), Some(Ok(software)))?;
+    let [pmu] = report.core_pmus.as_slice() else {
+        equal("PMUs", report.core_pmus.len(), 0)?;
+        equal("no PMU is meant", facts.say_no_pmu(), true)?;
+        let said =
+            report.advice.iter().any(|line| line.starts_with("all hardware events: this needs"));
+        return require(said, || format!("{:?}", report.advice));
+    };
+    equal("the PMU's access", pmu.access.clone(), Ok(Access::UserSpace))?;
+    equal("instructions", of(&report, Event::INSTRUCTIONS), Some(Ok(Access::UserSpace)))?;
+    if cfg!(target_arch = "riscv64") {
+        equal("counters", (pmu.general, pmu.fixed), (None, None))?;
+        equal("the privilege filter is missing", pmu.is_unfiltered, true)?;
+    } else {
+        let counters = pmu.general.zip(pmu.fixed).map(|(general, fixed)| general + fixed);
+        equal("counters", counters.map(|counters| counters as u64), facts.number("registers"))?;
+    }
+    let off = Changed::to(USER_ACCESS, "0");
+    let report = rdpmc::diagnose();
+    let reason = NoUserAccess::SwitchedOff { setting: USER_ACCESS, value: 0 };
+    equal("instructions", of(&report, Event::INSTRUCTIONS), Some(Ok(Access::SystemCall(reason))))?;
+    let remedy = format!("`echo 1 > {USER_ACCESS}` as root");
+    require(report.advice.iter().any(|line| line.contains(&remedy)), || {
+        format!("{:?}", report.advice)
+    })?;
+    drop(off);
+    in_child(|| {
+        process::refuse(libc::SYS_perf_event_open, libc::EPERM);
+        let report = rdpmc::diagnose();
+        let said = report
+            .advice
+            .iter()
+            .any(|line| line.starts_with("all events: perf_event_open is refused"));
+        if said && report.seccomp_mode == Some(2) { Ok(()) } else { Err(report.to_string()) }
+    })?;
+    Ok(())
 }

@@ -1,0 +1,326 @@
+//! Cores of several types, each with a PMU of its own: all that machines with several processors run.
+//!
+//! Their emulator counts for each processor what the others do in between, so a count may be too high and
+//! is never too low: the least of many is exact.
+
+use super::access::{Ended, in_child_without_system_calls};
+use super::{Entry, open};
+use crate::harness::{Facts, Outcome, Stop, equal, require};
+use crate::kernels::countdown;
+use crate::process::{fork, wait};
+use crate::system::{Changed, USER_ACCESS, keep_on};
+use rdpmc::{Access, Counter, Error, Event, Group, NoUserAccess, Pmu, Pmus};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+pub const ALL: &[Entry] = &[
+    ("sum_over_core_types", sum_over_core_types),
+    ("sum_controlled", sum_controlled),
+    ("sum_without_a_system_call", sum_without_a_system_call),
+    ("sum_while_moved_about", sum_while_moved_about),
+    ("sum_in_a_forked_child", sum_in_a_forked_child),
+    ("sum_by_system_call", sum_by_system_call),
+    ("sum_of_pinned_events", sum_of_pinned_events),
+    ("kept_on_a_core_type", kept_on_a_core_type),
+    ("group_on_one_core_type", group_on_one_core_type),
+];
+
+/// The PMUs of the processors 0 and 1, which this thread may then run on.
+fn core_types() -> Result<[Pmu; 2], Stop> {
+    let mut pmus: Vec<Pmu> = Pmus::here().all().into_iter().filter(Pmu::is_core).collect();
+    pmus.sort_by_key(|pmu| pmu.processors().is_some_and(|processors| processors.contains(1)));
+    let pmus: Result<[Pmu; 2], _> = pmus.try_into();
+    keep_on(None);
+    pmus.map_err(|pmus| {
+        Stop::Skipped(format!("this machine has {} core types at most", pmus.len().max(1)))
+    })
+}
+
+/// The least of many samples.
+fn least(mut sample: impl FnMut() -> Result<u64, Stop>) -> Result<u64, Stop> {
+    (0..50).try_fold(u64::MAX, |least, _| Ok(least.min(sample()?)))
+}
+
+/// What the counter says of so many rounds on each of the two processors.
+fn count(counter: &Counter, rounds: [u64; 2]) -> Result<u64, Stop> {
+    keep_on(Some(0));
+    let before = counter.read_user();
+    for (processor, rounds) in rounds.into_iter().enumerate() {
+        keep_on(Some(processor as u32));
+        countdown(black_box(rounds));
+    }
+    let after = counter.read_user();
+    after
+        .zip(before)
+        .map(|(after, before)| after - before)
+        .ok_or(Stop::Failed("no user read".into()))
+}
+
+fn sum_over_core_types(_: &Facts) -> Outcome {
+    core_types()?;
+    for event in [Event::INSTRUCTIONS, Event::CYCLES, Event::raw(8)] {
+        keep_on(None);
+        let counter = open(event)?;
+        equal("the event", counter.event(), event)?;
+        equal("access", counter.access(), Access::UserSpace)?;
+        let constant = least(|| count(&counter, [0, 0]))?;
+        for rounds in [[1_000, 0], [0, 1_000], [1_000, 1_000], [5_000, 3_000]] {
+            let [first, second] = rounds;
+            equal("the sum", least(|| count(&counter, rounds))?, constant + 2 * (first + second))?;
+        }
+        let read = || counter.read_user().ok_or_else(|| Stop::Failed("no user read".into()));
+        let cost = least(|| {
+            let before = read()?;
+            Ok(read()? - before)
+        })?;
+        println!("{event} by read_user, the sum of two: {cost} instructions");
+        // The kernel's own counts add up to the same, and so do the times.
+        let user = counter.read_user();
+        let reading = counter.reading()?;
+        let again = counter.read_user();
+        require(user <= Some(reading.value) && Some(reading.value) <= again, || {
+            format!("{reading:?} between {user:?} and {again:?}")
+        })?;
+        require(!reading.is_multiplexed(), || format!("{reading:?}"))?;
+        equal("the ordered read", counter.ordered().read_user().is_some(), true)?;
+        // A region is of the core type that it is made on.
+        rdpmc::contain_faults()?;
+        for processor in [0, 1] {
+            keep_on(Some(processor));
+            let region = counter.region()?;
+            let of = |rounds: u64| {
+                least(|| match region.measure(|| countdown(black_box(rounds))).1 {
+                    Ok([count]) => Ok(count),
+                    Err(_) => Ok(u64::MAX), // not a sample
+                })
+            };
+            let (nothing, some) = (of(0)?, of(1_000)?);
+            equal("a region's rounds", some - nothing, 2_000)?;
+        }
+    }
+    Ok(())
+}
+
+fn sum_controlled(_: &Facts) -> Outcome {
+    core_types()?;
+    let counter = open(Event::INSTRUCTIONS)?;
+    count(&counter, [1_000, 1_000])?;
+    counter.disable()?;
+    equal("read_user of a disabled one", counter.read_user(), None)?;
+    equal(
+        "access of a disabled one",
+        counter.access(),
+        Access::SystemCall(NoUserAccess::NotScheduled),
+    )?;
+    let stopped = counter.read()?;
+    countdown(black_box(1_000));
+    equal("while it is disabled", counter.read()?, stopped)?;
+    require(stopped >= 4_000, || format!("{stopped}"))?;
+    counter.enable()?;
+    require(count(&counter, [1_000, 1_000])? >= 4_000, || "enabled, it counts again".into())?;
+    counter.reset()?;
+    let after = counter.read()?;
+    require(after < 2_000, || format!("{after} after a reset"))?;
+    // Opened without being started, it is nothing.
+    let idle = Counter::builder(Event::INSTRUCTIONS).disabled(true).open()?;
+    equal("never started", idle.read()?, 0)?;
+    equal("never started", idle.read_user(), None)
+}
+
+fn sum_without_a_system_call(_: &Facts) -> Outcome {
+    core_types()?;
+    let ended = in_child_without_system_calls(|counter| {
+        (0..100_000)
+            .all(|_| black_box(counter.read_user()).is_some() && black_box(counter.read()).is_ok())
+    });
+    equal("how the reads ended", ended, Ended::Exited(0))
+}
+
+/// Another thread moves this one back and forth all the time.
+fn sum_while_moved_about(_: &Facts) -> Outcome {
+    const READS: u64 = 20_000;
+    const ROUNDS: u64 = 500;
+    core_types()?;
+    let counter = open(Event::INSTRUCTIONS)?;
+    // SAFETY: takes nothing.
+    let this = unsafe { libc::gettid() };
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut moves = 0_u64;
+            while !over.load(Relaxed) {
+                let mask: u64 = 1 << (moves % 2);
+                // SAFETY: mask is valid for the read of its size.
+                unsafe { libc::syscall(libc::SYS_sched_setaffinity, this, 8, &raw const mask) };
+                moves += 1;
+                std::thread::sleep(std::time::Duration::from_micros(100));
+            }
+        });
+        let outcome = (|| {
+            let (mut last, mut system_calls) = (counter.read()?, 0);
+            let (first, mut seen) = (last, [false; 2]);
+            for _ in 0..READS {
+                countdown(black_box(ROUNDS));
+                system_calls += u64::from(counter.read_user().is_none());
+                let now = counter.read()?;
+                require(now > last + 2 * ROUNDS, || format!("{now} after {last}"))?;
+                let by_the_kernel = counter.reading()?.value;
+                last = counter.read()?;
+                require(now < by_the_kernel && by_the_kernel < last, || {
+                    format!("{now}, by the kernel {by_the_kernel}, {last}")
+                })?;
+                // SAFETY: takes nothing.
+                let processor = unsafe { libc::sched_getcpu() };
+                seen[usize::try_from(processor).unwrap_or(0) & 1] = true;
+            }
+            println!(
+                "{} instructions in {READS} reads, {system_calls} without an answer",
+                last - first
+            );
+            equal("processors seen", seen, [true; 2])?;
+            let reading = counter.reading()?;
+            require(reading.time_running <= reading.time_enabled, || format!("{reading:?}"))
+        })();
+        over.store(true, Relaxed);
+        outcome
+    })
+}
+
+fn sum_in_a_forked_child(_: &Facts) -> Outcome {
+    core_types()?;
+    let counter = open(Event::INSTRUCTIONS)?;
+    let status = wait(fork(|| {
+        let harmless = counter.read_user().is_none()
+            && counter.read() == Err(Error::Forked)
+            && counter.reading() == Err(Error::Forked)
+            && counter.access() == Access::Forked;
+        i32::from(!harmless)
+    }));
+    equal("the child's status", status, 0)?;
+    equal("the parent reads on", counter.read_user().is_some(), true)
+}
+
+/// Where user space may not read, the kernel's counts are added up, and the times are right all the same.
+fn sum_by_system_call(_: &Facts) -> Outcome {
+    core_types()?;
+    let off = Changed::to(USER_ACCESS, "0");
+    let counter = open(Event::INSTRUCTIONS)?;
+    equal("read_user", counter.read_user(), None)?;
+    let reason = NoUserAccess::SwitchedOff { setting: USER_ACCESS, value: 0 };
+    equal("access", counter.access(), Access::SystemCall(reason))?;
+    let sum = |rounds: [u64; 2]| {
+        least(|| {
+            keep_on(Some(0));
+            let before = counter.read()?;
+            for (processor, rounds) in rounds.into_iter().enumerate() {
+                keep_on(Some(processor as u32));
+                countdown(black_box(rounds));
+            }
+            Ok(counter.read()? - before)
+        })
+    };
+    let constant = sum([0, 0])?;
+    equal("the sum", sum([3_000, 2_000])?, constant + 10_000)?;
+    for processor in [0, 1] {
+        keep_on(Some(processor));
+        let reading = counter.reading()?;
+        require(!reading.is_multiplexed(), || format!("on {processor}: {reading:?}"))?;
+    }
+    drop(off);
+    Ok(())
+}
+
+/// No page tells that a pinned event has lost its counter, so reads go by the kernel, which does.
+fn sum_of_pinned_events(_: &Facts) -> Outcome {
+    core_types()?;
+    let pinned = Counter::builder(Event::INSTRUCTIONS).pinned(true).open()?;
+    equal("access", pinned.access(), Access::SystemCall(NoUserAccess::PinnedOnSeveralTypes))?;
+    equal("read_user", pinned.read_user(), None)?;
+    keep_on(Some(0));
+    let before = pinned.read()?;
+    keep_on(Some(1));
+    countdown(black_box(1_000));
+    require(pinned.read()? - before >= 2_000, || "it counts".into())?;
+    let marked: Event = "instructions:D".parse().map_err(Error::from)?;
+    keep_on(None);
+    let marked = open(marked)?;
+    equal("access", marked.access(), Access::SystemCall(NoUserAccess::PinnedOnSeveralTypes))?;
+    // As many as there are counters, and more: those that are left without one say so.
+    keep_on(None);
+    let many: Result<Vec<Counter>, Error> =
+        (0..10).map(|_| Counter::builder(Event::INSTRUCTIONS).pinned(true).open()).collect();
+    let many = many?;
+    for processor in [0, 1] {
+        keep_on(Some(processor));
+        countdown(black_box(1_000));
+    }
+    let lost = many.iter().filter(|counter| counter.read() == Err(Error::ErrorState)).count();
+    require(lost >= 3, || format!("{lost} of 10 have lost their counter"))
+}
+
+fn kept_on_a_core_type(_: &Facts) -> Outcome {
+    let pmus = core_types()?;
+    for (processor, pmu) in pmus.iter().enumerate() {
+        keep_on(Some(processor as u32));
+        let counter = open(Event::INSTRUCTIONS)?;
+        // Linux before 6.6 does not know the first.
+        let of_pmu = |name| Pmus::here().event(&format!("{}/{name}/", pmu.name()));
+        let (new, old) = (of_pmu("instructions"), of_pmu("inst_retired"));
+        let event = counter.event();
+        require(Ok(event) == new || Ok(event) == old, || format!("{event}"))?;
+        equal("access", counter.access(), Access::UserSpace)?;
+        let before = counter.read_user();
+        countdown(black_box(1_000));
+        let counted = counter.read_user().zip(before).map(|(after, before)| after - before);
+        require(counted.is_some_and(|counted| (2_000..2_100).contains(&counted)), || {
+            format!("{counted:?}")
+        })?;
+        // On the other it has no counter.
+        keep_on(Some(1 - processor as u32));
+        equal("read_user elsewhere", counter.read_user(), None)?;
+        require(counter.reading()?.is_multiplexed(), || "counted elsewhere".into())?;
+    }
+    Ok(())
+}
+
+fn group_on_one_core_type(_: &Facts) -> Outcome {
+    let pmus = core_types()?;
+    rdpmc::contain_faults()?;
+    for (processor, pmu) in pmus.iter().enumerate() {
+        keep_on(Some(processor as u32));
+        for allowed in [Some(processor as u32), None] {
+            // Whether it is kept there or not.
+            keep_on(allowed);
+            let group = Group::open([Event::CYCLES, Event::INSTRUCTIONS])?;
+            let of_pmu =
+                group.events().iter().all(|event| event.to_string().starts_with(pmu.name()));
+            let here = allowed.is_some();
+            require(of_pmu || !here, || {
+                format!("{:?}", group.events().map(|event| event.to_string()))
+            })?;
+            if !here {
+                continue;
+            }
+            let region = group.region()?;
+            let counted = least(|| match region.measure(|| countdown(black_box(1_000))).1 {
+                Ok([_, instructions]) => Ok(instructions),
+                Err(_) => Ok(u64::MAX),
+            })?;
+            require((2_000..2_050).contains(&counted), || format!("{counted}"))?;
+        }
+    }
+    // An event that says which takes the others along; two that say different ones cannot be together.
+    let [first, second] = &pmus;
+    let of = |pmu: &Pmu, name: &str| Pmus::here().event(&format!("{}/{name}/", pmu.name()));
+    let named = of(first, "cpu_cycles").map_err(Error::from)?;
+    let group = Group::open([Event::INSTRUCTIONS, named])?;
+    let all_of_first =
+        group.events().iter().all(|event| event.to_string().starts_with(first.name()));
+    require(all_of_first, || format!("{:?}", group.events()))?;
+    let other = of(second, "inst_retired").map_err(Error::from)?;
+    equal(
+        "two PMUs",
+        Group::open([named, other]).err(),
+        Some(Error::SeveralPmus { first: named, event: other }),
+    )
+}
