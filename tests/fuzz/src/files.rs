@@ -1,0 +1,59 @@
+//! Any texts as the files of a PMU: lines of `PATH:TEXT`.
+#![no_main]
+#![allow(dead_code, unreachable_pub, clippy::enum_variant_names)]
+
+mod library;
+use library::{error, event, field, machine, modifiers, names, pmu, syntax, sys};
+
+use event::Event;
+use field::{Field, Words};
+use libfuzzer_sys::fuzz_target;
+use pmu::{Pmu, Pmus, Processors, Texts};
+
+fuzz_target!(|text: &str| {
+    let mut texts = Texts { number: "7".into(), ..Texts::default() };
+    for line in text.lines() {
+        // Each line by itself is a place of bits, too, and a list of processors.
+        if let Some(field) = Field::parse(line) {
+            let most = if field.width() < 64 { (1 << field.width()) - 1 } else { u64::MAX };
+            let words = field.put(most, Words::default()).expect("that many bits are there");
+            assert_eq!(field.take(&words), Some(most));
+            assert_eq!(field.put(0, words), Some(Words::default()));
+            assert!(field.width() >= 64 || field.put(most + 1, words).is_none());
+        }
+        if let Some(processors) = Processors::parse(line) {
+            assert_eq!(Processors::parse(&processors.to_string()), Some(processors));
+        }
+        let Some((path, text)) = line.split_once(':') else { continue };
+        let text = text.to_owned();
+        match path.split_once('/') {
+            None if path == "cpus" => texts.cpus = Some(text),
+            None if path == "cpumask" => texts.cpumask = Some(text),
+            None => texts.format.push((path.into(), text)),
+            Some((_, event)) => texts.events.push((event.into(), text)),
+        }
+    }
+    // A folder has one file of a name.
+    for files in [&mut texts.format, &mut texts.events] {
+        files.sort();
+        files.dedup_by(|one, other| one.0 == other.0);
+    }
+    let pmu = Pmu::understand("fuzzed", &texts).expect("it has a number");
+    // Files would only make it slow.
+    let here = Pmus::in_folder("/nonexistent");
+    let events: Vec<String> = pmu.events().iter().map(|event| event.name.clone()).collect();
+    let terms: Vec<String> = pmu.terms().map(|(term, bits)| format!("{term}={bits}")).collect();
+    for name in events.into_iter().chain(terms) {
+        if let Ok(event) = here.event_of(&pmu, &name) {
+            let again = syntax::terms_of(&pmu, &event);
+            if !event.is_generic() {
+                assert_eq!(here.event_of(&pmu, &again), Ok(event), "{name}: {again}");
+            }
+        }
+    }
+    for config in [0, 1, u64::MAX] {
+        let event = Event::of_pmu(7, config).with_config1(config >> 8);
+        let again = syntax::terms_of(&pmu, &event);
+        assert_eq!(here.event_of(&pmu, &again), Ok(event), "{again}");
+    }
+});
