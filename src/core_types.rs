@@ -131,19 +131,20 @@ const ARM64: [(Event, &str); 9] = [
     (Event::STALLED_CYCLES_BACKEND, "stall_backend"),
 ];
 
-/// The same before that, by what arm's architecture calls them. None if it does not name them all.
-pub(crate) fn by_architecture<const N: usize>(events: [Event; N], pmu: u32) -> Option<[Event; N]> {
+/// The same before that: those of the kernel's events that say which PMU counts them, by what arm's
+/// architecture calls them. None if there are none, or one of them has no such name.
+pub(crate) fn by_architecture<const N: usize>(events: [Event; N]) -> Option<[Event; N]> {
     if !cfg!(target_arch = "aarch64") {
         return None;
     }
-    let pmus = Pmus::here();
-    let name = pmus.numbered(pmu)?.name().to_owned();
     let mut result = events;
     for event in result.iter_mut().filter(|event| event.is_generic()) {
+        let Some(pmu) = event.pmu() else { continue };
         let (_, own) = ARM64.iter().find(|(constant, _)| event.bare() == *constant)?;
-        *event = pmus.event(&format!("{name}/{own}/")).ok()?.modified(event.modifiers);
+        let named = Pmus::here().event(&format!("{pmu}/{own}/")).ok()?;
+        *event = named.modified(event.modifiers);
     }
-    Some(result)
+    (result != events).then_some(result)
 }
 
 #[cfg(test)]

@@ -84,13 +84,14 @@ use std::time::Instant;
 /// then on that, and [`event`](Counter::event) says which; should it leave them later, or offline ones of
 /// another type come back, the count lacks what it does there, and [`reading`](Counter::reading) tells.
 ///
-/// Opened on each, it gives the sum. Reads need no system call either, and take some 130 instructions for two
-/// types; readings and what controls the counter take the system calls for each. The parts are started and
-/// stopped one after the other, so a [`Reading`] does not tell multiplexing for less than that (20
-/// microseconds or a thousandth at the most) from none. Regions are those of the type that the thread is on when they are
-/// [made](Counter::region). Pinned, it is read by system call, as no page tells that one type's counter is
+/// Opened on each, it gives the sum. Reads need no system call either, and take some 140 instructions for two
+/// types (`tests/vm/run aarch64-big-little`); readings and what controls the counter take the system calls
+/// for each. The parts are started and stopped one after the other, so a [`Reading`] does not tell
+/// multiplexing for less than that (20 microseconds or a thousandth at the most) from none. Regions are those
+/// of the type that the thread is on when they are [made](Counter::region). Pinned, it is read by system call, as no page tells that one type's counter is
 /// lost. If the event is not to be had on one of the types, opening fails; `cpu_core/EVENT/` opens it where
-/// it is. A raw event is opened on each type on arm64, and on Intel's hybrids on `cpu_core`, whose number raw
+/// it is. Linux before 6.6 has the generic hardware events but reference cycles for it on arm64, and no cache
+/// events. A raw event is opened on each type on arm64, and on Intel's hybrids on `cpu_core`, whose number raw
 /// events have. Where the kernel's list of PMUs cannot be seen (no `/sys`), a counter is what the kernel makes
 /// of the event: of one type.
 ///
@@ -134,9 +135,9 @@ impl Counter {
     ///
     /// Costs two system calls where all is granted at once, and `Drop` two more; on riscv64, and for
     /// events of other PMUs on arm64, also a look into `/proc` or `/sys`, as for the first hardware event
-    /// in the process. [Several core types](Counter#several-core-types) take as much for each, and a few more. Errors name the cause
-    /// found on this machine. A counter that user space cannot read is no error: its reads
-    /// are system calls, and [`access`](Counter::access) tells why.
+    /// in the process. [Several core types](Counter#several-core-types) take as much for each, and a few
+    /// more. Errors name the cause found on this machine. A counter that user space cannot read is no
+    /// error: its reads are system calls, and [`access`](Counter::access) tells why.
     pub fn open(event: Event) -> Result<Counter, Error> {
         Counter::builder(event).open()
     }

@@ -25,7 +25,8 @@ pub struct Description {
     pub general: Option<usize>,
     /// How many more it has that count one event each: cycles, instructions, reference cycles.
     pub fixed: Option<usize>,
-    /// How wide they are, in bits (`pmc_width`), where user space may read them.
+    /// How wide the general ones are, in bits (`pmc_width`), where the kernel says so on a counter's page;
+    /// on arm64, that of cycles may be wider.
     pub width: Option<u16>,
     /// How its counters are read: of the processor's own PMU that of cycles, of another that of its first
     /// event; or why there is none.
@@ -35,7 +36,7 @@ pub struct Description {
 }
 
 impl Pmu {
-    /// Finds out what this PMU can do for this thread: some hundred system calls, by which events are
+    /// Finds out what this PMU, which is to be one of [this machine's](crate::Pmus::here), can do for this thread: some hundred system calls, by which events are
     /// opened and closed; pinned ones among them, which others, this thread's too, have to make room for
     /// until the PMU's next turn.
     ///
@@ -53,19 +54,20 @@ impl Pmu {
             true => Err(Error::NotOfAThread { event }),
             false => Counter::builder(event).allow_unfiltered(true).open(),
         };
-        let (general, fixed) = match self.is_core() && counter.is_ok() {
-            true => self
-                .counters()
-                .map_or((None, None), |(general, fixed)| (Some(general), Some(fixed))),
-            false => (None, None),
+        let counters = if self.is_core() && counter.is_ok() { self.counters() } else { None };
+        // That of cycles, which may have a wider one of their own, if there is no other.
+        let any = counters.map(|counters| Counter::builder(counters.any).open());
+        let width = match &any {
+            Some(Ok(any)) => any.width(),
+            _ => counter.as_ref().ok().and_then(Counter::width),
         };
         Description {
             name: self.name().to_owned(),
             number: self.number(),
             processors: self.processors().cloned(),
-            general,
-            fixed,
-            width: counter.as_ref().ok().and_then(Counter::width),
+            general: counters.map(|counters| counters.general),
+            fixed: counters.map(|counters| counters.fixed),
+            width,
             is_unfiltered: counter.as_ref().is_ok_and(Counter::is_unfiltered),
             access: counter.map(|counter| counter.access()),
         }
@@ -77,7 +79,7 @@ impl Pmu {
     }
 
     /// How many counters are for any event, and how many for one.
-    fn counters(&self) -> Option<(usize, usize)> {
+    fn counters(&self) -> Option<Counters> {
         // Events that no fixed counter has, at least one of which any PMU should have.
         let misses = Event::cache(Cache::L1Data, CacheAccess::Read, CacheOutcome::Miss);
         let mut any = vec![Event::BRANCH_MISSES, Event::CACHE_MISSES, Event::BRANCHES, misses];
@@ -86,21 +88,30 @@ impl Pmu {
         } else if !cfg!(target_arch = "x86_64") {
             return None; // riscv64's firmware may have one register for each event
         }
+        // As this kernel has them.
+        let known = |event| Some(Counter::open(self.own(event)).ok()?.event());
+        let any = any.into_iter().find_map(known)?;
         let builder = Builder::new(());
-        let any = any.into_iter().map(|event| self.own(event));
-        let mut any = any.map(|event| Some((event, builder.how_many(event, &[])?)));
-        let (any, general) = any.find(|found| found.is_none_or(|(_, general)| general > 0))??;
+        let general = builder.how_many(any, &[])?;
         let mut events = vec![any; general];
-        for fixed in
-            [Event::CYCLES, Event::INSTRUCTIONS, Event::REF_CYCLES].map(|event| self.own(event))
-        {
+        let fixed = [Event::CYCLES, Event::INSTRUCTIONS, Event::REF_CYCLES];
+        for fixed in fixed.into_iter().filter_map(known) {
             // One of each at the most.
             if builder.how_many(fixed, &events)? > 0 {
                 events.push(fixed);
             }
         }
-        Some((general, events.len() - general))
+        Some(Counters { any, general, fixed: events.len() - general })
     }
+}
+
+/// What was found of a PMU's counters.
+#[derive(Clone, Copy, Debug)]
+struct Counters {
+    /// An event that any of the general ones can have, and none of the fixed.
+    any: Event,
+    general: usize,
+    fixed: usize,
 }
 
 impl fmt::Display for Description {
@@ -121,9 +132,7 @@ impl fmt::Display for Description {
         }
         f.write_str(match &self.access {
             Ok(Access::UserSpace) => ", read from user space",
-            Ok(Access::SystemCall(NoUserAccess::NotScheduled)) => {
-                ", idle: this thread is elsewhere"
-            }
+            Ok(Access::SystemCall(NoUserAccess::NotScheduled)) => ", no counter at this moment",
             Ok(_) => ", read by system call",
             Err(Error::NotOfAThread { .. }) => ", counts for processors, not for threads",
             Err(_) => ", not available to this process",

@@ -221,7 +221,7 @@ impl Report {
     }
 
     /// The whole report as JSON: an object with the fields of this structure, where what is not there is
-    /// `null`, and errors are the sentences that they print.
+    /// `null`, pairs are two fields, and errors and kinds are the sentences that they print.
     pub fn to_json(&self) -> String {
         let text = |text: &Option<String>| text.as_ref().map_or(NULL.into(), |text| string(text));
         let access = |access: &Result<Access, Error>| match access {

@@ -371,15 +371,20 @@ impl<const N: usize> Builder<[Event; N]> {
     pub fn open(self) -> Result<Group<N>, Error> {
         match core_types::of_group(&self.events) {
             Some(pmu) => self.open_on(pmu),
-            None => self.open_as_it_is(),
+            None => self.open_by_either_name(),
         }
     }
 
     /// The same, with those events that do not say which core type's PMU counts them on this one.
     pub(crate) fn open_on(self, pmu: u32) -> Result<Group<N>, Error> {
-        match self.of(core_types::on_pmu(self.events, pmu)).open_as_it_is() {
+        self.of(core_types::on_pmu(self.events, pmu)).open_by_either_name()
+    }
+
+    /// Older kernels do not know the newer way to say which PMU counts an event.
+    fn open_by_either_name(self) -> Result<Group<N>, Error> {
+        match self.of(self.events).open_as_it_is() {
             Err(refusal @ Error::EventNotSupported { .. }) => {
-                match core_types::by_architecture(self.events, pmu) {
+                match core_types::by_architecture(self.events) {
                     Some(events) => self.of(events).open_as_it_is(),
                     None => Err(refusal),
                 }

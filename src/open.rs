@@ -226,19 +226,18 @@ impl<E> Builder<E> {
     /// all at this moment.
     /// None if that cannot be found out, for want of descriptors, say.
     pub(crate) fn how_many(&self, event: Event, others: &[Event]) -> Option<usize> {
-        let mut events = others.to_vec();
+        let (mut events, mut fit) = (others.to_vec(), 0);
         while events.len() < MOST_COPIES {
             events.push(event);
-            let fit = match self.open_group(&events, 0, flag::PINNED) {
-                Ok(pinned) => sys::read(&pinned.leader, &mut [0; 3 + MOST_COPIES]) != Ok(0),
-                Err(Error::GroupTooLarge { .. } | Error::EventNotSupported { .. }) => false,
+            match self.open_group(&events, 0, flag::PINNED) {
+                Ok(pinned) if sys::read(&pinned.leader, &mut [0; 3 + MOST_COPIES]) != Ok(0) => {
+                    fit += 1;
+                }
+                Ok(_) | Err(Error::GroupTooLarge { .. } | Error::EventNotSupported { .. }) => break,
                 Err(_) => return None,
-            };
-            if !fit {
-                break;
             }
         }
-        Some(events.len() - others.len() - 1)
+        Some(fit)
     }
 
     /// Whether the events are always on the PMU or in error state.

@@ -234,7 +234,8 @@ impl<'a> Term<'a> {
     /// Whether it is about sampling, or what perf calls the event: both are nothing to a counter.
     fn is_of_sampling(&self, pmu: &Pmu) -> bool {
         const OTHERS: [&str; 5] = ["name", "period", "freq", "percore", "metric-id"];
-        OTHERS.contains(&self.name) && pmu.field(self.name).is_none()
+        let is_own = pmu.field(self.name).is_some() || self.event_of(pmu).is_some();
+        OTHERS.contains(&self.name) && !is_own
     }
 
     /// Which whole word it sets, if it does: the first by `r` and digits, too.

@@ -404,6 +404,7 @@ fn a_strange_folder_is_no_trouble() {
     write("odd/format/config1", b"config:0-7");
     write("odd/format/flag", b"config:9");
     write("odd/events/flag", b"good=7");
+    write("odd/events/period", b"good=9");
     write("odd/format/node", b"config:10");
     write("odd/events/circle", b"circle");
     write("odd/events/empty", b"");
@@ -414,7 +415,8 @@ fn a_strange_folder_is_no_trouble() {
     let all = pmus.all();
     let [odd] = all.as_slice() else { panic!("{all:?}") };
     assert_eq!(odd.terms().collect::<Vec<_>>(), [("flag", 1), ("good", 8), ("node", 1)]);
-    assert_eq!(odd.events().len(), 4);
+    assert_eq!(odd.events().len(), 5);
+    assert_eq!(pmus.event("odd/period/"), Ok(Event::of_pmu(7, 9)), "here it is no setting");
     let unknown_pmu = |name: &str| matches!(pmus.event(name), Err(NameError::UnknownPmu { .. }));
     assert!(unknown_pmu("../good=1/") && unknown_pmu("./good=1/") && unknown_pmu(".../good=1/"));
     // A term goes before an event of its name, and before the kernel's.
@@ -425,7 +427,7 @@ fn a_strange_folder_is_no_trouble() {
         assert_eq!(pmus.event(&pmus.name_of(event)), Ok(event), "{config:#x}");
     }
     assert_eq!(odd.processors(), None);
-    assert_eq!(odd.events()[3].scale, None);
+    assert_eq!(odd.events()[4].scale, None);
     let unknown = |name: &str| matches!(pmus.event(name), Err(NameError::UnknownTerm { .. }));
     assert!(unknown("odd/circle/") && unknown("odd/empty/"));
     assert!(pmus.event("odd/good=3/").is_ok());

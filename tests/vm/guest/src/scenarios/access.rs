@@ -228,6 +228,7 @@ fn diagnosis(facts: &Facts) -> Outcome {
     } else {
         let counters = pmu.general.zip(pmu.fixed).map(|(general, fixed)| general + fixed);
         equal("counters", counters.map(|counters| counters as u64), facts.number("registers"))?;
+        equal("width", pmu.width.map(u64::from), facts.number("width"))?;
     }
     let off = Changed::to(USER_ACCESS, "0");
     let report = rdpmc::diagnose();

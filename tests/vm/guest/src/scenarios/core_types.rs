@@ -23,6 +23,7 @@ pub const ALL: &[Entry] = &[
     ("sum_of_pinned_events", sum_of_pinned_events),
     ("kept_on_a_core_type", kept_on_a_core_type),
     ("group_on_one_core_type", group_on_one_core_type),
+    ("each_pmu_by_its_name", each_pmu_by_its_name),
 ];
 
 /// The PMUs of the processors 0 and 1, which this thread may then run on.
@@ -323,4 +324,29 @@ fn group_on_one_core_type(_: &Facts) -> Outcome {
         Group::open([named, other]).err(),
         Some(Error::SeveralPmus { first: named, event: other }),
     )
+}
+
+/// What says which PMU counts it is opened there by older kernels, too; and each is described as it is.
+fn each_pmu_by_its_name(facts: &Facts) -> Outcome {
+    for (processor, pmu) in core_types()?.iter().enumerate() {
+        keep_on(Some(processor as u32));
+        for name in ["cycles", "instructions", "cpu_cycles", "r8"] {
+            let event: Event = format!("{}/{name}/", pmu.name()).parse().map_err(Error::from)?;
+            let counter = open(event)?;
+            equal("access", counter.access(), Access::UserSpace)?;
+            let before = counter.read()?;
+            countdown(black_box(1_000));
+            require(counter.read()? - before >= 2_000, || format!("{event} counts less"))?;
+        }
+        let found = pmu.describe();
+        let counters =
+            found.general.zip(found.fixed).map(|(general, fixed)| (general + fixed) as u64);
+        equal("counters", counters, facts.number("registers"))?;
+        equal("width", found.width.map(u64::from), facts.number("width"))?;
+        equal("access", found.access, Ok(Access::UserSpace))?;
+    }
+    let report = rdpmc::diagnose();
+    equal("PMUs of cores", report.core_pmus.len(), 2)?;
+    let said = report.advice.iter().any(|line| line.contains("several core types"));
+    require(said, || format!("{:?}", report.advice))
 }
