@@ -36,9 +36,9 @@ pub struct Description {
 }
 
 impl Pmu {
-    /// Finds out what this PMU, which is to be one of [this machine's](crate::Pmus::here), can do for this thread: some hundred system calls, by which events are
-    /// opened and closed; pinned ones among them, which others, this thread's too, have to make room for
-    /// until the PMU's next turn.
+    /// Finds out what this PMU, which is to be one of [this machine's](crate::Pmus::here), can do for this
+    /// thread: some hundred system calls, by which events are opened and closed; pinned ones among them,
+    /// which others, this thread's too, have to make room for until the PMU's next turn.
     ///
     /// How many counters there are it finds on x86-64 and arm64, for PMUs of the processor's cores.
     pub fn describe(&self) -> Description {

@@ -122,7 +122,7 @@ pub fn compare(perf: &str, program: &str) -> Result<(usize, Vec<String>), String
             Ok((kind, [config, config1, config2])) => {
                 let theirs =
                     Event::of_pmu(kind, config).with_config1(config1).with_config2(config2);
-                // Modifiers are compared by the flags they make, in `modifiers.rs`.
+                // Not the modifiers: perf's privilege levels are others where none are said.
                 let plain: Event = name.split(':').next().unwrap().parse().unwrap();
                 if plain != theirs {
                     return Err(format!("{name} is {ours:?}, by perf {theirs:?}"));
