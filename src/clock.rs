@@ -3,15 +3,15 @@
 
 use crate::asm;
 use crate::calibration::{Calibration, Look};
-use crate::error::{ClockKind, Error, NoPageClock, NoTicks, NoUserAccess};
+use crate::error::{ClockKind, Error, NoPageClock, NoTicks};
 use crate::event::Event;
 use crate::fork::Process;
 use crate::machine;
 use crate::math::{Conversion, Line};
-use crate::open::Builder;
+use crate::open::{Options, why_not_mapped};
 use crate::ordered::Ordered;
 use crate::page::Pages;
-use crate::sys::{self, Errno};
+use crate::sys;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -166,11 +166,9 @@ impl Clock {
         if !sys::SUPPORTED {
             return Err(Error::Unsupported);
         }
-        let process = Process::current()
-            .map_err(|Errno(errno)| Error::System { call: "pthread_atfork", errno })?;
+        let process = Process::current().map_err(Error::of_call("pthread_atfork"))?;
         let is_forbidden = asm::TICKS.is_some() && sys::ticks_are_forbidden();
-        sys::monotonic_raw(is_forbidden)
-            .map_err(|Errno(errno)| Error::System { call: "clock_gettime", errno })?;
+        sys::monotonic_raw(is_forbidden).map_err(Error::of_call("clock_gettime"))?;
         let page = match asm::TICKS {
             None => Err((Kind::Kernel(NoTicks::NotHere), None)),
             Some(_) if is_forbidden => Err((Kind::Kernel(NoTicks::Forbidden), None)),
@@ -185,7 +183,7 @@ impl Clock {
             Ok(pages) => (pages, Kind::Page, None),
             Err((kind, reason)) => {
                 let none = Pages::empty();
-                let none = none.map_err(|Errno(errno)| Error::System { call: "mmap", errno })?;
+                let none = none.map_err(Error::of_call("mmap"))?;
                 (none, kind, reason)
             }
         };
@@ -243,7 +241,7 @@ impl Clock {
     }
 
     #[inline(always)]
-    pub(crate) fn ticks_in_order<const ORDERED: bool>(&self) -> u64 {
+    fn ticks_in_order<const ORDERED: bool>(&self) -> u64 {
         if !self.ticking.get() {
             return self.kernel_ticks();
         }
@@ -283,7 +281,7 @@ impl Clock {
     /// is what the page said meanwhile, all of it from one round; and no signal handler has put
     /// another line in its place.
     #[inline(always)]
-    pub(crate) fn now_in_order<const ORDERED: bool>(&self) -> u64 {
+    fn now_in_order<const ORDERED: bool>(&self) -> u64 {
         if self.ticking.get() {
             let lock = self.lock.get();
             // SAFETY: as in ticks_in_order.
@@ -370,10 +368,10 @@ impl Clock {
     }
 
     /// How far from CLOCK_MONOTONIC_RAW the time of this moment may be, in nanoseconds, if the clock is a
-    /// [`Calibrated`](ClockKind::Calibrated) one. 0 for the other kinds, which are not measured against
-    /// it: the one is the kernel's own formula, the other that clock itself. Of the child of a fork, it is
-    /// how far from a clock that went on with CLOCK_MONOTONIC_RAW from some moment of the fork. While the time stands
-    /// still because it was ahead, of whatever kind, by how much is included. Costs what
+    /// [`Calibrated`](ClockKind::Calibrated) one. 0 for the other kinds, which are not measured against it:
+    /// the one is the kernel's own formula, the other that clock itself. Of the child of a fork, it is how
+    /// far from a clock that went on with CLOCK_MONOTONIC_RAW from some moment of the fork. While the time
+    /// stands still because it was ahead, of whatever kind, by how much is included. Costs what
     /// [`conversion`](Clock::conversion) does.
     ///
     /// It is half of what the narrowest look at both clocks took, and grows until the next. That the
@@ -470,6 +468,22 @@ impl Clock {
     }
 }
 
+/// A clock is read by threads that tell each other the time through memory, and so it has fences on
+/// riscv64 as well, to which reading `time` is an input: `fence rw, i` before, `fence i, rw` after.
+impl Ordered<'_, Clock> {
+    /// As [`Clock::ticks`].
+    #[inline]
+    pub fn ticks(&self) -> u64 {
+        self.0.ticks_in_order::<true>()
+    }
+
+    /// As [`Clock::now`]: two instructions more.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.0.now_in_order::<true>()
+    }
+}
+
 /// Whether one time is before another, both on a timeline that may begin with negative times.
 #[inline(always)]
 fn is_before(one: u64, other: u64) -> bool {
@@ -493,10 +507,10 @@ impl Kind {
 
 /// The page of an event that counts nothing, if it has a clock.
 fn open_page() -> Result<Pages<1>, NoPageClock> {
-    let opened = Builder::new(()).open_events(&[Event::DUMMY]).map_err(NoPageClock::NoEvent)?;
+    let opened = Options::default().open_events(&[Event::DUMMY]).map_err(NoPageClock::NoEvent)?;
     // The mapping keeps the event alive.
     let pages = Pages::<1>::map([&opened.leader].into_iter())
-        .map_err(|errno| NoPageClock::NotMapped(NoUserAccess::of_mapping(errno)))?;
+        .map_err(|errno| NoPageClock::NotMapped(why_not_mapped(errno)))?;
     let [page] = pages.each();
     match page.since_zero() {
         Some(_) => Ok(pages),

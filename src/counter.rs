@@ -1,16 +1,16 @@
 //! The handle: one event of this thread.
 #![allow(unsafe_code)]
 
+use crate::builder::Builder;
 use crate::core_types;
-use crate::error::{Access, Error, NoUserAccess};
+use crate::error::{Access, Error};
 use crate::event::Event;
 use crate::group::Group;
-use crate::open::Builder;
 use crate::ordered::Ordered;
-use crate::read::{self, Reading, Snapshot, View};
+use crate::read::{Snapshot, View};
+use crate::reading::Reading;
 use crate::region::Region;
-use std::cell::Cell;
-use std::time::Instant;
+use crate::sum::Others;
 
 /// A counter of the thread that opened it.
 ///
@@ -78,22 +78,24 @@ use std::time::Instant;
 ///
 /// # Several core types
 ///
-/// Where the processor has cores of several types (Intel's hybrids, arm's big.LITTLE), each with a PMU of
-/// its own, the kernel counts a generic event on one type only. A counter of such an event is opened on
-/// each, unless the thread is kept on the processors of one type (`sched_setaffinity`) when it is opened:
-/// then on that, and [`event`](Counter::event) says which; should it leave them later, or offline ones of
-/// another type come back, the count lacks what it does there, and [`reading`](Counter::reading) tells.
+/// Where the processor has cores of several types (Intel's hybrids, arm's big.LITTLE), each with a PMU
+/// of its own, the kernel counts a generic event on one type only. A counter of such an event is opened
+/// on each, unless the thread is kept on the processors of one type (`sched_setaffinity`) when it is
+/// opened: then on that, and [`event`](Counter::event) says which; should it leave them later, or
+/// offline ones of another type come back, the count lacks what it does there, and
+/// [`reading`](Counter::reading) tells.
 ///
-/// Opened on each, it gives the sum. Reads need no system call either, and take some 140 instructions for two
-/// types (`tests/vm/run aarch64-big-little`); readings and what controls the counter take the system calls
-/// for each. The parts are started and stopped one after the other, so a [`Reading`] does not tell
-/// multiplexing for less than that (20 microseconds or a thousandth at the most) from none. Regions are those
-/// of the type that the thread is on when they are [made](Counter::region). Pinned, it is read by system call, as no page tells that one type's counter is
-/// lost. If the event is not to be had on one of the types, opening fails; `cpu_core/EVENT/` opens it where
-/// it is. Linux before 6.6 has the generic hardware events but reference cycles for it on arm64, and no cache
-/// events. A raw event is opened on each type on arm64, and on Intel's hybrids on `cpu_core`, whose number raw
-/// events have. Where the kernel's list of PMUs cannot be seen (no `/sys`), a counter is what the kernel makes
-/// of the event: of one type.
+/// Opened on each, it gives the sum. Reads need no system call either, and take some 140 instructions
+/// for two types (`tests/vm/run aarch64-big-little`); readings and what controls the counter take the
+/// system calls for each. The parts are started and stopped one after the other, so a [`Reading`] does
+/// not tell multiplexing for less than that (20 microseconds or a thousandth at the most) from none.
+/// Regions are those of the type that the thread is on when they are [made](Counter::region). A pinned
+/// counter of several core types is always read by system call: no page says when one of the types has
+/// lost its counter. If the event is not to be had on one of the types, opening fails;
+/// `cpu_core/EVENT/` opens it where it is. Linux before 6.6 has the generic hardware events but
+/// reference cycles for it on arm64, and no cache events. A raw event is opened on each type on arm64,
+/// and on Intel's hybrids on `cpu_core`, whose number raw events have. Where the kernel's list of PMUs
+/// cannot be seen (no `/sys`), a counter is what the kernel makes of the event: of one type.
 ///
 /// # What it holds
 ///
@@ -111,20 +113,10 @@ pub struct Counter {
     event: Event,
 }
 
-#[derive(Debug)]
-struct Others {
-    groups: Vec<Group<1>>,
-    /// Whether user space reads all of them, and the first.
-    are_readable: bool,
-    /// Then one may be in error state, and its page does not say so.
-    are_pinned: bool,
-    /// Nanoseconds by which they were started and stopped at different times, at the most.
-    apart: Cell<u64>,
-}
-
 impl Counter {
     fn of(group: Group<1>) -> Counter {
-        // SAFETY: the counter keeps the reader, and drops it with the view.
+        // SAFETY: the counter keeps the reader, whose pages stay where they are when it moves, and drops it
+        // with the view.
         let view = unsafe { group.reader.view() };
         let [event] = group.events();
         Counter { view, group, others: None, event }
@@ -134,15 +126,24 @@ impl Counter {
     /// the three events that happen in the kernel only, such as [`Event::CONTEXT_SWITCHES`]).
     ///
     /// Costs two system calls where all is granted at once, and `Drop` two more; on riscv64, and for
-    /// events of other PMUs on arm64, also a look into `/proc` or `/sys`, as for the first hardware event
-    /// in the process. [Several core types](Counter#several-core-types) take as much for each, and a few
+    /// events of other PMUs on arm64, also a look into `/proc` or `/sys`, as for the first event in the
+    /// process. [Several core types](Counter#several-core-types) take as much for each, and a few
     /// more. Errors name the cause found on this machine. A counter that user space cannot read is no
     /// error: its reads are system calls, and [`access`](Counter::access) tells why.
+    ///
+    /// # Errors
+    /// - What the machine lacks: [`Error::NoPmu`], [`Error::EventNotSupported`], [`Error::NoPrivilegeFilter`],
+    ///   [`Error::NotOfAThread`];
+    /// - what this process may not: [`Error::Paranoid`], [`Error::Seccomp`], [`Error::Denied`];
+    /// - what is used up: [`Error::TooManyDescriptors`], [`Error::Busy`];
+    /// - what the kernel does not know: [`Error::NoSystemCall`], [`Error::TooNewForKernel`],
+    ///   [`Error::Unsupported`];
+    /// - [`Error::System`] for what no kernel is known to do.
     pub fn open(event: Event) -> Result<Counter, Error> {
         Counter::builder(event).open()
     }
 
-    /// Says how to open a counter of `event`.
+    /// A builder, to choose more than the event before opening a counter.
     pub fn builder(event: Event) -> Builder<Event> {
         Builder::new(event)
     }
@@ -167,18 +168,15 @@ impl Counter {
 
     /// The groups of all core types.
     fn each(&self) -> impl Iterator<Item = &Group<1>> + Clone {
-        let others = self.others.as_ref().map_or(&[][..], |others| &others.groups);
-        std::iter::once(&self.group).chain(others)
+        std::iter::once(&self.group).chain(self.others.iter().flat_map(|others| others.groups()))
     }
 
     /// The group of the core type that the thread is on.
     fn here(&self) -> &Group<1> {
-        self.place_here().and_then(|place| self.each().nth(place)).unwrap_or(&self.group)
-    }
-
-    fn place_here(&self) -> Option<usize> {
-        let pmus = self.each().filter_map(|group| group.pmu());
-        self.others.as_ref().and_then(|_| core_types::current(pmus))
+        match &self.others {
+            None => &self.group,
+            Some(others) => others.here(&self.group),
+        }
     }
 
     /// The counts of several core types, of which one has a counter at this moment. None if there are
@@ -186,9 +184,7 @@ impl Counter {
     #[cold]
     #[inline(never)]
     fn sum<const ORDERED: bool>(&self) -> Option<u64> {
-        let others = self.others.as_ref().filter(|others| others.are_readable)?;
-        let readers = others.groups.iter().map(|group| &group.reader);
-        read::sum::<ORDERED>(&self.group.reader, readers)
+        self.others.as_ref()?.sum::<ORDERED>(&self.group)
     }
 
     /// The count: as [`read_user`](Counter::read_user), and where that has no answer by `read(2)`,
@@ -210,63 +206,34 @@ impl Counter {
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn read_by_system_call(&self) -> Result<u64, Error> {
+    fn read_by_system_call(&self) -> Result<u64, Error> {
         Ok(self.reading_by_system_call()?.value)
     }
 
-    /// Of several core types the one that is counting last: what it was enabled until then is what all
-    /// have been running, but for the moments between starting or stopping one and the next.
+    #[cold]
+    #[inline(never)]
     fn reading_by_system_call(&self) -> Result<Reading, Error> {
-        let Some(others) = &self.others else {
-            let [reading] = self.group.reading_by_system_call()?;
-            return Ok(reading);
-        };
-        let locks = || read::locks_of(self.each().map(|group| &group.reader));
-        let mut rounds = 0..ROUNDS;
-        loop {
-            let before = locks();
-            let mut sum = Reading { value: 0, time_enabled: 0, time_running: 0 };
-            // Each once, whatever moves meanwhile.
-            let counting = self.each().position(|group| group.reader.is_scheduled());
-            let last = counting.or_else(|| self.place_here()).unwrap_or(0);
-            let first = self.each().enumerate().filter(|(place, _)| *place != last);
-            for group in first.map(|(_, group)| group).chain(self.each().nth(last)) {
-                let [part] = group.reading_by_system_call()?;
-                sum.value = sum.value.wrapping_add(part.value);
-                sum.time_enabled = part.time_enabled;
-                sum.time_running = sum.time_running.saturating_add(part.time_running);
+        match &self.others {
+            None => {
+                let [reading] = self.group.reading_by_system_call()?;
+                Ok(reading)
             }
-            // More than enabled it cannot have been running; less, as far as they are apart.
-            let missing = sum.time_enabled.saturating_sub(sum.time_running);
-            let most = SHORT.max(sum.time_enabled / 1024);
-            if missing <= others.apart.get().min(most) {
-                sum.time_running = sum.time_enabled;
-            }
-            if locks() == before || rounds.next().is_none() {
-                return Ok(sum);
-            }
+            Some(others) => others.reading(&self.group),
         }
     }
 
-    /// Does the same with the events of all core types, and notes how long it took: so far apart are they.
     fn with_each(&self, what: fn(&Group<1>) -> Result<(), Error>) -> Result<(), Error> {
-        let Some(others) = &self.others else { return what(&self.group) };
-        let start = Instant::now();
-        // All of them, whatever becomes of one.
-        let mut result = Ok(());
-        for group in self.each() {
-            result = result.and(what(group));
+        match &self.others {
+            None => what(&self.group),
+            Some(others) => others.with_each(&self.group, what),
         }
-        let apart = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        others.apart.set(others.apart.get().saturating_add(apart));
-        result
     }
 
     /// The count, and how long the event was enabled and running, in nanoseconds: what it takes
     /// to judge and [scale](Reading::scaled) a multiplexed event.
     ///
     /// Without a system call where the page has a clock (`cap_user_time`) and the event a counter,
-    /// 97 instructions on x86-64, 82 on arm64 (83 with 32-bit counters), 92 on riscv64; otherwise
+    /// 96 instructions on x86-64, 82 on arm64 (83 with 32-bit counters), 92 on riscv64; otherwise
     /// by `read(2)`.
     ///
     /// # Errors
@@ -275,7 +242,7 @@ impl Counter {
         self.reading_user_first::<false>()
     }
 
-    pub(crate) fn reading_user_first<const ORDERED: bool>(&self) -> Result<Reading, Error> {
+    fn reading_user_first<const ORDERED: bool>(&self) -> Result<Reading, Error> {
         match self.group.reader.snapshot::<ORDERED, true>() {
             Some(Snapshot { counts: [value], time_enabled, time_running })
                 if self.others.is_none() =>
@@ -292,7 +259,7 @@ impl Counter {
     }
 
     #[inline]
-    pub(crate) fn read_user_ordered(&self) -> Option<u64> {
+    fn read_user_ordered(&self) -> Option<u64> {
         match self.view.count::<true>() {
             Some(count) => Some(count),
             None => self.sum::<true>(),
@@ -300,8 +267,7 @@ impl Counter {
     }
 
     /// Measures pieces of code with this counter: see [`Region`]. No system call where the event
-    /// has a counter at this moment, but for the first time in the process, which looks into
-    /// `/sys`.
+    /// has a counter at this moment.
     ///
     /// # Errors
     /// As [`Group::region`].
@@ -341,18 +307,9 @@ impl Counter {
     /// access was revoked while it is open, it knows only after
     /// [`contain_faults`](crate::contain_faults): to find out takes a read.
     pub fn access(&self) -> Access {
-        // One that never can be read keeps the sum from being read.
-        let never = |access: &Access| {
-            let later = Access::SystemCall(NoUserAccess::NotScheduled);
-            !matches!(access, Access::UserSpace) && *access != later
-        };
         match &self.others {
             None => self.group.access(),
-            Some(others) => match self.each().map(Group::access).find(never) {
-                Some(access) => access,
-                None if others.are_pinned => Access::SystemCall(NoUserAccess::PinnedOnSeveralTypes),
-                None => self.here().access(),
-            },
+            Some(others) => others.access(&self.group),
         }
     }
 
@@ -371,13 +328,9 @@ impl Counter {
     /// As a group, which of several core types has the one that the thread is on.
     #[cfg(feature = "criterion")]
     pub(crate) fn into_group(self) -> Group<1> {
-        let here = self.each().position(|group| std::ptr::eq(group, self.here()));
-        let other = here.and_then(|place| place.checked_sub(1));
-        match (other, self.others) {
-            (Some(other), Some(others)) => {
-                others.groups.into_iter().nth(other).unwrap_or(self.group)
-            }
-            _ => self.group,
+        match self.others {
+            None => self.group,
+            Some(others) => others.into_here(self.group),
         }
     }
 
@@ -388,10 +341,42 @@ impl Counter {
     }
 }
 
-/// Nanoseconds without a counter that need not be multiplexing, of several core types.
-const SHORT: u64 = 20_000;
-/// How often the parts of a sum are read anew if the kernel has moved one meanwhile.
-const ROUNDS: u32 = 8;
+impl<'a> Ordered<'a, Counter> {
+    /// As [`Counter::read_user`]: 16 instructions on x86-64, 16 on arm64 (17 with 32-bit counters),
+    /// 20 on riscv64.
+    #[inline]
+    pub fn read_user(&self) -> Option<u64> {
+        self.0.read_user_ordered()
+    }
+
+    /// As [`Counter::read`].
+    ///
+    /// # Errors
+    /// As [`Counter::read`].
+    #[inline]
+    pub fn read(&self) -> Result<u64, Error> {
+        match self.read_user() {
+            Some(count) => Ok(count),
+            None => self.0.read_by_system_call(),
+        }
+    }
+
+    /// As [`Counter::reading`]. The times are those of just before the fence.
+    ///
+    /// # Errors
+    /// As [`Counter::read`].
+    pub fn reading(&self) -> Result<Reading, Error> {
+        self.0.reading_user_first::<true>()
+    }
+
+    /// As [`Counter::region`], and [`Region::ordered`].
+    ///
+    /// # Errors
+    /// As [`Counter::region`].
+    pub fn region(&self) -> Result<Region<'a, 1, true>, Error> {
+        Ok(self.0.region()?.ordered())
+    }
+}
 
 impl Builder<Event> {
     /// Opens the counter: see [`Counter::open`].
@@ -407,14 +392,10 @@ impl Builder<Event> {
                 let group = idle.open_on(first.pmu)?;
                 let groups: Result<Vec<_>, _> =
                     others.iter().map(|one| idle.open_on(one.pmu)).collect();
-                let groups = groups?;
-                let are_pinned = self.is_pinned(&event);
-                let are_readable =
-                    !are_pinned && group.is_readable() && groups.iter().all(Group::is_readable);
-                let apart = Cell::new(0);
-                let others = Some(Box::new(Others { groups, are_readable, are_pinned, apart }));
+                let others = Others::new(&group, groups?, self.options.is_pinned(&event));
+                let others = Some(Box::new(others));
                 let counter = Counter { view: View::none(), group, others, event };
-                if !self.is_disabled() {
+                if !self.options.is_disabled() {
                     counter.enable()?;
                 }
                 Ok(counter)

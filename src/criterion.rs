@@ -14,7 +14,10 @@
 //! }
 //!
 //! match Counter::cycles() {
-//!     Ok(cycles) => parsing(&mut Criterion::default().with_measurement(cycles)),
+//!     Ok(cycles) => {
+//!         let criterion = Criterion::default().with_measurement(cycles);
+//!         parsing(&mut criterion.configure_from_args()); // so that `cargo bench -- FILTER` works
+//!     }
 //!     Err(why) => println!("{why}"), // e.g. that this virtual machine has no PMU
 //! }
 //! ```
@@ -66,8 +69,8 @@
 //! it is with criterion's macros. **What other threads do for the benchmark is not counted**; the clock
 //! goes on meanwhile.
 //!
-//! On riscv64, and on machines with several core types, call
-//! [`contain_faults`](crate::contain_faults) first, as for everything that reads counters.
+//! Call [`contain_faults`](crate::contain_faults) first, as for everything that reads counters where a read may
+//! fault: on riscv64, on machines with several core types, and where user access may be revoked.
 //!
 //! # What becomes of it
 //!
@@ -76,7 +79,8 @@
 //! criterion writes into files is the plain count.
 //!
 //! criterion compares with what it saved last under the same name, whatever that measured: with another
-//! measurement, let the groups have other names, or set `CRITERION_HOME`.
+//! measurement, let the groups have other names, or set `CRITERION_HOME`. A benchmark that is to go by time where
+//! there are no counters is generic over [`Measurement`]: see `examples/criterion.rs`.
 //!
 //! A count of 0, of a rare event, say, is a result like any other, but criterion refuses to report a
 //! sample of 0: for its files, the first of a benchmark is 9.1e-13 (2^-40) and the others less, and they are
@@ -92,20 +96,23 @@
 
 mod along;
 mod meter;
+mod saved;
+mod tally;
 mod units;
+mod zeros;
 
 pub use along::Along;
 pub use meter::Counts;
 
+use crate::clock::Clock as OpenClock;
 use crate::counter::Counter as OpenCounter;
-use crate::error::Error;
+use crate::error::{ClockKind, Error};
 use crate::event::Event;
 use criterion::measurement::{Measurement, ValueFormatter};
-use meter::{Meter, Overhead};
-use std::cell::Cell;
-use std::hint::black_box;
-use std::io::{IsTerminal, Write};
-use units::{Nothings, Unit};
+use meter::{Cost, Meter, nothing_by};
+use tally::Tally;
+use units::Unit;
+use zeros::Nothings;
 
 /// One event drives criterion.
 ///
@@ -154,13 +161,13 @@ impl Counter {
     /// counter some hundred times, to know what that costs.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Counter::open`](crate::Counter::open).
     pub fn open(event: Event) -> Result<Counter, Error> {
         Ok(Counter::from(OpenCounter::open(event)?))
     }
 }
 
-/// One that was opened otherwise, to count the kernel as well, say. It has to be enabled. If others have the
+/// From a [counter](crate::Counter) that was opened otherwise, to count the kernel as well, say. It has to be enabled. If others have the
 /// PMU's counters for a long while, what measuring costs is not found out, and all samples are estimates.
 impl From<OpenCounter> for Counter {
     fn from(counter: OpenCounter) -> Counter {
@@ -168,7 +175,7 @@ impl From<OpenCounter> for Counter {
         let meter = Meter::new(counter.into_group());
         let (tally, nothings) = (Tally::default(), Nothings::default());
         let mut counter = Counter { meter, unit, tally, nothings };
-        let overhead = Overhead::of(|| nothing_by(&counter));
+        let overhead = Cost::of(|| nothing_by(&counter));
         counter.meter.take_off(overhead);
         counter
     }
@@ -231,7 +238,7 @@ impl Drop for Counter {
 /// ```
 #[derive(Debug)]
 pub struct Clock {
-    clock: crate::Clock,
+    clock: OpenClock,
     overhead: u64,
     nothings: Nothings,
 }
@@ -241,20 +248,20 @@ impl Clock {
     /// hundred times, to know what that costs.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Clock::open`](crate::Clock::open).
     pub fn open() -> Result<Clock, Error> {
-        Ok(Clock::from(crate::Clock::open()?))
+        Ok(Clock::from(OpenClock::open()?))
     }
 
     /// What the clock goes by, as [`Clock::kind`](crate::Clock::kind): if it is the kernel, reading it is a
     /// call of `clock_gettime`.
-    pub fn kind(&self) -> crate::ClockKind {
+    pub fn kind(&self) -> ClockKind {
         self.clock.kind()
     }
 }
 
-impl From<crate::Clock> for Clock {
-    fn from(clock: crate::Clock) -> Clock {
+impl From<OpenClock> for Clock {
+    fn from(clock: OpenClock) -> Clock {
         let mut clock = Clock { clock, overhead: 0, nothings: Nothings::default() };
         clock.overhead = nothing_by(&clock).into_iter().min().unwrap_or(0);
         clock
@@ -294,65 +301,4 @@ impl Measurement for Clock {
         self.nothings.report();
         &Unit::Time
     }
-}
-
-/// What is measured between a start and an end with nothing in between, many times.
-fn nothing_by<M: Measurement>(measurement: &M) -> Vec<M::Value> {
-    (0..meter::TIMES).map(|_| measurement.end(black_box(measurement.start()))).collect()
-}
-
-/// How many samples of a benchmark are not what they seem, to be said below its report.
-///
-/// criterion tells a measurement nothing of benchmarks and reports. But it asks for the formatter when it
-/// is about to report, having made all samples into numbers; and for a zero when it goes on to the next
-/// benchmark, the report printed, or for the formatter once more at the end of a group.
-#[derive(Debug, Default)]
-struct Tally {
-    samples: Cell<u64>,
-    estimates: Cell<u64>,
-    incomplete: Cell<u64>,
-    is_reported: Cell<bool>,
-}
-
-impl Tally {
-    fn take<const N: usize>(&self, sample: &Counts<N>) {
-        self.samples.set(self.samples.get() + 1);
-        self.estimates.set(self.estimates.get() + u64::from(sample.are_estimates()));
-        self.incomplete.set(self.incomplete.get() + u64::from(sample.are_incomplete()));
-    }
-
-    /// A report is about to be printed, if there is anything to report.
-    fn report(&self) {
-        self.is_reported.set(self.samples.get() > 0);
-    }
-
-    /// Says what there is to say below a report that has been printed; true if there is one.
-    fn say<const N: usize>(&self, meter: &Meter<N>) -> bool {
-        if !self.is_reported.take() {
-            return false;
-        }
-        let samples = self.samples.take();
-        let (estimates, incomplete) = (self.estimates.take(), self.incomplete.take());
-        let error = meter.take_error();
-        let events = meter.group().events().map(|event| event.to_string()).join(", ");
-        if estimates > 0 {
-            let why = "the counters were not there, or not for user space, all the time";
-            below("estimates:", &format!("{estimates} of {samples} samples of {events}: {why}"));
-        }
-        if incomplete > 0 {
-            let why = error.map_or("there was no counter".into(), |error| error.to_string());
-            below("incomplete:", &format!("{incomplete} of {samples} samples of {events}: {why}"));
-        }
-        true
-    }
-}
-
-/// Prints a line below a report, in criterion's columns.
-fn below(label: &str, text: &str) {
-    // What criterion is doing next may already be there, to be overwritten by it.
-    let mut terminal = std::io::stderr();
-    if terminal.is_terminal() {
-        let _ = terminal.write_all(b"\r\x1b[K");
-    }
-    let _ = writeln!(std::io::stdout(), "{label:>23} {text}");
 }

@@ -4,7 +4,7 @@ use crate::core_types;
 use crate::counter::Counter;
 use crate::error::{Access, Error, NoUserAccess};
 use crate::event::{Cache, CacheAccess, CacheOutcome, Event};
-use crate::open::Builder;
+use crate::open::Options;
 use crate::pmu::{Pmu, Processors};
 use crate::sys::kind;
 use std::fmt;
@@ -91,13 +91,13 @@ impl Pmu {
         // As this kernel has them.
         let known = |event| Some(Counter::open(self.own(event)).ok()?.event());
         let any = any.into_iter().find_map(known)?;
-        let builder = Builder::new(());
-        let general = builder.how_many(any, &[])?;
+        let options = Options::default();
+        let general = options.how_many(any, &[])?;
         let mut events = vec![any; general];
         let fixed = [Event::CYCLES, Event::INSTRUCTIONS, Event::REF_CYCLES];
         for fixed in fixed.into_iter().filter_map(known) {
             // One of each at the most.
-            if builder.how_many(fixed, &events)? > 0 {
+            if options.how_many(fixed, &events)? > 0 {
                 events.push(fixed);
             }
         }

@@ -59,7 +59,7 @@ pub fn diagnose() -> Report {
 }
 
 /// What [`diagnose`] found. What could not be seen is None. `Display` prints all of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
     /// The version of this library.
@@ -127,7 +127,7 @@ impl Availability {
     fn remedy(&self) -> Option<String> {
         match &self.access {
             Ok(Access::UserSpace) => None,
-            Ok(_) if self.event.is_counted_by_the_kernel() => None,
+            Ok(_) if self.event.is_software() => None,
             Ok(access) => Some(access.to_string()),
             // It is said of several at once.
             Err(error) => Some(match error.event() {
@@ -159,7 +159,7 @@ impl Report {
                 None => causes.push((cause, vec![event.event])),
             }
         }
-        let is_hardware = |event: &Event| !event.is_counted_by_the_kernel();
+        let is_hardware = |event: &Event| !event.is_software();
         let hardware = self.events.iter().filter(|event| is_hardware(&event.event)).count();
         let causes = causes.into_iter().map(|(cause, events)| match events.len() {
             all if all == self.events.len() => format!("all events: {cause}"),
@@ -184,8 +184,8 @@ impl Report {
                 && self.capability.is_none()
                 && self.paranoid_level.is_some_and(|level| level >= 2),
             "the kernel's share of a count is closed to this process (kernel.perf_event_paranoid is 2 or \
-             more), user mode is open: to count both, `sysctl kernel.perf_event_paranoid=1` as root, or give the \
-             program CAP_PERFMON",
+             more), user mode is open: to count both, `sysctl kernel.perf_event_paranoid=1` as root, or give \
+             the program CAP_PERFMON",
         );
         say(
             self.nmi_watchdog.is_some_and(|on| on > 0) && !self.core_pmus.is_empty(),

@@ -1,9 +1,7 @@
 //! What failed, why on this machine, and what to do.
 
 use crate::event::Event;
-use crate::machine;
-use crate::pmu::FOLDER;
-use crate::sys::{self, Errno};
+use crate::sys::{self, Errno, PMU_FOLDER as FOLDER};
 use std::fmt;
 
 /// Why a counter could not be opened or read. The message says what failed, what was found on
@@ -172,6 +170,13 @@ impl fmt::Display for Number {
     }
 }
 
+impl Error {
+    /// Of a call that failed as no kernel is known to have it fail.
+    pub(crate) fn of_call(call: &'static str) -> impl Fn(Errno) -> Error {
+        move |Errno(errno)| Error::System { call, errno }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -214,8 +219,8 @@ impl fmt::Display for Error {
             Error::Seccomp { errno } => write!(
                 f,
                 "perf_event_open is refused ({}), and this process is under a seccomp filter; those \
-                 of containers refuse it by default: run with a profile that allows it (docker: \
-                 `--security-opt seccomp=...`), or outside of the sandbox",
+                 of containers refuse it by default: run with `--cap-add PERFMON` or with a profile \
+                 that allows it (`--security-opt seccomp=...`), or outside of the sandbox",
                 Number(*errno)
             ),
             Error::NoSystemCall => write!(
@@ -251,6 +256,11 @@ impl fmt::Display for Error {
                  some: `sysctl kernel.nmi_watchdog=0`), or it is another PMU's: put it into a \
                  group of its own",
                 if *fit == 1 { "event" } else { "events" }
+            ),
+            Error::NotFromUserSpace { event, reason: NoUserAccess::SoftwareEvent } => write!(
+                f,
+                "a region reads its counters from user space, and {event} is counted by the kernel in \
+                 software: take the difference of two reads, or choose a hardware event"
             ),
             Error::NotFromUserSpace { event, reason } => write!(
                 f,
@@ -399,6 +409,13 @@ impl fmt::Display for NameError {
             [first @ .., last] => write!(f, ": did you mean {} or {last}?", first.join(", ")),
         };
         match self {
+            NameError::UnknownEvent { name, .. } if name.is_empty() => {
+                write!(f, "an event's name is empty: give one, such as cycles")
+            }
+            NameError::UnknownEvent { name, .. } if name.contains(',') => write!(
+                f,
+                "`{name}` is no name of an event: name one at a time, and open a group for several"
+            ),
             NameError::UnknownEvent { name, nearest } => {
                 write!(f, "there is no event `{name}` on this machine")?;
                 choose(
@@ -601,16 +618,6 @@ impl fmt::Display for NoUserAccess {
     }
 }
 
-impl NoUserAccess {
-    /// What this answer to the mapping of a control page means here.
-    pub(crate) fn of_mapping(Errno(errno): Errno) -> NoUserAccess {
-        match errno {
-            sys::EPERM => NoUserAccess::MlockLimit { kilobytes: machine::mlock_kilobytes() },
-            errno => NoUserAccess::NotMapped { errno },
-        }
-    }
-}
-
 /// What a [`Clock`](crate::Clock) goes by, from [`Clock::kind`](crate::Clock::kind).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -702,8 +709,8 @@ impl fmt::Display for NoTicks {
             }
             NoTicks::NotInvariant => {
                 "the processor does not promise one rate for its tick counter (on x86-64, no \
-                 `nonstop_tsc` in /proc/cpuinfo), or it stood still: if this is a virtual machine, have the hypervisor show the feature \
-                 (QEMU: `-cpu host,+invtsc`)"
+                 `nonstop_tsc` in /proc/cpuinfo), or it stood still: if this is a virtual machine, have \
+                 the hypervisor show the feature (QEMU: `-cpu host,+invtsc`)"
             }
             NoTicks::NotTrusted => {
                 "the kernel does not list the tick counter in /sys/devices/system/clocksource/\

@@ -27,14 +27,15 @@ use crate::sys::{HW_EVENT_MASK, PMU_TYPE_SHIFT, cache, hardware, kind, software}
 /// | `cycles`, `page-faults`, `L1-dcache-load-misses` | what the kernel defines for all processors: `perf list`'s hardware, software and cache events |
 /// | `r01c2` | a [raw](Event::raw) event, in hexadecimal |
 /// | `cpu/event=0xc0,umask=0x01,inv,cmask=2/` | an event of a PMU, by the terms in its `format` folder, and `config` to `config4` |
-/// | `cpu/mem-loads/`, `msr/tsc/` | the same, by a name in its `events` folder; further terms may follow, and replace its own, with which perf merges them |
+/// | `cpu/mem-loads/`, `msr/tsc/` | the same, by a name in its `events` folder; further terms replace its own (perf merges them) |
 /// | `mem-loads` | the same, if one PMU only has an event of that name |
 /// | `cpu_core/cycles/`, `armv8_cortex_a72/r11/` | the kernel's or a raw event, on this PMU |
 ///
 /// PMUs, their terms and their events are those of this machine (`/sys/bus/event_source/devices`):
 /// [`Pmus`](crate::Pmus) lists them. Names that perf takes from its own tables, such as
 /// `inst_retired.any`, are unknown to the kernel: `perf stat -vv -e NAME true` prints what they stand
-/// for; the terms of sampling in it, such as `period`, have no effect. Modifiers may follow, after a colon or the last slash, as in `cycles:uk`:
+/// for; the terms of sampling in it, such as `period`, have no effect. Modifiers may follow, after a colon or
+/// the last slash, as in `cycles:uk`:
 ///
 /// | modifier | |
 /// |---|---|
@@ -44,8 +45,8 @@ use crate::sys::{HW_EVENT_MASK, PMU_TYPE_SHIFT, cache, hardware, kind, software}
 /// | `I` | not while idle |
 /// | `p`, `pp`, `ppp`, `P`, `S`, `W` | about samples, and perf's groups: taken, and without effect here |
 ///
-/// What a name says goes before what the [`Builder`](crate::Builder) says. `Display` writes such a name,
-/// and one that is parsed to an equal event where it was written.
+/// What a name says takes precedence over what the [`Builder`](crate::Builder) says. `Display` writes such a
+/// name; parsed on the same machine, it gives an equal event.
 ///
 /// # Several core types
 ///
@@ -122,10 +123,11 @@ impl Event {
     pub const PAGE_FAULTS: Event = Event::software(software::PAGE_FAULTS);
     /// Page faults that needed no input or output.
     pub const MINOR_FAULTS: Event = Event::software(software::PAGE_FAULTS_MIN);
-    /// Page faults that did.
+    /// Page faults that needed input or output.
     pub const MAJOR_FAULTS: Event = Event::software(software::PAGE_FAULTS_MAJ);
     /// Switches of this thread off its processor. The kernel does them, so unlike the others here
-    /// this event, like the two marked so below, is opened with the kernel included.
+    /// this event, like [`CPU_MIGRATIONS`](Event::CPU_MIGRATIONS) and
+    /// [`CGROUP_SWITCHES`](Event::CGROUP_SWITCHES), is opened with the kernel included.
     pub const CONTEXT_SWITCHES: Event = Event::software(software::CONTEXT_SWITCHES);
     /// Moves of this thread to another processor; the kernel is included.
     pub const CPU_MIGRATIONS: Event = Event::software(software::CPU_MIGRATIONS);
@@ -133,7 +135,7 @@ impl Event {
     pub const ALIGNMENT_FAULTS: Event = Event::software(software::ALIGNMENT_FAULTS);
     /// Instructions that the kernel emulated.
     pub const EMULATION_FAULTS: Event = Event::software(software::EMULATION_FAULTS);
-    /// Nothing: an event to have an event.
+    /// Nothing: a placeholder (`PERF_COUNT_SW_DUMMY`).
     pub const DUMMY: Event = Event::software(software::DUMMY);
     /// Switches to a thread of another control group; the kernel is included.
     pub const CGROUP_SWITCHES: Event = Event::software(software::CGROUP_SWITCHES);
@@ -141,8 +143,7 @@ impl Event {
     /// A generic cache event (`PERF_TYPE_HW_CACHE`). Every processor has some of the
     /// combinations only.
     pub const fn cache(cache: Cache, access: CacheAccess, outcome: CacheOutcome) -> Event {
-        let config = cache as u64 | (access as u64) << 8 | (outcome as u64) << 16;
-        Event::new(kind::HW_CACHE, config)
+        Event::new(kind::HW_CACHE, cache::config(cache as u64, access as u64, outcome as u64))
     }
 
     /// An event of this processor by its own encoding (`PERF_TYPE_RAW`), e.g. event select and
@@ -209,13 +210,13 @@ impl Event {
                 u32::try_from(self.config >> PMU_TYPE_SHIFT).ok().filter(|pmu| *pmu != 0)
             }
             kind::RAW => None,
-            _ if self.is_counted_by_the_kernel() => None,
+            _ if self.is_software() => None,
             pmu => Some(pmu),
         }
     }
 
-    /// An event of the processor that does not say which PMU counts it, on the one of this number: a generic one by the upper half of `config`, since
-    /// Linux 5.13 on x86-64 and 6.6 on arm64.
+    /// An event of the processor that does not say which PMU counts it, on the one of this number: a generic
+    /// one by the upper half of `config`, since Linux 5.13 on x86-64 and 6.6 on arm64.
     pub(crate) fn on_core(self, pmu: u32) -> Event {
         if !self.is_of_the_core() || self.pmu().is_some() {
             return self;
@@ -236,7 +237,7 @@ impl Event {
     }
 
     /// Whether the kernel counts this event in software: no PMU, no counter to read.
-    pub(crate) fn is_counted_by_the_kernel(&self) -> bool {
+    pub(crate) fn is_software(&self) -> bool {
         matches!(self.kind, kind::SOFTWARE | kind::TRACEPOINT | kind::BREAKPOINT)
     }
 
@@ -247,7 +248,7 @@ impl Event {
 
     /// Whether the register that the kernel publishes does not hold this event's count.
     pub(crate) fn is_not_in_its_register(&self) -> bool {
-        if self.is_generic() || self.is_counted_by_the_kernel() {
+        if self.is_generic() || self.is_software() {
             return false;
         }
         if cfg!(target_arch = "x86_64") {
@@ -281,6 +282,7 @@ impl Event {
 /// Which cache a [cache event](Event::cache) is about (`enum perf_hw_cache_id`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]
+#[non_exhaustive]
 pub enum Cache {
     /// First level, data.
     L1Data = cache::L1D,
@@ -294,13 +296,14 @@ pub enum Cache {
     InstructionTlb = cache::ITLB,
     /// Branch prediction.
     BranchPrediction = cache::BPU,
-    /// Memory of the own node.
+    /// Memory of the local NUMA node.
     Node = cache::NODE,
 }
 
 /// What was wanted of the cache (`enum perf_hw_cache_op_id`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]
+#[non_exhaustive]
 pub enum CacheAccess {
     /// To load from it.
     Read = cache::OP_READ,
@@ -313,6 +316,7 @@ pub enum CacheAccess {
 /// How it ended (`enum perf_hw_cache_op_result_id`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]
+#[non_exhaustive]
 pub enum CacheOutcome {
     /// Either way: all accesses.
     Access = cache::RESULT_ACCESS,

@@ -5,13 +5,13 @@
 //! the instruction is, and where to go on if it faults, in 32 bits each, as the distance from there
 //! to the place meant; or 0, 0 for an entry that is none. What is to be different after a fault,
 //! the code there sees to. So it does not matter whose handler it is that goes through the table,
-//! should there be several copies of this library in it; and the format is for ever.
+//! should there be several copies of this library in it; and the format must never change.
 #![allow(unsafe_code)]
 
 #[cfg(target_os = "linux")]
 use crate::asm;
 use crate::error::Error;
-use crate::sys::{self, Errno};
+use crate::sys;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Has reads of counters that the processor refuses answer as if the event had no counter, rather
@@ -50,7 +50,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// - Where such a signal was ignored, one that somebody sends now interrupts those system calls
 ///   that do not restart by themselves (`poll`, `nanosleep`), and programs started by `exec` do not
 ///   ignore it.
-/// - Whoever restores a handler that was there before removes this one. It does not come back.
+/// - Restoring a handler that was there before removes this one. It does not come back.
 /// - The time stamp counter, which [`reading`](crate::Counter::reading) reads and a thread can forbid
 ///   itself (`PR_SET_TSC`), is not covered.
 ///
@@ -69,7 +69,7 @@ fn contain() -> Result<(), Error> {
     if !sys::SUPPORTED {
         return Err(Error::Unsupported);
     }
-    handler::install().map_err(|Errno(errno)| Error::System { call: "sigaction", errno })?;
+    handler::install().map_err(Error::of_call("sigaction"))?;
     CALLED.store(true, Ordering::Release);
     Ok(())
 }
@@ -84,12 +84,12 @@ pub(crate) fn are_contained() -> bool {
 #[cfg(target_os = "linux")]
 mod handler {
     use crate::asm;
-    use crate::sys::Errno;
+    use crate::sys::{self, Errno};
     use libc::{SIG_DFL, SIG_IGN, c_int, c_void, siginfo_t};
     use std::ops::Range;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicPtr, Ordering};
-    use std::{io, mem, ptr};
+    use std::{mem, ptr};
 
     /// What was there before, for [`SIGNALS`] in turn; null for the default.
     static BEFORE: [AtomicPtr<libc::sigaction>; 2] =
@@ -188,7 +188,7 @@ mod handler {
         // for.
         match unsafe { libc::sigaction(signal, to, &mut before) } {
             0 => Ok(before),
-            _ => Err(Errno(io::Error::last_os_error().raw_os_error().unwrap_or(0))),
+            _ => Err(sys::last_error()),
         }
     }
 
@@ -243,7 +243,7 @@ mod handler {
         // SAFETY: null, or from a Box that is never freed.
         let before = unsafe { slot.load(Ordering::Acquire).as_ref() };
         let place = before.map_or(SIG_DFL, |before| before.sa_sigaction);
-        // SAFETY: the caller's promise.
+        // SAFETY: by the caller's promise, info is what the kernel gave the handler.
         let code = unsafe { (*info).si_code };
         let is_fault = code > 0;
         // All faults of instructions, but not arm64's late word of a store with a wrong tag.

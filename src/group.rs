@@ -1,18 +1,20 @@
 //! The handle: events of this thread that are counted together.
 
 use crate::asm;
+use crate::builder::Builder;
 use crate::core_types;
 use crate::error::{Access, Error, NoUserAccess};
 use crate::event::Event;
 use crate::faults;
 use crate::fork::Process;
 use crate::machine;
-use crate::open::{Builder, MOST, Opened, READ_WORDS};
+use crate::open::{MOST, Opened, READ_WORDS, why_not_mapped};
 use crate::ordered::Ordered;
 use crate::page::Pages;
-use crate::read::{Reader, Reading, Snapshot};
+use crate::read::{Reader, Snapshot};
+use crate::reading::Reading;
 use crate::region::Region;
-use crate::sys::{self, Control, Errno};
+use crate::sys::{self, Control};
 
 /// `N` counters of the thread that opened them, 8 at most: a leader and its siblings, always on the
 /// PMU together or not at all, so that their counts are of the same moments and can be compared.
@@ -90,15 +92,19 @@ impl<const N: usize> Group<N> {
     /// group that others may have to make room for until the PMU's next turn. One that is opened
     /// disabled is not looked at so closely, and may turn out to have no room when it is enabled.
     ///
-    /// Errors name the cause found on this machine; if it is that the PMU has too few counters, or
-    /// that pinned events hold them (on x86-64 the kernel's watchdog holds one, unless
-    /// `kernel.nmi_watchdog` is 0), [`Error::GroupTooLarge`] says how many fit. A group that user
-    /// space cannot read is no error.
+    /// A group that user space cannot read is no error: its reads are system calls, and
+    /// [`access`](Group::access) tells why.
+    ///
+    /// # Errors
+    /// As [`Counter::open`](crate::Counter::open), and
+    /// - [`Error::GroupTooLarge`], which says how many fit, if the PMU has too few counters, or pinned events
+    ///   hold them (on x86-64 the kernel's watchdog holds one, unless `kernel.nmi_watchdog` is 0);
+    /// - [`Error::SeveralPmus`].
     pub fn open(events: [Event; N]) -> Result<Group<N>, Error> {
         Group::builder(events).open()
     }
 
-    /// Says how to open a group of `events`. What is said there is said of all of them.
+    /// A builder, to choose more than the events before opening a group; it is for all of them.
     pub fn builder(events: [Event; N]) -> Builder<[Event; N]> {
         const { assert!(N >= 1 && N <= MOST, "a group has 1 to 8 events") };
         Builder::new(events)
@@ -158,9 +164,9 @@ impl<const N: usize> Group<N> {
         self.reading_user_first::<false>()
     }
 
-    pub(crate) fn reading_user_first<const ORDERED: bool>(&self) -> Result<[Reading; N], Error> {
+    fn reading_user_first<const ORDERED: bool>(&self) -> Result<[Reading; N], Error> {
         match self.reader.snapshot::<ORDERED, true>() {
-            Some(Snapshot { counts, time_enabled, time_running, .. }) => {
+            Some(Snapshot { counts, time_enabled, time_running }) => {
                 Ok(counts.map(|value| Reading { value, time_enabled, time_running }))
             }
             None => self.reading_by_system_call(),
@@ -188,7 +194,7 @@ impl<const N: usize> Group<N> {
                     time_running,
                 }))
             }
-            Err(Errno(errno)) => Err(Error::System { call: "read", errno }),
+            Err(errno) => Err(Error::of_call("read")(errno)),
         }
     }
 
@@ -217,7 +223,7 @@ impl<const N: usize> Group<N> {
     }
 
     /// Measures pieces of code with these counters: see [`Region`]. No system call where they have
-    /// counters at this moment, but for the first time in the process, which looks into `/sys`.
+    /// counters at this moment, but for the first group of named PMUs in the process, which looks into `/sys`.
     ///
     /// # Errors
     /// - [`Error::NotFromUserSpace`] where user space cannot read them, for another reason than that
@@ -289,8 +295,7 @@ impl<const N: usize> Group<N> {
         if self.events.process.is_past() {
             return Err(Error::Forked);
         }
-        sys::control(&self.events.opened.leader, what)
-            .map_err(|Errno(errno)| Error::System { call: "ioctl", errno })
+        sys::control(&self.events.opened.leader, what).map_err(Error::of_call("ioctl"))
     }
 
     /// How these counters are read at this moment, and if not from user space, why.
@@ -351,7 +356,7 @@ impl<const N: usize> Group<N> {
 
     /// The first event that the administrator's setting keeps from user space, if one.
     fn switched_off(&self) -> Option<(Event, NoUserAccess)> {
-        self.events.events.into_iter().find_map(|event| Some((event, switched_off(event)?)))
+        self.events.events.into_iter().find_map(|event| Some((event, setting_that_forbids(event)?)))
     }
 
     /// The events that are counted.
@@ -363,6 +368,42 @@ impl<const N: usize> Group<N> {
     /// them apart: only after [`allow_unfiltered`](Builder::allow_unfiltered).
     pub fn is_unfiltered(&self) -> bool {
         self.events.opened.unfiltered
+    }
+}
+
+impl<'a, const N: usize> Ordered<'a, Group<N>> {
+    /// As [`Group::read_user`]. One fence before all reads and one after.
+    #[inline]
+    pub fn read_user(&self) -> Option<[u64; N]> {
+        self.0.reader.counts::<true>()
+    }
+
+    /// As [`Group::read`].
+    ///
+    /// # Errors
+    /// As [`Group::read`].
+    #[inline]
+    pub fn read(&self) -> Result<[u64; N], Error> {
+        match self.read_user() {
+            Some(counts) => Ok(counts),
+            None => self.0.read_by_system_call(),
+        }
+    }
+
+    /// As [`Group::reading`]. The times are those of just before the fence.
+    ///
+    /// # Errors
+    /// As [`Group::read`].
+    pub fn reading(&self) -> Result<[Reading; N], Error> {
+        self.0.reading_user_first::<true>()
+    }
+
+    /// As [`Group::region`], and [`Region::ordered`].
+    ///
+    /// # Errors
+    /// As [`Group::region`].
+    pub fn region(&self) -> Result<Region<'a, N, true>, Error> {
+        Ok(self.0.region()?.ordered())
     }
 }
 
@@ -395,29 +436,31 @@ impl<const N: usize> Builder<[Event; N]> {
 
     fn open_as_it_is(self) -> Result<Group<N>, Error> {
         let what = self.events;
-        let opened = self.open_events(&what)?;
-        let process = Process::current()
-            .map_err(|Errno(errno)| Error::System { call: "pthread_atfork", errno })?;
-        let (reader, obstacle) = match reader(&what, &opened) {
+        let opened = self.options.open_events(&what)?;
+        let process = Process::current().map_err(Error::of_call("pthread_atfork"))?;
+        let (reader, obstacle) = match map_and_judge(&what, &opened) {
             Ok(reader) => (reader, None),
             Err(obstacle) => {
-                let none =
-                    Reader::none().map_err(|Errno(errno)| Error::System { call: "mmap", errno })?;
+                let none = Reader::none().map_err(Error::of_call("mmap"))?;
                 (none, Some(obstacle))
             }
         };
         let events = Box::new(OpenEvents { events: what, opened, obstacle, process });
         let group = Group { reader, events };
-        if N > 1 && !self.is_disabled() && !group.reader.is_scheduled() && group.has_not_run()? {
+        if N > 1
+            && !self.options.is_disabled()
+            && !group.reader.is_scheduled()
+            && group.has_not_run()?
+        {
             // Perhaps it never will.
-            self.check_that_they_fit(&what, group.events.opened.form)?;
+            self.options.check_that_they_fit(&what, group.events.opened.form)?;
         }
         Ok(group)
     }
 }
 
-/// Maps and judges the pages of a group.
-fn reader<const N: usize>(
+/// Maps the pages of a group and judges whether they can be read.
+fn map_and_judge<const N: usize>(
     events: &[Event; N],
     opened: &Opened,
 ) -> Result<Reader<N>, (Event, NoUserAccess)> {
@@ -425,13 +468,13 @@ fn reader<const N: usize>(
         return Err((Event::DUMMY, NoUserAccess::NotOffered));
     };
     for &event in events {
-        let obstacle = if event.is_counted_by_the_kernel() {
+        let obstacle = if event.is_software() {
             Some(NoUserAccess::SoftwareEvent)
         } else if event.is_not_in_its_register() {
             Some(NoUserAccess::NotInItsRegister)
         } else if !asm::FIXED_WHEN_MAPPED {
             // The page does not tell.
-            switched_off(event)
+            setting_that_forbids(event)
         } else {
             None
         };
@@ -440,19 +483,18 @@ fn reader<const N: usize>(
         }
     }
     let descriptors = std::iter::once(&opened.leader).chain(&opened.siblings);
-    let pages =
-        Pages::map(descriptors).map_err(|errno| (*first, NoUserAccess::of_mapping(errno)))?;
+    let pages = Pages::map(descriptors).map_err(|errno| (*first, why_not_mapped(errno)))?;
     Reader::new(pages).map_err(|(place, obstacle)| {
         let event = events.get(place).copied().unwrap_or(*first);
         match obstacle {
-            NoUserAccess::NotOffered => (event, switched_off(event).unwrap_or(obstacle)),
+            NoUserAccess::NotOffered => (event, setting_that_forbids(event).unwrap_or(obstacle)),
             obstacle => (event, obstacle),
         }
     })
 }
 
 /// The administrator's setting, if that is why.
-fn switched_off(event: Event) -> Option<NoUserAccess> {
+fn setting_that_forbids(event: Event) -> Option<NoUserAccess> {
     let (setting, value) = machine::user_access()?;
     // On riscv64, 2 lets everybody read the registers of cycles and instructions, all the time, and
     // nobody any other; the kernel publishes an index for others all the same.

@@ -14,16 +14,26 @@
 //! }
 //! ```
 //!
-//! What a counter is of, and who may read it: [`Counter`]. What can be counted: [`Event`]. Several
-//! at once: [`Group`]. Short pieces of code, and nothing but them: [`Region`]. In production, where
-//! no read may end the process: [`contain_faults`]. The time, without a system call either:
-//! [`Clock`]. What can go wrong, with its remedy: [`Error`],
-//! [`NoUserAccess`], [`Disturbed`]. What this machine allows, and what to do about what it does not:
-//! [`diagnose`]; its PMUs and their events: [`Pmus`]. For criterion's benchmarks, with the feature `criterion`: the module
-//! of that name.
+//! | for | use |
+//! |---|---|
+//! | one event, from here to there | [`Counter`]: 14 instructions a read on x86-64 |
+//! | several events of the same moments, for ratios; the stages of a loop that runs all day | [`Group`] |
+//! | code of nano- or microseconds, and nothing but it | [`Region`], [`Overhead`], [`Samples`] |
+//! | the time, in nanoseconds or ticks | [`Clock`] |
+//! | what can be counted, by constants or by perf's names | [`Event`]; what this machine has: [`Pmus`] |
+//! | privilege levels, pinned events | [`Builder`] |
+//! | call this first: otherwise a read can end the process, if the administrator revokes access | [`contain_faults`] |
+//! | why something cannot be counted, or only by system call | [`Error`], [`Access`], [`diagnose`] |
+//! | criterion's benchmarks by counters, with the feature `criterion` | the module `criterion` |
+//!
+//! Most have an example in `examples/`. Counters are of the thread that opens them. Other threads and processes,
+//! whole processors and sampling are not for this crate. `tests/vm`, which the documentation names, is in the
+//! repository: emulated machines in which every instruction counts once.
 //!
 //! Linux only; elsewhere everything compiles and opening is [`Error::Unsupported`].
 #![deny(unsafe_code)]
+// On docs.rs, which builds with nightly: what takes a feature says so.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg_attr(
     all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64"),
@@ -55,6 +65,7 @@
     path = "../asm/none.rs"
 )]
 mod asm;
+mod builder;
 mod calibration;
 mod clock;
 mod core_types;
@@ -79,11 +90,14 @@ mod overhead;
 mod page;
 mod pmu;
 mod read;
+mod reading;
 mod region;
 mod samples;
+mod sum;
 mod syntax;
 mod sys;
 
+pub use builder::Builder;
 pub use clock::Clock;
 pub use counter::Counter;
 pub use description::Description;
@@ -95,11 +109,10 @@ pub use event::{Cache, CacheAccess, CacheOutcome, Event};
 pub use faults::contain_faults;
 pub use group::Group;
 pub use math::Conversion;
-pub use open::Builder;
 pub use ordered::Ordered;
 pub use overhead::Overhead;
 pub use pmu::{Pmu, PmuEvent, Pmus, Processors};
-pub use read::Reading;
+pub use reading::Reading;
 pub use region::{Region, Start};
 pub use samples::Samples;
 

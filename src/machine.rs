@@ -1,5 +1,5 @@
-//! What `/proc` and `/sys` say about this machine and this process, for errors that name the
-//! cause. Everything here may be missing, unreadable or strange: then the answer is None or no.
+//! What `/proc` and `/sys` say about this machine and this process. Everything here may be missing,
+//! unreadable or strange: then the answer is None or no.
 
 use std::fs;
 use std::path::Path;

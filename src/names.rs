@@ -89,7 +89,7 @@ fn cache_config(name: &str) -> Option<u64> {
     }
     let (access, outcome) =
         (access.unwrap_or(cache::OP_READ), outcome.unwrap_or(cache::RESULT_ACCESS));
-    Some(cache | access << 8 | outcome << 16)
+    Some(cache::config(cache, access, outcome))
 }
 
 /// What of the table `text` begins with, up to a hyphen or the end, and what follows.
@@ -147,7 +147,7 @@ pub(crate) fn all() -> impl Iterator<Item = String> {
     let caches = CACHES.iter().flat_map(|(cache, _)| {
         ACCESSES.iter().flat_map(move |(access, _)| {
             OUTCOMES.iter().filter_map(move |(outcome, _)| {
-                name_of(&Event::of_pmu(kind::HW_CACHE, cache | access << 8 | outcome << 16))
+                name_of(&Event::of_pmu(kind::HW_CACHE, cache::config(*cache, *access, *outcome)))
             })
         })
     });
@@ -173,7 +173,7 @@ pub(crate) fn nearest(name: &str, known: impl Iterator<Item = String>) -> Vec<St
                 return Some((more, known));
             }
             let near = |far: usize| far * 3 <= wanted.len().max(candidate.len());
-            let far = near(more).then(|| distance(wanted, candidate))??;
+            let far = near(more).then(|| edit_distance(wanted, candidate))??;
             near(far).then_some((far, known))
         })
         .collect();
@@ -185,7 +185,7 @@ pub(crate) fn nearest(name: &str, known: impl Iterator<Item = String>) -> Vec<St
 
 /// How many letters have to be changed, left out, put in, or swapped with their neighbour, to make
 /// one of the other; upper and lower case are the same. None if one of them is too long.
-fn distance(one: &[u8], other: &[u8]) -> Option<usize> {
+fn edit_distance(one: &[u8], other: &[u8]) -> Option<usize> {
     if one.len().max(other.len()) > LONGEST {
         return None;
     }
@@ -263,10 +263,10 @@ mod tests {
         assert_eq!(near("cache").len(), 2);
         assert_eq!(near("inst_retired.any"), [""; 0]);
         assert_eq!(near(""), [""; 0]);
-        assert_eq!(distance(b"abc", b"aCb"), Some(1));
-        assert_eq!(distance(b"", b"abc"), Some(3));
-        assert_eq!(distance(b"kitten", b"sitting"), Some(3));
-        assert_eq!(distance(b"same", b"SAME"), Some(0));
-        assert_eq!(distance(&[b'a'; 65], b"a"), None);
+        assert_eq!(edit_distance(b"abc", b"aCb"), Some(1));
+        assert_eq!(edit_distance(b"", b"abc"), Some(3));
+        assert_eq!(edit_distance(b"kitten", b"sitting"), Some(3));
+        assert_eq!(edit_distance(b"same", b"SAME"), Some(0));
+        assert_eq!(edit_distance(&[b'a'; 65], b"a"), None);
     }
 }

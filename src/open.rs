@@ -1,38 +1,11 @@
-//! From an event to its descriptor: what is asked of the kernel, and what its refusal means here.
+//! From an event to its descriptor: what is asked of the kernel, and what its refusals mean here.
 
 use crate::core_types;
-use crate::error::Error;
+use crate::error::{Error, NoUserAccess};
 use crate::event::Event;
 use crate::machine;
 use crate::pmu::Pmus;
 use crate::sys::{self, ATTR_SIZES, Attr, Control, Descriptor, Errno, arm64_config1, flag, format};
-
-/// How to open a counter or a group of them: from
-/// [`Counter::builder`](crate::Counter::builder), where `E` is the [`Event`], or
-/// [`Group::builder`](crate::Group::builder), where it is an array of events.
-///
-/// What cannot be chosen: the counter is of the calling thread, on whatever processor it runs, is
-/// not inherited by its children and does not survive `exec`. For anything else a read from user
-/// space could be silently wrong. What an event's own [modifiers](Event#names) say goes before what is said
-/// here.
-///
-/// ```
-/// use rdpmc::{Counter, Event};
-///
-/// match Counter::builder(Event::PAGE_FAULTS).disabled(true).open() {
-///     Ok(faults) => assert_eq!(faults.read(), Ok(0)),
-///     Err(why) => println!("{why}"), // e.g. a container's seccomp filter
-/// }
-/// ```
-#[derive(Clone, Copy, Debug)]
-#[must_use]
-pub struct Builder<E> {
-    pub(crate) events: E,
-    /// Flags that were asked for, and such as were asked not to be.
-    set: u64,
-    cleared: u64,
-    allow_unfiltered: bool,
-}
 
 /// The privilege levels left out when nothing is said: all but user mode. Not idle: this thread
 /// is not the idle one, and arm64 refuses the bit.
@@ -42,79 +15,28 @@ const FILTER: u64 = flag::EXCLUDE_USER | flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV
 /// What is said of a whole group, and the kernel takes of its leader only.
 const OF_THE_LEADER: u64 = flag::PINNED | flag::EXCLUSIVE | flag::DISABLED;
 
-impl<E> Builder<E> {
-    pub(crate) fn new(events: E) -> Builder<E> {
-        Builder { events, set: 0, cleared: 0, allow_unfiltered: false }
-    }
+/// What was asked for beside the events.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Options {
+    /// Flags that were asked for, and such as were asked not to be.
+    set: u64,
+    cleared: u64,
+    pub(crate) allow_unfiltered: bool,
+}
 
-    fn set(self, flag: u64, on: bool) -> Builder<E> {
+impl Options {
+    pub(crate) fn with(self, flag: u64, on: bool) -> Options {
         let (set, cleared) = (self.set & !flag, self.cleared & !flag);
         match on {
-            true => Builder { set: set | flag, cleared, ..self },
-            false => Builder { set, cleared: cleared | flag, ..self },
+            true => Options { set: set | flag, cleared, ..self },
+            false => Options { set, cleared: cleared | flag, ..self },
         }
     }
 
-    /// The same of something else.
-    pub(crate) fn of<F>(&self, events: F) -> Builder<F> {
-        let Builder { set, cleared, allow_unfiltered, .. } = *self;
-        Builder { events, set, cleared, allow_unfiltered }
-    }
-
     /// The flags to open an event with.
-    fn flags(&self, event: Event) -> u64 {
+    pub(crate) fn flags(&self, event: Event) -> u64 {
         let unless_said = if event.happens_in_the_kernel() { 0 } else { USER_ONLY };
         event.modifiers.flags(unless_said & !self.cleared | self.set)
-    }
-
-    /// Leaves out user mode (`exclude_user`). Default: false. With the kernel left out as well, as
-    /// it is unless told otherwise, nothing is left to count.
-    pub fn exclude_user(self, exclude: bool) -> Builder<E> {
-        self.set(flag::EXCLUDE_USER, exclude)
-    }
-
-    /// Leaves out the kernel (`exclude_kernel`). Default: true, but for the three events that happen
-    /// in the kernel only, such as [`Event::CONTEXT_SWITCHES`]. Counting it needs
-    /// `kernel.perf_event_paranoid` 1 or less, or `CAP_PERFMON`.
-    pub fn exclude_kernel(self, exclude: bool) -> Builder<E> {
-        self.set(flag::EXCLUDE_KERNEL, exclude)
-    }
-
-    /// Leaves out the hypervisor (`exclude_hv`). Default: as for the kernel. x86-64 ignores it.
-    pub fn exclude_hypervisor(self, exclude: bool) -> Builder<E> {
-        self.set(flag::EXCLUDE_HV, exclude)
-    }
-
-    /// Leaves out idle time (`exclude_idle`). Default: false: a thread's own counter sees none,
-    /// and arm64 refuses to be asked.
-    pub fn exclude_idle(self, exclude: bool) -> Builder<E> {
-        self.set(flag::EXCLUDE_IDLE, exclude)
-    }
-
-    /// Always on the PMU or not at all (`pinned`): the event or group takes no turns with others; if
-    /// there is no counter for it, it goes into error state and reads are [`Error::ErrorState`].
-    /// Default: false.
-    pub fn pinned(self, pinned: bool) -> Builder<E> {
-        self.set(flag::PINNED, pinned)
-    }
-
-    /// Alone on the PMU when it is there (`exclusive`). Default: false.
-    pub fn exclusive(self, exclusive: bool) -> Builder<E> {
-        self.set(flag::EXCLUSIVE, exclusive)
-    }
-
-    /// Counts from [`Counter::enable`](crate::Counter::enable) on rather than from the start
-    /// (`disabled`). Default: false.
-    pub fn disabled(self, disabled: bool) -> Builder<E> {
-        self.set(flag::DISABLED, disabled)
-    }
-
-    /// Where the PMU cannot tell privilege levels apart (riscv64 without the Sscofpmf extension),
-    /// counts all of them rather than failing with [`Error::NoPrivilegeFilter`].
-    /// [`Counter::is_unfiltered`](crate::Counter::is_unfiltered) says whether it came to that.
-    /// Default: false.
-    pub fn allow_unfiltered(self, allow: bool) -> Builder<E> {
-        Builder { allow_unfiltered: allow, ..self }
     }
 
     /// Opens the events as one group, which the first of them leads: one system call each where the
@@ -180,7 +102,7 @@ impl<E> Builder<E> {
                 Err(Error::EventNotSupported { .. })
                     if self.open_event(Attempt { leader: None, ..attempt }).is_ok() =>
                 {
-                    let counted = |event: &&Event| !event.is_counted_by_the_kernel();
+                    let counted = |event: &&Event| !event.is_software();
                     let first = events.iter().find(counted).copied().unwrap_or(first);
                     return Err(match core_types::are_of_one_pmu(&first, &event) {
                         true => Error::GroupTooLarge { fit: 1 + siblings.len(), event },
@@ -191,8 +113,7 @@ impl<E> Builder<E> {
             }
         }
         if !others.is_empty() && asked & flag::DISABLED == 0 {
-            sys::control(&leader, Control::Enable)
-                .map_err(|Errno(errno)| Error::System { call: "ioctl", errno })?;
+            sys::control(&leader, Control::Enable).map_err(Error::of_call("ioctl"))?;
         }
         Ok(Opened { leader, siblings, unfiltered, form })
     }
@@ -252,7 +173,7 @@ impl<E> Builder<E> {
             Ok(descriptor) => return Ok((descriptor, false)),
             Err(refusal) => refusal,
         };
-        let filtered = flags & FILTER != 0 && !event.is_counted_by_the_kernel();
+        let filtered = flags & FILTER != 0 && !event.is_software();
         if !(filtered && matches!(refusal.errno.0, sys::EINVAL | sys::EOPNOTSUPP)) {
             return Err(attempt.diagnose(refusal));
         }
@@ -302,7 +223,7 @@ impl Attempt<'_> {
         let Attempt { event, flags, form, leader, group } = *self;
         let takes_forms = cfg!(target_arch = "aarch64")
             && event.config1 == 0
-            && !event.is_counted_by_the_kernel()
+            && !event.is_software()
             // To another PMU these bits may mean anything.
             && (event.is_of_the_core() || takes_it_by_config1(event.kind));
         let config1 = if takes_forms { form } else { event.config1 };
@@ -346,6 +267,14 @@ impl Attempt<'_> {
             _ if errno == sys::ENOSYS => Error::NoSystemCall,
             _ => Error::Denied { errno },
         }
+    }
+}
+
+/// What this answer to the mapping of a control page means here.
+pub(crate) fn why_not_mapped(Errno(errno): Errno) -> NoUserAccess {
+    match errno {
+        sys::EPERM => NoUserAccess::MlockLimit { kilobytes: machine::mlock_kilobytes() },
+        errno => NoUserAccess::NotMapped { errno },
     }
 }
 
@@ -436,16 +365,13 @@ mod tests {
     #[test]
     fn user_mode_alone_unless_told_otherwise() {
         let (cycles, switches) = (Event::CYCLES, Event::CONTEXT_SWITCHES);
-        let builder = Builder::new(());
-        assert_eq!(builder.flags(cycles), flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV);
-        assert_eq!(builder.flags(switches), 0);
-        let everything = builder.exclude_kernel(false).exclude_hypervisor(false);
+        let options = Options::default();
+        assert_eq!(options.flags(cycles), flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV);
+        assert_eq!(options.flags(switches), 0);
+        let everything = options.with(flag::EXCLUDE_KERNEL, false).with(flag::EXCLUDE_HV, false);
         assert_eq!(everything.flags(cycles), 0);
-        let again = everything.exclude_kernel(true);
+        let again = everything.with(flag::EXCLUDE_KERNEL, true);
         assert_eq!(again.flags(cycles), flag::EXCLUDE_KERNEL);
         assert_eq!(again.flags(switches), flag::EXCLUDE_KERNEL);
-        let all = builder.exclude_user(true).exclude_idle(true).pinned(true).exclusive(true);
-        let others = flag::EXCLUDE_IDLE | flag::PINNED | flag::EXCLUSIVE | flag::DISABLED;
-        assert_eq!(all.disabled(true).flags(cycles), FILTER | others);
     }
 }

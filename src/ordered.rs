@@ -1,14 +1,8 @@
 //! Reads that keep their place among the instructions around them.
 
-use crate::clock::Clock;
-use crate::counter::Counter;
-use crate::error::Error;
-use crate::group::Group;
-use crate::read::Reading;
-use crate::region::Region;
-
-/// A [`Counter`], a [`Group`] or a [`Clock`] whose reads have fences around them: from
-/// [`Counter::ordered`], [`Group::ordered`] or [`Clock::ordered`].
+/// A [`Counter`](crate::Counter), a [`Group`](crate::Group) or a [`Clock`](crate::Clock) whose reads have
+/// fences around them: from [`Counter::ordered`](crate::Counter::ordered),
+/// [`Group::ordered`](crate::Group::ordered) or [`Clock::ordered`](crate::Clock::ordered).
 ///
 /// A counter is read by an instruction like any other, which an out-of-order processor may run before
 /// earlier ones are done and after later ones have begun. With the fences, it waits for the earlier ones,
@@ -39,92 +33,3 @@ impl<H> Clone for Ordered<'_, H> {
     }
 }
 impl<H> Copy for Ordered<'_, H> {}
-
-impl<'a> Ordered<'a, Counter> {
-    /// As [`Counter::read_user`]: 16 instructions on x86-64, 16 on arm64 (17 with 32-bit counters),
-    /// 20 on riscv64.
-    #[inline]
-    pub fn read_user(&self) -> Option<u64> {
-        self.0.read_user_ordered()
-    }
-
-    /// As [`Counter::read`].
-    ///
-    /// # Errors
-    /// As there.
-    #[inline]
-    pub fn read(&self) -> Result<u64, Error> {
-        match self.read_user() {
-            Some(count) => Ok(count),
-            None => self.0.read_by_system_call(),
-        }
-    }
-
-    /// As [`Counter::reading`]. The times are those of just before the fence.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn reading(&self) -> Result<Reading, Error> {
-        self.0.reading_user_first::<true>()
-    }
-
-    /// As [`Counter::region`], and [`Region::ordered`].
-    ///
-    /// # Errors
-    /// As [`Counter::region`].
-    pub fn region(&self) -> Result<Region<'a, 1, true>, Error> {
-        Ok(self.0.region()?.ordered())
-    }
-}
-
-impl<'a, const N: usize> Ordered<'a, Group<N>> {
-    /// As [`Group::read_user`]. One fence before all reads and one after.
-    #[inline]
-    pub fn read_user(&self) -> Option<[u64; N]> {
-        self.0.reader.counts::<true>()
-    }
-
-    /// As [`Group::read`].
-    ///
-    /// # Errors
-    /// As there.
-    #[inline]
-    pub fn read(&self) -> Result<[u64; N], Error> {
-        match self.read_user() {
-            Some(counts) => Ok(counts),
-            None => self.0.read_by_system_call(),
-        }
-    }
-
-    /// As [`Group::reading`]. The times are those of just before the fence.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn reading(&self) -> Result<[Reading; N], Error> {
-        self.0.reading_user_first::<true>()
-    }
-
-    /// As [`Group::region`], and [`Region::ordered`].
-    ///
-    /// # Errors
-    /// As [`Group::region`].
-    pub fn region(&self) -> Result<Region<'a, N, true>, Error> {
-        Ok(self.0.region()?.ordered())
-    }
-}
-
-/// A clock is read by threads that tell each other the time through memory, and so it has fences on
-/// riscv64 as well, to which reading `time` is an input: `fence rw, i` before, `fence i, rw` after.
-impl Ordered<'_, Clock> {
-    /// As [`Clock::ticks`].
-    #[inline]
-    pub fn ticks(&self) -> u64 {
-        self.0.ticks_in_order::<true>()
-    }
-
-    /// As [`Clock::now`]: two instructions more.
-    #[inline]
-    pub fn now(&self) -> u64 {
-        self.0.now_in_order::<true>()
-    }
-}

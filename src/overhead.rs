@@ -14,7 +14,7 @@ use crate::region::Region;
 /// #     Ok(group) if group.read_user().is_some() => {
 /// let region = group.region()?;
 /// let overhead = Overhead::of(&region)?;
-/// println!("at least {:?}, up to {:?} more", overhead.least(), overhead.spread());
+/// println!("at least {:?}, up to {:?} more", overhead.minimum(), overhead.spread());
 /// let region = region.corrected(&overhead);
 /// let (_, counts) = region.measure(|| ());
 /// # let _ = counts;
@@ -34,11 +34,11 @@ use crate::region::Region;
 /// [`Region::sample_by_difference`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overhead<const N: usize> {
-    least: [u64; N],
-    most: [u64; N],
+    minimum: [u64; N],
+    maximum: [u64; N],
 }
 
-/// Regions to be had from: enough for the least to be the least, and still only microseconds.
+/// How many empty regions are measured: enough to find the minimum, and still only microseconds.
 const SAMPLES: usize = 100;
 
 impl<const N: usize> Overhead<N> {
@@ -53,13 +53,15 @@ impl<const N: usize> Overhead<N> {
         let mut found: Result<Overhead<N>, Disturbed> = Err(Disturbed::NoCounter);
         for _ in 0..SAMPLES {
             match (region.measure(|| ()).1, &mut found) {
-                (Ok(counts), Ok(Overhead { least, most })) => {
-                    for (count, (least, most)) in counts.iter().zip(least.iter_mut().zip(most)) {
-                        *least = (*least).min(*count);
-                        *most = (*most).max(*count);
+                (Ok(counts), Ok(Overhead { minimum, maximum })) => {
+                    for (count, (minimum, maximum)) in
+                        counts.iter().zip(minimum.iter_mut().zip(maximum))
+                    {
+                        *minimum = (*minimum).min(*count);
+                        *maximum = (*maximum).max(*count);
                     }
                 }
-                (Ok(counts), found) => *found = Ok(Overhead { least: counts, most: counts }),
+                (Ok(counts), found) => *found = Ok(Overhead { minimum: counts, maximum: counts }),
                 (Err(_), Ok(_)) => {}
                 (Err(disturbed), found) => *found = Err(disturbed),
             }
@@ -68,17 +70,35 @@ impl<const N: usize> Overhead<N> {
     }
 
     /// The least that each counter counted.
-    pub fn least(&self) -> [u64; N] {
-        self.least
+    pub fn minimum(&self) -> [u64; N] {
+        self.minimum
     }
 
     /// By how much the most exceeds the least. Not 0 for cycles: the first empty regions run before
     /// the processor's caches and predictors know them.
     pub fn spread(&self) -> [u64; N] {
-        let mut spread = self.most;
-        for (spread, least) in spread.iter_mut().zip(self.least) {
-            *spread = spread.saturating_sub(least);
+        let mut spread = self.maximum;
+        for (spread, minimum) in spread.iter_mut().zip(self.minimum) {
+            *spread = spread.saturating_sub(minimum);
         }
         spread
+    }
+}
+
+impl<'a, const N: usize, const ORDERED: bool> Region<'a, N, ORDERED> {
+    /// The same, with so much taken off each count from now on, though not below 0. It is for the
+    /// overhead of this very kind of region, plain or ordered; a [`Region`] is made anew whenever
+    /// one is needed, so keep the [`Overhead`] beside the counters.
+    #[must_use = "this region is as it was"]
+    pub fn corrected(self, overhead: &Overhead<N>) -> Region<'a, N, ORDERED> {
+        Region { overhead: Some(overhead.minimum()), ..self }
+    }
+
+    pub(crate) fn is_corrected(&self) -> bool {
+        self.overhead.is_some()
+    }
+
+    pub(crate) fn uncorrected(self) -> Region<'a, N, ORDERED> {
+        Region { overhead: None, ..self }
     }
 }

@@ -103,7 +103,7 @@ impl Room {
         let mut place = self.start;
         [(); N].map(|()| {
             let this = place;
-            // SAFETY: at most the end of the room, which is N pages long.
+            // SAFETY: at most the end of the room, which is N strides long: Pages<N> made it so.
             place = unsafe { place.byte_add(STRIDE) };
             this
         })

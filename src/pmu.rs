@@ -3,15 +3,12 @@
 //! or understood is left out.
 
 use crate::field::{Field, WORDS};
-use crate::sys::kind;
+use crate::sys::{PMU_FOLDER, kind};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-
-/// Where the kernel lists them.
-pub(crate) const FOLDER: &str = "/sys/bus/event_source/devices";
 
 /// More than any file there has, in bytes: the kernel gives them a page.
 const LONGEST: u64 = 1 << 16;
@@ -36,7 +33,7 @@ pub struct Pmus {
 impl Pmus {
     /// Those of this machine. Costs nothing: files are read when they are asked for.
     pub fn here() -> Pmus {
-        Pmus { folder: FOLDER.into() }
+        Pmus { folder: PMU_FOLDER.into() }
     }
 
     /// Those in a copy of the folder, of this machine or another.

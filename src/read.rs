@@ -3,7 +3,6 @@
 
 use crate::asm::{self, Register, Registers};
 use crate::error::NoUserAccess;
-use crate::math;
 use crate::page::{EMPTY, Page, Pages};
 use crate::sys::{ControlPage, Errno, capability};
 
@@ -50,7 +49,7 @@ impl<const N: usize> Reader<N> {
     #[inline(always)]
     pub(crate) fn counts<const ORDERED: bool>(&self) -> Option<[u64; N]> {
         if N == 1 {
-            // Of any width, where those of a group must have one.
+            // One by itself may have any width (riscv64's differ); `counts` takes the same for all.
             // SAFETY: as below.
             let count = unsafe { asm::count::<ORDERED>(self.pages.address(), self.registers) };
             return count.map(|count| [count; N]);
@@ -202,36 +201,4 @@ pub(crate) struct Snapshot<const N: usize> {
     pub(crate) counts: [u64; N],
     pub(crate) time_enabled: u64,
     pub(crate) time_running: u64,
-}
-
-/// A count and the times it took, from [`Counter::reading`](crate::Counter::reading) or
-/// [`Group::reading`](crate::Group::reading).
-///
-/// When more events are open than the PMU has counters, the kernel lets them take turns
-/// (multiplexing): then `time_running` is less than `time_enabled`, and `value` is what was
-/// counted during the former.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Reading {
-    /// Events counted while a counter was there to count them.
-    pub value: u64,
-    /// Nanoseconds this thread ran with the event enabled (`time_enabled`).
-    pub time_enabled: u64,
-    /// Nanoseconds of these that the event had a counter (`time_running`).
-    pub time_running: u64,
-}
-
-impl Reading {
-    /// Whether the event was without a counter part of the time, so that `value` is not all.
-    pub fn is_multiplexed(&self) -> bool {
-        self.time_running != self.time_enabled
-    }
-
-    /// An estimate of the events in all of `time_enabled`, rounded down: `value` times
-    /// `time_enabled` over `time_running`, exact in 128 bits.
-    ///
-    /// None if the event never had a counter, or if the estimate exceeds 64 bits.
-    pub fn scaled(&self) -> Option<u64> {
-        math::scale(self.value, self.time_enabled, self.time_running)
-    }
 }

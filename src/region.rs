@@ -4,7 +4,6 @@
 use crate::asm::{self, Value};
 use crate::error::Disturbed;
 use crate::math;
-use crate::overhead::Overhead;
 use crate::read::Reader;
 
 /// Measures pieces of code: from [`Counter::region`](crate::Counter::region) or
@@ -33,7 +32,7 @@ use crate::read::Reader;
 /// Reading the counter is the last thing that [`start`](Region::start) does and the first that
 /// [`stop`](Region::stop) does, so what lies between is the code, and between two calls back to
 /// back, as the counter itself counts, 3 instructions on x86-64, 4 on arm64 (5 with 32-bit
-/// counters), 4 on riscv64 (`tests/vm/run TARGET cost`); [`Overhead::of`] tells, and
+/// counters), 4 on riscv64 (`tests/vm/run TARGET cost`); [`Overhead::of`](crate::Overhead::of) tells, and
 /// [`corrected`](Region::corrected) takes it off. In a debug build it is some more. Only when both
 /// counts are taken does `stop` look at the control page: if its `lock` word is what it was at the
 /// start, the thread was not switched out, nor the counter taken away or moved meanwhile, and the
@@ -64,9 +63,9 @@ use crate::read::Reader;
 /// [`black_box`](std::hint::black_box).
 #[derive(Debug)]
 pub struct Region<'a, const N: usize, const ORDERED: bool = false> {
-    reader: &'a Reader<N>,
+    pub(crate) reader: &'a Reader<N>,
     /// What to take off, if anything.
-    overhead: Option<[u64; N]>,
+    pub(crate) overhead: Option<[u64; N]>,
 }
 
 impl<const N: usize, const ORDERED: bool> Clone for Region<'_, N, ORDERED> {
@@ -97,27 +96,13 @@ impl<'a, const N: usize> Region<'a, N> {
     /// at the stop.
     ///
     /// An overhead that it was corrected by is not that of this kind of region, and forgotten.
+    #[must_use = "this region is as it was"]
     pub fn ordered(self) -> Region<'a, N, true> {
         Region { reader: self.reader, overhead: None }
     }
 }
 
 impl<'a, const N: usize, const ORDERED: bool> Region<'a, N, ORDERED> {
-    /// The same, with so much taken off each count from now on, though not below 0. It is for the
-    /// overhead of this very kind of region, plain or ordered; a [`Region`] is made anew whenever
-    /// one is needed, so keep the [`Overhead`] beside the counters.
-    pub fn corrected(self, overhead: &Overhead<N>) -> Region<'a, N, ORDERED> {
-        Region { overhead: Some(overhead.least()), ..self }
-    }
-
-    pub(crate) fn is_corrected(&self) -> bool {
-        self.overhead.is_some()
-    }
-
-    pub(crate) fn uncorrected(self) -> Region<'a, N, ORDERED> {
-        Region { overhead: None, ..self }
-    }
-
     /// Starts the region: the last thing it does is to read the first counter. No system call.
     ///
     /// # Errors

@@ -26,11 +26,12 @@ use std::hint::black_box;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Samples<const N: usize> {
     /// Of each counter by itself, in ascending order.
     counts: [Vec<u64>; N],
-    /// The same, of nothing or of one copy less, to be taken off.
+    /// Of the runs of one copy, in ascending order, to be taken off by quantiles; empty unless sampled by
+    /// difference.
     less: [Vec<u64>; N],
     disturbed: usize,
 }
@@ -150,7 +151,8 @@ impl<const N: usize> Samples<N> {
         self.quantile(0.0)
     }
 
-    /// The median of each counter, for one run of the code; None if every sample was disturbed.
+    /// The median of each counter, for one run of the code, of an even number the upper one of the two in
+    /// the middle; None if every sample was disturbed.
     pub fn median(&self) -> Option<[u64; N]> {
         self.quantile(0.5)
     }

@@ -16,6 +16,9 @@ const fn bit(n: u32) -> u64 {
     if cfg!(target_endian = "big") { 1 << (63 - n) } else { 1 << n }
 }
 
+/// Where the kernel lists its PMUs, a folder each.
+pub(crate) const PMU_FOLDER: &str = "/sys/bus/event_source/devices";
+
 /// `struct perf_event_attr`, as of `PERF_ATTR_SIZE_VER9`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,6 +135,11 @@ pub(crate) mod hardware {
 /// `enum perf_hw_cache_id`, `..._op_id` and `..._op_result_id`: the three bytes of the config of
 /// [`kind::HW_CACHE`], lowest first.
 pub(crate) mod cache {
+    /// The `config` of a cache event.
+    pub(crate) const fn config(cache: u64, access: u64, outcome: u64) -> u64 {
+        cache | access << 8 | outcome << 16
+    }
+
     pub(crate) const L1D: u64 = 0;
     pub(crate) const L1I: u64 = 1;
     pub(crate) const LL: u64 = 2;
@@ -389,7 +397,7 @@ mod calls {
         pub(crate) const FLAG_GROUP: u64 = 1;
     }
 
-    fn last_error() -> Errno {
+    pub(crate) fn last_error() -> Errno {
         Errno(io::Error::last_os_error().raw_os_error().unwrap_or(0))
     }
 
@@ -584,7 +592,7 @@ mod calls {
     /// # Safety
     /// As for [`unmap`].
     pub(crate) unsafe fn unmap_page(page: NonNull<ControlPage>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that it is a whole page, mapped, that nobody reads any more.
         unsafe { unmap(page, page_size()) };
     }
 
@@ -595,7 +603,7 @@ mod calls {
     pub(crate) unsafe fn unmap_behind(page: NonNull<ControlPage>, length: usize) {
         let size = page_size();
         if length > size {
-            // SAFETY: the caller's promise.
+            // SAFETY: what the caller gives up, of which `size` is less than all.
             unsafe { unmap(page.byte_add(size), length - size) };
         }
     }

@@ -14,7 +14,7 @@ use rdpmc::{Event, NameError};
 use std::process::Command;
 
 /// Names of several terms, of x86-64's own PMU; whether perf takes them or not.
-const COMPOSED: [&str; 32] = [
+const COMPOSED: [&str; 31] = [
     "event=0xc0,umask=0x01,inv,cmask=2",
     "cmask=2,inv=1,umask=1,event=192",
     "event=0xc0",
@@ -32,7 +32,6 @@ const COMPOSED: [&str; 32] = [
     "event=0x3c,umask=0,cmask=1,edge=1",
     "event=0x100",
     "event=0x1000",
-    "event=-1",
     "event=",
     "=1",
     "event=1,",
@@ -98,9 +97,9 @@ fn names_of_other_machines() {
             }
         }
     }
-    println!(
+    skips::say(&format!(
         "{same} names of other machines are what perf takes them for, {both_refuse} none at all"
-    );
+    ));
     assert!(same > 150 && both_refuse >= 10, "{same} {both_refuse}");
 }
 
@@ -111,6 +110,6 @@ fn names_are_what_perf_takes_them_for() {
         return skips::skip("names_are_what_perf_takes_them_for", &why);
     }
     let (same, refused) = perf::compare("perf", "true").unwrap();
-    println!("{same} names are what perf takes them for; it does not take {refused:?}");
+    skips::say(&format!("{same} names are what perf takes them for; it does not take {refused:?}"));
     assert!(same >= 60 && refused.len() <= 10, "{same} {refused:?}");
 }

@@ -1,17 +1,19 @@
 //! Further events, counted along with what drives criterion.
 
-use super::meter::{Counts, Meter, Overhead};
-use super::units::{Nothings, Unit};
-use super::{Tally, below, nothing_by};
+use super::meter::{Cost, Counts, Meter, nothing_by};
+use super::saved;
+use super::tally::{Tally, below};
+use super::units::Unit;
+use super::zeros::Nothings;
 use crate::error::Error;
 use crate::event::Event;
 use crate::group::Group;
 use criterion::measurement::{Measurement, ValueFormatter};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::cell::{OnceCell, RefCell};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
-use std::{env, fs};
+use std::time::SystemTime;
 
 /// `M` drives criterion, and a group of `N` events is counted along with it: their medians are printed
 /// below each benchmark's report, and all that was counted is written beside criterion's own files.
@@ -67,14 +69,14 @@ pub struct Along<M: Measurement, const N: usize> {
     meter: Meter<N>,
     tally: Tally,
     nothings: Nothings,
-    samples: RefCell<Samples<N>>,
+    samples: RefCell<Pending<N>>,
     /// Where criterion writes to.
     directory: OnceCell<PathBuf>,
 }
 
 /// Those of a benchmark that is under way or has been reported just now.
 #[derive(Debug)]
-struct Samples<const N: usize> {
+struct Pending<const N: usize> {
     /// When the first of them was taken.
     since: Option<SystemTime>,
     /// What drives criterion, and the counts.
@@ -86,7 +88,7 @@ impl<M: Measurement, const N: usize> Along<M, N> {
     /// some hundred times, to know what that costs.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Group::open`].
     pub fn open(primary: M, events: [Event; N]) -> Result<Along<M, N>, Error> {
         Ok(Along::of(primary, Group::open(events)?))
     }
@@ -98,12 +100,12 @@ impl<M: Measurement, const N: usize> Along<M, N> {
             meter: Meter::new(group),
             tally: Tally::default(),
             nothings: Nothings::default(),
-            samples: RefCell::new(Samples { since: None, measured: Vec::new() }),
+            samples: RefCell::new(Pending { since: None, measured: Vec::new() }),
             directory: OnceCell::new(),
         };
         // This includes what it costs to measure by the primary.
         let nothing = || nothing_by(&along).into_iter().map(|(counts, _)| counts).collect();
-        let overhead = Overhead::of(nothing);
+        let overhead = Cost::of(nothing);
         along.meter.take_off(overhead);
         along
     }
@@ -114,11 +116,11 @@ impl<M: Measurement, const N: usize> Along<M, N> {
             return;
         }
         let Ok(mut samples) = self.samples.try_borrow_mut() else { return };
-        let directory = self.directory.get_or_init(criterion_directory);
+        let directory = self.directory.get_or_init(saved::directory);
         let Some((path, iterations)) = samples.find(directory) else {
             let directory = directory.display();
             below("along:", &format!("not known, as there is no sample.json of it in {directory}"));
-            *samples = Samples { since: None, measured: Vec::new() };
+            *samples = Pending { since: None, measured: Vec::new() };
             return;
         };
         let saved = samples.saved(iterations);
@@ -144,7 +146,7 @@ impl<M: Measurement, const N: usize> Along<M, N> {
         if let Err(error) = fs::write(path.with_file_name("counters.json"), json.to_string()) {
             below("along:", &format!("counters.json cannot be written: {error}"));
         }
-        *samples = Samples { since: None, measured: Vec::new() };
+        *samples = Pending { since: None, measured: Vec::new() };
     }
 }
 
@@ -200,7 +202,7 @@ impl<M: Measurement, const N: usize> Drop for Along<M, N> {
     }
 }
 
-impl<const N: usize> Samples<N> {
+impl<const N: usize> Pending<N> {
     /// Those that were saved, each with how many iterations it had: the last ones, as those before were
     /// criterion's search for a number of iterations (`--quick`).
     fn saved(&self, iterations: Vec<f64>) -> Vec<(f64, Counts<N>)> {
@@ -211,69 +213,9 @@ impl<const N: usize> Samples<N> {
 
     /// The file that criterion has just written of these samples, and how many iterations each had.
     fn find(&self, directory: &Path) -> Option<(PathBuf, Vec<f64>)> {
-        // A file's time may be that of the last tick.
-        let since = self.since?.checked_sub(Duration::from_secs(1))?;
-        let mut found = Vec::new();
-        saved_since(since, directory, DEEPEST, &mut found);
-        found.sort();
-        found.into_iter().rev().find_map(|(_, path)| {
-            let json: Value = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
-            let numbers = |name| -> Option<Vec<f64>> {
-                json.get(name)?.as_array()?.iter().map(Value::as_f64).collect()
-            };
-            let (iterations, times) = (numbers("iters")?, numbers("times")?);
-            // Of the last ones that were taken.
-            let first = self.measured.len().saturating_sub(times.len());
-            let ours = self.measured.iter().skip(first).map(|(primary, _)| *primary);
-            // They have been to decimal and back.
-            let is_same = |(ours, saved): (f64, &f64)| (ours - saved).abs() <= ours.abs() * 1e-12;
-            let all = times.len() == iterations.len()
-                && !times.is_empty()
-                // Of a single one that takes long, `--quick` makes two.
-                && (times.len() <= self.measured.len() || [times.len(), self.measured.len()] == [2, 1])
-                && ours.zip(&times).all(is_same);
-            all.then_some((path, iterations))
-        })
+        let measured: Vec<f64> = self.measured.iter().map(|(primary, _)| *primary).collect();
+        saved::find(directory, self.since?, &measured)
     }
-}
-
-/// `GROUP/FUNCTION/PARAMETER/new`.
-const DEEPEST: u32 = 4;
-
-/// What criterion has saved below a directory, with the times.
-fn saved_since(
-    since: SystemTime,
-    directory: &Path,
-    deeper: u32,
-    found: &mut Vec<(SystemTime, PathBuf)>,
-) {
-    let sample = directory.join("sample.json");
-    if directory.ends_with("new") {
-        let modified = fs::metadata(&sample).and_then(|metadata| metadata.modified());
-        if let Some(modified) = modified.ok().filter(|modified| *modified >= since) {
-            found.push((modified, sample));
-        }
-    }
-    let Some(deeper) = deeper.checked_sub(1) else { return };
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            saved_since(since, &entry.path(), deeper, found);
-        }
-    }
-}
-
-/// Where criterion writes to, found out as it does.
-fn criterion_directory() -> PathBuf {
-    if let Some(home) = env::var_os("CRITERION_HOME") {
-        return home.into();
-    }
-    let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from).or_else(|| {
-        let mut cargo = std::process::Command::new(env::var_os("CARGO")?);
-        let said = cargo.args(["metadata", "--format-version", "1", "--no-deps"]).output().ok()?;
-        let metadata: Value = serde_json::from_slice(&said.stdout).ok()?;
-        Some(metadata.get("target_directory")?.as_str()?.into())
-    });
-    target.unwrap_or_else(|| "target".into()).join("criterion")
 }
 
 /// The middle of them, or between the two in the middle.
@@ -301,74 +243,12 @@ mod tests {
         );
     }
 
-    /// A directory as criterion leaves it, by `GROUP/FUNCTION`.
-    struct Saved(PathBuf);
-
-    impl Saved {
-        fn new() -> Saved {
-            Saved(env::temp_dir().join(format!("rdpmc-saved-{}", std::process::id())))
-        }
-
-        fn save(&self, benchmark: &str, iterations: &[f64], times: &[f64]) -> PathBuf {
-            let directory = self.0.join(benchmark).join("new");
-            fs::create_dir_all(&directory).unwrap();
-            let path = directory.join("sample.json");
-            let json = json!({"sampling_mode": "Linear", "iters": iterations, "times": times});
-            fs::write(&path, json.to_string()).unwrap();
-            path
-        }
-    }
-
-    impl Drop for Saved {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
-    fn samples(of: &[f64]) -> Samples<1> {
-        let measured = of.iter().map(|primary| (*primary, Counts::from([0]))).collect();
-        Samples { since: Some(SystemTime::now()), measured }
-    }
-
     #[test]
-    fn samples_are_found_by_what_was_measured() {
-        let saved = Saved::new();
-        let short = saved.save("short", &[1.0, 2.0], &[10.0, 20.1]);
-        let long = saved.save("group/function/7", &[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0]);
-        fs::create_dir_all(saved.0.join("group/function/7/base")).unwrap();
-        fs::copy(&long, saved.0.join("group/function/7/base/sample.json")).unwrap();
-        fs::create_dir_all(saved.0.join("broken/new")).unwrap();
-        fs::write(saved.0.join("broken/new/sample.json"), "{\"iters\": 1").unwrap();
-        let find = |of: &[f64]| samples(of).find(&saved.0);
-        assert_eq!(find(&[10.0, 20.1]), Some((short.clone(), vec![1.0, 2.0])));
-        assert_eq!(find(&[10.0, 20.0, 30.0]), Some((long, vec![1.0, 2.0, 3.0])));
-        // What came before was the search of `--quick`.
-        assert_eq!(find(&[5.0, 10.0, 20.1]), Some((short.clone(), vec![1.0, 2.0])));
-        let counts: Vec<_> = (1..=3).map(|n| (0.0, Counts::from([n]))).collect();
-        let three = Samples { since: None, measured: counts };
-        let of = |iterations: &[f64]| {
-            let saved = three.saved(iterations.to_vec()).into_iter();
-            saved.map(|(n, counts)| (n, counts.counts())).collect::<Vec<_>>()
-        };
-        assert_eq!(of(&[7.0, 8.0]), [(7.0, [2]), (8.0, [3])]);
-        assert_eq!(find(&[10.0, 20.0, 31.0]), None);
-        assert_eq!(find(&[20.0, 30.0, 40.0, 50.0]), None);
-        // One that takes long is saved as two.
-        let once = saved.save("once", &[1.0, 1.0], &[7.0, 7.0_f64.next_up()]);
-        assert_eq!(find(&[7.0]), Some((once, vec![1.0, 1.0])));
-        assert_eq!(find(&[20.0]), None);
-        // Of two that are the same, the later; and not what was there before.
-        let age = |path: &Path, seconds| {
-            let then = SystemTime::now() - Duration::from_secs_f64(seconds);
-            fs::File::options().write(true).open(path).unwrap().set_modified(then).unwrap();
-        };
-        let same = saved.save("another", &[1.0, 3.0], &[10.0, 20.1]);
-        age(&same, 0.5);
-        assert_eq!(find(&[10.0, 20.1]), Some((short.clone(), vec![1.0, 2.0])));
-        age(&short, 0.7);
-        assert_eq!(find(&[10.0, 20.1]), Some((same.clone(), vec![1.0, 3.0])));
-        age(&short, 60.0);
-        age(&same, 60.0);
-        assert_eq!(find(&[10.0, 20.1]), None);
+    fn the_last_ones_were_saved() {
+        let measured: Vec<_> = (1..=3).map(|n| (0.0, Counts::from([n]))).collect();
+        let three = Pending { since: None, measured };
+        let saved = three.saved(vec![7.0, 8.0]).into_iter();
+        let saved: Vec<_> = saved.map(|(n, counts)| (n, counts.counts())).collect();
+        assert_eq!(saved, [(7.0, [2]), (8.0, [3])]);
     }
 }

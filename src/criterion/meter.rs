@@ -3,10 +3,13 @@
 use crate::error::Error;
 use crate::group::Group;
 use crate::math;
-use crate::read::{Reading, Snapshot};
+use crate::read::Snapshot;
+use crate::reading::Reading;
+use criterion::measurement::Measurement;
 use std::cell::{Cell, RefCell};
+use std::hint::black_box;
 
-/// Times to measure nothing, to have the cost from: enough for the least to be the least.
+/// How often nothing is measured, to know what measuring costs: enough to find the minimum.
 pub(super) const TIMES: usize = 100;
 
 /// How often to try that: others may have the counters for some milliseconds.
@@ -17,14 +20,14 @@ pub(super) struct Meter<const N: usize> {
     group: Group<N>,
     /// Where the stretch starts that is measured. Here, and not on its way through criterion, so that
     /// nothing has to be moved between the two readings; criterion measures one at a time.
-    start: Cell<Option<Start<N>>>,
-    overhead: Overhead<N>,
+    start: Cell<Option<Begun<N>>>,
+    overhead: Cost<N>,
     /// Why a count could not be had, of the last time that it could not.
     error: RefCell<Option<Error>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Start<const N: usize> {
+struct Begun<const N: usize> {
     counts: [u64; N],
     /// Whether user space read them.
     by_user: bool,
@@ -36,7 +39,7 @@ struct Start<const N: usize> {
 
 /// What is counted between a start and an end with nothing in between, to be taken off.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Overhead<const N: usize> {
+pub(super) enum Cost<const N: usize> {
     /// It is being measured.
     Wanted,
     /// By readings of this kind.
@@ -124,7 +127,7 @@ impl<const N: usize> Counts<N> {
     }
 
     /// From one reading to another of the same kind.
-    fn between(start: &Start<N>, end: &[u64; N]) -> Counts<N> {
+    fn between(start: &Begun<N>, end: &[u64; N]) -> Counts<N> {
         let mut counts = Counts { counted: *end, by_user: start.by_user, ..Counts::NONE };
         for (count, start) in counts.counted.iter_mut().zip(start.counts) {
             // No kernel has a count go back, unless somebody sets it back.
@@ -140,24 +143,24 @@ impl<const N: usize> Counts<N> {
         Counts { enabled: elapsed, running: elapsed, untimed: time.is_none(), ..self }
     }
 
-    fn less(mut self, overhead: &Overhead<N>) -> Counts<N> {
+    fn less(mut self, overhead: &Cost<N>) -> Counts<N> {
         match overhead {
-            Overhead::Wanted => {}
-            Overhead::Known { least, by_user } => {
+            Cost::Wanted => {}
+            Cost::Known { least, by_user } => {
                 for (count, overhead) in self.counted.iter_mut().zip(least) {
                     *count = count.saturating_sub(*overhead);
                 }
                 self.is_inexact |= self.by_user != *by_user;
             }
-            Overhead::Unknown => self.is_inexact = true,
+            Cost::Unknown => self.is_inexact = true,
         }
         self
     }
 }
 
-impl<const N: usize> Overhead<N> {
+impl<const N: usize> Cost<N> {
     /// By measuring nothing `TIMES` times, and that again until the counters are there.
-    pub(super) fn of(nothing: impl Fn() -> Vec<Counts<N>>) -> Overhead<N> {
+    pub(super) fn of(nothing: impl Fn() -> Vec<Counts<N>>) -> Cost<N> {
         for _ in 0..ATTEMPTS {
             let mut exact = nothing();
             exact.retain(|counts| !counts.are_estimates() && !counts.are_incomplete());
@@ -172,21 +175,21 @@ impl<const N: usize> Overhead<N> {
                 },
             );
             if !exact.is_empty() {
-                return Overhead::Known { least, by_user };
+                return Cost::Known { least, by_user };
             }
         }
-        Overhead::Unknown
+        Cost::Unknown
     }
 }
 
 impl<const N: usize> Meter<N> {
     pub(super) fn new(group: Group<N>) -> Meter<N> {
         let (start, error) = (Cell::new(None), RefCell::new(None));
-        Meter { group, start, overhead: Overhead::Wanted, error }
+        Meter { group, start, overhead: Cost::Wanted, error }
     }
 
     /// Takes it off from now on.
-    pub(super) fn take_off(&mut self, overhead: Overhead<N>) {
+    pub(super) fn take_off(&mut self, overhead: Cost<N>) {
         self.overhead = overhead;
         self.take_error();
     }
@@ -207,7 +210,7 @@ impl<const N: usize> Meter<N> {
     pub(super) fn start(&self) {
         let timed = self.group.reader.snapshot::<true, true>();
         self.start.set(match timed {
-            Some(now) => Some(Start {
+            Some(now) => Some(Begun {
                 counts: now.counts,
                 by_user: true,
                 absence: absence(&now),
@@ -218,11 +221,11 @@ impl<const N: usize> Meter<N> {
     }
 
     /// Where the page has no clock, or there is nothing to read.
-    fn start_without_clock(&self) -> Option<Start<N>> {
+    fn start_without_clock(&self) -> Option<Begun<N>> {
         let page = || self.group.reader.snapshot::<true, false>();
         let by_asking = |now: Snapshot<N>| {
             let (absence, enabled) = (absence(&now), Some(now.time_enabled));
-            Start { counts: now.counts, by_user: false, absence, enabled }
+            Begun { counts: now.counts, by_user: false, absence, enabled }
         };
         // As long as others have never had the counters, it does not matter for how long.
         let asked = match page() {
@@ -235,7 +238,7 @@ impl<const N: usize> Meter<N> {
         // Whichever it was, from here on it costs the same.
         match page() {
             Some(now) if absence(&now) == expected => {
-                Some(Start { counts: now.counts, by_user: true, absence: expected, enabled })
+                Some(Begun { counts: now.counts, by_user: true, absence: expected, enabled })
             }
             _ => self.asked().map(by_asking),
         }
@@ -265,7 +268,7 @@ impl<const N: usize> Meter<N> {
 
     #[cold]
     #[inline(never)]
-    fn end_by_asking(&self, start: Start<N>) -> Counts<N> {
+    fn end_by_asking(&self, start: Begun<N>) -> Counts<N> {
         let lacking = Counts { lacks: true, ..Counts::NONE };
         let Some(now) = self.asked() else { return lacking };
         let measured = Counts { by_user: false, ..Counts::between(&start, &now.counts) };
@@ -306,6 +309,11 @@ fn absence<const N: usize>(counts: &Snapshot<N>) -> u64 {
     counts.time_enabled.wrapping_sub(counts.time_running)
 }
 
+/// What is measured between a start and an end with nothing in between, many times.
+pub(super) fn nothing_by<M: Measurement>(measurement: &M) -> Vec<M::Value> {
+    (0..TIMES).map(|_| measurement.end(black_box(measurement.start()))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -341,32 +349,32 @@ mod tests {
 
     #[test]
     fn the_cost_is_taken_off() {
-        let known = Overhead::Known { least: [5], by_user: true };
+        let known = Cost::Known { least: [5], by_user: true };
         assert_eq!(judged(counts(7, 9, 9).less(&known)), ([2], false, false));
         assert_eq!(judged(counts(3, 9, 9).less(&known)), ([0], false, false));
         // By a reading of another kind it is another.
         let asked = Counts { by_user: false, ..counts(7, 9, 9) };
         assert_eq!(judged(asked.less(&known)), ([2], true, false));
-        assert_eq!(judged(counts(7, 9, 9).less(&Overhead::Unknown)), ([7], true, false));
-        assert_eq!(judged(counts(7, 9, 9).less(&Overhead::Wanted)), ([7], false, false));
+        assert_eq!(judged(counts(7, 9, 9).less(&Cost::Unknown)), ([7], true, false));
+        assert_eq!(judged(counts(7, 9, 9).less(&Cost::Wanted)), ([7], false, false));
         // The least that was exact, of the kind that is used.
         let asked = Counts { by_user: false, ..counts(1, 9, 9) };
         let lacking = Counts { lacks: true, ..counts(2, 9, 9) };
         let all = [asked, counts(9, 9, 9), counts(8, 9, 9), lacking, counts(4, 9, 3)];
-        let overhead = Overhead::of(|| all.to_vec());
-        assert!(matches!(overhead, Overhead::Known { least: [8], by_user: true }), "{overhead:?}");
+        let overhead = Cost::of(|| all.to_vec());
+        assert!(matches!(overhead, Cost::Known { least: [8], by_user: true }), "{overhead:?}");
         let tries = Cell::new(0);
-        let overhead = Overhead::of(|| {
+        let overhead = Cost::of(|| {
             tries.set(tries.get() + 1);
             if tries.get() < 10 { vec![lacking] } else { vec![asked] }
         });
-        assert!(matches!(overhead, Overhead::Known { least: [1], by_user: false }), "{overhead:?}");
-        assert!(matches!(Overhead::of(|| vec![lacking]), Overhead::Unknown));
+        assert!(matches!(overhead, Cost::Known { least: [1], by_user: false }), "{overhead:?}");
+        assert!(matches!(Cost::of(|| vec![lacking]), Cost::Unknown));
     }
 
     #[test]
     fn a_count_that_went_back_is_none() {
-        let start = Start { counts: [7, 5], by_user: true, absence: 0, enabled: None };
+        let start = Begun { counts: [7, 5], by_user: true, absence: 0, enabled: None };
         let counts = Counts::between(&start, &[6, 9]);
         assert!(counts.are_incomplete());
         assert_eq!(counts.counts(), [0, 4]);

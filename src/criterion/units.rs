@@ -1,38 +1,10 @@
-//! What counts and rates of them are called, and how many of what is printed.
+//! The units of counts and rates, and the prefixes that they are printed with.
 
+use super::zeros::NOTHING;
 use crate::event::Event;
 use crate::sys::{cache, kind};
 use criterion::Throughput;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
-use std::cell::Cell;
-
-/// At most this much is a sample of nothing to criterion, which gives up a report in which one is 0. Less
-/// than one event in all iterations that a benchmark has time for.
-pub(super) const NOTHING: f64 = 1.0 / (1_u64 << 40) as f64;
-
-/// Makes samples of nothing into what criterion can report.
-///
-/// Were they all the same, then for one iteration they would be the less, the more iterations there are, and
-/// criterion would see a change for the better or worse where only the time changed. So the first stands
-/// out, and is most of what there is to compare: no change is then larger than chance.
-#[derive(Debug, Default)]
-pub(super) struct Nothings {
-    had_one: Cell<bool>,
-}
-
-impl Nothings {
-    pub(super) fn sample(&self, measured: f64) -> f64 {
-        if measured > 0.0 {
-            return measured;
-        }
-        if self.had_one.replace(true) { NOTHING * NOTHING } else { NOTHING }
-    }
-
-    /// The next sample is of another benchmark.
-    pub(super) fn report(&self) {
-        self.had_one.set(false);
-    }
-}
 
 /// How values of one unit are printed. criterion takes `&'static str` only, so that every name there can
 /// be is here.
@@ -40,11 +12,11 @@ impl Nothings {
 pub(super) enum Unit {
     /// Nanoseconds, as criterion itself prints them.
     Time,
-    Count(&'static Names),
+    Count(&'static Labels),
 }
 
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct Labels {
     /// By prefix: n, µ, m, none, k, M, G, T.
     values: [&'static str; 8],
     /// By kind of throughput, and by prefix: of the numerator G, M, K, none; of what it is divided by
@@ -54,7 +26,7 @@ pub(super) struct Names {
 
 macro_rules! names {
     ($one:literal, $many:literal) => {
-        Unit::Count(&Names {
+        Unit::Count(&Labels {
             values: [
                 concat!("n", $many),
                 concat!("µ", $many),
@@ -209,7 +181,7 @@ impl ValueFormatter for Unit {
         }
         match self {
             Unit::Time => WallTime.formatter().scale_for_machines(&mut []),
-            Unit::Count(Names { values: [_, _, _, plain, ..], .. }) => plain,
+            Unit::Count(Labels { values: [_, _, _, plain, ..], .. }) => plain,
         }
     }
 }
@@ -324,18 +296,6 @@ mod tests {
         let unit = Unit::of(Event::CYCLES);
         let name = unit.scale_throughputs(2.0, &Throughput::Bytes(4_096), &mut counts);
         assert_eq!((name, counts), ("KiB/cycle", [4.0, 2.0, 1.0]));
-    }
-
-    #[test]
-    fn nothing_is_something_to_criterion() {
-        let nothings = Nothings::default();
-        let samples = || [0.0, 0.0, 5.0, 0.0].map(|measured| nothings.sample(measured));
-        let [first, second, five, last] = samples();
-        assert!(0.0 < last && last == second && second < first * 1e-9 && first <= NOTHING);
-        assert_eq!(five, 5.0);
-        assert_eq!(samples(), [second, second, five, last]);
-        nothings.report();
-        assert_eq!(samples(), [first, second, five, last]);
     }
 
     #[test]

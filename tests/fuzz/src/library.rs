@@ -6,8 +6,6 @@ pub mod error;
 pub mod event;
 #[path = "../../../src/field.rs"]
 pub mod field;
-#[path = "../../../src/machine.rs"]
-pub mod machine;
 #[path = "../../../src/modifiers.rs"]
 pub mod modifiers;
 #[path = "../../../src/names.rs"]

@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub, clippy::enum_variant_names)]
 
 mod library;
-use library::{error, event, field, machine, modifiers, names, pmu, syntax, sys};
+use library::{error, event, field, modifiers, names, pmu, syntax, sys};
 
 use error::NameError;
 use libfuzzer_sys::fuzz_target;

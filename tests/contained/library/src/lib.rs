@@ -14,8 +14,6 @@ mod faults;
 mod field;
 #[path = "../../../../src/fork.rs"]
 mod fork;
-#[path = "../../../../src/machine.rs"]
-mod machine;
 #[path = "../../../../src/math.rs"]
 mod math;
 #[path = "../../../../src/modifiers.rs"]

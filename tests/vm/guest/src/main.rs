@@ -33,9 +33,6 @@ mod field;
 #[path = "../../../../src/fork.rs"]
 mod fork;
 #[allow(dead_code)]
-#[path = "../../../../src/machine.rs"]
-mod machine;
-#[allow(dead_code)]
 #[path = "../../../../src/math.rs"]
 mod math;
 #[allow(dead_code)]

@@ -80,7 +80,7 @@ fn regions_of_known_work(facts: &Facts) -> Outcome {
         // With the region's own cost taken off, nothing is left but the work and its entry.
         let overhead = Overhead::of(&plain)?;
         let corrected = exact_in(&plain.corrected(&overhead), [per_round])?;
-        equal("corrected", corrected, [nothing - overhead.least()[0]])?;
+        equal("corrected", corrected, [nothing - overhead.minimum()[0]])?;
         if event == Event::INSTRUCTIONS {
             // The number of rounds is moved into a register that it can be counted down in.
             let entry = COUNTDOWN_ENTRY..=COUNTDOWN_ENTRY + 1;
