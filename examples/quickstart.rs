@@ -1,10 +1,9 @@
-//! Measures three workloads and prints a table, what one operation of each costs; and three pieces of
-//! code that are too short for that, by regions.
+//! Measures three workloads and prints a table, what one operation of each costs. For code too short for
+//! that, see `region.rs`.
 //!
 //! `cargo run --release --example quickstart`
 
-use rdpmc::{Access, Counter, Error, Event, Group};
-use std::collections::HashMap;
+use rdpmc::{Counter, Error, Event};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -48,49 +47,7 @@ fn main() {
     });
 
     println!();
-    for line in how_they_were_read(&counters) {
-        println!("{line}");
-    }
-    println!();
-    drop(counters); // the PMU has few counters
-    if let Err(why) = measure_short_code() {
-        println!("Short code is not measured: {why}.");
-    }
-}
-
-/// Prints what code of nanoseconds takes.
-fn measure_short_code() -> Result<(), Error> {
-    let group =
-        Group::builder([Event::CYCLES, Event::INSTRUCTIONS]).allow_unfiltered(true).open()?;
-    let region = group.region()?.ordered();
-    println!("| cycles: least | median |  90% |  ins | disturbed | one run of");
-    println!("|--------------:|-------:|-----:|-----:|----------:|:----------");
-    let row = |name: &str, code: &mut dyn FnMut()| {
-        // Once in one region and twice in another: what both have in common cancels.
-        let samples = region.sample_by_difference(1_000, code);
-        let found = (samples.minimum(), samples.median(), samples.quantile(0.9));
-        if let (Some([least, _]), Some([median, instructions]), Some([most, _])) = found {
-            let disturbed = samples.disturbed();
-            println!(
-                "| {least:13} | {median:6} | {most:4} | {instructions:4} | {disturbed:9} | {name}"
-            );
-        } else {
-            println!("|             - |      - |    - |    - | {:9} | {name}", samples.disturbed());
-        }
-    };
-    let known: HashMap<u32, u32> = (0..1_000).map(|n| (n * n, n)).collect();
-    row("parsing a number of ten digits", &mut || {
-        black_box(black_box("4294967295").parse::<u32>().ok());
-    });
-    row("looking up a number in a HashMap", &mut || {
-        black_box(known.get(&black_box(123 * 123)));
-    });
-    row("sorting eight numbers", &mut || {
-        let mut numbers = black_box([3, 1, 4, 1, 5, 9, 2, 6]);
-        numbers.sort_unstable();
-        black_box(numbers);
-    });
-    Ok(())
+    print_how_they_were_read(&counters);
 }
 
 /// Nanoseconds, and a count for each of [`EVENTS`] that could be counted.
@@ -140,6 +97,8 @@ fn measure(name: &str, operations: usize, counters: &Counters, work: impl FnMut(
         let (count, nothing) = counts.next()?;
         Some(per_operation(count?, nothing?))
     });
+    // Of two counters by themselves. Where others take turns with them, their counts are not of the same
+    // moments: examples/group.rs has them counted together.
     let ratio = match (instructions, cycles) {
         (Some(instructions), Some(cycles)) if cycles > 0.0 => Some(instructions / cycles),
         _ => None,
@@ -163,53 +122,33 @@ fn cell(number: Option<f64>, width: usize) -> String {
     }
 }
 
-/// Which counts came without a system call, and why others did not or are missing.
-fn how_they_were_read(counters: &Counters) -> Vec<String> {
-    let (mut user, mut system, mut missing) = (Vec::new(), Vec::new(), Vec::new());
-    // Each cause once, with the events it stopped.
-    let mut causes: Vec<(String, Vec<String>)> = Vec::new();
-    let mut because =
-        |event: Event, cause: String| match causes.iter_mut().find(|(known, _)| *known == cause) {
-            Some((_, events)) => events.push(event.to_string()),
-            None => causes.push((cause, vec![event.to_string()])),
-        };
-    for (event, counter) in EVENTS.into_iter().zip(counters) {
-        let counter = match counter {
-            Ok(counter) => counter,
-            Err(why) => {
-                missing.push(event.to_string());
-                // The same sentence for every event it is true of.
-                because(event, why.to_string().replacen(&event.to_string(), "the event", 1));
-                continue;
+/// Says of each event how it was read, or why not: the same sentence once, for all that it is true of.
+fn print_how_they_were_read(counters: &Counters) {
+    let mut sentences: Vec<(String, Vec<String>)> = Vec::new();
+    for (event, counter) in EVENTS.iter().zip(counters) {
+        let event = event.to_string();
+        let sentence = match counter {
+            Ok(counter) => {
+                let all =
+                    if counter.is_unfiltered() { ", the kernel's share included" } else { "" };
+                let low = match counter.reading() {
+                    Ok(reading) if reading.is_multiplexed() => {
+                        ", and low: it had to take turns with others"
+                    }
+                    _ => "",
+                };
+                format!("{}{all}{low}", counter.access())
             }
+            Err(why) => why.to_string().replacen(&event, "the event", 1),
         };
-        match counter.access() {
-            Access::UserSpace => user.push(event.to_string()),
-            access => {
-                system.push(event.to_string());
-                because(event, access.to_string());
-            }
-        }
-        if counter.is_unfiltered() {
-            because(event, "the kernel is included, this PMU cannot leave it out".into());
-        }
-        if counter.reading().is_ok_and(|reading| reading.is_multiplexed()) {
-            because(event, "had no counter part of the time (too many events, or another core type), so it is low".into());
+        match sentences.iter_mut().find(|(known, _)| *known == sentence) {
+            Some((_, events)) => events.push(event),
+            None => sentences.push((sentence, vec![event])),
         }
     }
-    let list = |events: &[String]| match events {
-        [] => "none".into(),
-        events => events.join(", "),
-    };
-    let mut lines: Vec<String> =
-        causes.iter().map(|(cause, events)| format!("{}: {cause}.", list(events))).collect();
-    lines.push(format!(
-        "Read from user space: {}. By system call: {}. Not available: {}.",
-        list(&user),
-        list(&system),
-        list(&missing)
-    ));
-    lines
+    for (sentence, events) in sentences {
+        println!("{}: {sentence}.", events.join(", "));
+    }
 }
 
 /// The numbers below `length` in an order that no predictor knows.

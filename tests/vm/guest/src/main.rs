@@ -14,6 +14,10 @@ mod process;
 mod scenarios;
 mod system;
 
+#[allow(dead_code)]
+#[path = "../../../../examples/stages.rs"]
+mod stages;
+
 // The library's own files once more, for its reader on events that its builder does not open.
 #[allow(dead_code)]
 #[cfg_attr(target_arch = "x86_64", path = "../../../../asm/x86_64.rs")]
@@ -90,7 +94,14 @@ fn main() -> ExitCode {
             let exact = run(Command::new("/measurement").args(facts));
             exact.max(run(Command::new("/reads").args(["--bench", "--quick"])))
         }
-        ["quickstart", ..] => run(&mut Command::new("/quickstart")),
+        ["examples", ..] => {
+            let examples = ["quickstart", "region", "group", "stages"];
+            let statuses = examples.map(|example| {
+                println!("\n# {example}");
+                run(&mut Command::new(format!("/{example}")))
+            });
+            statuses.into_iter().max().unwrap_or(0)
+        }
         ["names", ..] => match perf::compare("/perf/perf", "/perf/nothing") {
             Ok((same, refused)) => {
                 println!(

@@ -5,9 +5,11 @@ use crate::events::Published;
 use crate::harness::{Facts, Outcome, equal, require};
 use crate::kernels::countdown;
 use crate::process::{self, in_child, wait};
+use crate::stages;
 use crate::system::{self, Changed, USER_ACCESS};
 use rdpmc::{Access, Counter, Event, NoUserAccess};
 use std::hint::black_box;
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 pub const ALL: &[Entry] = &[
@@ -15,6 +17,7 @@ pub const ALL: &[Entry] = &[
     ("switched_off", switched_off),
     ("setting_is_hidden", setting_is_hidden),
     ("a_million_reads_without_a_system_call", a_million_reads_without_a_system_call),
+    ("a_loop_of_stages", a_loop_of_stages),
     ("rdpmc_faults_as_the_processor_says", rdpmc_faults_as_the_processor_says),
     ("software_events_are_read_by_system_call", software_events_are_read_by_system_call),
     ("mlock_limit", mlock_limit),
@@ -106,6 +109,22 @@ fn a_million_reads_without_a_system_call(facts: &Facts) -> Outcome {
     equal("how a system call ends", control, killed)
 }
 
+/// What examples/stages.rs promises: no system call in its loop, while counters are read in it all the time.
+fn a_loop_of_stages(facts: &Facts) -> Outcome {
+    const MESSAGES: usize = 10_000;
+    drop(open(Event::INSTRUCTIONS)?);
+    let ended = ended(wait(process::fork(|| {
+        let feed = stages::feed();
+        let mut meter = ManuallyDrop::new(stages::Meter::open().expect("opens again"));
+        process::allow_only(libc::SYS_exit_group);
+        stages::run(&mut meter, &feed, MESSAGES);
+        i32::from(meter.recorded() != (3 * MESSAGES as u64, 0))
+    })));
+    // Of the kernel's clock, ticks are a system call.
+    let clock = facts.say("clock") == Some("page");
+    equal("how it ended", ended, if clock { Ended::Exited(0) } else { Ended::Killed(libc::SIGSYS) })
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Ended {
     Exited(i32),
@@ -115,11 +134,14 @@ pub enum Ended {
 /// Forks; the child opens a counter and runs `body` under a filter that allows nothing but to
 /// exit, with status 0 if `body` says true.
 pub fn in_child_without_system_calls(body: fn(&Counter) -> bool) -> Ended {
-    let status = wait(process::fork(|| {
-        let counter = std::mem::ManuallyDrop::new(open(Event::INSTRUCTIONS).expect("opens again"));
+    ended(wait(process::fork(|| {
+        let counter = ManuallyDrop::new(open(Event::INSTRUCTIONS).expect("opens again"));
         process::allow_only(libc::SYS_exit_group);
         i32::from(!body(&counter))
-    }));
+    })))
+}
+
+fn ended(status: i32) -> Ended {
     if libc::WIFSIGNALED(status) {
         Ended::Killed(libc::WTERMSIG(status))
     } else {
