@@ -1,7 +1,15 @@
-//! Each error provoked for real, in a process of its own. Not here, and why:
-//! `Busy` takes a second profiler that reserves the PMU; `Denied` a security module's rule;
-//! `NoSystemCall` another kernel; `Unsupported` another target, which CI builds; `ErrorState` and the
-//! mlock limit a PMU, which the emulated machines have; the fork is in `lifetime.rs`.
+//! Errors provoked for real, each in a process of its own where it takes more than an event. Not here, and
+//! where they are:
+//! - `ErrorState`: the emulated machines (`tests/vm/guest/src/scenarios`), `multiplexing.rs`;
+//!   `GroupTooLarge`: there, `groups.rs`; `SeveralPmus`: `core_types.rs`; `FaultsNotContained` and
+//!   `NotFromUserSpace`: `regions.rs`; `Disturbed`: `regions.rs` and `faults.rs`, and `simulated_kernel.rs`.
+//!   The limit of locked memory, which is no error: `access.rs`.
+//! - `Forked`: `lifetime.rs`. `Name`: `names.rs`.
+//! - Nowhere: `Denied`, which takes a security module's rule; `NoSystemCall`, another kernel;
+//!   `Unsupported`, another target, which CI builds.
+//!
+//! Of `Busy`, of `System` and of the machine's last descriptor there is the answer alone, from a filter: it
+//! takes a second profiler that reserves the PMU, a fault of the kernel, every descriptor.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
@@ -10,9 +18,12 @@ mod process;
 mod skips;
 
 use process::in_child;
-use rdpmc::{Access, Counter, Disturbed, Error, Event, NoUserAccess};
+use rdpmc::{Access, Counter, Disturbed, Error, Event, NoUserAccess, Pmus};
 use skips::skip;
-use std::fs;
+use std::{fs, ptr};
+
+/// Where the kernel lists them.
+const PMUS: &str = "/sys/bus/event_source/devices";
 
 /// The event that every machine has.
 fn open_software() -> Result<Counter, Error> {
@@ -31,7 +42,7 @@ fn can_open(test: &str) -> bool {
 }
 
 fn has_core_pmu() -> bool {
-    fs::read_dir("/sys/bus/event_source/devices").is_ok_and(|pmus| {
+    fs::read_dir(PMUS).is_ok_and(|pmus| {
         pmus.flatten().any(|pmu| {
             let name = pmu.file_name().to_string_lossy().into_owned();
             name.starts_with("cpu") || name.starts_with("armv8") || pmu.path().join("cpus").exists()
@@ -160,6 +171,86 @@ fn too_new_for_the_kernel() {
     }
 }
 
+/// A filter can answer what the kernel does. Of a refusal to permit it would be found to be the cause.
+#[test]
+fn answers_that_no_setting_explains() {
+    if !can_open("answers_that_no_setting_explains") {
+        return;
+    }
+    let event = Event::TASK_CLOCK;
+    for (errno, should) in [
+        (libc::EBUSY, Error::Busy { event }),
+        (libc::EMFILE, Error::TooManyDescriptors { of_the_machine: false }),
+        (libc::ENFILE, Error::TooManyDescriptors { of_the_machine: true }),
+        (libc::ENOMEM, Error::System { call: "perf_event_open", errno: libc::ENOMEM }),
+    ] {
+        in_child(|| -> Result<(), String> {
+            process::refuse(libc::SYS_perf_event_open, errno);
+            same(refused(Counter::open(event))?, should)
+        })
+        .unwrap();
+    }
+}
+
+/// From now on this process sees the files of one PMU, which there is not, in place of the machine's; the
+/// reason if it may not make that so.
+fn see_only(pmu: &str, number: u32, has_cpumask: bool) -> Result<(), String> {
+    let folder = std::ffi::CString::new(PMUS).unwrap();
+    let private = libc::MS_REC | libc::MS_PRIVATE;
+    // SAFETY: changes what this process alone sees; the strings live through the calls.
+    let mounted = unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(c"none".as_ptr(), c"/".as_ptr(), ptr::null(), private, ptr::null()) == 0
+            && libc::mount(c"none".as_ptr(), folder.as_ptr(), c"tmpfs".as_ptr(), 0, ptr::null())
+                == 0
+    };
+    if !mounted {
+        return Err(std::io::Error::last_os_error().to_string());
+    }
+    let folder = std::path::Path::new(PMUS).join(pmu);
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("type"), format!("{number}\n")).unwrap();
+    if has_cpumask {
+        fs::write(folder.join("cpumask"), "0\n").unwrap();
+    }
+    Ok(())
+}
+
+/// By each of this machine's PMUs that count for processors; and, as there may be none, by one of which
+/// there are the files only.
+#[test]
+fn not_of_a_thread() {
+    if !can_open("not_of_a_thread") {
+        return;
+    }
+    for pmu in Pmus::here().all().iter().filter(|pmu| pmu.counts_for_processors()) {
+        let event = Event::of_pmu(pmu.number(), 0);
+        match Counter::open(event) {
+            // Arm's SPE has such a file and samples threads.
+            Ok(_) => {}
+            Err(error) => assert_eq!(error, Error::NotOfAThread { event }),
+        }
+    }
+    const NUMBER: u32 = 0x7fff_0000;
+    let event = Event::of_pmu(NUMBER, 0);
+    let may_not = in_child(|| see_only("uncore", NUMBER, true));
+    if let Err(why) = may_not {
+        return skips::say(&format!("PMUs that count for processors: those here alone ({why})"));
+    }
+    for (has_cpumask, should) in [
+        (true, Error::NotOfAThread { event }),
+        (false, Error::EventNotSupported { event, errno: libc::ENOENT }),
+    ] {
+        in_child(|| -> Result<(), String> {
+            see_only("uncore", NUMBER, has_cpumask)?;
+            let error = refused(Counter::open(event))?;
+            same(error.to_string().contains("uncore/config=0x0/"), true)?;
+            same(error, should)
+        })
+        .unwrap();
+    }
+}
+
 /// x86-64's `msr` PMU counts whatever runs; it exists in virtual machines, too.
 #[test]
 fn no_privilege_filter() {
@@ -230,6 +321,15 @@ fn every_message_names_cause_and_remedy() {
         (Error::from(Disturbed::Faulted), ["could not be read", "access()"]),
         (Error::from(Disturbed::Interrupted { lock_moved: 6 }), ["moved by 6", "another sample"]),
         (Error::Forked, ["fork", "open a counter of its own"]),
+        (Error::NotOfAThread { event }, ["cannot be for a thread", "perf stat -a -e instructions"]),
+        (
+            Error::SeveralPmus { first: Event::CYCLES, event },
+            ["instructions is of another PMU than cycles", "a group of its own"],
+        ),
+        (
+            Error::System { call: "mmap", errno: libc::ENOMEM },
+            ["mmap failed (ENOMEM)", "report it"],
+        ),
         (Error::Paranoid { level: 4, allowed: 2 }, ["is 4", "perf_event_paranoid=2"]),
     ] {
         for word in words {

@@ -235,9 +235,7 @@ mod header {
         for line in String::from_utf8_lossy(&complaints.stderr).lines() {
             let mut parts = line.split(':');
             let number = parts.nth(1).and_then(|number| number.parse::<usize>().ok());
-            if let Some(number) = number
-                && line.contains("error")
-            {
+            if let Some(number) = number.filter(|_| line.contains("error")) {
                 let place = number.checked_sub(1 + HEAD).expect(line);
                 missing[place] = true;
             }

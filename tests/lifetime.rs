@@ -27,7 +27,7 @@ fn lifetime() {
         any_order_leaves_nothing(event);
         the_child_of_a_fork_is_safe(event);
         threads_have_their_own(event);
-        closed_on_exec(event);
+        its_descriptor_says_close_on_exec(event);
         dropped_as_the_thread_ends(event);
     }
 }
@@ -50,13 +50,13 @@ fn counts_this_thread_alone() {
     assert!(ours < theirs, "{ours} page faults of {theirs} in another thread");
 }
 
-fn closed_on_exec(event: Event) {
+fn its_descriptor_says_close_on_exec(event: Event) {
     let _counter = Counter::open(event).unwrap();
-    for descriptor in perf_descriptors() {
-        // SAFETY: asks for the flags of a descriptor.
-        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
-        assert_eq!(flags & libc::FD_CLOEXEC, libc::FD_CLOEXEC);
-    }
+    let descriptors = perf_descriptors();
+    let [descriptor] = descriptors[..] else { panic!("{descriptors:?} of one counter") };
+    // SAFETY: asks for the flags of a descriptor.
+    let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+    assert_eq!(flags, libc::FD_CLOEXEC);
 }
 
 fn dropped_as_the_thread_ends(event: Event) {
