@@ -1,0 +1,64 @@
+//! Data flows one way: each file of the library uses those only that CONTRIBUTING.md lists above it.
+#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn no_file_uses_one_of_its_own_layer_or_below() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("CONTRIBUTING.md")).unwrap();
+    let block = text.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    // Two spaces end the names; what follows says what they are.
+    let layers: Vec<Vec<&str>> = block
+        .lines()
+        .map(|line| line.split("  ").next().unwrap().split_whitespace().collect())
+        .collect();
+    let layer = |file: &str| layers.iter().position(|layer| layer.contains(&file));
+
+    let mut files: Vec<(String, String)> = Vec::new();
+    let mut take = |name: &str, path: &Path| {
+        files.push((name.to_owned(), fs::read_to_string(path).unwrap()));
+    };
+    for entry in fs::read_dir(root.join("src")).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        match name {
+            "lib" => {}
+            "criterion" if path.is_dir() => {
+                let inner = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+                inner.for_each(|path| take(name, &path));
+            }
+            _ => take(name, &path),
+        }
+    }
+    for architecture in ["x86_64", "aarch64", "riscv64", "none"] {
+        take("asm", &root.join("asm").join(architecture).with_extension("rs"));
+    }
+
+    let mut uses = 0;
+    for (name, text) in &files {
+        let own = layer(name).unwrap_or_else(|| panic!("{name} is in no line of CONTRIBUTING.md"));
+        let code = text.lines().map(|line| line.split("//").next().unwrap());
+        let roundabout = code.clone().any(|line| line.starts_with("use super::"));
+        assert!(name == "criterion" || !roundabout, "{name}: `crate::`, to be found here");
+        for part in code.flat_map(|line| line.split("crate::").skip(1)) {
+            let used = part.split(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap();
+            assert!(!used.is_empty(), "{name}: one `use crate::` for each file, to be found here");
+            if used == name {
+                continue;
+            }
+            let its =
+                layer(used).unwrap_or_else(|| panic!("{name} uses {used}, which is in no line"));
+            assert!(its < own, "{name} uses {used}, which is not above it in CONTRIBUTING.md");
+            uses += 1;
+        }
+    }
+    assert!(uses > 80, "only {uses} uses found");
+    let listed: usize = layers.iter().map(Vec::len).sum();
+    let mut names: Vec<&String> = files.iter().map(|(name, _)| name).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(listed, names.len(), "{names:?}, and no others");
+}
