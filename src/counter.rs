@@ -166,11 +166,6 @@ impl Counter {
         }
     }
 
-    /// The groups of all core types.
-    fn each(&self) -> impl Iterator<Item = &Group<1>> + Clone {
-        std::iter::once(&self.group).chain(self.others.iter().flat_map(|others| others.groups()))
-    }
-
     /// The group of the core type that the thread is on.
     fn here(&self) -> &Group<1> {
         match &self.others {
@@ -337,7 +332,10 @@ impl Counter {
     /// Whether all privilege levels are counted because the PMU cannot tell them apart: only
     /// after [`allow_unfiltered`](Builder::allow_unfiltered).
     pub fn is_unfiltered(&self) -> bool {
-        self.each().any(Group::is_unfiltered)
+        match &self.others {
+            None => self.group.is_unfiltered(),
+            Some(others) => others.each(&self.group).any(Group::is_unfiltered),
+        }
     }
 }
 

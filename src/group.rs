@@ -223,7 +223,7 @@ impl<const N: usize> Group<N> {
     }
 
     /// Measures pieces of code with these counters: see [`Region`]. No system call where they have
-    /// counters at this moment, but for the first group of named PMUs in the process, which looks into `/sys`.
+    /// counters at this moment.
     ///
     /// # Errors
     /// - [`Error::NotFromUserSpace`] where user space cannot read them, for another reason than that

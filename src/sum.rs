@@ -34,12 +34,8 @@ impl Others {
         Others { groups, are_readable, are_pinned, apart: Cell::new(0) }
     }
 
-    /// Without the first.
-    pub(crate) fn groups(&self) -> &[Group<1>] {
-        &self.groups
-    }
-
-    fn each<'a>(&'a self, first: &'a Group<1>) -> impl Iterator<Item = &'a Group<1>> + Clone {
+    /// Of all core types.
+    pub(crate) fn each<'a>(&'a self, first: &'a Group<1>) -> impl Iterator<Item = &'a Group<1>> {
         std::iter::once(first).chain(&self.groups)
     }
 
