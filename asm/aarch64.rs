@@ -3,6 +3,12 @@
 //!
 //! Every such `mrs` has an entry in the exception table, see `src/faults.rs`. One that faults goes on
 //! where the table's entry for `index` 0 does: no counter.
+//!
+//! The entries have no landing pads (`bti`), which would cost every read an instruction. The loader
+//! enforces them only in programs of which every object has them; Rust's standard library, as rustup
+//! installs it, has none. A program that is built with branch protection throughout
+//! (`-Z build-std -Z branch-protection=bti`) must not read counters with this library: the first read
+//! gets SIGILL.
 #![allow(unsafe_code)]
 
 use crate::sys::{ControlPage, STRIDE};
@@ -126,8 +132,8 @@ macro_rules! fence {
 /// the two loads may come in any order.
 ///
 /// # Safety
-/// `page` is readable, and while its `index` is not 0 reading that counter is allowed, or faults are
-/// contained.
+/// `page` is readable. If the processor forbids to read the counter that `index` names, `mrs` traps: the
+/// process gets SIGILL, which ends it unless faults are contained. A read that is allowed has no effect.
 #[inline(always)]
 pub(crate) unsafe fn count<const ORDERED: bool>(
     page: *const ControlPage,
@@ -294,7 +300,7 @@ pub(crate) struct Value {
 /// before it, nor after. If it faults, the value says so.
 ///
 /// # Safety
-/// Reading it is allowed, or faults are contained.
+/// None needed by memory. If the processor forbids the read, it traps, as in [`count`].
 #[inline(always)]
 pub(crate) unsafe fn value(register: Register) -> Value {
     let bits: u64;

@@ -4,6 +4,10 @@
 //! Every such `csrr` has an entry in the exception table, see `src/faults.rs`. One that faults goes
 //! on where the table's entry for `index` 0 does: no counter.
 //!
+//! The entries have no landing pads (`lpad`, Zicfilp), which would cost every read an instruction. They are
+//! enforced only in programs of which every object has them; Rust's standard library, as rustup installs
+//! it, has none.
+//!
 //! There is no fence here for ordered reads of counters: `fence` orders none, and the architecture has a
 //! processor read a counter as if in program order.
 #![allow(unsafe_code)]
@@ -105,8 +109,8 @@ pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = Some(64);
 /// the two loads may come in any order.
 ///
 /// # Safety
-/// `page` is readable, and while its `index` is not 0 reading that counter is allowed, or faults are
-/// contained.
+/// `page` is readable. If the processor forbids to read the counter that `index` names, `csrr` traps: the
+/// process gets SIGILL, which ends it unless faults are contained. A read that is allowed has no effect.
 #[inline(always)]
 pub(crate) unsafe fn count<const ORDERED: bool>(
     page: *const ControlPage,
@@ -274,7 +278,7 @@ pub(crate) struct Value {
 /// before it, nor after. If it faults, the value says so.
 ///
 /// # Safety
-/// Reading it is allowed, or faults are contained.
+/// None needed by memory. If the processor forbids the read, it traps, as in [`count`].
 #[inline(always)]
 pub(crate) unsafe fn value(register: Register) -> Value {
     let bits: u64;

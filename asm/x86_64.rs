@@ -90,8 +90,8 @@ macro_rules! fence {
 /// the two loads may come in any order, and `offset` is added straight from memory.
 ///
 /// # Safety
-/// `page` is readable, and while its `index` is not 0 `rdpmc` of it is allowed, or faults are
-/// contained.
+/// `page` is readable. If the processor forbids to read the counter that `index` names, `rdpmc` traps: the
+/// process gets SIGSEGV, which ends it unless faults are contained. A read that is allowed has no effect.
 #[inline(always)]
 pub(crate) unsafe fn count<const ORDERED: bool>(
     page: *const ControlPage,
@@ -242,7 +242,7 @@ pub(crate) struct Value {
 /// the value says so.
 ///
 /// # Safety
-/// Reading it is allowed, or faults are contained.
+/// None needed by memory. If the processor forbids the read, it traps, as in [`count`].
 #[inline(always)]
 pub(crate) unsafe fn value(register: Register) -> Value {
     let (low, high): (u64, u64);

@@ -1,11 +1,13 @@
 //! Processors with cores of several types, each with a PMU of its own: which of them counts an event
 //! that says nothing of it.
+#![allow(unsafe_code)]
 
+use crate::error::{Error, NameError};
 use crate::event::Event;
-use crate::pmu::{Pmu, Pmus, Processors};
+use crate::pmu::{CorePmu, Pmus, Processors, Unreadable};
 use crate::sys::{self, kind};
-use std::fs;
-use std::sync::OnceLock;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// One of several.
 #[derive(Debug)]
@@ -15,36 +17,56 @@ pub(crate) struct CoreType {
     processors: Processors,
 }
 
-/// What the kernel says of core types, looked up once in the process. None if that cannot be seen.
-fn found() -> Option<&'static [CoreType]> {
-    static FOUND: OnceLock<Option<Vec<CoreType>>> = OnceLock::new();
-    let found = FOUND.get_or_init(|| {
-        let pmus = Pmus::here();
-        fs::read_dir(pmus.folder()).ok()?;
-        let pmus = pmus.core();
-        if pmus.len() < 2 {
-            return Some(Vec::new());
+/// Returns the core types: empty if there is only one, None if there is no list of PMUs.
+///
+/// A complete answer is kept for the rest of the process. A look that failed is an error of whoever
+/// asked, and the next one looks again. Nobody waits for anybody here: a fork would leave the child
+/// a lock that nobody releases.
+fn found() -> Result<Option<&'static [CoreType]>, Unreadable> {
+    static FOUND: AtomicPtr<Vec<CoreType>> = AtomicPtr::new(ptr::null_mut());
+    // SAFETY: null, or from Box::into_raw below, and then it is never freed.
+    if let Some(found) = unsafe { FOUND.load(Ordering::Acquire).as_ref() } {
+        return Ok(Some(found));
+    }
+    let Some(types) = look(&Pmus::here())? else { return Ok(None) };
+    let mine = Box::into_raw(Box::new(types));
+    let first = FOUND.compare_exchange(ptr::null_mut(), mine, Ordering::AcqRel, Ordering::Acquire);
+    let kept = match first {
+        Ok(_) => mine,
+        Err(theirs) => {
+            // SAFETY: from Box::into_raw above, and nobody else knows it.
+            drop(unsafe { Box::from_raw(mine) });
+            theirs
         }
-        let core_type =
-            |pmu: &Pmu| Some(CoreType { pmu: pmu.number(), processors: pmu.processors()?.clone() });
-        pmus.iter().map(core_type).collect()
-    });
-    found.as_deref()
+    };
+    // SAFETY: what is published is never freed.
+    Ok(Some(unsafe { &*kept }))
+}
+
+/// None if there is no list of PMUs, or if one of several core types does not say which its
+/// processors are.
+fn look(pmus: &Pmus) -> Result<Option<Vec<CoreType>>, Unreadable> {
+    let Some(pmus) = pmus.core()? else { return Ok(None) };
+    if pmus.len() < 2 {
+        return Ok(Some(Vec::new()));
+    }
+    let core_type = |pmu: CorePmu| Some(CoreType { pmu: pmu.number, processors: pmu.processors? });
+    Ok(pmus.into_iter().map(core_type).collect())
 }
 
 /// All of them, if there are several. None of them where that cannot be seen.
-fn several() -> &'static [CoreType] {
-    found().unwrap_or(&[])
+fn several() -> Result<&'static [CoreType], Unreadable> {
+    Ok(found()?.unwrap_or(&[]))
 }
 
 /// Whether there may be several: it cannot be ruled out where it cannot be seen.
-pub(crate) fn may_be_several() -> bool {
-    found().is_none_or(|types| !types.is_empty())
+pub(crate) fn may_be_several() -> Result<bool, Unreadable> {
+    Ok(found()?.is_none_or(|types| !types.is_empty()))
 }
 
 /// Whether it cannot be seen.
 pub(crate) fn are_unknown() -> bool {
-    found().is_none()
+    !matches!(found(), Ok(Some(_)))
 }
 
 /// The number of the PMU that an event says it is of: raw events, by their number, of the one that has
@@ -55,17 +77,20 @@ fn pmu_of(types: &[CoreType], event: &Event) -> Option<u32> {
 }
 
 /// The same, of this machine's.
-pub(crate) fn of(event: &Event) -> Option<u32> {
-    pmu_of(several(), event)
+pub(crate) fn of(event: &Event) -> Result<Option<u32>, Unreadable> {
+    Ok(pmu_of(several()?, event))
 }
 
 /// The types on whose PMUs this event can be counted, which does not say on which: none where there is
 /// one type only, the one whose processors this thread is kept on, or all.
-pub(crate) fn counting(event: &Event) -> &'static [CoreType] {
-    match several() {
+pub(crate) fn counting(event: &Event) -> Result<&'static [CoreType], Unreadable> {
+    if !event.is_of_the_core() {
+        return Ok(&[]); // without a look
+    }
+    Ok(match several()? {
         [] => &[],
         types => counting_of(types, event, &sys::allowed_processors()),
-    }
+    })
 }
 
 fn counting_of<'a>(types: &'a [CoreType], event: &Event, allowed: &[u32]) -> &'a [CoreType] {
@@ -81,20 +106,27 @@ fn counting_of<'a>(types: &'a [CoreType], event: &Event, allowed: &[u32]) -> &'a
 /// Which of these types is that of the processor this thread is on at the moment.
 pub(crate) fn current(types: impl Iterator<Item = u32>) -> Option<usize> {
     let processor = sys::current_processor()?;
-    let here = several().iter().find(|one| one.processors.contains(processor))?;
+    let here = several().ok()?.iter().find(|one| one.processors.contains(processor))?;
     types.into_iter().position(|pmu| pmu == here.pmu)
 }
 
 /// The PMU for those events of a group that do not say which: that of another event of the group, or of
 /// the type whose processors this thread is kept on, or of the one it is on. None where there is one type
 /// only, or all say it.
-pub(crate) fn of_group(events: &[Event]) -> Option<u32> {
-    let types = events.iter().map(counting).find(|types| !types.is_empty())?;
+pub(crate) fn of_group(events: &[Event]) -> Result<Option<u32>, Unreadable> {
+    let mut types: &[CoreType] = &[];
+    for event in events {
+        types = counting(event)?;
+        if !types.is_empty() {
+            break;
+        }
+    }
+    let Some(first) = types.first() else { return Ok(None) };
     let here = || {
         let current = current(types.iter().map(|one| one.pmu))?;
         Some(types.get(current)?.pmu)
     };
-    said_in(several(), events).or_else(here).or_else(|| Some(types.first()?.pmu))
+    Ok(said_in(several()?, events).or_else(here).or(Some(first.pmu)))
 }
 
 /// The core type's PMU that one of the events says it is of.
@@ -104,18 +136,27 @@ fn said_in(types: &[CoreType], events: &[Event]) -> Option<u32> {
 }
 
 /// Whether these are of the same PMU, as far as can be seen.
-pub(crate) fn are_of_one_pmu(first: &Event, second: &Event) -> bool {
-    let is_core = |pmu| Pmus::here().numbered(pmu).is_none_or(|pmu| pmu.is_core());
-    match (of(first), of(second)) {
+pub(crate) fn are_of_one_pmu(first: &Event, second: &Event) -> Result<bool, Unreadable> {
+    Ok(match (of(first)?, of(second)?) {
         (Some(first), Some(second)) => first == second,
         (None, None) => true,
-        (Some(one), None) | (None, Some(one)) => is_core(one),
-    }
+        (Some(one), None) | (None, Some(one)) => {
+            Pmus::here().numbered(one)?.is_none_or(|pmu| pmu.is_core())
+        }
+    })
 }
 
 /// The same events on this PMU, as Linux has it since 5.13 (x86-64) or 6.6 (arm64).
-pub(crate) fn on_pmu<const N: usize>(events: [Event; N], pmu: u32) -> [Event; N] {
-    events.map(|event| if counting(&event).is_empty() { event } else { event.on_core(pmu) })
+pub(crate) fn on_pmu<const N: usize>(
+    mut events: [Event; N],
+    pmu: u32,
+) -> Result<[Event; N], Unreadable> {
+    for event in &mut events {
+        if !counting(event)?.is_empty() {
+            *event = event.on_core(pmu);
+        }
+    }
+    Ok(events)
 }
 
 /// The architecture's common events, which arm64's driver has the kernel's generic events stand for.
@@ -133,18 +174,24 @@ const ARM64: [(Event, &str); 9] = [
 
 /// The same before that: those of the kernel's events that say which PMU counts them, by what arm's
 /// architecture calls them. None if there are none, or one of them has no such name.
-pub(crate) fn by_architecture<const N: usize>(events: [Event; N]) -> Option<[Event; N]> {
+pub(crate) fn by_architecture<const N: usize>(
+    events: [Event; N],
+) -> Result<Option<[Event; N]>, Error> {
     if !cfg!(target_arch = "aarch64") {
-        return None;
+        return Ok(None);
     }
     let mut result = events;
     for event in result.iter_mut().filter(|event| event.is_generic()) {
         let Some(pmu) = event.pmu() else { continue };
-        let (_, own) = ARM64.iter().find(|(constant, _)| event.bare() == *constant)?;
-        let named = Pmus::here().event(&format!("{pmu}/{own}/")).ok()?;
-        *event = named.modified(event.modifiers);
+        let own = ARM64.iter().find(|(constant, _)| event.bare() == *constant);
+        let Some((_, own)) = own else { return Ok(None) };
+        match Pmus::here().event(&format!("{pmu}/{own}/")) {
+            Ok(named) => *event = named.modified(event.modifiers),
+            Err(NameError::Unreadable(unreadable)) => return Err(unreadable.into()),
+            Err(_) => return Ok(None),
+        }
     }
-    (result != events).then_some(result)
+    Ok((result != events).then_some(result))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::builder::Builder;
 use crate::core_types;
 use crate::error::{Access, Error};
 use crate::event::Event;
+use crate::fork::Process;
 use crate::group::Group;
 use crate::ordered::Ordered;
 use crate::read::{Snapshot, View};
@@ -60,9 +61,24 @@ use crate::sum::Others;
 /// [`Error::Forked`], and dropping them leaves the parent's alone. While the child has them, by its
 /// copies of the descriptors, the parent's events stay open even if the parent drops them.
 ///
-/// A child made by `_Fork` or a raw system call, where the C library runs no handlers, must not
-/// touch them; nor one in which a handler registered before this library's maps memory, or for which
-/// there is not even a page of memory left.
+/// These children must not touch them:
+/// - one made by `_Fork` or a raw system call, where the C library runs no fork handlers;
+/// - one in which a fork handler registered before this library's maps memory, which may then be where
+///   the counter's page was;
+/// - one for which there is not even a page of memory left.
+///
+/// A fork handler of the program (`pthread_atfork`) that was registered before the first counter was
+/// opened must not read counters in the child, either. Child handlers run in the order of their
+/// registration, so this library's has not made them harmless yet: the read gets SIGSEGV.
+///
+/// # Signal handlers
+///
+/// A signal handler may read the counters of the thread that it interrupts
+/// ([`read_user`](Counter::read_user), [`read`](Counter::read), [`reading`](Counter::reading)). It may
+/// fork, at any moment. If it interrupts `open` and returns in the child, `open` gives
+/// [`Error::Forked`] there. It must not open, drop or control handles, make regions, or call
+/// [`diagnose`](crate::diagnose) or [`contain_faults`](crate::contain_faults): these allocate, or
+/// change what the handler may have interrupted.
 ///
 /// # Faults
 ///
@@ -94,8 +110,9 @@ use crate::sum::Others;
 /// lost its counter. If the event is not to be had on one of the types, opening fails;
 /// `cpu_core/EVENT/` opens it where it is. Linux before 6.6 has the generic hardware events but
 /// reference cycles for it on arm64, and no cache events. A raw event is opened on each type on arm64,
-/// and on Intel's hybrids on `cpu_core`, whose number raw events have. Where the kernel's list of PMUs
-/// cannot be seen (no `/sys`), a counter is what the kernel makes of the event: of one type.
+/// and on Intel's hybrids on `cpu_core`, whose number raw events have. Where there is no list of PMUs
+/// (no `/sys`), a counter is what the kernel makes of the event: of one type. Where the list is there and
+/// cannot be read, opening fails with [`Error::Unreadable`].
 ///
 /// # What it holds
 ///
@@ -135,7 +152,10 @@ impl Counter {
     /// - What the machine lacks: [`Error::NoPmu`], [`Error::EventNotSupported`], [`Error::NoPrivilegeFilter`],
     ///   [`Error::NotOfAThread`];
     /// - what this process may not: [`Error::Paranoid`], [`Error::Seccomp`], [`Error::Denied`];
-    /// - what is used up: [`Error::TooManyDescriptors`], [`Error::Busy`];
+    /// - what is used up: [`Error::TooManyDescriptors`], [`Error::OutOfMemory`], [`Error::Busy`];
+    /// - what cannot be found out: [`Error::Unreadable`], if the kernel's list of PMUs is there and cannot
+    ///   be read. The first counter of a process that needs it reads it; the next one tries again;
+    /// - [`Error::Forked`], if a signal handler forked meanwhile and this is the child;
     /// - what the kernel does not know: [`Error::NoSystemCall`], [`Error::TooNewForKernel`],
     ///   [`Error::Unsupported`];
     /// - [`Error::System`] for what no kernel is known to do.
@@ -381,10 +401,12 @@ impl Builder<Event> {
     pub fn open(self) -> Result<Counter, Error> {
         let event = self.events;
         let alone = self.of([event]);
-        match core_types::counting(&event) {
+        match core_types::counting(&event)? {
             [] => Ok(Counter::of(alone.open()?)),
             [one] => Ok(Counter::of(alone.open_on(one.pmu)?)),
             [first, others @ ..] => {
+                // A signal handler may fork between one and the next.
+                let process = Process::current().map_err(Error::of_call("pthread_atfork"))?;
                 // So that there is little between the start of one and of the next.
                 let idle = alone.disabled(true);
                 let group = idle.open_on(first.pmu)?;
@@ -396,7 +418,7 @@ impl Builder<Event> {
                 if !self.options.is_disabled() {
                     counter.enable()?;
                 }
-                Ok(counter)
+                if process.is_past() { Err(Error::Forked) } else { Ok(counter) }
             }
         }
     }

@@ -75,7 +75,11 @@ impl Pmu {
 
     /// The generic event as counted by this PMU.
     fn own(&self, event: Event) -> Event {
-        if core_types::may_be_several() { event.on_core(self.number()) } else { event }
+        // By its number it is this PMU's in any case, if the kernel is not too old to know that.
+        match core_types::may_be_several() {
+            Ok(false) => event,
+            Ok(true) | Err(_) => event.on_core(self.number()),
+        }
     }
 
     /// How many counters are for any event, and how many for one.

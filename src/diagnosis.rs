@@ -5,12 +5,12 @@ use crate::clock::Clock;
 use crate::core_types;
 use crate::counter::Counter;
 use crate::description::Description;
-use crate::error::{Access, ClockKind, Error};
+use crate::error::{Access, ClockKind, Error, Visible};
 use crate::event::Event;
 use crate::machine;
 use crate::names;
-use crate::pmu::{Pmu, Pmus};
-use std::fmt;
+use crate::pmu::{Pmu, Pmus, Unreadable};
+use std::fmt::{self, Write as _};
 
 /// Looks at this machine and at what this process may do on it. Opens and closes some
 /// dozens of counters by some hundred system calls, and reads `/proc` and `/sys`; takes milliseconds. No
@@ -28,7 +28,10 @@ use std::fmt;
 /// }
 /// ```
 pub fn diagnose() -> Report {
-    let pmus = Pmus::here().all();
+    let (pmus, unreadable) = match Pmus::here().all() {
+        Ok(pmus) => (pmus, None),
+        Err(unreadable) => (Vec::new(), Some(unreadable)),
+    };
     let is_core = |pmu: &&Pmu| pmu.is_core();
     let mut report = Report {
         version: env!("CARGO_PKG_VERSION"),
@@ -42,6 +45,7 @@ pub fn diagnose() -> Report {
             .filter(|pmu| !pmu.is_core())
             .map(|pmu| pmu.name().to_owned())
             .collect(),
+        unreadable,
         paranoid_level: machine::paranoid_level(),
         capability: machine::capability(),
         seccomp_mode: machine::seccomp_mode(),
@@ -76,6 +80,8 @@ pub struct Report {
     pub core_pmus: Vec<Description>,
     /// The names of the others.
     pub other_pmus: Vec<String>,
+    /// Why none are listed in these two, if what the kernel says of its PMUs could not be read.
+    pub unreadable: Option<Unreadable>,
     /// `kernel.perf_event_paranoid`.
     pub paranoid_level: Option<i32>,
     /// The capability by which this process is exempt from that, if it has one.
@@ -203,7 +209,7 @@ impl Report {
              counter by itself gives the sum of all",
         );
         say(
-            core_types::are_unknown(),
+            self.unreadable.is_none() && core_types::are_unknown(),
             "whether there are several core types cannot be seen: a count may be of one of them only; make \
              /sys/bus/event_source visible here",
         );
@@ -217,6 +223,7 @@ impl Report {
                 .is_some_and(|(open, limit)| limit.saturating_sub(open) < FEW_DESCRIPTORS),
             "few descriptors are left, and each counter takes one: raise `ulimit -n`",
         );
+        lines.extend(self.unreadable.as_ref().map(ToString::to_string));
         lines
     }
 
@@ -268,6 +275,7 @@ impl Report {
             ("is_virtual", self.is_virtual.to_string()),
             ("core_pmus", array(self.core_pmus.iter().map(pmu))),
             ("other_pmus", array(self.other_pmus.iter().map(|name| string(name)))),
+            ("unreadable", text(&self.unreadable.as_ref().map(ToString::to_string))),
             ("paranoid_level", number(self.paranoid_level)),
             ("capability", self.capability.map_or(NULL.into(), string)),
             ("seccomp_mode", number(self.seccomp_mode)),
@@ -291,7 +299,11 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNSEEN: &str = "not to be seen";
         let said = |value: Option<String>| value.unwrap_or_else(|| UNSEEN.into());
-        let mut line = |name: &str, value: String| writeln!(f, "{name:16}{value}");
+        // Of files as they are, which may say anything.
+        let mut line = |name: &str, value: String| {
+            write!(Visible(f), "{name:16}{value}")?;
+            writeln!(f)
+        };
         line("rdpmc", format!("{} for {}", self.version, self.architecture))?;
         line("processor", said(self.processor.clone()))?;
         let kind = if self.is_virtual {
@@ -300,7 +312,10 @@ impl fmt::Display for Report {
             ", not known to be in a virtual machine"
         };
         line("kernel", said(self.kernel.clone()) + kind)?;
-        let none = || "none of the processor's cores".to_owned();
+        let none = || match &self.unreadable {
+            Some(unreadable) => unreadable.to_string(),
+            None => "none of the processor's cores".to_owned(),
+        };
         line("PMU", self.core_pmus.first().map_or_else(none, ToString::to_string))?;
         for pmu in self.core_pmus.iter().skip(1) {
             line("PMU", pmu.to_string())?;

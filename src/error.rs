@@ -1,8 +1,9 @@
 //! What failed, why on this machine, and what to do.
 
 use crate::event::Event;
+use crate::pmu::Unreadable;
 use crate::sys::{self, Errno, PMU_FOLDER as FOLDER};
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// Why a counter could not be opened or read. The message says what failed, what was found on
 /// this machine to be the cause, and the remedy.
@@ -105,8 +106,15 @@ pub enum Error {
     },
     /// The event is in error state: it is pinned and could not get a counter, or lost it.
     ErrorState,
-    /// This process is a fork of the one that opened the counter.
+    /// This process is a fork of the one that opened the counter, or that was about to.
     Forked,
+    /// The kernel has no memory for it (`ENOMEM`).
+    OutOfMemory {
+        /// The system call.
+        call: &'static str,
+    },
+    /// What the kernel says of its PMUs could not be read, and the event depends on it.
+    Unreadable(Unreadable),
     /// Another failure of a system call.
     System {
         /// Its name.
@@ -138,9 +146,28 @@ impl From<Disturbed> for Error {
     }
 }
 
+impl From<Unreadable> for Error {
+    fn from(unreadable: Unreadable) -> Error {
+        match unreadable.errno {
+            sys::EMFILE => Error::TooManyDescriptors { of_the_machine: false },
+            sys::ENFILE => Error::TooManyDescriptors { of_the_machine: true },
+            _ => Error::Unreadable(unreadable),
+        }
+    }
+}
+
+impl From<Unreadable> for NameError {
+    fn from(unreadable: Unreadable) -> NameError {
+        NameError::Unreadable(unreadable)
+    }
+}
+
 impl From<NameError> for Error {
     fn from(error: NameError) -> Error {
-        Error::Name(Box::new(error))
+        match error {
+            NameError::Unreadable(unreadable) => unreadable.into(),
+            error => Error::Name(Box::new(error)),
+        }
     }
 }
 
@@ -153,8 +180,13 @@ impl fmt::Display for Number {
         let name = match self.0 {
             sys::E2BIG => "E2BIG",
             sys::EACCES => "EACCES",
+            sys::EAGAIN => "EAGAIN",
             sys::EBUSY => "EBUSY",
+            sys::EEXIST => "EEXIST",
+            sys::EFBIG => "EFBIG",
+            sys::EINTR => "EINTR",
             sys::EINVAL => "EINVAL",
+            sys::EIO => "EIO",
             sys::EMFILE => "EMFILE",
             sys::ENFILE => "ENFILE",
             sys::ENODEV => "ENODEV",
@@ -171,9 +203,14 @@ impl fmt::Display for Number {
 }
 
 impl Error {
-    /// Of a call that failed as no kernel is known to have it fail.
+    /// Of a call that failed for want of something, or as no kernel is known to have it fail.
     pub(crate) fn of_call(call: &'static str) -> impl Fn(Errno) -> Error {
-        move |Errno(errno)| Error::System { call, errno }
+        move |Errno(errno)| match errno {
+            sys::EMFILE => Error::TooManyDescriptors { of_the_machine: false },
+            sys::ENFILE => Error::TooManyDescriptors { of_the_machine: true },
+            sys::ENOMEM => Error::OutOfMemory { call },
+            errno => Error::System { call, errno },
+        }
     }
 }
 
@@ -215,6 +252,12 @@ impl fmt::Display for Error {
                  CAP_PERFMON: `sysctl kernel.perf_event_paranoid={allowed}` as root, or give the \
                  program the capability{}",
                 if *allowed < 2 { ", or count user mode alone where the PMU can" } else { "" }
+            ),
+            Error::Seccomp { errno: 0 } => write!(
+                f,
+                "perf_event_open answers 0 and opens no event, which a seccomp filter does in the \
+                 kernel's place. Run with a profile that allows it (`--security-opt seccomp=...`), or \
+                 outside of the sandbox"
             ),
             Error::Seccomp { errno } => write!(
                 f,
@@ -303,6 +346,12 @@ impl fmt::Display for Error {
                 "this process is a fork of the one that opened the counter, which counts the \
                  parent's thread: open a counter of its own"
             ),
+            Error::OutOfMemory { call } => write!(
+                f,
+                "{call} failed for want of memory (ENOMEM). Free memory, or raise the limit of this \
+                 process's memory cgroup"
+            ),
+            Error::Unreadable(unreadable) => unreadable.fmt(f),
             Error::System { call, errno } => write!(
                 f,
                 "{call} failed ({}), which nothing known explains: please report it with the \
@@ -395,15 +444,59 @@ pub enum NameError {
         /// The most bytes it may have.
         limit: usize,
     },
+    /// What the kernel says of its PMUs could not be read, and the name depends on it.
+    Unreadable(Unreadable),
 }
 
 impl std::error::Error for NameError {}
 
+/// Writes text on, with what a terminal would obey rather than show made visible (`\u{1b}`): control
+/// characters, and those that turn the direction of writing. Names and files may contain anything.
+pub(crate) struct Visible<'a, 'b>(pub(crate) &'a mut fmt::Formatter<'b>);
+
+impl fmt::Write for Visible<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for character in text.chars() {
+            let turns = matches!(
+                character,
+                '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            );
+            if turns || character.is_control() {
+                write!(self.0, "{}", character.escape_unicode())?;
+            } else {
+                self.0.write_char(character)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let remedy = match self.errno {
+            sys::EMFILE => {
+                "This process has no file descriptor left: raise `ulimit -n` or close files"
+            }
+            sys::ENFILE => {
+                "This machine has no file descriptor left: raise `sysctl fs.file-max` or close files"
+            }
+            sys::ENOMEM => "There is no memory for it: free some and try again",
+            sys::EACCES | sys::EPERM => {
+                "Let this process read /sys/bus/event_source/devices and what it links to"
+            }
+            sys::EFBIG => "There is more in it than any kernel shows: pass another directory",
+            _ => "Try again, and if it stays so, report it with the kernel's version",
+        };
+        let path = self.path.display();
+        write!(Visible(f), "{path} cannot be read ({}). {remedy}", Number(self.errno))
+    }
+}
+
 impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let f = &mut Visible(f);
         // The names by themselves, or what to do where none is near.
-        let choose = |f: &mut fmt::Formatter<'_>, nearest: &[String], otherwise: &str| match nearest
-        {
+        let choose = |f: &mut Visible<'_, '_>, nearest: &[String], otherwise: &str| match nearest {
             [] => write!(f, ": {otherwise}"),
             [one] => write!(f, ": did you mean {one}?"),
             [first @ .., last] => write!(f, ": did you mean {} or {last}?", first.join(", ")),
@@ -470,6 +563,7 @@ impl fmt::Display for NameError {
             NameError::TooLong { limit } => {
                 write!(f, "the name is longer than {limit} bytes: give one event's name")
             }
+            NameError::Unreadable(unreadable) => write!(f, "{unreadable}"),
         }
     }
 }
@@ -609,6 +703,10 @@ impl fmt::Display for NoUserAccess {
                     Number(*errno),
                     match *errno {
                         sys::ENOMEM => "free memory or mappings and open it again",
+                        sys::EAGAIN =>
+                            "this process locks all its memory and may lock no more, so raise `ulimit -l`",
+                        sys::EEXIST =>
+                            "other threads kept taking the chosen addresses, so open it again",
                         _ =>
                             "look at the security module's log, or report it with the kernel's version",
                     }

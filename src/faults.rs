@@ -51,6 +51,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///   that do not restart by themselves (`poll`, `nanosleep`), and programs started by `exec` do not
 ///   ignore it.
 /// - Restoring a handler that was there before removes this one. It does not come back.
+/// - A handler that puts itself in front again whenever it is called, and calls what it finds there, would
+///   find this one. The second time it is called for one signal, the default action is taken.
 /// - The time stamp counter, which [`reading`](crate::Counter::reading) reads and a thread can forbid
 ///   itself (`PR_SET_TSC`), is not covered.
 ///
@@ -87,14 +89,15 @@ mod handler {
     use crate::sys::{self, Errno};
     use libc::{SIG_DFL, SIG_IGN, c_int, c_void, siginfo_t};
     use std::ops::Range;
-    use std::sync::Mutex;
-    use std::sync::atomic::{AtomicPtr, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
     use std::{mem, ptr};
 
     /// What was there before, for [`SIGNALS`] in turn; null for the default.
     static BEFORE: [AtomicPtr<libc::sigaction>; 2] =
         [AtomicPtr::new(ptr::null_mut()), AtomicPtr::new(ptr::null_mut())];
     const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGILL];
+    /// Whether the handler was put there, for each of them.
+    static INSTALLED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
     /// A table that the handler goes through: a program, and a shared object, has one each.
     struct Table {
@@ -134,36 +137,57 @@ mod handler {
     /// Called with what the kernel gives a handler with `SA_SIGINFO`.
     type Handler = unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
+    /// Nobody waits for anybody here: a fork would leave the child a lock that nobody releases. Threads
+    /// that do this at the same time all put the handler there, and the first remembers what was before.
     pub(super) fn install() -> Result<(), Errno> {
-        static INSTALLED: Mutex<bool> = Mutex::new(false);
-        // What it guards is right at every moment, whoever has panicked.
-        let mut installed = INSTALLED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         // The reads that are not inlined are in this library's.
         add_table(asm::exception_table());
-        if *installed || TABLES.load(Ordering::Acquire).is_null() {
+        if TABLES.load(Ordering::Acquire).is_null() {
             return Ok(());
         }
-        for (signal, slot) in SIGNALS.into_iter().zip(&BEFORE) {
+        for ((signal, before), installed) in SIGNALS.into_iter().zip(&BEFORE).zip(&INSTALLED) {
+            // Once only: whoever has put another handler in front of ours since may call ours, and ours
+            // in front of that would be called by itself.
+            if installed.load(Ordering::Acquire) {
+                continue;
+            }
             // It must be known before the handler can run.
-            let before = sigaction(signal, None)?;
-            if before.sa_sigaction == on_fault as Handler as usize {
-                continue; // by a call that failed half-way
+            let found = sigaction(signal, None)?;
+            if !is_ours(&found) {
+                remember(before, found);
+                let replaced = sigaction(signal, Some(&in_front_of(&found)))?;
+                if !is_ours(&replaced) && replaced.sa_sigaction != found.sa_sigaction {
+                    // Somebody else's, installed just in between.
+                    remember(before, replaced);
+                    sigaction(signal, Some(&in_front_of(&replaced)))?;
+                }
             }
-            remember(slot, before);
-            let replaced = sigaction(signal, Some(&in_front_of(&before)))?;
-            if replaced.sa_sigaction != before.sa_sigaction {
-                // Somebody else's, installed just in between.
-                remember(slot, replaced);
-                sigaction(signal, Some(&in_front_of(&replaced)))?;
-            }
+            installed.store(true, Ordering::Release);
         }
-        *installed = true;
         Ok(())
     }
 
-    /// What is remembered stays for ever: the handler may be at it at any time.
+    fn is_ours(action: &libc::sigaction) -> bool {
+        [on_fault as Handler as usize, on_fault_or_default as Handler as usize]
+            .contains(&action.sa_sigaction)
+    }
+
+    /// Remembers what was there before, for ever: the handler may be at it at any time.
     fn remember(slot: &AtomicPtr<libc::sigaction>, before: libc::sigaction) {
-        slot.store(Box::into_raw(Box::new(before)), Ordering::Release);
+        let known = slot.load(Ordering::Acquire);
+        let is_it = |known: &libc::sigaction| {
+            (known.sa_sigaction, known.sa_flags) == (before.sa_sigaction, before.sa_flags)
+        };
+        // SAFETY: null, or from a Box that is never freed.
+        if unsafe { known.as_ref() }.is_some_and(is_it) {
+            return;
+        }
+        let mine = Box::into_raw(Box::new(before));
+        if slot.compare_exchange(known, mine, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // Another thread has been faster.
+            // SAFETY: from Box::into_raw above, and nobody else knows it.
+            drop(unsafe { Box::from_raw(mine) });
+        }
     }
 
     /// Our handler, called as the one before would have been: on its stack, with its mask.
@@ -200,12 +224,46 @@ mod handler {
         // SAFETY: the kernel's arguments: both point to what they say while this runs, and the
         // context is taken up again when it returns.
         unsafe {
-            // Above 0 it is the processor's word, not some process's.
+            if !resume(info, context) {
+                pass_on(signal, info, context);
+            }
+        }
+    }
+
+    /// The same in front of the default, whatever was there when [`install`] was called.
+    ///
+    /// # Safety
+    /// The kernel calls it.
+    unsafe extern "C" fn on_fault_or_default(
+        signal: c_int,
+        info: *mut siginfo_t,
+        context: *mut c_void,
+    ) {
+        // SAFETY: as in on_fault.
+        unsafe {
+            if !resume(info, context) {
+                default(signal, info);
+            }
+        }
+    }
+
+    /// Has the thread go on elsewhere if it is a fault in a table, and says whether it is.
+    ///
+    /// # Safety
+    /// With what the kernel called a handler with.
+    unsafe fn resume(info: *mut siginfo_t, context: *mut c_void) -> bool {
+        // SAFETY: by the caller's promise, both point to what they say.
+        unsafe {
+            // Above 0 it is the kernel's word; of processes, only this one can forge it. A forged fault at a
+            // read makes that answer "no counter".
             let is_fault = (*info).si_code > 0;
             let counter = asm::program_counter(context);
             match resumption(*counter) {
-                Some(place) if is_fault => *counter = place,
-                _ => pass_on(signal, info, context),
+                Some(place) if is_fault => {
+                    *counter = place;
+                    true
+                }
+                _ => false,
             }
         }
     }
@@ -233,6 +291,17 @@ mod handler {
         None
     }
 
+    /// How `struct ucontext` begins, on every architecture.
+    #[repr(C)]
+    struct Beginning {
+        _flags: libc::c_ulong,
+        /// `uc_link`.
+        link: *mut c_void,
+    }
+
+    /// What marks a context as passed on, by its address.
+    static PASSED_ON: u8 = 0;
+
     /// Does what would have been done without us.
     ///
     /// # Safety
@@ -244,17 +313,27 @@ mod handler {
         let before = unsafe { slot.load(Ordering::Acquire).as_ref() };
         let place = before.map_or(SIG_DFL, |before| before.sa_sigaction);
         // SAFETY: by the caller's promise, info is what the kernel gave the handler.
-        let code = unsafe { (*info).si_code };
-        let is_fault = code > 0;
-        // All faults of instructions, but not arm64's late word of a store with a wrong tag.
-        const SEGV_MTEAERR: c_int = 8;
-        let happens_again = is_fault && (signal, code) != (libc::SIGSEGV, SEGV_MTEAERR);
+        let is_fault = unsafe { (*info).si_code } > 0;
         match (before, place) {
-            (None, _) | (_, SIG_DFL) => default(signal, happens_again),
+            // SAFETY: likewise.
+            (None, _) | (_, SIG_DFL) => unsafe { default(signal, info) },
             // A fault cannot be ignored: the kernel does not.
-            (_, SIG_IGN) if is_fault => default(signal, happens_again),
+            // SAFETY: likewise.
+            (_, SIG_IGN) if is_fault => unsafe { default(signal, info) },
             (_, SIG_IGN) => {}
             (Some(before), place) => {
+                // The kernel leaves this field null at each delivery, and does not look at it again.
+                // SAFETY: by the caller's promise, the context is what the kernel gave the handler.
+                let link = unsafe { &raw mut (*context.cast::<Beginning>()).link };
+                let mark = (&raw const PASSED_ON).cast_mut().cast();
+                // SAFETY: as above.
+                let marked = unsafe { link.replace(mark) };
+                if marked == mark {
+                    // The handler before ours calls ours: it has put itself in front again, and found
+                    // ours there. So it is done, and what is left is the default.
+                    // SAFETY: as above.
+                    return unsafe { default(signal, info) };
+                }
                 if before.sa_flags & libc::SA_RESETHAND != 0 {
                     slot.store(ptr::null_mut(), Ordering::Release);
                 }
@@ -269,20 +348,56 @@ mod handler {
                     // SAFETY: as above.
                     unsafe { handler(signal) };
                 }
+                // SAFETY: as above: the context is there until our handler returns.
+                unsafe { link.write(marked) };
+                // Rust's own handler, for one, puts the default back and has the fault happen again. Not
+                // every signal does, so ours stays in front of the default, or nothing is contained any more.
+                if let Ok(now @ libc::sigaction { sa_sigaction: SIG_DFL, .. }) =
+                    sigaction(signal, None)
+                {
+                    let ours = libc::sigaction {
+                        sa_sigaction: on_fault_or_default as Handler as usize,
+                        ..in_front_of(&now)
+                    };
+                    match sigaction(signal, Some(&ours)) {
+                        // Another thread's, installed just in between.
+                        Ok(other) if other.sa_sigaction != SIG_DFL && !is_ours(&other) => {
+                            let _ = sigaction(signal, Some(&other));
+                        }
+                        _ => {}
+                    }
+                }
             }
         }
     }
 
-    /// Puts the default back, and has it happen: a fault by happening again as soon as the handler
-    /// returns, another signal by being sent again.
-    fn default(signal: c_int, happens_again: bool) {
+    /// Puts the default back, and has it happen: the signal is sent again, as it came, and is blocked
+    /// until the handler returns. Not every fault would happen again by itself: one of the signal frame
+    /// that the kernel could not restore does not.
+    ///
+    /// # Safety
+    /// `info` is what the kernel gave the handler.
+    unsafe fn default(signal: c_int, info: *mut siginfo_t) {
+        // SAFETY: the caller's promise.
+        let is_fault = unsafe { (*info).si_code } > 0;
+        // SAFETY: takes nothing.
+        if !is_fault && unsafe { libc::getpid() } == 1 {
+            return; // The default of signals that are sent to the first process is to be ignored.
+        }
         // SAFETY: a structure of numbers and an optional address, for which zeros are valid: the
         // default, with no flags.
         let action: libc::sigaction = unsafe { mem::zeroed() };
         // It cannot fail for these signals; nor could anything be done here if it did.
         let _ = sigaction(signal, Some(&action));
-        if !happens_again {
-            // SAFETY: takes a number. It is blocked until the handler returns.
+        // SAFETY: takes numbers and what the kernel has written, and keeps no pointer. A process may
+        // send itself any information.
+        let sent = unsafe {
+            let (process, thread) = (libc::getpid(), libc::gettid());
+            libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info)
+        };
+        if sent != 0 {
+            // Refused, by a seccomp filter, say. This may be allowed, or the fault happens again.
+            // SAFETY: takes a number.
             unsafe { libc::raise(signal) };
         }
     }

@@ -1,27 +1,40 @@
 //! What a fork does to open counters.
 //!
-//! The kernel does not copy the mapping of an event into the child: the next load from it would
-//! fault. So every mapping is on a list of its thread, and in the child the thread that forked,
-//! the only one there and the only one that may use its counters, puts a page of zeros where each
-//! was. From then on `index` reads 0, and the number of forks tells the handles what happened.
+//! The kernel does not copy the mapping of an event into the child. The next load from it would
+//! fault. So each thread keeps a list of its mappings. In the child, only the thread that forked
+//! exists, and only it may use its counters. A fork handler runs there and maps a page of zeros in
+//! place of each listed page. From then on `index` reads 0, and the number of forks tells the
+//! handles what happened.
 //!
-//! Not reached: a child made by `_Fork` or by a raw `clone` system call, where no handlers run; and
-//! a page whose address another handler of the child, registered before ours, has taken for a
-//! mapping of its own. One that shares the memory (`vfork`, `posix_spawn`) needs none of this.
+//! The C library lets signals through before it calls fork handlers in the child. A signal handler that
+//! reads a counter there would fault. So all signals are blocked from before the fork until the pages are
+//! covered.
+//!
+//! A signal handler may fork at any instruction, and return in parent and child. So whoever opens
+//! something takes a [`Process`] first. A page that is listed after such a fork is never read and
+//! never unmapped: in the child, its address may belong to somebody else.
+//!
+//! Not covered: a child made by `_Fork` or by a raw `clone` system call, where no handlers run; and
+//! a page whose address a fork handler registered before this one has taken for a mapping of its
+//! own. A child that shares the memory (`vfork`, `posix_spawn`) needs none of this.
 #![allow(unsafe_code)]
 
 use crate::sys::{self, ControlPage, Errno};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering, compiler_fence};
 
 /// The forks between the first process that opened a counter and this one.
 static FORKS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
+    /// How many of the handlers before the fork have been called and not yet their counterparts: they may
+    /// be registered twice. And what was blocked before the first.
+    static BLOCKED: Cell<u32> = const { Cell::new(0) };
+    static MASK: Cell<sys::Mask> = const { Cell::new(sys::NO_MASK) };
     /// The newest mapping of this thread. It needs no destructor, so that counters dropped late
     /// in the thread's exit still find it.
-    static NEWEST: Cell<*mut Mapping> = const { Cell::new(ptr::null_mut()) };
+    static NEWEST: AtomicPtr<Mapping> = const { AtomicPtr::new(ptr::null_mut()) };
 }
 
 /// The process that a handle was opened in.
@@ -29,61 +42,101 @@ thread_local! {
 pub(crate) struct Process(usize);
 
 impl Process {
-    /// The one this is, from now on watched for forks.
+    /// This process, watched for forks from now on.
     pub(crate) fn current() -> Result<Process, Errno> {
         static WATCHED: AtomicBool = AtomicBool::new(false);
         if !WATCHED.load(Ordering::Acquire) {
             // Two threads may both get here: a handler that runs twice does no harm.
-            // SAFETY: the handler uses a number, thread-local pointers and mmap, nothing else.
-            unsafe { sys::in_forked_child(in_child)? };
+            // SAFETY: the handlers use atomics, thread-locals without destructors, mmap, munmap and
+            // pthread_sigmask, which are async-signal-safe once the thread-locals' memory is there.
+            unsafe { sys::at_fork(before_fork, restore, in_child)? };
             WATCHED.store(true, Ordering::Release);
         }
         Ok(Process(FORKS.load(Ordering::Relaxed)))
     }
 
-    /// Whether this process is a later one: a child, to which the handle does not belong.
+    /// Whether this process is a fork of that one, so that the handle does not belong to it.
     pub(crate) fn is_past(self) -> bool {
         self.0 != FORKS.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs before a fork, on the thread that forks: no signal handler runs until the child's pages are covered.
+unsafe extern "C" fn before_fork() {
+    if BLOCKED.get() == 0 {
+        // No handler of this thread comes between this and the next two, nor looks at them before.
+        let before = sys::block_signals();
+        MASK.set(before);
+    }
+    BLOCKED.set(BLOCKED.get() + 1);
+}
+
+/// Runs after a fork in the parent, and at the end of what runs in the child.
+unsafe extern "C" fn restore() {
+    match BLOCKED.get() {
+        // A fork that began before the handlers were there.
+        0 => {}
+        1 => {
+            BLOCKED.set(0);
+            sys::restore_signals(&MASK.get());
+        }
+        more => BLOCKED.set(more - 1),
     }
 }
 
 /// Runs in the child, on the thread that forked.
 unsafe extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
-    let mut next = NEWEST.try_with(Cell::get).unwrap_or(ptr::null_mut());
-    while let Some(mapping) = NonNull::new(next) {
-        // SAFETY: what is on this thread's list is alive, as Watched's drop takes it off first, and
-        // this handler is the only one to look at it meanwhile.
-        let mapping = unsafe { &mut *mapping.as_ptr() };
+    let newest = NEWEST.try_with(|newest| newest.load(Ordering::Relaxed));
+    let mut next = newest.unwrap_or(ptr::null_mut());
+    // SAFETY: null, or a mapping on this thread's list, which is alive: Watched's drop takes it off
+    // the list before it frees it, and what this handler interrupts does not run meanwhile.
+    while let Some(mapping) = unsafe { next.as_ref() } {
         // Zeros that an earlier fork put there are copied like any memory.
-        if mapping.place == Place::Event {
-            mapping.place = match sys::cover(mapping.page) {
+        if mapping.is(Place::Event) {
+            mapping.set(match sys::cover(mapping.page) {
                 Ok(()) => Place::Zeros,
                 Err(_) => Place::Lost,
-            };
+            });
         }
-        next = mapping.older;
+        next = mapping.older.load(Ordering::Relaxed);
     }
+    // SAFETY: as at this one's own end.
+    unsafe { restore() };
 }
 
 /// What is at the address of a page.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u8)]
 enum Place {
     /// The event's page.
     Event,
     /// Zeros: this is a fork.
     Zeros,
-    /// Nothing of ours: this is a fork, and the zeros did not go there.
+    /// Perhaps nothing of ours: this is a fork, and the zeros did not go there.
     Lost,
 }
 
-/// A mapped page on its thread's list.
+/// A mapped page on its thread's list. A signal handler of the thread that forks is the other one to
+/// look at it, so what changes is atomic. One thread only is concerned, so Relaxed is enough; where
+/// the order matters there is a compiler fence.
 #[derive(Debug)]
 struct Mapping {
     page: NonNull<ControlPage>,
-    place: Place,
-    older: *mut Mapping,
-    newer: *mut Mapping,
+    /// A [`Place`].
+    place: AtomicU8,
+    older: AtomicPtr<Mapping>,
+    newer: AtomicPtr<Mapping>,
+}
+
+impl Mapping {
+    fn is(&self, place: Place) -> bool {
+        self.place.load(Ordering::Relaxed) == place as u8
+    }
+
+    fn set(&self, place: Place) {
+        self.place.store(place as u8, Ordering::Relaxed);
+    }
 }
 
 /// The owner of a [`Mapping`], which stays at one address while its owner moves.
@@ -93,42 +146,62 @@ pub(crate) struct Watched(NonNull<Mapping>);
 impl Watched {
     /// Owns a page, and puts it on this thread's list.
     ///
+    /// It must not be read if `process` [is past](Process::is_past) afterwards: a signal handler may
+    /// have forked between the mapping and the list, and then this child has a hole there.
+    ///
     /// # Safety
-    /// The page is mapped by [`sys`], has no other owner, and is not read after this is dropped.
-    pub(crate) unsafe fn new(page: NonNull<ControlPage>) -> Watched {
-        let older = NEWEST.get();
-        let mapping =
-            Box::new(Mapping { page, place: Place::Event, older, newer: ptr::null_mut() });
-        let mapping = NonNull::from(Box::leak(mapping));
-        if let Some(older) = NonNull::new(older) {
-            // SAFETY: alive, as it is on the list, and this thread alone looks at the list.
-            unsafe { (*older.as_ptr()).newer = mapping.as_ptr() };
+    /// [`sys`] mapped the page on this thread, after `process` was taken. It has no other owner, and is
+    /// not read after this is dropped.
+    pub(crate) unsafe fn new(page: NonNull<ControlPage>, process: Process) -> Watched {
+        let older = NEWEST.with(|newest| newest.load(Ordering::Relaxed));
+        let mapping = NonNull::from(Box::leak(Box::new(Mapping {
+            page,
+            place: AtomicU8::new(Place::Event as u8),
+            older: AtomicPtr::new(older),
+            newer: AtomicPtr::new(ptr::null_mut()),
+        })));
+        // SAFETY: null, or alive, as it is on the list.
+        if let Some(older) = unsafe { older.as_ref() } {
+            older.newer.store(mapping.as_ptr(), Ordering::Relaxed);
         }
-        NEWEST.set(mapping.as_ptr());
+        // The mapping before the list: pairs with in_child, which may run between any two of these.
+        compiler_fence(Ordering::Release);
+        NEWEST.with(|newest| newest.store(mapping.as_ptr(), Ordering::Relaxed));
+        compiler_fence(Ordering::SeqCst); // on the list before it looks for a fork
+        // SAFETY: alive until the owner drops it.
+        let this = unsafe { mapping.as_ref() };
+        if process.is_past() && this.is(Place::Event) {
+            // Forked before it was on the list, so in_child has not covered it. Either the parent had
+            // mapped it, and this child has a hole there or what the signal handler has mapped since;
+            // or this child mapped the page itself, and keeps it.
+            this.set(Place::Lost);
+        }
         Watched(mapping)
     }
 }
 
 impl Drop for Watched {
     /// Unmaps the page, if it is still ours, and takes it off the list. In this order, so that a
-    /// signal handler that forks in between finds a node to look at, if of a page that is gone.
+    /// signal handler that forks in between finds a mapping to cover, if of a page that is gone.
     fn drop(&mut self) {
-        // SAFETY: the node is alive until the end of this function, and owned by self.
-        let Mapping { page, place, older, newer } = unsafe { self.0.as_ptr().read() };
-        if place != Place::Lost {
+        // SAFETY: alive until the end of this function, and owned by self.
+        let mapping = unsafe { self.0.as_ref() };
+        if !mapping.is(Place::Lost) {
             // SAFETY: `new` was given the page to own, or in_child has put zeros there.
-            unsafe { sys::unmap_page(page) };
+            unsafe { sys::unmap_page(mapping.page) };
         }
-        if let Some(older) = NonNull::new(older) {
-            // SAFETY: a neighbour on the list is alive, and this thread alone looks at the list.
-            unsafe { (*older.as_ptr()).newer = newer };
+        let older = mapping.older.load(Ordering::Relaxed);
+        let newer = mapping.newer.load(Ordering::Relaxed);
+        // SAFETY: null, or a neighbour on the list, which is alive.
+        if let Some(older) = unsafe { older.as_ref() } {
+            older.newer.store(newer, Ordering::Relaxed);
         }
-        match NonNull::new(newer) {
-            // SAFETY: as above.
-            Some(newer) => unsafe { (*newer.as_ptr()).older = older },
-            None => NEWEST.set(older),
+        // SAFETY: as above.
+        match unsafe { newer.as_ref() } {
+            Some(newer) => newer.older.store(older, Ordering::Relaxed),
+            None => NEWEST.with(|newest| newest.store(older, Ordering::Relaxed)),
         }
-        // A signal handler is the other reader, on this very thread.
+        // Off the list before it is freed: pairs with in_child.
         compiler_fence(Ordering::SeqCst);
         // SAFETY: from Box::leak in `new`, off the list now, and owned by self alone.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });

@@ -8,9 +8,9 @@ use crate::event::Event;
 use crate::faults;
 use crate::fork::Process;
 use crate::machine;
-use crate::open::{MOST, Opened, READ_WORDS, why_not_mapped};
+use crate::open::{Opened, READ_WORDS, why_not_mapped};
 use crate::ordered::Ordered;
-use crate::page::Pages;
+use crate::page::{MOST, Pages};
 use crate::read::{Reader, Snapshot};
 use crate::reading::Reading;
 use crate::region::Region;
@@ -36,8 +36,8 @@ use crate::sys::{self, Control};
 /// }
 /// ```
 ///
-/// What is said of [`Counter`](crate::Counter) about threads, forks and faults is true here as
-/// well: a group stays with its thread, and so do its regions.
+/// What is said of [`Counter`](crate::Counter) about threads, forks, signal handlers and faults is true
+/// here as well: a group stays with its thread, and so do its regions.
 ///
 /// ```compile_fail,E0277
 /// fn only_if_send<T: Send>() {}
@@ -54,9 +54,8 @@ use crate::sys::{self, Control};
 ///
 /// # What it holds
 ///
-/// A file descriptor (close-on-exec) and one page of memory for each event, mapped read-only; if
-/// user space cannot read it, 64 KiB of addresses for each, which no memory is behind. Dropping it
-/// gives them back.
+/// A file descriptor (close-on-exec) and, if user space can read it, one page of memory for each event,
+/// mapped read-only. Dropping it gives them back.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Group<const N: usize> {
@@ -87,7 +86,7 @@ impl<const N: usize> Group<N> {
     /// the group has no counters. None at all, and more than 8, do not compile (`cargo build`
     /// says so, `cargo check` does not).
     ///
-    /// Costs three system calls for each event and two more where all is granted at once, and more
+    /// Costs two system calls for each event and three more where all is granted at once, and more
     /// where the group has no counters then: it is found out whether it can have them, by a pinned
     /// group that others may have to make room for until the PMU's next turn. One that is opened
     /// disabled is not looked at so closely, and may turn out to have no room when it is enabled.
@@ -200,7 +199,7 @@ impl<const N: usize> Group<N> {
 
     /// The PMU that the first event says it is of.
     pub(crate) fn pmu(&self) -> Option<u32> {
-        core_types::of(self.events.events.first()?)
+        core_types::of(self.events.events.first()?).ok()?
     }
 
     /// Whether user space reads it, whenever it has its counters.
@@ -229,7 +228,8 @@ impl<const N: usize> Group<N> {
     /// - [`Error::NotFromUserSpace`] where user space cannot read them, for another reason than that
     ///   they have no counter at this moment;
     /// - [`Error::FaultsNotContained`] on riscv64 and on machines with several core types, or where
-    ///   that cannot be seen, before [`contain_faults`](crate::contain_faults);
+    ///   there is no list of PMUs, before [`contain_faults`](crate::contain_faults);
+    /// - [`Error::Unreadable`] where that list is there and cannot be read;
     /// - [`Error::Forked`] in the child of a fork.
     pub fn region(&self) -> Result<Region<'_, N>, Error> {
         if self.events.process.is_past() {
@@ -241,7 +241,7 @@ impl<const N: usize> Group<N> {
             Some((_, NoUserAccess::Width { .. })) if self.events.obstacle.is_none() => {}
             Some((event, reason)) => return Err(Error::NotFromUserSpace { event, reason }),
         }
-        if !faults::are_contained() && (asm::STALE_READ_FAULTS || core_types::may_be_several()) {
+        if !faults::are_contained() && (asm::STALE_READ_FAULTS || core_types::may_be_several()?) {
             return Err(Error::FaultsNotContained);
         }
         Ok(Region::new(&self.reader))
@@ -410,7 +410,7 @@ impl<'a, const N: usize> Ordered<'a, Group<N>> {
 impl<const N: usize> Builder<[Event; N]> {
     /// Opens the group: see [`Group::open`].
     pub fn open(self) -> Result<Group<N>, Error> {
-        match core_types::of_group(&self.events) {
+        match core_types::of_group(&self.events)? {
             Some(pmu) => self.open_on(pmu),
             None => self.open_by_either_name(),
         }
@@ -418,14 +418,14 @@ impl<const N: usize> Builder<[Event; N]> {
 
     /// The same, with those events that do not say which core type's PMU counts them on this one.
     pub(crate) fn open_on(self, pmu: u32) -> Result<Group<N>, Error> {
-        self.of(core_types::on_pmu(self.events, pmu)).open_by_either_name()
+        self.of(core_types::on_pmu(self.events, pmu)?).open_by_either_name()
     }
 
     /// Older kernels do not know the newer way to say which PMU counts an event.
     fn open_by_either_name(self) -> Result<Group<N>, Error> {
         match self.of(self.events).open_as_it_is() {
             Err(refusal @ Error::EventNotSupported { .. }) => {
-                match core_types::by_architecture(self.events) {
+                match core_types::by_architecture(self.events)? {
                     Some(events) => self.of(events).open_as_it_is(),
                     None => Err(refusal),
                 }
@@ -435,15 +435,19 @@ impl<const N: usize> Builder<[Event; N]> {
     }
 
     fn open_as_it_is(self) -> Result<Group<N>, Error> {
+        // Before anything is opened: a signal handler may fork at any moment from here on, and what
+        // the child makes of the parent's descriptors and pages is not to be used.
+        let process = Process::current().map_err(Error::of_call("pthread_atfork"))?;
+        let group = self.open_in(process);
+        if process.is_past() { Err(Error::Forked) } else { group }
+    }
+
+    fn open_in(self, process: Process) -> Result<Group<N>, Error> {
         let what = self.events;
         let opened = self.options.open_events(&what)?;
-        let process = Process::current().map_err(Error::of_call("pthread_atfork"))?;
-        let (reader, obstacle) = match map_and_judge(&what, &opened) {
+        let (reader, obstacle) = match map_and_judge(&what, &opened, process)? {
             Ok(reader) => (reader, None),
-            Err(obstacle) => {
-                let none = Reader::none().map_err(Error::of_call("mmap"))?;
-                (none, Some(obstacle))
-            }
+            Err(obstacle) => (Reader::none(), Some(obstacle)),
         };
         let events = Box::new(OpenEvents { events: what, opened, obstacle, process });
         let group = Group { reader, events };
@@ -459,13 +463,17 @@ impl<const N: usize> Builder<[Event; N]> {
     }
 }
 
-/// Maps the pages of a group and judges whether they can be read.
+/// Maps the pages of a group and judges whether they can be read: if not, why, and by which event.
+///
+/// # Errors
+/// [`Error::Forked`] if this process is a fork of `process` by then.
 fn map_and_judge<const N: usize>(
     events: &[Event; N],
     opened: &Opened,
-) -> Result<Reader<N>, (Event, NoUserAccess)> {
+    process: Process,
+) -> Result<Result<Reader<N>, (Event, NoUserAccess)>, Error> {
     let [first, ..] = events.as_slice() else {
-        return Err((Event::DUMMY, NoUserAccess::NotOffered));
+        return Ok(Err((Event::DUMMY, NoUserAccess::NotOffered)));
     };
     for &event in events {
         let obstacle = if event.is_software() {
@@ -479,18 +487,21 @@ fn map_and_judge<const N: usize>(
             None
         };
         if let Some(obstacle) = obstacle {
-            return Err((event, obstacle));
+            return Ok(Err((event, obstacle)));
         }
     }
     let descriptors = std::iter::once(&opened.leader).chain(&opened.siblings);
-    let pages = Pages::map(descriptors).map_err(|errno| (*first, why_not_mapped(errno)))?;
-    Reader::new(pages).map_err(|(place, obstacle)| {
+    let pages = match Pages::map(descriptors, process) {
+        Ok(pages) => pages.ok_or(Error::Forked)?,
+        Err(errno) => return Ok(Err((*first, why_not_mapped(errno)))),
+    };
+    Ok(Reader::new(pages).map_err(|(place, obstacle)| {
         let event = events.get(place).copied().unwrap_or(*first);
         match obstacle {
             NoUserAccess::NotOffered => (event, setting_that_forbids(event).unwrap_or(obstacle)),
             obstacle => (event, obstacle),
         }
-    })
+    }))
 }
 
 /// The administrator's setting, if that is why.

@@ -111,7 +111,7 @@ pub use group::Group;
 pub use math::Conversion;
 pub use ordered::Ordered;
 pub use overhead::Overhead;
-pub use pmu::{Pmu, PmuEvent, Pmus, Processors};
+pub use pmu::{Pmu, PmuEvent, Pmus, Processors, Unreadable};
 pub use reading::Reading;
 pub use region::{Region, Start};
 pub use samples::Samples;

@@ -4,6 +4,7 @@ use crate::core_types;
 use crate::error::{Error, NoUserAccess};
 use crate::event::Event;
 use crate::machine;
+use crate::page::MOST;
 use crate::pmu::Pmus;
 use crate::sys::{self, ATTR_SIZES, Attr, Control, Descriptor, Errno, arm64_config1, flag, format};
 
@@ -82,29 +83,36 @@ impl Options {
         let own = self.flags(first) & !OF_THE_LEADER;
         // By itself it is read without the group's layout, for which the kernel allocates at each read.
         let group = if others.is_empty() { 0 } else { format::GROUP };
+        let config1 =
+            |event| Ok(if takes_forms(event)? { form } else { event.config1 }) as Result<_, Error>;
         let (leader, mut unfiltered) = self.open_event(Attempt {
             event: first,
             flags: own | asked | idle,
-            form,
+            config1: config1(first)?,
             leader: None,
             group,
         })?;
         let mut siblings = Vec::with_capacity(others.len());
         for &event in others {
             let flags = self.flags(event) & !OF_THE_LEADER;
-            let attempt = Attempt { event, flags, form, leader: Some(&leader), group };
+            let config1 = config1(event)?;
+            let attempt = Attempt { event, flags, config1, leader: Some(&leader), group };
             match self.open_event(attempt) {
                 Ok((sibling, without_filter)) => {
                     siblings.push(sibling);
                     unfiltered |= without_filter;
                 }
-                // By itself it can be had, so it is the company.
-                Err(Error::EventNotSupported { .. })
-                    if self.open_event(Attempt { leader: None, ..attempt }).is_ok() =>
-                {
+                Err(refusal @ Error::EventNotSupported { .. }) => {
+                    match self.open_event(Attempt { leader: None, ..attempt }) {
+                        // By itself it can be had, so it is the company.
+                        Ok(_) => {}
+                        Err(Error::EventNotSupported { .. }) => return Err(refusal),
+                        // What keeps it from being found out.
+                        Err(other) => return Err(other),
+                    }
                     let counted = |event: &&Event| !event.is_software();
                     let first = events.iter().find(counted).copied().unwrap_or(first);
-                    return Err(match core_types::are_of_one_pmu(&first, &event) {
+                    return Err(match core_types::are_of_one_pmu(&first, &event)? {
                         true => Error::GroupTooLarge { fit: 1 + siblings.len(), event },
                         false => Error::SeveralPmus { first, event },
                     });
@@ -193,7 +201,20 @@ impl Options {
                 }
                 Err(Error::NoPrivilegeFilter { event })
             }
-            Err(_) => Err(attempt.diagnose(refusal)),
+            Err(Refusal {
+                errno:
+                    Errno(
+                        sys::EACCES
+                        | sys::EPERM
+                        | sys::EINVAL
+                        | sys::EOPNOTSUPP
+                        | sys::ENOENT
+                        | sys::ENODEV,
+                    ),
+                ..
+            }) => Err(attempt.diagnose(refusal)),
+            // What keeps it from being found out.
+            Err(other) => Err(unfiltered.diagnose(other)),
         }
     }
 }
@@ -212,7 +233,8 @@ const FORMS: &[u64] = if cfg!(target_arch = "aarch64") {
 struct Attempt<'a> {
     event: Event,
     flags: u64,
-    form: u64,
+    /// The event's, or one of [`FORMS`].
+    config1: u64,
     leader: Option<&'a Descriptor>,
     /// `PERF_FORMAT_GROUP`, or 0.
     group: u64,
@@ -220,13 +242,7 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     fn make(&self) -> Result<Descriptor, Refusal> {
-        let Attempt { event, flags, form, leader, group } = *self;
-        let takes_forms = cfg!(target_arch = "aarch64")
-            && event.config1 == 0
-            && !event.is_software()
-            // To another PMU these bits may mean anything.
-            && (event.is_of_the_core() || takes_it_by_config1(event.kind));
-        let config1 = if takes_forms { form } else { event.config1 };
+        let Attempt { event, flags, config1, leader, group } = *self;
         perf_event_open(event, config1, flags, leader, group)
     }
 
@@ -234,25 +250,31 @@ impl Attempt<'_> {
     fn diagnose(&self, refusal: Refusal) -> Error {
         let event = self.event;
         let Errno(errno) = refusal.errno;
-        match errno {
-            sys::ENOENT | sys::ENODEV | sys::EOPNOTSUPP
-                if event.is_of_the_core() && Pmus::here().has_core() == Some(false) =>
-            {
-                Error::NoPmu { event, is_virtual: machine::is_virtual() }
+        if event.is_of_the_core() && matches!(errno, sys::ENOENT | sys::ENODEV | sys::EOPNOTSUPP) {
+            match Pmus::here().core() {
+                Ok(Some(core)) if core.is_empty() => {
+                    return Error::NoPmu { event, is_virtual: machine::is_virtual() };
+                }
+                Ok(_) => {}
+                Err(unreadable) => return unreadable.into(),
             }
+        }
+        match errno {
             sys::EACCES | sys::EPERM | sys::ENOSYS => self.diagnose_permission(errno),
-            sys::EMFILE => Error::TooManyDescriptors { of_the_machine: false },
-            sys::ENFILE => Error::TooManyDescriptors { of_the_machine: true },
             sys::EBUSY => Error::Busy { event },
             sys::E2BIG => Error::TooNewForKernel { needed: refusal.needed, known: refusal.known },
             sys::ENOENT | sys::ENODEV | sys::EINVAL | sys::EOPNOTSUPP | sys::ENOSPC => {
-                let pmu = event.pmu().and_then(|pmu| Pmus::here().numbered(pmu));
-                match pmu.is_some_and(|pmu| pmu.counts_for_processors()) {
-                    true => Error::NotOfAThread { event },
-                    false => Error::EventNotSupported { event, errno },
+                match event.pmu().map(|pmu| Pmus::here().numbered(pmu)) {
+                    Some(Ok(Some(pmu))) if pmu.counts_for_processors() => {
+                        Error::NotOfAThread { event }
+                    }
+                    Some(Err(unreadable)) => unreadable.into(),
+                    _ => Error::EventNotSupported { event, errno },
                 }
             }
-            errno => Error::System { call: "perf_event_open", errno },
+            // No kernel answers these.
+            0 | sys::EINTR if machine::has_seccomp_filter() => Error::Seccomp { errno },
+            errno => Error::of_call("perf_event_open")(Errno(errno)),
         }
     }
 
@@ -278,9 +300,17 @@ pub(crate) fn why_not_mapped(Errno(errno): Errno) -> NoUserAccess {
     }
 }
 
-/// Whether the PMU of this number is asked for user access as the processor's own is.
-fn takes_it_by_config1(pmu: u32) -> bool {
-    Pmus::here().numbered(pmu).is_some_and(|pmu| pmu.field("rdpmc").is_some())
+/// Whether one of [`FORMS`] goes into this event's `config1`.
+fn takes_forms(event: Event) -> Result<bool, Error> {
+    if !cfg!(target_arch = "aarch64") || event.config1 != 0 || event.is_software() {
+        return Ok(false);
+    }
+    if event.is_of_the_core() {
+        return Ok(true);
+    }
+    // To another PMU these bits may mean anything, unless it says that they are what they are to the
+    // processor's own.
+    Ok(Pmus::here().numbered(event.kind)?.is_some_and(|pmu| pmu.field("rdpmc").is_some()))
 }
 
 /// The open events of a group.
@@ -298,9 +328,6 @@ pub(crate) struct Opened {
 
 /// More counters than any PMU has.
 const MOST_COPIES: usize = 64;
-
-/// The most events in a group.
-pub(crate) const MOST: usize = 8;
 
 /// What `read(2)` gives of a group at the most, in this order: how many events, enabled time, running
 /// time, their counts. Of an event by itself: its count, enabled time, running time.

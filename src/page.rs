@@ -1,14 +1,34 @@
 //! The control pages of a group's events, one each, shared with the kernel, read-only.
 #![allow(unsafe_code)]
 
-use crate::fork::Watched;
+use crate::fork::{Process, Watched};
 use crate::math::Conversion;
-use crate::sys::{self, ControlPage, Descriptor, EINVAL, Errno, STRIDE, capability};
+use crate::sys::{self, ControlPage, Descriptor, EEXIST, EINVAL, Errno, STRIDE, capability};
 use std::marker::PhantomData;
-use std::ptr::NonNull;
+use std::ptr;
+use std::sync::atomic::AtomicUsize;
 
-/// Where a handle without a mapping points, so that reading it needs no case of its own.
-pub(crate) static EMPTY: ControlPage = ControlPage::EMPTY;
+/// The most events in a group.
+pub(crate) const MOST: usize = 8;
+
+/// Where a handle without a mapping points, so that reading it needs no case of its own: a page of zeros
+/// (`index` 0, no capabilities) for each event that there may be. Nothing writes to it, so it takes
+/// addresses and no memory. Its type is one that may change, so that the compiler puts it into `.bss`
+/// rather than into the file.
+static EMPTY: Zeros = Zeros([const { AtomicUsize::new(0) }; WORDS]);
+
+const WORDS: usize = if sys::SUPPORTED { MOST } else { 1 } * STRIDE / size_of::<usize>();
+
+#[repr(C, align(64))]
+struct Zeros([AtomicUsize; WORDS]);
+
+const _: () = assert!(align_of::<Zeros>() >= align_of::<ControlPage>());
+const _: () = assert!(STRIDE >= size_of::<ControlPage>());
+
+/// The address of a page of zeros, followed by more of them, [`STRIDE`] apart.
+pub(crate) fn empty() -> *const ControlPage {
+    (&raw const EMPTY).cast()
+}
 
 /// `N` control pages that can be read, [`STRIDE`] apart, so that one address names them all: the
 /// events' or such as say no to everything.
@@ -19,52 +39,43 @@ pub(crate) static EMPTY: ControlPage = ControlPage::EMPTY;
 #[repr(C)]
 pub(crate) struct Pages<const N: usize> {
     /// They unmap what they own when dropped.
-    _owner: Owner<N>,
+    _owner: Option<[Watched; N]>,
     address: *const ControlPage,
 }
 
-#[derive(Debug)]
-enum Owner<const N: usize> {
-    /// Nobody: it is [`EMPTY`].
-    Program,
-    /// Zeros, where the events' pages would be.
-    Zeros { _room: Room },
-    /// The events' pages.
-    Events { _pages: [Watched; N] },
-}
+/// How often a new place is looked for if another thread has mapped something there meanwhile.
+const PLACES: u32 = 64;
 
 impl<const N: usize> Pages<N> {
     /// Pages that say no to everything.
-    pub(crate) fn empty() -> Result<Pages<N>, Errno> {
-        if N == 1 {
-            return Ok(Pages { address: &raw const EMPTY, _owner: Owner::Program });
-        }
-        let room = Room::new(N)?;
-        Ok(Pages { address: room.start.as_ptr(), _owner: Owner::Zeros { _room: room } })
+    pub(crate) fn empty() -> Pages<N> {
+        const { assert!(N <= MOST) };
+        Pages { _owner: None, address: empty() }
     }
 
-    /// Maps the pages of `N` events.
+    /// Maps the pages of `N` events. None if this process is a fork of `process` by then. Then a page that
+    /// this child may have mapped itself stays mapped: see [`Watched::new`].
+    ///
+    /// Nothing is ever mapped over anything: where the kernel refuses a page, it has already removed
+    /// what was there, and another thread's mapping may come there.
     pub(crate) fn map<'a>(
-        mut events: impl Iterator<Item = &'a Descriptor>,
-    ) -> Result<Pages<N>, Errno> {
-        let pages = if N == 1 {
-            let event = events.next().ok_or(Errno(EINVAL))?;
-            [sys::map(event)?; N]
-        } else {
-            let room = Room::new(N)?;
-            let places: [NonNull<ControlPage>; N] = room.places();
-            for place in places {
-                let event = events.next().ok_or(Errno(EINVAL))?;
-                // SAFETY: the place is a page of the room's own, which nobody has looked at yet.
-                unsafe { sys::map_over(event, place)? };
+        events: impl Iterator<Item = &'a Descriptor> + Clone,
+        process: Process,
+    ) -> Result<Option<Pages<N>>, Errno> {
+        let mut others = 1..PLACES;
+        let pages = loop {
+            match map_in_a_row(events.clone(), process) {
+                // Another thread was there first.
+                Err(Errno(EEXIST)) if others.next().is_some() => {}
+                pages => break pages,
             }
-            room.give_back_all_but(places);
-            places
         };
-        let address = pages.first().map_or(&raw const EMPTY, |page| page.as_ptr());
-        // SAFETY: mapped just now, each by itself, and nobody else knows them.
-        let pages = pages.map(|page| unsafe { Watched::new(page) });
-        Ok(Pages { address, _owner: Owner::Events { _pages: pages } })
+        // A signal handler has forked: this child may have holes there.
+        if process.is_past() {
+            return Ok(None);
+        }
+        let (pages, address) = pages?;
+        Ok(Some(Pages { _owner: Some(pages), address }))
     }
 
     /// The address of the first, the others [`STRIDE`] apart: readable, if changing, for as long as
@@ -74,7 +85,8 @@ impl<const N: usize> Pages<N> {
         self.address
     }
 
-    /// Each of them.
+    /// Each of them. They are the kernel's memory, or a static of this size: no allocation of Rust's
+    /// bounds the way from one to the next.
     #[inline(always)]
     pub(crate) fn each(&self) -> [Page<'_>; N] {
         let mut next = self.address;
@@ -86,44 +98,29 @@ impl<const N: usize> Pages<N> {
     }
 }
 
-/// Memory for pages that are to lie [`STRIDE`] apart, all zeros, and all ours until it is dropped.
-#[derive(Debug)]
-struct Room {
-    start: NonNull<ControlPage>,
-    pages: usize,
-}
-
-impl Room {
-    fn new(pages: usize) -> Result<Room, Errno> {
-        Ok(Room { start: sys::map_zeros(pages * STRIDE)?, pages })
-    }
-
-    /// Where the pages go, as many as the room is for.
-    fn places<const N: usize>(&self) -> [NonNull<ControlPage>; N] {
-        let mut place = self.start;
-        [(); N].map(|()| {
-            let this = place;
-            // SAFETY: at most the end of the room, which is N strides long: Pages<N> made it so.
-            place = unsafe { place.byte_add(STRIDE) };
-            this
-        })
-    }
-
-    /// Gives back what lies between the pages, which are somebody else's from now on.
-    fn give_back_all_but<const N: usize>(self, places: [NonNull<ControlPage>; N]) {
-        for place in places {
-            // SAFETY: the rest of the stride is the room's own, and nobody has looked at it.
-            unsafe { sys::unmap_behind(place, STRIDE) };
+/// Maps the pages of `N` events, [`STRIDE`] apart, and gives the address of the first; `EEXIST` if
+/// another thread has mapped something there meanwhile. Each is on the list before the next is mapped,
+/// so that those that were mapped are unmapped by their owners if one is refused.
+fn map_in_a_row<'a, const N: usize>(
+    events: impl Iterator<Item = &'a Descriptor>,
+    process: Process,
+) -> Result<([Watched; N], *const ControlPage), Errno> {
+    let first = if N == 1 { ptr::null_mut() } else { sys::free_place(N * STRIDE)? };
+    let (mut place, mut address) = (first, first);
+    let mut pages = Vec::with_capacity(N);
+    for event in events.take(N) {
+        if process.is_past() {
+            break; // these are the parent's events, which this child's mappings would keep open
         }
-        std::mem::forget(self);
+        let page = sys::map_at(event, place)?;
+        if pages.is_empty() {
+            address = page.as_ptr();
+        }
+        // SAFETY: mapped just now by this thread, and nobody else knows it.
+        pages.push(unsafe { Watched::new(page, process) });
+        place = place.wrapping_byte_add(STRIDE);
     }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        // SAFETY: all of it is ours, with whatever was mapped over it.
-        unsafe { sys::unmap(self.start, self.pages * STRIDE) };
-    }
+    Ok((pages.try_into().map_err(|_| Errno(EINVAL))?, address)) // EINVAL: a fork, or too few events
 }
 
 /// One control page, while its owner lives.

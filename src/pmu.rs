@@ -1,12 +1,15 @@
 //! The PMUs that the kernel lists: one folder each, with its number, the terms of its events, and
-//! events by name. The files are of one line; nothing is read without bound, and what cannot be read
-//! or understood is left out.
+//! events by name. The files are of one line, and nothing is read without bound.
+//!
+//! What is not there, or not understood, is left out. What is there and cannot be read is an error,
+//! [`Unreadable`]: it may be readable a moment later, and to take it for absent would be wrong.
 
 use crate::field::{Field, WORDS};
-use crate::sys::{PMU_FOLDER, kind};
+use crate::sys::{self, PMU_FOLDER, kind};
+use std::cell::Cell;
 use std::fmt;
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
+use std::io::{self, Read as _};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +17,26 @@ use std::path::{Path, PathBuf};
 const LONGEST: u64 = 1 << 16;
 /// More than any folder there has entries.
 const MOST: usize = 1 << 12;
+/// More than all files there have together, in bytes. The largest servers have some 100 KiB.
+const LONGEST_TOGETHER: u64 = 1 << 24;
+
+/// Why what `/sys` says of PMUs is not known: a file that is there could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unreadable {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// The kernel's answer. `EFBIG` where this library has stopped: there is more than any kernel shows.
+    pub errno: i32,
+}
+
+impl std::error::Error for Unreadable {}
+
+impl Unreadable {
+    fn new(path: &Path, error: &io::Error) -> Unreadable {
+        Unreadable { path: path.to_owned(), errno: error.raw_os_error().unwrap_or(sys::EIO) }
+    }
+}
 
 /// The PMUs of a machine: of this one, as the kernel lists them in `/sys/bus/event_source/devices`,
 /// or of another, of which that folder was copied.
@@ -21,9 +44,10 @@ const MOST: usize = 1 << 12;
 /// ```
 /// use rdpmc::Pmus;
 ///
-/// for pmu in Pmus::here().all() {
+/// for pmu in Pmus::here().all()? {
 ///     println!("{} is PMU {}, with {} events", pmu.name(), pmu.number(), pmu.events().len());
 /// }
+/// # Ok::<(), rdpmc::Unreadable>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Pmus {
@@ -41,55 +65,82 @@ impl Pmus {
         Pmus { folder: folder.into() }
     }
 
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// All of them, in the order of their names. None at all where the folder cannot be read. Reads
+    /// All of them, in the order of their names. None at all where there is no such directory. Reads
     /// every file.
-    pub fn all(&self) -> Vec<Pmu> {
-        self.names().iter().filter_map(|name| self.named(name)).collect()
+    ///
+    /// # Errors
+    /// [`Unreadable`], with the file and the cause, if one that is there cannot be read.
+    pub fn all(&self) -> Result<Vec<Pmu>, Unreadable> {
+        let files = Files::new();
+        let mut pmus = Vec::new();
+        for name in self.names_in(&files)?.unwrap_or_default() {
+            pmus.extend(self.named_in(&files, &name)?);
+        }
+        Ok(pmus)
     }
 
-    /// The one of this name. None if there is no such folder with a number in it. Reads its files.
-    pub fn named(&self, name: &str) -> Option<Pmu> {
-        // No path, but a folder's name.
+    /// The one of this name. None if there is no such directory with a number in it. Reads its files.
+    ///
+    /// # Errors
+    /// As [`all`](Pmus::all).
+    pub fn named(&self, name: &str) -> Result<Option<Pmu>, Unreadable> {
+        self.named_in(&Files::new(), name)
+    }
+
+    fn named_in(&self, files: &Files, name: &str) -> Result<Option<Pmu>, Unreadable> {
+        // No path, but a directory's name.
         if name.starts_with('.') || !is_plain(name) {
-            return None;
+            return Ok(None);
         }
-        Pmu::understand(name, &Texts::read(&self.folder.join(name))?)
+        let texts = Texts::read(files, &self.folder.join(name))?;
+        Ok(texts.and_then(|texts| Pmu::understand(name, &texts)))
     }
 
     /// The one of this number. Reads the numbers, and the files of that one.
-    pub(crate) fn numbered(&self, number: u32) -> Option<Pmu> {
-        let is_it = |name: &String| number_in(&self.folder.join(name)) == Some(number);
-        self.named(&self.names().into_iter().find(is_it)?)
+    pub(crate) fn numbered(&self, number: u32) -> Result<Option<Pmu>, Unreadable> {
+        let files = Files::new();
+        for name in self.names_in(&files)?.unwrap_or_default() {
+            if files.number_in(&self.folder.join(&name))? == Some(number) {
+                return self.named_in(&files, &name);
+            }
+        }
+        Ok(None)
     }
 
-    /// Those of the processor's cores: one, or one for each core type. Reads every PMU's number.
-    pub(crate) fn core(&self) -> Vec<Pmu> {
-        self.core_names().iter().filter_map(|name| self.named(name)).collect()
-    }
-
-    /// Whether there is a PMU of the processor's cores; None if the folder cannot be read.
-    pub(crate) fn has_core(&self) -> Option<bool> {
-        fs::read_dir(&self.folder).ok()?;
-        Some(!self.core_names().is_empty())
-    }
-
-    pub(crate) fn core_names(&self) -> Vec<String> {
-        let is_core = |name: &String| {
-            let folder = self.folder.join(name);
-            number_in(&folder)
-                .is_some_and(|number| is_core(name, number, folder.join("cpus").exists()))
-        };
-        self.names().into_iter().filter(is_core).collect()
+    /// Those of the processor's cores, by what `type` and `cpus` say: one, or one for each core type.
+    /// None if there is no such directory.
+    pub(crate) fn core(&self) -> Result<Option<Vec<CorePmu>>, Unreadable> {
+        let files = Files::new();
+        let Some(names) = self.names_in(&files)? else { return Ok(None) };
+        let mut core = Vec::new();
+        for name in names {
+            let folder = self.folder.join(&name);
+            let Some(number) = files.number_in(&folder)? else { continue };
+            let cpus = files.line(&folder.join("cpus"))?;
+            if is_core(&name, number, cpus.is_some()) {
+                let processors = cpus.and_then(|cpus| Processors::parse(&cpus));
+                core.push(CorePmu { number, processors });
+            }
+        }
+        Ok(Some(core))
     }
 
     /// The names of all, sorted.
-    pub(crate) fn names(&self) -> Vec<String> {
-        entries(&self.folder)
+    pub(crate) fn names(&self) -> Result<Vec<String>, Unreadable> {
+        Ok(self.names_in(&Files::new())?.unwrap_or_default())
     }
+
+    fn names_in(&self, files: &Files) -> Result<Option<Vec<String>>, Unreadable> {
+        files.entries(&self.folder)
+    }
+}
+
+/// What is asked of every PMU of the processor's cores.
+#[derive(Clone, Debug)]
+pub(crate) struct CorePmu {
+    pub(crate) number: u32,
+    /// None if it does not say which.
+    pub(crate) processors: Option<Processors>,
 }
 
 /// One PMU, as it was when it was read.
@@ -258,19 +309,25 @@ pub(crate) struct Texts {
 
 impl Texts {
     /// None if there is no `type`.
-    fn read(folder: &Path) -> Option<Texts> {
+    fn read(files: &Files, folder: &Path) -> Result<Option<Texts>, Unreadable> {
         let inside = |name: &str| {
             let folder = folder.join(name);
-            let texts = entries(&folder).into_iter();
-            texts.filter_map(|name| Some((name.clone(), text(folder.join(name))?))).collect()
+            let mut texts = Vec::new();
+            for name in files.entries(&folder)?.unwrap_or_default() {
+                if let Some(text) = files.text(&folder.join(&name))? {
+                    texts.push((name, text));
+                }
+            }
+            Ok(texts)
         };
-        Some(Texts {
-            number: text(folder.join("type"))?,
-            cpus: text(folder.join("cpus")),
-            cpumask: text(folder.join("cpumask")),
-            format: inside("format"),
-            events: inside("events"),
-        })
+        let Some(number) = files.line(&folder.join("type"))? else { return Ok(None) };
+        Ok(Some(Texts {
+            number,
+            cpus: files.line(&folder.join("cpus"))?,
+            cpumask: files.line(&folder.join("cpumask"))?,
+            format: inside("format")?,
+            events: inside("events")?,
+        }))
     }
 }
 
@@ -302,30 +359,108 @@ fn is_plain(name: &str) -> bool {
     name.bytes().all(plain) && name.bytes().any(|byte| !byte.is_ascii_digit())
 }
 
-fn number_in(folder: &Path) -> Option<u32> {
-    text(folder.join("type"))?.parse().ok()
-}
-
 /// It is called `cpu`, or it has the number of raw events, or (hybrid x86-64, arm64) it says which
 /// processors it is of.
 fn is_core(name: &str, number: u32, has_cpus: bool) -> bool {
     name == "cpu" || has_cpus || number == kind::RAW
 }
 
-/// What the folder contains, sorted.
-fn entries(folder: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let name = |entry: fs::DirEntry| entry.file_name().into_string().ok();
-    let mut names: Vec<String> = entries.flatten().take(MOST).filter_map(name).collect();
-    names.sort();
-    names
+/// Reads the files of PMUs, for one request.
+struct Files {
+    /// How many bytes more may be read.
+    left: Cell<u64>,
 }
 
-/// What the file contains, if it is not too much.
-fn text(file: impl AsRef<Path>) -> Option<String> {
-    let mut text = String::new();
-    let length = File::open(file).ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
-    ((length as u64) < LONGEST).then(|| text.trim().to_owned())
+impl Files {
+    fn new() -> Files {
+        Files { left: Cell::new(LONGEST_TOGETHER) }
+    }
+
+    /// The names in the directory, sorted. None if there is none.
+    fn entries(&self, folder: &Path) -> Result<Option<Vec<String>>, Unreadable> {
+        let unreadable = |error: io::Error| Unreadable::new(folder, &error);
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(unreadable(error)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(unreadable)?.file_name();
+            self.charge(folder, name.len())?;
+            if names.len() >= MOST {
+                return Err(Unreadable { path: folder.to_owned(), errno: sys::EFBIG });
+            }
+            // What is not text is no name of perf's.
+            names.extend(name.into_string());
+        }
+        names.sort();
+        Ok(Some(names))
+    }
+
+    /// Returns the trimmed text. None if the file is missing, not regular, not UTF-8 or longer than any.
+    fn text(&self, path: &Path) -> Result<Option<String>, Unreadable> {
+        Ok(self.untrimmed(path)?.map(|text| text.trim().to_owned()))
+    }
+
+    fn untrimmed(&self, path: &Path) -> Result<Option<String>, Unreadable> {
+        let bytes = match self.bytes(path) {
+            Ok(bytes) => bytes,
+            Err(error) if is_absent(&error) => None,
+            Err(error) => return Err(Unreadable::new(path, &error)),
+        };
+        let Some(bytes) = bytes else { return Ok(None) };
+        self.charge(path, bytes.len())?;
+        let is_whole = (bytes.len() as u64) < LONGEST;
+        Ok(String::from_utf8(bytes).ok().filter(|_| is_whole))
+    }
+
+    /// Like `text`, but an empty file is an error: the kernel always writes a line, so the read failed.
+    fn line(&self, path: &Path) -> Result<Option<String>, Unreadable> {
+        match self.untrimmed(path)? {
+            Some(text) if text.is_empty() => {
+                Err(Unreadable { path: path.to_owned(), errno: sys::EIO })
+            }
+            text => Ok(text.map(|text| text.trim().to_owned())),
+        }
+    }
+
+    /// None if it is no regular file.
+    fn bytes(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
+        // Looked at before it is opened, which does something to devices, and afterwards, as it may be
+        // something else by then.
+        if !fs::metadata(path)?.is_file() {
+            return Ok(None);
+        }
+        let file = sys::open_file(path)?;
+        if !file.metadata()?.is_file() {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        file.take(LONGEST.min(self.left.get())).read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    /// The number of the PMU with this directory. None if there is none.
+    fn number_in(&self, folder: &Path) -> Result<Option<u32>, Unreadable> {
+        let text = self.line(&folder.join("type"))?;
+        Ok(text.and_then(|text| text.parse().ok()))
+    }
+
+    /// Subtracts `bytes`, and a fixed cost for each file, from what may be read.
+    fn charge(&self, path: &Path, bytes: usize) -> Result<(), Unreadable> {
+        self.left.set(self.left.get().saturating_sub(bytes as u64 + 64));
+        match self.left.get() {
+            0 => Err(Unreadable { path: path.to_owned(), errno: sys::EFBIG }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether the error says that there is no such file. `ENODEV` is the answer of `/sys` for one of a
+/// device that has just gone.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(sys::ENOENT | sys::ENOTDIR | sys::ENODEV))
 }
 
 #[cfg(test)]

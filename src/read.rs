@@ -3,8 +3,8 @@
 
 use crate::asm::{self, Register, Registers};
 use crate::error::NoUserAccess;
-use crate::page::{EMPTY, Page, Pages};
-use crate::sys::{ControlPage, Errno, capability};
+use crate::page::{self, Page, Pages};
+use crate::sys::{ControlPage, capability};
 
 /// The pages of a group together with the way to the registers they speak of.
 #[derive(Debug)]
@@ -41,8 +41,8 @@ impl<const N: usize> Reader<N> {
     }
 
     /// Answers None for ever.
-    pub(crate) fn none() -> Result<Reader<N>, Errno> {
-        Ok(Reader { pages: Pages::empty()?, registers: Registers::none() })
+    pub(crate) fn none() -> Reader<N> {
+        Reader { pages: Pages::empty(), registers: Registers::none() }
     }
 
     /// All counts at one moment, or None while the `index` of one is 0.
@@ -153,7 +153,7 @@ pub(crate) struct View {
 impl View {
     /// Answers None for ever.
     pub(crate) fn none() -> View {
-        View { address: &raw const EMPTY, registers: Registers::none() }
+        View { address: page::empty(), registers: Registers::none() }
     }
 
     /// The count, or None while `index` is 0.

@@ -5,7 +5,7 @@ use crate::event::Event;
 use crate::field::{Field, WORDS, Words};
 use crate::modifiers::Modifiers;
 use crate::names;
-use crate::pmu::{Pmu, PmuEvent, Pmus};
+use crate::pmu::{Pmu, PmuEvent, Pmus, Unreadable};
 use std::fmt;
 use std::str::FromStr;
 
@@ -55,16 +55,21 @@ impl Pmus {
         let is_number = pmu.bytes().all(|byte| byte.is_ascii_digit());
         let pmu = match pmu.parse() {
             Ok(number) if is_number => {
-                self.numbered(number).unwrap_or_else(|| Pmu::of_number(number))
+                self.numbered(number)?.unwrap_or_else(|| Pmu::of_number(number))
             }
-            _ => self.named(pmu).ok_or_else(|| NameError::UnknownPmu {
-                name: pmu.to_owned(),
-                // perf takes settings of its own between the slashes of `cycles//`.
-                nearest: match names::generic(pmu) {
-                    Some(_) => vec![pmu.to_owned()],
-                    None => names::nearest(pmu, self.names().into_iter()),
-                },
-            })?,
+            _ => match self.named(pmu)? {
+                Some(pmu) => pmu,
+                None => {
+                    return Err(NameError::UnknownPmu {
+                        name: pmu.to_owned(),
+                        // perf takes settings of its own between the slashes of `cycles//`.
+                        nearest: match names::generic(pmu) {
+                            Some(_) => vec![pmu.to_owned()],
+                            None => names::nearest(pmu, self.names()?.into_iter()),
+                        },
+                    });
+                }
+            },
         };
         Ok(self.event_of(&pmu, terms)?.modified(modifiers))
     }
@@ -76,7 +81,7 @@ impl Pmus {
         if let Some(config) = raw(name) {
             return Ok(Event::raw(config));
         }
-        let pmus = self.all();
+        let pmus = self.all()?;
         let having: Vec<&Pmu> = pmus.iter().filter(|pmu| pmu.event_named(name).is_some()).collect();
         let whole = |pmu: &Pmu, event: &str| format!("{}/{event}/", pmu.name());
         match having.as_slice() {
@@ -105,7 +110,7 @@ impl Pmus {
 
     /// The event of a PMU that these terms make.
     pub(crate) fn event_of(&self, pmu: &Pmu, terms: &str) -> Result<Event, NameError> {
-        if let Some(event) = self.generic_event_of(pmu, terms) {
+        if let Some(event) = self.generic_event_of(pmu, terms)? {
             return Ok(event);
         }
         let terms: Vec<Term<'_>> = match terms.trim() {
@@ -157,18 +162,21 @@ impl Pmus {
     }
 
     /// One of the kernel's own events, counted by this PMU, unless it has one of that name itself.
-    fn generic_event_of(&self, pmu: &Pmu, name: &str) -> Option<Event> {
-        let event = names::generic(name).filter(|event| pmu.is_core() && event.is_generic())?;
+    fn generic_event_of(&self, pmu: &Pmu, name: &str) -> Result<Option<Event>, Unreadable> {
+        let generic = names::generic(name).filter(|event| pmu.is_core() && event.is_generic());
+        let Some(event) = generic else { return Ok(None) };
         if pmu.event_named(name).is_some() || pmu.field(name).is_some() {
-            return None;
+            return Ok(None);
         }
         // Where there is one such PMU, older kernels need not be told which.
-        Some(if self.core_names().len() > 1 { event.on_core(pmu.number()) } else { event })
+        let is_one_of_several = self.core()?.is_some_and(|core| core.len() > 1);
+        Ok(Some(if is_one_of_several { event.on_core(pmu.number()) } else { event }))
     }
 
     /// The name of an event, by which [`event`](Pmus::event) finds one that is equal to it: the kernel's
     /// name for it, or the PMU's own name, or the PMU's terms; where there is no such PMU, its number
-    /// and the words, which only this library understands. For events of PMUs, reads their files.
+    /// and the words, which only this library understands. For events of PMUs, reads their files; where
+    /// these cannot be read at the moment, it is the number, too.
     pub fn name_of(&self, event: Event) -> String {
         let modifiers = event.modifiers;
         // After a slash there is no colon.
@@ -178,10 +186,12 @@ impl Pmus {
             return format!("{name}{modifiers}");
         }
         let number = event.pmu().unwrap_or(event.kind);
-        let pmu = self.numbered(number);
+        let pmu = self.numbered(number).ok().flatten();
         let terms = match (&pmu, generic) {
             (Some(pmu), Some(name))
-                if self.generic_event_of(pmu, &name).map(Event::plain) == Some(event.plain()) =>
+                if self
+                    .generic_event_of(pmu, &name)
+                    .is_ok_and(|own| own.map(Event::plain) == Some(event.plain())) =>
             {
                 name
             }

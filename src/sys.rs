@@ -237,38 +237,6 @@ pub(crate) struct ControlPage {
     pub(crate) aux_size: u64,
 }
 
-impl ControlPage {
-    /// A page that says no to everything: `index` 0, no capability.
-    pub(crate) const EMPTY: ControlPage = ControlPage {
-        version: 0,
-        compat_version: 0,
-        lock: 0,
-        index: 0,
-        offset: 0,
-        time_enabled: 0,
-        time_running: 0,
-        capabilities: 0,
-        pmc_width: 0,
-        time_shift: 0,
-        time_mult: 0,
-        time_offset: 0,
-        time_zero: 0,
-        size: 0,
-        reserved_1: 0,
-        time_cycles: 0,
-        time_mask: 0,
-        reserved: [0; 116 * 8],
-        data_head: 0,
-        data_tail: 0,
-        data_offset: 0,
-        data_size: 0,
-        aux_head: 0,
-        aux_tail: 0,
-        aux_offset: 0,
-        aux_size: 0,
-    };
-}
-
 /// How far apart the control pages of a group are mapped, in bytes: as large as any page is where
 /// user space reads counters (arm64 has them of 4, 16 and 64 KiB, the others of 4).
 pub(crate) const STRIDE: usize = 1 << 16;
@@ -360,13 +328,18 @@ pub(crate) use calls::*;
 #[cfg(target_os = "linux")]
 mod calls {
     use super::{Attr, Control, ControlPage, Errno, STRIDE, open_flag};
+    use std::fs::{File, OpenOptions};
     use std::io;
+    use std::mem::MaybeUninit;
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    use std::os::unix::fs::OpenOptionsExt;
+    use std::path::Path;
     use std::ptr::{self, NonNull};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     pub(crate) use libc::{
-        E2BIG, EACCES, EBUSY, EINVAL, EMFILE, ENFILE, ENODEV, ENOENT, ENOMEM, ENOSPC, ENOSYS,
-        EOPNOTSUPP, EPERM,
+        E2BIG, EACCES, EAGAIN, EBUSY, EEXIST, EFBIG, EINTR, EINVAL, EIO, EMFILE, ENFILE, ENODEV,
+        ENOENT, ENOMEM, ENOSPC, ENOSYS, ENOTDIR, EOPNOTSUPP, EPERM,
     };
 
     /// Whether this target has `perf_event_open` at all.
@@ -403,12 +376,13 @@ mod calls {
 
     /// `perf_event_open` for the calling thread on whatever processor it runs, in the group of
     /// `leader` or as the leader of one of its own, closed on exec. On `E2BIG` the kernel has written
-    /// the size it knows into `attr.size`.
+    /// the size it knows into `attr.size`. The error is 0 where a filter answers 0 and opens nothing.
     pub(crate) fn open(attr: &mut Attr, leader: Option<&Descriptor>) -> Result<Descriptor, Errno> {
         const THIS_THREAD: libc::pid_t = 0;
         const ANY_PROCESSOR: libc::c_int = -1;
         const OWN_GROUP: libc::c_int = -1;
         let group = leader.map_or(OWN_GROUP, |leader| leader.as_raw_fd());
+        let mut retries = 0..INTERRUPTED_AT_MOST;
         let descriptor = loop {
             // SAFETY: attr is valid for reads and writes of the attr.size bytes (at most its own
             // size) that the kernel looks at, and the call keeps no pointer to it.
@@ -423,16 +397,33 @@ mod calls {
                 )
             };
             if descriptor >= 0 {
-                break descriptor;
+                break descriptor as libc::c_int;
             }
-            // A signal, while another thread of the process was in exec.
             match last_error() {
-                Errno(libc::EINTR) => {}
+                Errno(EINTR) if retries.next().is_some() => {}
                 error => return Err(error),
             }
         };
-        // SAFETY: the kernel has just returned this descriptor, and nobody else knows it.
-        Ok(unsafe { OwnedFd::from_raw_fd(descriptor as libc::c_int) })
+        if descriptor == 0 && !is_event(descriptor) {
+            return Err(Errno(0));
+        }
+        // SAFETY: the kernel has just returned this descriptor, and nobody else knows it. A seccomp filter
+        // that answers in the kernel's place can make up errors and 0, which has been ruled out. A
+        // supervisor that makes up another number (ptrace, user notification) is trusted like the kernel.
+        Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+    }
+
+    /// The kernel answers `EINTR` while another thread of the process is in `exec`, which ends this
+    /// thread or fails soon. A seccomp filter may answer it forever.
+    const INTERRUPTED_AT_MOST: u32 = 100;
+
+    /// Whether a descriptor is a perf event's, by a request that only events know. No on kernels before
+    /// 3.12, too.
+    fn is_event(descriptor: libc::c_int) -> bool {
+        let mut id = 0_u64;
+        // SAFETY: the request writes a u64, for which `id` is valid. What is no event refuses it: no
+        // other kind of file has a request of this number.
+        unsafe { libc::ioctl(descriptor, ioctl::ID as _, &raw mut id) == 0 }
     }
 
     /// `read(2)`: the bytes the kernel wrote, 0 for an event in error state.
@@ -521,70 +512,79 @@ mod calls {
         result == 0 && mode == libc::PR_TSC_SIGSEGV
     }
 
-    /// The size of a page in bytes.
+    /// The size of a page in bytes. Async-signal-safe once it has been called before.
     fn page_size() -> usize {
-        // SAFETY: sysconf reads a constant of the process.
-        let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        // Linux always answers this one; its least page is the fallback all the same.
-        usize::try_from(size).unwrap_or(4096)
+        static SIZE: AtomicUsize = AtomicUsize::new(0);
+        match SIZE.load(Ordering::Relaxed) {
+            0 => {
+                // SAFETY: sysconf reads a constant of the process.
+                let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+                // Linux always answers this one. Its smallest page is the fallback all the same.
+                let size = usize::try_from(size).unwrap_or(4096);
+                SIZE.store(size, Ordering::Relaxed); // everybody stores the same
+                size
+            }
+            size => size,
+        }
     }
 
-    /// `mmap(2)`, readable only.
-    ///
-    /// # Safety
-    /// Whatever is at `address`, if `flags` say to replace it, is the caller's to replace.
-    unsafe fn map_at(
+    /// `mmap(2)` at an address of the kernel's choice or, if that is free, at `address`: nothing is
+    /// ever replaced.
+    fn map_new(
         address: *mut ControlPage,
         length: usize,
+        access: libc::c_int,
         flags: libc::c_int,
         file: libc::c_int,
     ) -> Result<NonNull<ControlPage>, Errno> {
-        // SAFETY: a new mapping disturbs no memory in use, and what it replaces the caller vouches
-        // for.
-        let address =
-            unsafe { libc::mmap(address.cast(), length, libc::PROT_READ, flags, file, 0) };
-        if address == libc::MAP_FAILED {
+        // Linux before 4.17 does not know this flag, and treats the address as a hint.
+        let place = if address.is_null() { 0 } else { libc::MAP_FIXED_NOREPLACE };
+        // SAFETY: a new mapping, which replaces none, disturbs no memory in use.
+        let mapped = unsafe { libc::mmap(address.cast(), length, access, flags | place, file, 0) };
+        if mapped == libc::MAP_FAILED {
             return Err(last_error());
         }
-        NonNull::new(address.cast()).ok_or(Errno(ENOMEM))
+        let mapped = NonNull::new(mapped.cast()).ok_or(Errno(ENOMEM))?;
+        if !address.is_null() && mapped.as_ptr() != address {
+            // SAFETY: mapped just now, and nobody knows it.
+            unsafe { unmap(mapped, length)? };
+            return Err(Errno(EEXIST));
+        }
+        Ok(mapped)
     }
 
-    /// Maps the control page of an event, exactly one page, read-only.
-    pub(crate) fn map(event: &Descriptor) -> Result<NonNull<ControlPage>, Errno> {
-        // SAFETY: at an address of the kernel's choice, so nothing is replaced.
-        unsafe { map_at(ptr::null_mut(), page_size(), libc::MAP_SHARED, event.as_raw_fd()) }
-    }
-
-    /// The same in place of the page at `place`.
-    ///
-    /// # Safety
-    /// There is a page of memory at `place` that nobody uses.
-    pub(crate) unsafe fn map_over(
+    /// Maps the control page of an event, exactly one page, read-only: at an address of the kernel's
+    /// choice, or at `place`. `EEXIST` if something is there.
+    pub(crate) fn map_at(
         event: &Descriptor,
-        place: NonNull<ControlPage>,
-    ) -> Result<(), Errno> {
-        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
-        // SAFETY: the caller's promise about what is replaced.
-        unsafe { map_at(place.as_ptr(), page_size(), flags, event.as_raw_fd()) }.map(drop)
+        place: *mut ControlPage,
+    ) -> Result<NonNull<ControlPage>, Errno> {
+        map_new(place, page_size(), libc::PROT_READ, libc::MAP_SHARED, event.as_raw_fd())
     }
 
-    /// Maps so many bytes of zeros, if a control page fits into a [`STRIDE`] here.
-    pub(crate) fn map_zeros(length: usize) -> Result<NonNull<ControlPage>, Errno> {
+    /// An address at which `length` bytes were free a moment ago, if a control page fits into a
+    /// [`STRIDE`] here. Another thread's mapping may come there at any time.
+    pub(crate) fn free_place(length: usize) -> Result<*mut ControlPage, Errno> {
         if page_size() > STRIDE {
             return Err(Errno(EINVAL));
         }
-        // SAFETY: at an address of the kernel's choice, so nothing is replaced.
-        unsafe { map_at(ptr::null_mut(), length, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1) }
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let place = map_new(ptr::null_mut(), length, libc::PROT_NONE, flags, -1)?;
+        // SAFETY: mapped just now, and nobody knows it.
+        unsafe { unmap(place, length)? };
+        Ok(place.as_ptr())
     }
 
-    /// Unmaps so many bytes, of whole pages.
+    /// Unmaps `length` bytes, of whole pages.
     ///
     /// # Safety
     /// They were mapped here, are unmapped once only, and nobody reads them afterwards.
-    pub(crate) unsafe fn unmap(start: NonNull<ControlPage>, length: usize) {
-        // SAFETY: the caller's promise: this is ours and no longer used. The call fails only for
-        // arguments that mmap does not return.
-        unsafe { libc::munmap(start.as_ptr().cast(), length) };
+    unsafe fn unmap(start: NonNull<ControlPage>, length: usize) -> Result<(), Errno> {
+        // SAFETY: the caller's promise: this is ours and no longer used.
+        match unsafe { libc::munmap(start.as_ptr().cast(), length) } {
+            0 => Ok(()),
+            _ => Err(last_error()),
+        }
     }
 
     /// Unmaps the page at `page`.
@@ -592,44 +592,58 @@ mod calls {
     /// # Safety
     /// As for [`unmap`].
     pub(crate) unsafe fn unmap_page(page: NonNull<ControlPage>) {
-        // SAFETY: the caller promises that it is a whole page, mapped, that nobody reads any more.
-        unsafe { unmap(page, page_size()) };
-    }
-
-    /// Unmaps what follows the page at `page`, up to so many bytes from its start.
-    ///
-    /// # Safety
-    /// As for [`unmap`].
-    pub(crate) unsafe fn unmap_behind(page: NonNull<ControlPage>, length: usize) {
-        let size = page_size();
-        if length > size {
-            // SAFETY: what the caller gives up, of which `size` is less than all.
-            unsafe { unmap(page.byte_add(size), length - size) };
-        }
+        // SAFETY: the caller promises that it is a whole page, mapped, that nobody reads any more. If
+        // the kernel refuses, it stays mapped, and nothing else comes to harm.
+        let _ = unsafe { unmap(page, page_size()) };
     }
 
     /// Puts a private page of zeros at `page`'s address if nothing is mapped there.
-    /// Async-signal-safe.
+    /// Async-signal-safe, as a page was mapped before.
     pub(crate) fn cover(page: NonNull<ControlPage>) -> Result<(), Errno> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        // SAFETY: the mapping replaces none: Linux before 4.17 does not know the last flag and
-        // takes the address as a wish, later ones fail rather than replace.
-        let address = unsafe { map_at(page.as_ptr(), page_size(), flags, -1)? };
-        if address != page {
-            // SAFETY: the page just mapped, which nobody knows.
-            unsafe { unmap_page(address) };
-            return Err(Errno(libc::EEXIST));
-        }
-        Ok(())
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        map_new(page.as_ptr(), page_size(), libc::PROT_READ, flags, -1).map(drop)
     }
 
-    /// Has `handler` called in the child of every later `fork`, by the thread that forked.
+    /// The signals that a thread has blocked.
+    pub(crate) type Mask = MaybeUninit<libc::sigset_t>;
+
+    pub(crate) const NO_MASK: Mask = MaybeUninit::uninit();
+
+    /// Blocks all signals of this thread, and gives those that were blocked before. Async-signal-safe.
+    pub(crate) fn block_signals() -> Mask {
+        let (mut all, mut before) = (NO_MASK, NO_MASK);
+        // SAFETY: both are valid for the writes; the call reads `all`, which sigfillset has filled.
+        unsafe {
+            libc::sigfillset(all.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        }
+        before
+    }
+
+    /// Blocks what was blocked when [`block_signals`] gave this. Async-signal-safe.
+    pub(crate) fn restore_signals(before: &Mask) {
+        // SAFETY: filled by block_signals, of which this is the counterpart.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
+    }
+
+    /// Opens a file to read it, without waiting for anybody to write it and without making it this
+    /// process's terminal.
+    pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+    }
+
+    /// Has these called at every later `fork`, by the thread that forks: before it, and after it in the
+    /// parent and in the child.
     ///
     /// # Safety
-    /// `handler` keeps to async-signal-safe calls.
-    pub(crate) unsafe fn in_forked_child(handler: unsafe extern "C" fn()) -> Result<(), Errno> {
-        // SAFETY: the caller's promise about the handler; the C library keeps only its address.
-        match unsafe { libc::pthread_atfork(None, None, Some(handler)) } {
+    /// They keep to async-signal-safe calls.
+    pub(crate) unsafe fn at_fork(
+        before: unsafe extern "C" fn(),
+        in_parent: unsafe extern "C" fn(),
+        in_child: unsafe extern "C" fn(),
+    ) -> Result<(), Errno> {
+        // SAFETY: the caller's promise about the handlers; the C library keeps only their addresses.
+        match unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) } {
             0 => Ok(()),
             errno => Err(Errno(errno)),
         }
@@ -641,18 +655,27 @@ mod calls {
 #[cfg(not(target_os = "linux"))]
 mod calls {
     use super::{Attr, Control, ControlPage, Errno};
+    use std::fs::File;
+    use std::io;
+    use std::path::Path;
     use std::ptr::NonNull;
 
     pub(crate) const EPERM: i32 = 1;
     pub(crate) const ENOENT: i32 = 2;
+    pub(crate) const EINTR: i32 = 4;
+    pub(crate) const EIO: i32 = 5;
     pub(crate) const E2BIG: i32 = 7;
+    pub(crate) const EAGAIN: i32 = 11;
     pub(crate) const ENOMEM: i32 = 12;
     pub(crate) const EACCES: i32 = 13;
     pub(crate) const EBUSY: i32 = 16;
+    pub(crate) const EEXIST: i32 = 17;
     pub(crate) const ENODEV: i32 = 19;
+    pub(crate) const ENOTDIR: i32 = 20;
     pub(crate) const EINVAL: i32 = 22;
     pub(crate) const ENFILE: i32 = 23;
     pub(crate) const EMFILE: i32 = 24;
+    pub(crate) const EFBIG: i32 = 27;
     pub(crate) const ENOSPC: i32 = 28;
     pub(crate) const ENOSYS: i32 = 38;
     pub(crate) const EOPNOTSUPP: i32 = 95;
@@ -683,35 +706,36 @@ mod calls {
     pub(crate) fn ticks_are_forbidden() -> bool {
         true
     }
-    pub(crate) fn map(event: &Descriptor) -> Result<NonNull<ControlPage>, Errno> {
-        match *event {}
-    }
-    /// # Safety
-    /// None needed: it cannot be called.
-    pub(crate) unsafe fn map_over(
+    pub(crate) fn map_at(
         event: &Descriptor,
-        _: NonNull<ControlPage>,
-    ) -> Result<(), Errno> {
+        _: *mut ControlPage,
+    ) -> Result<NonNull<ControlPage>, Errno> {
         match *event {}
     }
-    pub(crate) fn map_zeros(_: usize) -> Result<NonNull<ControlPage>, Errno> {
+    pub(crate) fn free_place(_: usize) -> Result<*mut ControlPage, Errno> {
         Err(Errno(ENOSYS))
     }
     /// # Safety
-    /// Nothing can be mapped here, so nothing can be passed to this and the next two.
-    pub(crate) unsafe fn unmap(_: NonNull<ControlPage>, _: usize) {}
-    /// # Safety
-    /// See unmap.
+    /// Nothing can be mapped here, so nothing can be passed to this.
     pub(crate) unsafe fn unmap_page(_: NonNull<ControlPage>) {}
-    /// # Safety
-    /// See unmap.
-    pub(crate) unsafe fn unmap_behind(_: NonNull<ControlPage>, _: usize) {}
+    pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+        File::open(path)
+    }
     pub(crate) fn cover(_: NonNull<ControlPage>) -> Result<(), Errno> {
         Ok(())
     }
     /// # Safety
-    /// The handler is never called.
-    pub(crate) unsafe fn in_forked_child(_: unsafe extern "C" fn()) -> Result<(), Errno> {
+    /// The handlers are never called.
+    pub(crate) unsafe fn at_fork(
+        _: unsafe extern "C" fn(),
+        _: unsafe extern "C" fn(),
+        _: unsafe extern "C" fn(),
+    ) -> Result<(), Errno> {
         Ok(())
     }
+    /// The signals that a thread has blocked: there are none here.
+    pub(crate) type Mask = ();
+    pub(crate) const NO_MASK: Mask = ();
+    pub(crate) fn block_signals() -> Mask {}
+    pub(crate) fn restore_signals(_: &Mask) {}
 }

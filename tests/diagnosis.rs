@@ -40,7 +40,7 @@ fn it_says_what_the_files_say() {
     let kilobytes =
         if limit.rlim_cur == libc::RLIM_INFINITY { u64::MAX } else { limit.rlim_cur / 1024 };
     assert_eq!(report.locked_kilobytes, Some(kilobytes));
-    let pmus = Pmus::here().all();
+    let pmus = Pmus::here().all().unwrap();
     assert_eq!(report.core_pmus.len() + report.other_pmus.len(), pmus.len());
 
     // Ten of the kernel's generic ones, and one of software.
@@ -88,7 +88,7 @@ fn json_is_what_the_report_is() {
     let mut report = diagnose();
     // Other machines' as well, as this one may have none. What is found of them here does not matter.
     let elsewhere = ["intel-hybrid", "arm64-server"].map(|name| Machine::new(name, "json"));
-    let described = elsewhere.iter().flat_map(|machine| machine.pmus().all());
+    let described = elsewhere.iter().flat_map(|machine| machine.pmus().all().unwrap());
     report.core_pmus.extend(described.map(|pmu| pmu.describe()));
     assert!(report.core_pmus.len() > 2);
     let json: Value = serde_json::from_str(&report.to_json()).unwrap();
@@ -112,6 +112,7 @@ fn json_is_what_the_report_is() {
         "paranoid_level",
         "processor",
         "seccomp_mode",
+        "unreadable",
         "user_access",
         "user_access_setting",
         "version",
@@ -124,6 +125,10 @@ fn json_is_what_the_report_is() {
     assert_eq!(json["is_virtual"], report.is_virtual);
     assert_eq!(json["paranoid_level"].as_i64(), report.paranoid_level.map(i64::from));
     assert_eq!(json["capability"].as_str(), report.capability);
+    assert_eq!(
+        json["unreadable"].as_str(),
+        report.unreadable.as_ref().map(ToString::to_string).as_deref()
+    );
     assert_eq!(json["seccomp_mode"].as_u64(), report.seccomp_mode.map(u64::from));
     assert_eq!(json["user_access"].as_i64(), report.user_access.map(|(_, value)| value.into()));
     let locked = report.locked_kilobytes.filter(|kilobytes| *kilobytes != u64::MAX);

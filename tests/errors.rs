@@ -182,7 +182,10 @@ fn answers_that_no_setting_explains() {
         (libc::EBUSY, Error::Busy { event }),
         (libc::EMFILE, Error::TooManyDescriptors { of_the_machine: false }),
         (libc::ENFILE, Error::TooManyDescriptors { of_the_machine: true }),
-        (libc::ENOMEM, Error::System { call: "perf_event_open", errno: libc::ENOMEM }),
+        (libc::ENOMEM, Error::OutOfMemory { call: "perf_event_open" }),
+        // No kernel answers these two without an end; a filter does.
+        (libc::EINTR, Error::Seccomp { errno: libc::EINTR }),
+        (0, Error::Seccomp { errno: 0 }),
     ] {
         in_child(|| -> Result<(), String> {
             process::refuse(libc::SYS_perf_event_open, errno);
@@ -190,6 +193,79 @@ fn answers_that_no_setting_explains() {
         })
         .unwrap();
     }
+}
+
+/// Where a filter answers 0 in the kernel's place, 0 is somebody else's descriptor, and stays so.
+#[test]
+fn standard_input_is_no_event() {
+    in_child(|| -> Result<(), String> {
+        process::refuse(libc::SYS_perf_event_open, 0);
+        for _ in 0..2 {
+            same(refused(Counter::open(Event::TASK_CLOCK))?, Error::Seccomp { errno: 0 })?;
+            let clock = rdpmc::Clock::open().map_err(|why| why.to_string())?;
+            same(matches!(clock.kind(), rdpmc::ClockKind::Page), false)?;
+        }
+        // SAFETY: asks for the flags of a descriptor.
+        same(unsafe { libc::fcntl(0, libc::F_GETFD) } >= 0, true)
+    })
+    .unwrap();
+}
+
+/// An event gets descriptor 0 where it is free, and that is no mistake.
+#[test]
+fn descriptor_0_may_be_an_event() {
+    if !can_open("descriptor_0_may_be_an_event") {
+        return;
+    }
+    in_child(|| -> Result<(), String> {
+        // SAFETY: this child has no use for it.
+        unsafe { libc::close(0) };
+        let counter = Counter::open(Event::TASK_CLOCK).map_err(|why| why.to_string())?;
+        same(process::perf_descriptors(), vec![0])?;
+        let before = counter.read().map_err(|why| why.to_string())?;
+        same(counter.read().is_ok_and(|after| after > before), true)?;
+        drop(counter);
+        same(process::perf_descriptors(), vec![])
+    })
+    .unwrap();
+}
+
+/// A group that is read by system call takes no memory of its own, so a limit of memory keeps no program from
+/// it: neither one that locks all it has, as those of real time do, nor one with few addresses.
+#[test]
+fn groups_without_room_for_pages() {
+    if !can_open("groups_without_room_for_pages") {
+        return;
+    }
+    let open_and_read = || -> Result<(), String> {
+        let group = rdpmc::Group::open([Event::TASK_CLOCK, Event::PAGE_FAULTS]);
+        let group = group.map_err(|why| format!("{why:?}"))?;
+        let before = group.read().map_err(|why| format!("{why:?}"))?;
+        let after = group.read().map_err(|why| format!("{why:?}"))?;
+        same(before[0] < after[0], true)?;
+        let all = rdpmc::Group::open([Event::TASK_CLOCK; 8]).map_err(|why| format!("{why:?}"))?;
+        same(all.read().is_ok(), true)?;
+        same(all.read_user(), None)
+    };
+    in_child(|| {
+        // A user without rights is what it is about; whoever may not become one, has none.
+        process::drop_rights();
+        process::limit(libc::RLIMIT_MEMLOCK as _, 1 << 16);
+        // SAFETY: takes a number.
+        same(unsafe { libc::mlockall(libc::MCL_FUTURE) }, 0)?;
+        open_and_read()
+    })
+    .unwrap();
+    in_child(|| {
+        // What there is, and no room for 64 KiB more.
+        let status = fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = status.split(' ').next().unwrap().parse().unwrap();
+        // SAFETY: reads a constant.
+        let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+        process::limit(libc::RLIMIT_AS as _, pages * size + (1 << 15));
+        open_and_read()
+    })
+    .unwrap();
 }
 
 /// From now on this process sees the files of one PMU, which there is not, in place of the machine's; the
@@ -223,7 +299,7 @@ fn not_of_a_thread() {
     if !can_open("not_of_a_thread") {
         return;
     }
-    for pmu in Pmus::here().all().iter().filter(|pmu| pmu.counts_for_processors()) {
+    for pmu in Pmus::here().all().unwrap().iter().filter(|pmu| pmu.counts_for_processors()) {
         let event = Event::of_pmu(pmu.number(), 0);
         match Counter::open(event) {
             // Arm's SPE has such a file and samples threads.
@@ -331,6 +407,15 @@ fn every_message_names_cause_and_remedy() {
             ["mmap failed (ENOMEM)", "report it"],
         ),
         (Error::Paranoid { level: 4, allowed: 2 }, ["is 4", "perf_event_paranoid=2"]),
+        (Error::OutOfMemory { call: "mmap" }, ["mmap", "Free memory"]),
+        (Error::Seccomp { errno: 0 }, ["answers 0", "outside of the sandbox"]),
+        (
+            Error::NotFromUserSpace {
+                event,
+                reason: NoUserAccess::NotMapped { errno: libc::EAGAIN },
+            },
+            ["EAGAIN", "ulimit -l"],
+        ),
     ] {
         for word in words {
             assert!(error.to_string().contains(word), "{error:?}: {error}");

@@ -70,7 +70,7 @@ fn every_event_of_every_machine() {
     let (mut events_seen, mut terms_seen, mut scaled) = (0, 0, 0);
     for machine in NAMES.map(|name| Machine::new(name, "every_event")) {
         let pmus = machine.pmus();
-        let all = pmus.all();
+        let all = pmus.all().unwrap();
         let is_type = |path: &str| path.split('/').skip(1).eq(["type"]);
         let types = machine.files.iter().filter(|(path, _)| is_type(path)).count();
         assert_eq!(all.len(), types, "{}", machine.name);
@@ -228,7 +228,7 @@ fn on_an_intel_server() {
 fn on_an_intel_hybrid() {
     let atom = 10 << 32;
     let machine = Machine::new("intel-hybrid", "hybrid");
-    let number = machine.pmus().named("cpu_atom").unwrap().number();
+    let number = machine.pmus().named("cpu_atom").unwrap().unwrap().number();
     let words = |config| [config, 0, 0, 0, 0];
     assert_eq!(number, 10);
     check(
@@ -251,6 +251,7 @@ fn on_an_intel_hybrid() {
     assert!(matches!(unknown, NameError::UnknownPmu { .. }), "{unknown}");
     assert!(
         pmus.all()
+            .unwrap()
             .iter()
             .filter(|pmu| pmu.is_core())
             .map(|pmu| pmu.name())
@@ -261,8 +262,9 @@ fn on_an_intel_hybrid() {
 #[test]
 fn on_the_others() {
     let words = |config, config1| [config, config1, 0, 0, 0];
-    let pmu =
-        |machine, name: &str| Machine::new(machine, "number").pmus().named(name).unwrap().number();
+    let pmu = |machine, name: &str| {
+        Machine::new(machine, "number").pmus().named(name).unwrap().unwrap().number()
+    };
     let (l3, df) = (pmu("amd-zen", "amd_l3"), pmu("amd-zen", "amd_df"));
     check(
         "amd-zen",
@@ -281,7 +283,9 @@ fn on_the_others() {
     let event = pmus.event("amd_df/event=0x3fff,umask=0xfff/").unwrap();
     assert_eq!(event, Event::of_pmu(df, 0x3f_0f00_ffff), "14 bits in two ranges, 12 in two others");
     assert!(
-        pmus.named("amd_l3").is_some_and(|pmu| pmu.number() == l3 && pmu.counts_for_processors())
+        pmus.named("amd_l3")
+            .unwrap()
+            .is_some_and(|pmu| pmu.number() == l3 && pmu.counts_for_processors())
     );
 
     let little = pmu("arm64-big-little", "armv8_cortex_a53");
@@ -437,7 +441,7 @@ fn a_strange_folder_is_no_trouble() {
         std::fs::write(path, bytes).unwrap();
     };
     let pmus = rdpmc::Pmus::in_folder(folder.join("devices"));
-    assert!(pmus.all().is_empty(), "there is no such folder");
+    assert!(pmus.all().unwrap().is_empty(), "there is no such folder");
     // Beside the folder, not in it.
     write("type", b"3");
     write("beside/type", b"3");
@@ -462,7 +466,26 @@ fn a_strange_folder_is_no_trouble() {
     write("odd/events/scaled.scale", b"nan");
     write("odd/cpus", b"0-"); // a PMU of cores, all the same
     std::fs::create_dir_all(folder.join("devices/odd/events/folder")).unwrap();
-    let all = pmus.all();
+    // Whoever opens or reads one of these as it comes, waits for ever.
+    let fifo = |path: &str| {
+        let path = std::ffi::CString::new(folder.join(path).to_str().unwrap()).unwrap();
+        // SAFETY: a string that lives through the call.
+        assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+    };
+    let link = |to: &str, path: &str| {
+        std::os::unix::fs::symlink(to, folder.join("devices").join(path)).unwrap();
+    };
+    for name in ["fifo", "terminal", "endless", "nothing", "circle"] {
+        std::fs::create_dir_all(folder.join("devices").join(name)).unwrap();
+    }
+    fifo("devices/fifo/type");
+    fifo("devices/odd/events/fifo");
+    link("/dev/ptmx", "terminal/type");
+    link("/dev/zero", "endless/type");
+    link("/nonexistent", "nothing/type");
+    link("/dev/zero", "odd/format/endless");
+    link("/dev/ptmx", "odd/events/terminal");
+    let all = pmus.all().unwrap();
     let [odd] = all.as_slice() else { panic!("{all:?}") };
     assert_eq!(odd.terms().collect::<Vec<_>>(), [("flag", 1), ("good", 8), ("node", 1)]);
     let names: Vec<&str> = odd.events().iter().map(|event| event.name.as_str()).collect();
@@ -484,6 +507,56 @@ fn a_strange_folder_is_no_trouble() {
     assert!(pmus.event("odd/good=3/").is_ok());
     assert_eq!(pmus.name_of(Event::of_pmu(7, 3)), "odd/good=0x3/");
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// All files of a folder have one bound together: the error says where it was reached.
+#[test]
+fn a_huge_folder_is_an_error() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("huge");
+    let _ = std::fs::remove_dir_all(&folder);
+    let events = folder.join("pmu/events");
+    std::fs::create_dir_all(&events).unwrap();
+    std::fs::write(folder.join("pmu/type"), "7\n").unwrap();
+    std::fs::write(events.join("first"), "e".repeat((1 << 16) - 1)).unwrap();
+    for n in 0..300 {
+        std::fs::hard_link(events.join("first"), events.join(format!("event_{n}"))).unwrap();
+    }
+    let pmus = rdpmc::Pmus::in_folder(&folder);
+    let error = pmus.all().unwrap_err();
+    assert_eq!(error.errno, libc::EFBIG);
+    assert!(error.path.starts_with(&events), "{error}");
+    assert_eq!(pmus.named("pmu").unwrap_err().errno, libc::EFBIG);
+    assert!(matches!(pmus.event("pmu/event_1/"), Err(NameError::Unreadable(_))));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// What a terminal would obey is shown instead: of names, and of what files say.
+#[test]
+fn messages_are_printable() {
+    let machine = Machine::new("intel-hybrid", "printable");
+    let devices = machine.pmus();
+    let escape = "\u{1b}]0;title\u{7}\u{9b}31m\u{202e}\r\n";
+    for name in [
+        escape.to_owned(),
+        format!("cycles:{escape}"),
+        format!("{escape}/event=1/"),
+        format!("cpu_core/{escape}/"),
+        format!("cpu_core/event={escape}/"),
+        format!("cpu_core/{escape}=1/"),
+        format!("cpu_core/{escape}"),
+        format!("{escape},cycles"),
+    ] {
+        // At the ends of a name, white space does not belong to it.
+        let name = format!("x{name}x");
+        let said = devices.event(&name).unwrap_err().to_string();
+        assert!(!said.chars().any(char::is_control), "{said:?}");
+        assert!(!said.contains('\u{202e}'), "{said:?}");
+    }
+    let error = devices.event(&format!("x{escape}x")).unwrap_err().to_string();
+    let shown = "`x\\u{1b}]0;title\\u{7}\\u{9b}31m\\u{202e}\\u{d}\\u{a}x`";
+    assert!(error.contains(shown), "{error}");
+    let plain = devices.event("énorme").unwrap_err().to_string();
+    assert!(plain.contains("`énorme`"), "{plain}");
 }
 
 #[test]

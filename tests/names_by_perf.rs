@@ -68,7 +68,8 @@ fn names_of_other_machines() {
         };
         let mut names = Vec::new();
         for pmu in pmus {
-            let pmu = machine.pmus().named(pmu).unwrap_or_else(|| panic!("{pmu} of {name}"));
+            let pmu =
+                machine.pmus().named(pmu).unwrap().unwrap_or_else(|| panic!("{pmu} of {name}"));
             let of = |terms: &str| format!("{}/{terms}/", pmu.name());
             names.extend(pmu.events().iter().map(|event| of(&event.name)));
             names.extend(

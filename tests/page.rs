@@ -22,12 +22,30 @@ use sys::{Attr, Errno, kind, software};
 
 /// A handler for children that was there before the library's, as another library might have.
 mod earlier {
-    use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
+    use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::SeqCst};
 
     /// Where it maps a page and writes 42, unless null.
     pub static PLACE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
+    /// A page that a signal handler reads in the child, unless null.
+    pub static READ: AtomicPtr<u32> = AtomicPtr::new(std::ptr::null_mut());
+    /// How often it did.
+    pub static READS: AtomicU32 = AtomicU32::new(0);
+
+    pub extern "C" fn on_signal(_: libc::c_int) {
+        let page = READ.load(SeqCst);
+        if !page.is_null() {
+            // SAFETY: what a counter of this thread reads; if nothing is there, this is the child's end.
+            unsafe { page.read_volatile() };
+            READS.fetch_add(1, SeqCst);
+        }
+    }
+
     pub extern "C" fn in_child() {
+        if !READ.load(SeqCst).is_null() {
+            // SAFETY: takes a number: a signal that comes before the library's handler has run.
+            unsafe { libc::raise(libc::SIGUSR1) };
+        }
         let place = PLACE.load(SeqCst);
         if !place.is_null() {
             let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -66,11 +84,14 @@ fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
     let process = Process::current()?;
     for _ in 0..10_000 {
         // A new event each: the kernel takes its time to map one anew.
-        Pages::<1>::map([&open()?].into_iter())?;
+        Pages::<1>::map([&open()?].into_iter(), process)?;
     }
     assert_eq!(perf_mappings(), 0);
 
-    let map = || Pages::<1>::map([&event].into_iter());
+    let map = || {
+        let pages = Pages::<1>::map([&event].into_iter(), process)?;
+        pages.ok_or(Errno(0)) // nobody forks
+    };
     let [first, second, third] = [map()?, map()?, map()?];
     assert_eq!(perf_mappings(), 3);
     let is_real = |pages: &Pages<1>| {
@@ -100,6 +121,27 @@ fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
     })
     .unwrap_or_else(|why| panic!("{why}"));
     assert!(!process.is_past() && is_real(&first) && is_real(&third));
+
+    // A signal that comes before the zeros waits for them.
+    // SAFETY: a handler that reads and counts.
+    unsafe { libc::signal(libc::SIGUSR1, earlier::on_signal as *const () as libc::sighandler_t) };
+    earlier::READ.store(first.address().cast::<u32>().cast_mut(), SeqCst);
+    in_child(|| match earlier::READS.load(SeqCst) {
+        1 => in_child(|| match earlier::READS.load(SeqCst) {
+            2 => Ok(()),
+            other => Err(format!("the child's child read {other} times")),
+        }),
+        other => Err(format!("the child read {other} times")),
+    })
+    .unwrap_or_else(|why| panic!("{why}"));
+    earlier::READ.store(std::ptr::null_mut(), SeqCst);
+    // SAFETY: asks what is blocked.
+    let blocked = unsafe {
+        let mut blocked: libc::sigset_t = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut blocked);
+        libc::sigismember(&blocked, libc::SIGUSR1)
+    };
+    assert_eq!(blocked, 0, "after the fork nothing is blocked that was not");
 
     // Memory that somebody else has put in the place of a page is left alone.
     let place = first.address().cast::<u8>().cast_mut();

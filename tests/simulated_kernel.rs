@@ -99,6 +99,10 @@ mod simulated {
     use std::ptr::{self, NonNull};
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
+    fn map<'a, const N: usize>(events: impl Iterator<Item = &'a OwnedFd> + Clone) -> Pages<N> {
+        Pages::map(events, Process::current().unwrap()).unwrap().unwrap()
+    }
+
     /// Simulated registers; two with an index like the fixed counters'.
     const REGISTERS: usize = 8;
     const FIXED: u32 = 1 << 30;
@@ -220,13 +224,13 @@ mod simulated {
 
         fn reader<const N: usize>(&self) -> Reader<N> {
             let descriptors = self.events.iter().map(|event| &event.memory);
-            Reader::new(Pages::map(descriptors).unwrap()).unwrap()
+            Reader::new(map(descriptors)).unwrap()
         }
 
         /// One event by itself.
         fn reader_of(&self, event: usize) -> Reader<1> {
             let memory = &self.events[event].memory;
-            Reader::new(Pages::map([memory].into_iter()).unwrap()).unwrap()
+            Reader::new(map([memory].into_iter())).unwrap()
         }
 
         /// What all events have counted.
@@ -815,7 +819,7 @@ mod simulated {
     }
 
     fn clock(kernel: &Kernel) -> Clock {
-        let pages = Pages::map([&kernel.events[0].memory].into_iter()).unwrap();
+        let pages = map([&kernel.events[0].memory].into_iter());
         Clock::of_page(pages, Process::current().unwrap())
     }
 
@@ -1020,9 +1024,7 @@ mod simulated {
                 (&raw mut (*page).capabilities).write_volatile(capabilities);
                 (&raw mut (*page).pmc_width).write_volatile(width);
             });
-            Reader::<1>::new(Pages::map([&kernel.events[0].memory].into_iter()).unwrap())
-                .err()
-                .map(|(_, why)| why)
+            Reader::<1>::new(map([&kernel.events[0].memory].into_iter())).err().map(|(_, why)| why)
         };
         let sure = capability::BIT0_IS_DEPRECATED;
         // Before Linux 3.12: bit 0 is user time, or user reads, or both.

@@ -97,7 +97,7 @@ fn names() -> Vec<String> {
         }
     }
     // What the PMUs of this machine have.
-    for pmu in Pmus::here().all() {
+    for pmu in Pmus::here().all().unwrap() {
         names.extend(pmu.events().iter().map(|event| format!("{}/{}/", pmu.name(), event.name)));
         for (term, bits) in pmu.terms() {
             let most = u64::MAX >> (64 - bits.clamp(1, 64));

@@ -3,6 +3,8 @@
 #![allow(dead_code, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+pub mod supervised;
+
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, Read, Write};
@@ -145,17 +147,19 @@ fn answer(action: u32) -> libc::sock_filter {
 
 /// Installs a seccomp filter.
 fn install(program: &mut [libc::sock_filter]) {
+    install_with(program, 0).unwrap();
+}
+
+/// The same with these flags; gives what the kernel does.
+fn install_with(program: &mut [libc::sock_filter], flags: libc::c_ulong) -> io::Result<i32> {
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: the program and its statements live through the calls, which copy them.
-    unsafe {
+    let result = unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1_u64, 0_u64, 0_u64, 0_u64), 0);
-        assert_eq!(
-            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER as u64, &raw const program),
-            0,
-            "{}",
-            io::Error::last_os_error()
-        );
-    }
+        let set_filter = libc::SECCOMP_SET_MODE_FILTER as libc::c_ulong;
+        libc::syscall(libc::SYS_seccomp, set_filter, flags, &raw const program)
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
 }
 
 /// The events this process holds: its descriptors whose link says so, lowest first, which is oldest

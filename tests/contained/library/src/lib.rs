@@ -57,8 +57,9 @@ fn page() -> std::io::Result<OwnedFd> {
 
 fn reader<const N: usize>() -> Reader<N> {
     let events: Vec<OwnedFd> = (0..N).map(|_| page().expect("a file in memory")).collect();
-    let pages = page::Pages::map(events.iter()).expect("it can be mapped");
-    Reader::new(pages).expect("it says that user space may read")
+    let process = fork::Process::current().expect("it can be watched");
+    let pages = page::Pages::map(events.iter(), process).expect("it can be mapped");
+    Reader::new(pages.expect("nobody forks")).expect("it says that user space may read")
 }
 
 /// Reads that all fault, compiled into the crate that calls this: 0 if each is contained.

@@ -1,6 +1,7 @@
 //! Events past the library's builder: what it does not offer, such as groups, periods and other
 //! processes, and a view of its own on what the kernel publishes.
 
+use crate::fork::Process;
 use crate::page;
 use crate::read::Reader;
 use crate::sys::{
@@ -46,11 +47,13 @@ impl RawEvent {
     /// software events, which most of the time happen in the kernel, in all modes too.
     pub fn open(numbers: Numbers, options: Options<'_>) -> io::Result<RawEvent> {
         let descriptor = open(numbers, options)?;
-        let page = page::Pages::map([&descriptor].into_iter())
-            .expect("an event of this process can be mapped");
+        let process = Process::current().expect("it can be watched");
+        let page = page::Pages::map([&descriptor].into_iter(), process)
+            .expect("an event of this process can be mapped")
+            .expect("nobody forks");
         let reader = match Reader::new(page) {
             Ok(reader) => reader,
-            Err(_) if numbers.0 == kind::SOFTWARE => Reader::none().expect("there is memory"),
+            Err(_) if numbers.0 == kind::SOFTWARE => Reader::none(),
             Err(why) => panic!("{numbers:?}: {why:?}"),
         };
         Ok(RawEvent { reader, descriptor })

@@ -89,9 +89,14 @@ const SKIPPED: u8 = 77;
 pub fn run_here(scenarios: &[Scenario], name: &str, facts: &[&str]) -> ExitCode {
     let scenario = scenarios.iter().find(|scenario| scenario.name == name).expect("it exists");
     // One that hangs ends, in the guest's time, so that it is known which.
-    // SAFETY: takes a number.
-    unsafe { libc::alarm(60) };
+    patience(60);
     ExitCode::from(report((scenario.run)(&Facts(facts))))
+}
+
+/// A scenario that takes longer than this from now on hangs, and ends.
+pub fn patience(seconds: u32) {
+    // SAFETY: takes a number.
+    unsafe { libc::alarm(seconds) };
 }
 
 /// Prints why, if there is a reason to, and gives the exit status that says so.

@@ -5,11 +5,13 @@
 
 use super::access::{Ended, in_child_without_system_calls};
 use super::{Entry, open};
-use crate::harness::{Facts, Outcome, Stop, equal, require};
+use crate::harness::{Facts, Outcome, Stop, equal, patience, report, require};
 use crate::kernels::countdown;
+use crate::process::supervised::{Answer, Switch, supervised};
 use crate::process::{fork, wait};
 use crate::system::{Changed, USER_ACCESS, keep_on};
 use rdpmc::{Access, Counter, Error, Event, Group, NoUserAccess, Pmu, Pmus};
+use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -24,11 +26,13 @@ pub const ALL: &[Entry] = &[
     ("kept_on_a_core_type", kept_on_a_core_type),
     ("group_on_one_core_type", group_on_one_core_type),
     ("each_pmu_by_its_name", each_pmu_by_its_name),
+    ("the_first_look_refused", the_first_look_refused),
 ];
 
 /// The PMUs of the processors 0 and 1, which this thread may then run on.
 fn core_types() -> Result<[Pmu; 2], Stop> {
-    let mut pmus: Vec<Pmu> = Pmus::here().all().into_iter().filter(Pmu::is_core).collect();
+    let mut pmus: Vec<Pmu> =
+        Pmus::here().all().map_err(rdpmc::Error::from)?.into_iter().filter(Pmu::is_core).collect();
     pmus.sort_by_key(|pmu| pmu.processors().is_some_and(|processors| processors.contains(1)));
     let pmus: Result<[Pmu; 2], _> = pmus.try_into();
     keep_on(None);
@@ -354,4 +358,79 @@ fn each_pmu_by_its_name(facts: &Facts) -> Outcome {
     equal("PMUs of cores", report.core_pmus.len(), 2)?;
     let said = report.advice.iter().any(|line| line.contains("several core types"));
     require(said, || format!("{:?}", report.advice))
+}
+
+/// Each file and folder of the first look at the core types is refused in turn, in a process that has not
+/// looked before. That open fails, with the cause, or is right; and the next is right.
+fn the_first_look_refused(_: &Facts) -> Outcome {
+    const CALLS: [libc::c_long; 4] =
+        [libc::SYS_openat, libc::SYS_read, libc::SYS_getdents64, libc::SYS_statx];
+    const ROUNDS: u64 = 20_000;
+    patience(600); // some hundred processes
+    keep_on(None);
+    // Whether a counter is of both core types: half of the work is done on each.
+    let is_whole = |counter: &Counter| -> Outcome {
+        let before = counter.read()?;
+        for processor in [0, 1] {
+            keep_on(Some(processor));
+            countdown(black_box(ROUNDS));
+        }
+        let counted = counter.read()? - before;
+        keep_on(None);
+        require(counted >= 2 * 2 * ROUNDS, || format!("{counted} of {} instructions", 4 * ROUNDS))?;
+        rdpmc::contain_faults()?;
+        Ok(counter.region().map(drop)?)
+    };
+    // A file that a read gives nothing of is not understood, if its line is not one that must be there.
+    let is_read_short = Cell::new(false);
+    let first_and_next = |switch: &Switch| {
+        report((|| {
+            switch.set(true);
+            let first = open(Event::INSTRUCTIONS);
+            switch.set(false);
+            match first {
+                Ok(counter) => is_whole(&counter)?,
+                Err(Error::Unreadable(_) | Error::TooManyDescriptors { .. }) => {}
+                Err(Error::EventNotSupported { .. }) if is_read_short.get() => {}
+                Err(other) => return Err(other.into()),
+            }
+            is_whole(&open(Event::INSTRUCTIONS)?)
+        })())
+        .into()
+    };
+    let mut trials = 0;
+    for call in CALLS {
+        let mut made = 0;
+        let count = |_: &_| {
+            made += 1;
+            Answer::Pass
+        };
+        equal("with nothing refused", supervised(&[call], count, first_and_next), Some(0))?;
+        require(made > 1, || format!("system call {call} was made {made} times"))?;
+        // On older kernels it reads the PMUs' events as well: enough of those.
+        for site in (0..made).step_by((made / 24).max(1)) {
+            for errno in [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EACCES, libc::EIO, 0] {
+                // A listing that ends early is one of fewer PMUs, and no kernel ends it early; and what the
+                // others gave would be nothing.
+                if errno == 0 && call != libc::SYS_read {
+                    continue;
+                }
+                is_read_short.set(errno == 0);
+                let mut number = 0;
+                let refuse = |_: &_| {
+                    number += 1;
+                    match (number - 1 == site, errno) {
+                        (false, _) => Answer::Pass,
+                        (true, 0) => Answer::Return(0),
+                        (true, errno) => Answer::Refuse(errno),
+                    }
+                };
+                let what = format!("call {site} of {call}, refused by {errno}");
+                equal(&what, supervised(&[call], refuse, first_and_next), Some(0))?;
+                trials += 1;
+            }
+        }
+    }
+    println!("{trials} calls were refused");
+    require(trials > 150, || format!("{trials} trials only"))
 }
