@@ -2,6 +2,8 @@
 //!
 //! As `guest scenario NAME FACTS...` it is the process that runs one scenario.
 
+#[path = "../../../attacks/mod.rs"]
+mod attacks;
 mod cost;
 mod events;
 mod harness;

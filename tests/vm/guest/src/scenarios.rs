@@ -1,6 +1,7 @@
 //! What is shown on a real kernel, a file for each subject. Each scenario has a process of its own.
 
 mod access;
+mod attacks;
 mod clock;
 mod control;
 mod core_types;
@@ -39,6 +40,7 @@ pub fn all(facts: &[&str]) -> Vec<Scenario> {
         lifetime::ALL,
         access::ALL,
         refusals::ALL,
+        attacks::ALL,
     ];
     let several = Facts(facts).say("core_types").is_some();
     let entries = if several { &[core_types::ALL] } else { of_one_processor };

@@ -1,0 +1,73 @@
+//! Attacks on the library that need no test harness: the tests use them, and so does the guest program of
+//! the emulated machines, where there are counters.
+#![allow(dead_code, unreachable_pub)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+pub mod refusals;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod stepped_forks;
+
+use rdpmc::{Counter, Error, Event, Group};
+
+/// Some work: 2,000 instructions and more, of which the compiler leaves none out.
+#[inline(never)]
+pub fn work() {
+    for n in 0..1_000 {
+        std::hint::black_box(n);
+    }
+}
+
+/// Opens a counter as every attack does: unfiltered where the PMU cannot filter.
+pub fn open(event: Event) -> Result<Counter, Error> {
+    Counter::builder(event).allow_unfiltered(true).open()
+}
+
+pub fn open_group<const N: usize>(events: [Event; N]) -> Result<Group<N>, Error> {
+    Group::builder(events).allow_unfiltered(true).open()
+}
+
+/// That a counter of this process counts, by whatever way it is read; and that one of another process
+/// says so.
+pub fn counts(counter: &Counter) -> Result<(), String> {
+    let before = match counter.read() {
+        Err(Error::Forked) => {
+            return match (counter.read_user(), counter.access()) {
+                (None, rdpmc::Access::Forked) => Ok(()),
+                other => Err(format!("a counter of another process has {other:?}")),
+            };
+        }
+        before => before.map_err(|why| format!("read: {why:?}"))?,
+    };
+    let user = counter.read_user();
+    work();
+    let after = counter.read().map_err(|why| format!("read again: {why:?}"))?;
+    // Less than a second later: a count of another thread or a stray register is not so near.
+    if after <= before || after - before > 1_000_000_000 {
+        return Err(format!("it counts from {before} to {after}"));
+    }
+    match user {
+        Some(user) if !(before..=after).contains(&user) => {
+            Err(format!("{user} by user space, between {before} and {after}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The same of a group whose first event counts.
+pub fn group_counts<const N: usize>(group: &Group<N>) -> Result<(), String> {
+    let before = match group.read() {
+        Err(Error::Forked) => {
+            return match (group.read_user(), group.access()) {
+                (None, rdpmc::Access::Forked) => Ok(()),
+                other => Err(format!("a group of another process has {other:?}")),
+            };
+        }
+        before => before.map_err(|why| format!("read: {why:?}"))?[0],
+    };
+    work();
+    let after = group.read().map_err(|why| format!("read again: {why:?}"))?[0];
+    match after > before && after - before < 1_000_000_000 {
+        true => Ok(()),
+        false => Err(format!("it counts from {before} to {after}")),
+    }
+}

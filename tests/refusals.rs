@@ -1,0 +1,46 @@
+//! Each system call of the library's is refused in turn: see `attacks/refusals.rs`. One test, so that
+//! nothing else runs in the process that forks.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs)]
+#![allow(clippy::unwrap_used)]
+
+mod attacks;
+mod machines;
+mod process;
+mod skips;
+
+use attacks::refusals::{OPERATIONS, Operation, everywhere};
+
+/// A copy of another machine's files, which this process reads in place of its own.
+const COPY: Operation = Operation {
+    name: "another machine's PMUs",
+    run: || {
+        let folder =
+            concat!(env!("CARGO_TARGET_TMPDIR"), "/refusals-intel-hybrid/bus/event_source/devices");
+        let pmus = rdpmc::Pmus::in_folder(folder);
+        let all = pmus.all().map(|all| all.len());
+        let names = ["cpu_core/cycles/", "mem-loads", "cpu_atom/event=0xc0/", "power/energy-pkg/"];
+        format!("{all:?} {:?}", names.map(|name| pmus.event(name)))
+    },
+};
+
+#[test]
+fn each_call_is_refused_in_turn() {
+    let _copy = machines::Machine::new("intel-hybrid", "refusals");
+    let Some((trials, wrong)) = everywhere(OPERATIONS, 8, usize::MAX) else {
+        return skips::skip(
+            "each_call_is_refused_in_turn",
+            "no process may answer for another here",
+        );
+    };
+    let (more, wrong_there) = everywhere(&[COPY], 40, usize::MAX).unwrap_or_default();
+    skips::say(&format!("{} system calls were refused", trials + more));
+    let wrong = [wrong, wrong_there].concat();
+    assert!(
+        wrong.is_empty(),
+        "{} went wrong: {:#?}",
+        wrong.len(),
+        wrong.get(..wrong.len().min(20))
+    );
+    assert!(trials > 500 && more > 100, "{trials} and {more} trials only");
+}

@@ -1,0 +1,171 @@
+//! What a hostile program, user or administrator can do to a process that counts: refusals, forks in signal
+//! handlers, and memory that other threads map.
+
+use super::{Entry, open};
+use crate::attacks::refusals;
+use crate::harness::{Facts, Outcome, patience, require, skip};
+use crate::process::{self, drop_rights, in_child};
+use crate::system::{self, Changed};
+use rdpmc::{Access, Error, Event, Group, NoUserAccess};
+use std::ptr;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+pub const ALL: &[Entry] = &[
+    ("pages_of_other_threads_stay", pages_of_other_threads_stay),
+    ("each_call_refused_in_turn", each_call_refused_in_turn),
+    ("forked_between_instructions", forked_between_instructions),
+];
+
+/// How many groups are opened beside the threads that map.
+const OPENS: u64 = 20_000;
+
+/// A user whose allowance of control pages is used up opens groups, while four threads map pages of their
+/// own, look whether they still have them, and unmap them. They have priority, and wake every few
+/// microseconds, so that they come between any two instructions of the one that opens.
+fn pages_of_other_threads_stay(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    let _kilobytes = Changed::to(system::MLOCK_KB, "0");
+    patience(300);
+    // Some PMUs here count the kernel too, which takes a level of 1.
+    let _paranoid = Changed::to(system::PARANOID, "1");
+    Ok(in_child(|| -> Outcome {
+        process::limit(libc::RLIMIT_MEMLOCK as _, 0);
+        let (done, mapped, lost) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+        let ready = Barrier::new(5);
+        let opened = thread::scope(|scope| {
+            for number in 1..=4 {
+                let (ready, done, mapped, lost) = (&ready, &done, &mapped, &lost);
+                scope.spawn(move || {
+                    take_priority(number);
+                    ready.wait();
+                    map_and_look(number, done, mapped, lost);
+                });
+            }
+            ready.wait();
+            let opened = std::panic::catch_unwind(open_groups);
+            done.store(true, Relaxed);
+            opened.unwrap_or_else(|_| Err(String::from("it panicked").into()))
+        });
+        let (mapped, lost) = (mapped.load(Relaxed), lost.load(Relaxed));
+        let beyond = opened?;
+        println!("{OPENS} groups, {beyond} of them beyond the allowance; {mapped} pages of others");
+        require(beyond >= OPENS - OPENS / 16, || format!("{beyond} beyond the allowance"))?;
+        require(mapped > OPENS, || format!("{mapped} pages mapped"))?;
+        require(lost == 0, || format!("{lost} of {mapped} pages of other threads were unmapped"))
+    })?)
+}
+
+/// How many of the groups opened were refused their pages.
+fn open_groups() -> Result<u64, crate::harness::Stop> {
+    assert!(drop_rights());
+    let mut beyond = 0;
+    for round in 0..OPENS / 4 {
+        beyond += u64::from(is_beyond([Event::INSTRUCTIONS, Event::CYCLES])?);
+        beyond += u64::from(is_beyond([Event::INSTRUCTIONS; 4])?);
+        beyond += u64::from(is_beyond([Event::CYCLES, Event::INSTRUCTIONS])?);
+        // Most machines have not so many counters, which takes longer to find out than to map.
+        match round % 8 {
+            0 => beyond += u64::from(is_beyond([Event::INSTRUCTIONS; 8])?),
+            _ => beyond += u64::from(is_beyond([Event::CYCLES; 2])?),
+        }
+    }
+    Ok(beyond)
+}
+
+/// Opens a group, and says whether it would have been mapped.
+fn is_beyond<const N: usize>(events: [Event; N]) -> Result<bool, crate::harness::Stop> {
+    // As a disabled one it is not tried whether it has counters, which is not what this is about.
+    let group = Group::builder(events).allow_unfiltered(true).disabled(true).open();
+    match group.map(|group| group.access()) {
+        Ok(Access::SystemCall(NoUserAccess::MlockLimit { kilobytes: Some(0) })) => Ok(true),
+        Err(Error::GroupTooLarge { .. }) => Ok(false),
+        Ok(other) => Err(format!("a group of {N} is {other:?}").into()),
+        Err(other) => Err(other.into()),
+    }
+}
+
+fn take_priority(number: u64) {
+    let priority = libc::sched_param { sched_priority: number as i32 };
+    // SAFETY: valid for the read; it concerns this thread.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Maps some pages and writes to them, and then looks whether those of the last time are still there and as
+/// they were, over and over. Their number changes, so that now and then they take more than their own room.
+fn map_and_look(number: u64, done: &AtomicBool, mapped: &AtomicU64, lost: &AtomicU64) {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let (mut earlier, mut random) = (Vec::with_capacity(8), number);
+    while !done.load(Relaxed) {
+        // The constants of MMIX's generator.
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let mut pages = Vec::with_capacity(8);
+        for _ in 0..1 + (random >> 33) % 8 {
+            // SAFETY: a new mapping, written within.
+            unsafe {
+                let page = libc::mmap(ptr::null_mut(), 4096, access, kind, -1, 0).cast::<u64>();
+                assert_ne!(page.cast(), libc::MAP_FAILED);
+                page.write_volatile(page.addr() as u64 ^ number);
+                pages.push(page);
+            }
+        }
+        mapped.fetch_add(pages.len() as u64, Relaxed);
+        for page in std::mem::replace(&mut earlier, pages) {
+            let mut resident = 0_u8;
+            // SAFETY: this thread's own, read if it is there, and unmapped once.
+            unsafe {
+                let is_there = libc::mincore(page.cast(), 4096, &mut resident) == 0;
+                if is_there && page.read_volatile() == page.addr() as u64 ^ number {
+                    libc::munmap(page.cast(), 4096);
+                } else {
+                    lost.fetch_add(1, Relaxed);
+                }
+            }
+        }
+        thread::sleep(Duration::from_micros(700 + 100 * number));
+    }
+}
+
+fn each_call_refused_in_turn(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    patience(600); // a thousand processes
+    let Some((trials, wrong)) = refusals::everywhere(refusals::OPERATIONS, 2, 4) else {
+        return skip("no process may answer for another here");
+    };
+    println!("{trials} system calls were refused");
+    require(trials > 250, || format!("{trials} trials only"))?;
+    require(wrong.is_empty(), || {
+        format!("{} went wrong: {:?}", wrong.len(), &wrong[..wrong.len().min(5)])
+    })
+}
+
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+fn forked_between_instructions(facts: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    #[cfg(not(target_arch = "x86_64"))]
+    return skip("it steps by x86-64's trap flag");
+    #[cfg(target_arch = "x86_64")]
+    {
+        use crate::attacks::counts;
+        use crate::attacks::stepped_forks::{self, Plan};
+        use crate::events::Published;
+        patience(300);
+        // A fork takes long here: each target has phases of its own.
+        const EVERY: u32 = 31;
+        let phase =
+            facts.0.iter().flat_map(|fact| fact.bytes()).map(u32::from).sum::<u32>() % EVERY;
+        let phases = [phase, (phase + EVERY / 2) % EVERY];
+        let plan = Plan { every: EVERY, phases: &phases, most_steps: 4_000 };
+        stepped_forks::all(&plan, |line| println!("{line}"))?;
+        // The page of a counter that this process opens is still its own.
+        let counter = open(Event::INSTRUCTIONS)?;
+        let page = Published::of(super::newest());
+        require(page.index() != 0, || "it has no counter".into())?;
+        Ok(counts(&counter)?)
+    }
+}
