@@ -147,6 +147,7 @@ fn right(call: &str, errno: i32) -> Vec<String> {
         // one of a term, the term is not understood.
         ("read", 0) => vec!["ErrorState", "Unreadable", "GroupTooLarge", "UnknownTerm"],
         ("read" | "ioctl", ENOMEM) => vec!["OutOfMemory", "Unreadable"],
+        ("clock_gettime", _) => vec!["System"],
         ("read" | "ioctl" | "rt_sigaction", _) => vec!["System", "Unreadable"],
         _ => vec!["Unreadable", "NotMapped"],
     };
