@@ -28,10 +28,10 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering, 
 static FORKS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// How many of the handlers before the fork have been called and not yet their counterparts: they may
-    /// be registered twice. And what was blocked before the first.
+    /// How many calls of `before_fork` wait for their `restore`: the handlers may be registered twice.
     static BLOCKED: Cell<u32> = const { Cell::new(0) };
-    static MASK: Cell<sys::Mask> = const { Cell::new(sys::NO_MASK) };
+    /// The signals that were blocked before the first of these calls. None if blocking was refused.
+    static MASK: Cell<Option<sys::Mask>> = const { Cell::new(None) };
     /// The newest mapping of this thread. It needs no destructor, so that counters dropped late
     /// in the thread's exit still find it.
     static NEWEST: AtomicPtr<Mapping> = const { AtomicPtr::new(ptr::null_mut()) };
@@ -62,30 +62,31 @@ impl Process {
 }
 
 /// Runs before a fork, on the thread that forks: no signal handler runs until the child's pages are covered.
-unsafe extern "C" fn before_fork() {
+extern "C" fn before_fork() {
     if BLOCKED.get() == 0 {
-        // No handler of this thread comes between this and the next two, nor looks at them before.
-        let before = sys::block_signals();
-        MASK.set(before);
+        // A signal handler that forks before this has put everything back when it returns.
+        MASK.set(sys::block_signals());
     }
     BLOCKED.set(BLOCKED.get() + 1);
 }
 
 /// Runs after a fork in the parent, and at the end of what runs in the child.
-unsafe extern "C" fn restore() {
+extern "C" fn restore() {
     match BLOCKED.get() {
         // A fork that began before the handlers were there.
         0 => {}
         1 => {
             BLOCKED.set(0);
-            sys::restore_signals(&MASK.get());
+            if let Some(before) = MASK.take() {
+                sys::restore_signals(&before);
+            }
         }
         more => BLOCKED.set(more - 1),
     }
 }
 
 /// Runs in the child, on the thread that forked.
-unsafe extern "C" fn in_child() {
+extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
     let newest = NEWEST.try_with(|newest| newest.load(Ordering::Relaxed));
     let mut next = newest.unwrap_or(ptr::null_mut());
@@ -101,8 +102,7 @@ unsafe extern "C" fn in_child() {
         }
         next = mapping.older.load(Ordering::Relaxed);
     }
-    // SAFETY: as at this one's own end.
-    unsafe { restore() };
+    restore();
 }
 
 /// What is at the address of a page.

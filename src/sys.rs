@@ -605,25 +605,27 @@ mod calls {
     }
 
     /// The signals that a thread has blocked.
-    pub(crate) type Mask = MaybeUninit<libc::sigset_t>;
+    pub(crate) type Mask = libc::sigset_t;
 
-    pub(crate) const NO_MASK: Mask = MaybeUninit::uninit();
-
-    /// Blocks all signals of this thread, and gives those that were blocked before. Async-signal-safe.
-    pub(crate) fn block_signals() -> Mask {
-        let (mut all, mut before) = (NO_MASK, NO_MASK);
-        // SAFETY: both are valid for the writes; the call reads `all`, which sigfillset has filled.
+    /// Blocks all signals of this thread, and gives those that were blocked before. None if that is
+    /// refused, by a seccomp filter, say; then nothing is blocked. Async-signal-safe.
+    pub(crate) fn block_signals() -> Option<Mask> {
+        let (mut all, mut before) = (MaybeUninit::<Mask>::uninit(), MaybeUninit::<Mask>::uninit());
+        // SAFETY: both are valid for the writes; the call reads `all`, which sigfillset has filled, and
+        // has filled `before` if it succeeds.
         unsafe {
             libc::sigfillset(all.as_mut_ptr());
-            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+            match libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) {
+                0 => Some(before.assume_init()),
+                _ => None,
+            }
         }
-        before
     }
 
     /// Blocks what was blocked when [`block_signals`] gave this. Async-signal-safe.
     pub(crate) fn restore_signals(before: &Mask) {
-        // SAFETY: filled by block_signals, of which this is the counterpart.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
+        // SAFETY: before is valid for the read.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, ptr::null_mut()) };
     }
 
     /// Opens a file to read it, without waiting for anybody to write it and without making it this
@@ -735,7 +737,8 @@ mod calls {
     }
     /// The signals that a thread has blocked: there are none here.
     pub(crate) type Mask = ();
-    pub(crate) const NO_MASK: Mask = ();
-    pub(crate) fn block_signals() -> Mask {}
+    pub(crate) fn block_signals() -> Option<Mask> {
+        None
+    }
     pub(crate) fn restore_signals(_: &Mask) {}
 }
