@@ -1,6 +1,6 @@
-//! `src/sys.rs` against the installed `linux/perf_event.h`: a C program prints every offset, size
-//! and constant that the header has, and each must be ours. What the header is too old to have is
-//! named, and must be newer than the header.
+//! `src/sys.rs` against the installed `linux/perf_event.h`, or the one in the directory
+//! `RDPMC_KERNEL_HEADERS`: a C program prints every offset, size and constant that the header has, and
+//! each must be ours. What the header is too old to have is named, and must be newer than the header.
 #![allow(missing_docs, dead_code, unreachable_pub, unused_imports)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -209,7 +209,8 @@ mod header {
 
     #[test]
     fn the_header_agrees() {
-        if !Path::new("/usr/include/linux/perf_event.h").exists()
+        let headers = std::env::var("RDPMC_KERNEL_HEADERS").unwrap_or("/usr/include".into());
+        if !Path::new(&headers).join("linux/perf_event.h").exists()
             || Command::new("cc").arg("--version").output().is_err()
         {
             let why = "it takes a C compiler and linux/perf_event.h (linux-libc-dev)";
@@ -221,7 +222,8 @@ mod header {
         let compile = |text: &str| {
             fs::write(&source, text).unwrap();
             Command::new("cc")
-                .args(["-std=gnu11", "-w", "-ftrack-macro-expansion=0", "-fmax-errors=0", "-o"])
+                .args(["-std=gnu11", "-w", "-ftrack-macro-expansion=0", "-fmax-errors=0"])
+                .args(["-isystem", &headers, "-o"])
                 .args([&binary, &source])
                 .env("LC_ALL", "C")
                 .output()

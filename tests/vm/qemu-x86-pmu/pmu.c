@@ -2,7 +2,7 @@
  * A performance monitoring unit for the x86 processors that QEMU emulates.
  * SPDX-License-Identifier: MIT
  *
- * What Linux's Intel driver (architectural version 2: four general and three fixed counters, global
+ * What Linux's Intel driver (architectural version 2, or 6 of which no more is there: four general and three fixed counters, global
  * control, full-width writes on demand) and its AMD driver (four counters of the K7 kind) expect, by
  * Intel's Software Developer's Manual, volume 3B, chapter "Performance Monitoring", and AMD's
  * Programmer's Manual, volume 2, section "Performance Monitoring Counters".
@@ -38,6 +38,7 @@
 #define SELECT_KERNEL (1 << 17)
 #define SELECT_EDGE (1 << 18)
 #define SELECT_INTERRUPT (1 << 20)
+#define SELECT_NO_USER_READ (1ULL << 37)
 #define SELECT_ENABLE (1 << 22)
 #define SELECT_INVERT (1 << 23)
 #define SELECT_COUNTER_MASK 0xff000000
@@ -46,6 +47,7 @@
 #define FIXED_KERNEL 1
 #define FIXED_USER 2
 #define FIXED_INTERRUPT 8
+#define FIXED_NO_USER_READ (1ULL << 33)
 
 enum {
     PERFEVTSEL0 = 0x186,
@@ -64,6 +66,9 @@ typedef enum { NOTHING, INSTRUCTIONS, CYCLES, REFERENCE_CYCLES, BRANCHES } Event
 
 struct X86PMU {
     bool amd, full_width_writes;
+    bool user_disable;                   /* counters can be hidden from user mode, where they read 0 */
+    bool counts_interrupts;              /* as silicon does: each adds an instruction to user mode */
+    bool interrupted;                    /* user mode was, and has not gone on yet */
     bool user;                           /* the mode that the processor is in */
     int64_t instructions, branches;      /* as brought into the counters last */
     uint64_t counters[GENERAL + FIXED];  /* the general ones, then the fixed ones */
@@ -138,6 +143,19 @@ static int counters_of(const X86PMU *pmu)
     return pmu->amd ? GENERAL : GENERAL + FIXED;
 }
 
+static void add(X86PMU *pmu, int i, const Setting *setting, uint64_t added)
+{
+    pmu->counters[i] += added;
+    if (pmu->counters[i] > MASK) {
+        pmu->counters[i] &= MASK;
+        pmu->global_status |= global_bit(i);
+        if (setting->interrupts && !pmu->overflowed) {
+            pmu->overflowed = true;
+            pmu->interrupt_at = pmu->instructions + SKID;
+        }
+    }
+}
+
 /* Brings the counters up to now. */
 static void bring_up_to_now(CPUX86State *env)
 {
@@ -171,14 +189,19 @@ static void bring_up_to_now(CPUX86State *env)
             added = branches;
             break;
         }
-        pmu->counters[i] += added;
-        if (pmu->counters[i] > MASK) {
-            pmu->counters[i] &= MASK;
-            pmu->global_status |= global_bit(i);
-            if (setting.interrupts && !pmu->overflowed) {
-                pmu->overflowed = true;
-                pmu->interrupt_at = now + SKID;
-            }
+        add(pmu, i, &setting, added);
+    }
+}
+
+/* The return to user mode from an interrupt counts as an instruction of user mode. */
+static void count_interrupt(X86PMU *pmu)
+{
+    pmu->interrupted = false;
+    for (int i = 0; i < counters_of(pmu); i++) {
+        Setting setting = setting_of(pmu, i);
+
+        if (setting.counts && setting.event == INSTRUCTIONS) {
+            add(pmu, i, &setting, 1);
         }
     }
 }
@@ -240,6 +263,8 @@ bool x86_pmu_create(CPUX86State *env, Error **errp)
     }
     env->pmu = g_new0(X86PMU, 1);
     env->pmu->amd = IS_AMD_CPU(env);
+    env->pmu->user_disable = env_archcpu(env)->pmu_user_disable;
+    env->pmu->counts_interrupts = env_archcpu(env)->pmu_counts_interrupts;
     env->pmu->full_width_writes = env->features[FEAT_PERF_CAPABILITIES] & PERF_CAP_FULL_WIDTH_WRITE;
     env->pmu->global_control = (1 << GENERAL) - 1;
     env->pmu->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, look, env);
@@ -250,10 +275,37 @@ void x86_pmu_cpuid(CPUX86State *env, uint32_t *eax, uint32_t *ebx, uint32_t *ecx
 {
     *eax = *ebx = *ecx = *edx = 0;
     if (env->pmu && !env->pmu->amd) {
-        /* Version 2; seven events are enumerated, and those are absent that never happen here. */
-        *eax = 2 | GENERAL << 8 | WIDTH << 16 | 7 << 24;
+        /* Seven events are enumerated, and those are absent that never happen here. */
+        *eax = (env->pmu->user_disable ? 6 : 2) | GENERAL << 8 | WIDTH << 16 | 7 << 24;
         *ebx = 1 << 3 | 1 << 4 | 1 << 6; /* cache references, cache misses, branch misses */
+        *ecx = env->pmu->user_disable ? (1 << FIXED) - 1 : 0; /* as a bitmap, since version 5 */
         *edx = FIXED | WIDTH << 5;
+    }
+}
+
+/* Of what leaf 23H says, the bit for counters that can be hidden from user mode; and the way there. */
+void x86_pmu_extend_cpuid(CPUX86State *env, uint32_t leaf, uint32_t subleaf, uint32_t *eax, uint32_t *ebx,
+                          uint32_t *ecx, uint32_t *edx)
+{
+    if (!env->pmu || !env->pmu->user_disable) {
+        return;
+    }
+    switch (leaf) {
+    case 0:
+        *eax = MAX(*eax, 0x23);
+        break;
+    case 7:
+        if (subleaf == 0) {
+            *eax = MAX(*eax, 1);
+        } else if (subleaf == 1) {
+            *eax |= 1 << 8;
+        }
+        break;
+    case 0x23:
+        *eax = subleaf == 0 ? 1 << 0 : 0; /* this subleaf alone */
+        *ebx = subleaf == 0 ? 1 << 2 : 0;
+        *ecx = *edx = 0;
+        break;
     }
 }
 
@@ -262,7 +314,17 @@ void x86_pmu_change_mode(CPUX86State *env, bool user)
     if (env->pmu && env->pmu->user != user) {
         bring_up_to_now(env);
         env->pmu->user = user;
+        if (user && env->pmu->interrupted) {
+            count_interrupt(env->pmu);
+        }
         watch(env->pmu);
+    }
+}
+
+void x86_pmu_interrupt(CPUX86State *env)
+{
+    if (env->pmu) {
+        env->pmu->interrupted = env->pmu->counts_interrupts && env->pmu->user;
     }
 }
 
@@ -350,6 +412,12 @@ void x86_pmu_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value)
     }
 }
 
+static bool is_hidden_from_user(const X86PMU *pmu, int i)
+{
+    return pmu->user_disable && (i < GENERAL ? pmu->select[i] & SELECT_NO_USER_READ
+                                             : pmu->fixed_control >> (4 * (i - GENERAL)) & FIXED_NO_USER_READ);
+}
+
 bool x86_pmu_rdpmc(CPUX86State *env)
 {
     const uint32_t fixed = 1 << 30;
@@ -367,7 +435,7 @@ bool x86_pmu_rdpmc(CPUX86State *env)
         i += GENERAL;
     }
     bring_up_to_now(env);
-    value = env->pmu->counters[i];
+    value = env->pmu->user && is_hidden_from_user(env->pmu, i) ? 0 : env->pmu->counters[i];
     env->regs[R_EAX] = (uint32_t)value;
     env->regs[R_EDX] = value >> 32;
     return true;

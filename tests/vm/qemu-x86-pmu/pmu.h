@@ -18,6 +18,13 @@ bool x86_pmu_create(CPUArchState *env, Error **errp);
 /* CPUID leaf 0xA, the architectural PMU. */
 void x86_pmu_cpuid(CPUArchState *env, uint32_t *eax, uint32_t *ebx, uint32_t *ecx, uint32_t *edx);
 
+/* What a switched-on -cpu property changes of any leaf. */
+void x86_pmu_extend_cpuid(CPUArchState *env, uint32_t leaf, uint32_t subleaf, uint32_t *eax, uint32_t *ebx,
+                          uint32_t *ecx, uint32_t *edx);
+
+/* An interrupt arrives. */
+void x86_pmu_interrupt(CPUArchState *env);
+
 /* From here on the processor is in user mode, or is not. */
 void x86_pmu_change_mode(CPUArchState *env, bool user);
 
