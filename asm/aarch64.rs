@@ -281,8 +281,11 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
     if left != 0 {
         return None;
     }
-    let mut counts = [a, b, c, d, e, f, g, h].into_iter();
-    Some([(); N].map(|()| counts.next().unwrap_or(0)))
+    let mut counts = [0; N];
+    for (count, value) in counts.iter_mut().zip([a, b, c, d, e, f, g, h]) {
+        *count = value;
+    }
+    Some(counts)
 }
 
 /// A register, for [`value`].

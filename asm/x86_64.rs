@@ -2,6 +2,11 @@
 //! one instruction serves every counter.
 //!
 //! Every `rdpmc` here has an entry in the exception table, see `src/faults.rs`.
+//!
+//! A forbidden counter does not always fault: since Intel's Panther Cove (CPUID.23H:EBX bit 2, "RDPMC user
+//! disable") it may read 0 instead. So 0 is no count, on every processor. To look for it costs one
+//! instruction; to look first whether this processor may hide counters would cost two. A counter that is at 0,
+//! one of 2^48 values, is left to the kernel to read.
 #![allow(unsafe_code)]
 
 use crate::sys::{ControlPage, STRIDE};
@@ -75,6 +80,22 @@ macro_rules! rdpmc_or_none {
     };
 }
 
+/// Where a read that gave 0 goes, in a section of its own. If a `lock` has changed by what `$again` finds,
+/// the counter was moved and its old register cleared, and all is read again. If not, there is no count.
+#[rustfmt::skip]
+macro_rules! zero {
+    ($again:expr) => {
+        concat!(
+            ".pushsection .text.unlikely.rdpmc_faults, \"ax\", @progbits\n",
+            "9: ", $again, "\n",
+            "jne 2b\n",
+            "mov ecx, -1\n",
+            "jmp 3f\n",
+            ".popsection",
+        )
+    };
+}
+
 /// `lfence`, if the read is to be ordered: no later instruction starts before all earlier ones are
 /// complete.
 macro_rules! fence {
@@ -83,7 +104,7 @@ macro_rules! fence {
     };
 }
 
-/// The event's count, or None while the page's `index` is 0 or if the read faults.
+/// The event's count, or None while the page's `index` is 0, or if the counter is forbidden to user space.
 ///
 /// The seqlock: `lock` first and `lock` last, and a difference means the kernel has moved the
 /// counter in between. It does so only while this thread is interrupted, so what lies between
@@ -112,9 +133,11 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
             fence!(),
             rdpmc_or_none!(),
             fence!(),
-            "movsx rdx, dx",                        // bits 32..48, sign-extended
-            "shl   rdx, 32",
-            "lea   {count}, [rax + rdx]",           // rax has bits 0..32
+            "movsx {count}, dx",                    // bits 32..48, sign-extended
+            "shl   {count}, 32",
+            "or    {count}, rax",                   // rax has bits 0..32
+            zero!("cmp {lock:e}, [{page} + {LOCK}]"), // pairs with the first load of lock
+            "jz    9b",                             // 0 is a forbidden counter's
             "add   {count}, [{page} + {OFFSET}]",
             "cmp   {lock:e}, [{page} + {LOCK}]",    // pairs with the first load of lock
             "jne   2b",
@@ -136,7 +159,7 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
 }
 
 /// The counts of `N` events, at most 8, whose pages lie [`STRIDE`] apart, all of one moment; or None
-/// while the `index` of one is 0 or if a read faults.
+/// while the `index` of one is 0, or if one is forbidden to user space.
 ///
 /// The seqlock over all of them: each `lock` is loaded before its counter is read, and all of them
 /// again after the last. It is their sum that is compared: a lock only ever advances.
@@ -167,9 +190,17 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
                 "sub   ecx, 1\n",
                 "jb    3f\n",
                 rdpmc_or_none!(), "\n",
-                "movsx rdx, dx\n",
-                "shl   rdx, 32\n",
-                "lea   {", stringify!($into), "}, [rax + rdx]\n",
+                "movsx {", stringify!($into), "}, dx\n",
+                "shl   {", stringify!($into), "}, 32\n",
+                "or    {", stringify!($into), "}, rax\n",
+                zero!(concat!( // each lock so far pairs with its first load
+                    ".irp k, 0, 1, 2, 3, 4, 5, 6, 7\n",
+                    ".if \\k <= ", $n, "\n",
+                    "sub {locks:e}, [{pages} + {STRIDE} * \\k + {LOCK}]\n",
+                    ".endif\n",
+                    ".endr"
+                )), "\n",
+                "jz    9b\n",
                 "add   {", stringify!($into), "}, [{pages} + {STRIDE} * ", $n, " + {OFFSET}]\n",
                 ".endif",
             )
@@ -222,8 +253,11 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
     if register == u32::MAX {
         return None;
     }
-    let mut counts = [a, b, c, d, e, f, g, h].into_iter();
-    Some([(); N].map(|()| counts.next().unwrap_or(0)))
+    let mut counts = [0; N];
+    for (count, value) in counts.iter_mut().zip([a, b, c, d, e, f, g, h]) {
+        *count = value;
+    }
+    Some(counts)
 }
 
 /// A register, for [`value`].
@@ -273,12 +307,12 @@ impl Value {
         self.register
     }
 
-    /// Whether there was no value: the read faulted. Were the bits above a register's 48 ones
-    /// rather than zeros, one near its end would look so, too, which is a sample thrown away, and
-    /// not a wrong one.
+    /// Whether there was no value: the read faulted, or gave 0 in place of a forbidden counter's. Were the
+    /// bits above a register's 48 ones rather than zeros, one near its end would look so, too, which is a
+    /// sample thrown away, and not a wrong one.
     #[inline(always)]
     pub(crate) fn is_fault(self) -> bool {
-        self.high == u64::from(u32::MAX)
+        self.high == u64::from(u32::MAX) || self.bits() == 0
     }
 
     /// What the register held, as the processor gives it: the bits above its width are anything.

@@ -41,8 +41,9 @@ impl<E> Builder<E> {
         Builder { options: self.options.with(flag, on), ..self }
     }
 
-    /// Leaves out user mode (`exclude_user`). Default: false. With the kernel left out as well, as
-    /// it is unless told otherwise, nothing is left to count.
+    /// Leaves out user mode (`exclude_user`). Default: false. Include the kernel at the same time, with
+    /// [`exclude_kernel(false)`](Builder::exclude_kernel). Otherwise nothing is left to count, and opening
+    /// fails with [`Error::CountsNothing`](crate::Error::CountsNothing).
     pub fn exclude_user(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_USER, exclude)
     }
@@ -57,6 +58,19 @@ impl<E> Builder<E> {
     /// Leaves out the hypervisor (`exclude_hv`). Default: as for the kernel. x86-64 ignores it.
     pub fn exclude_hypervisor(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_HV, exclude)
+    }
+
+    /// Leaves out virtual machines that this thread runs (`exclude_guest`). Default: true for hardware
+    /// events, on PMUs that have the flag. Include guests only if this thread is a VM's virtual CPU: since
+    /// Linux 7.0 such an event keeps VMs with a mediated PMU from starting, and opening it fails with
+    /// [`Error::IncludesGuests`](crate::Error::IncludesGuests) while one runs.
+    pub fn exclude_guest(self, exclude: bool) -> Builder<E> {
+        self.set(flag::EXCLUDE_GUEST, exclude)
+    }
+
+    /// Leaves out this machine itself (`exclude_host`), so that guests alone count. Default: false.
+    pub fn exclude_host(self, exclude: bool) -> Builder<E> {
+        self.set(flag::EXCLUDE_HOST, exclude)
     }
 
     /// Leaves out idle time (`exclude_idle`). Default: false: a thread's own counter sees none,
@@ -105,6 +119,7 @@ mod tests {
         let unless_said = flags(none);
         for (set, flag) in [
             (none.exclude_user(true), flag::EXCLUDE_USER),
+            (none.exclude_host(true), flag::EXCLUDE_HOST),
             (none.exclude_idle(true), flag::EXCLUDE_IDLE),
             (none.pinned(true), flag::PINNED),
             (none.exclusive(true), flag::EXCLUSIVE),
@@ -114,5 +129,7 @@ mod tests {
         }
         assert_eq!(flags(none.exclude_kernel(false)), unless_said & !flag::EXCLUDE_KERNEL);
         assert_eq!(flags(none.exclude_hypervisor(false)), unless_said & !flag::EXCLUDE_HV);
+        assert_eq!(flags(none.exclude_guest(false)), unless_said & !flag::EXCLUDE_GUEST);
+        assert_eq!(flags(none.exclude_guest(true)), unless_said | flag::EXCLUDE_GUEST);
     }
 }

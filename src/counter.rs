@@ -175,10 +175,10 @@ impl Counter {
     /// disabled, or multiplexing gave others the turn), user space may not read it, it is a
     /// software event, or this process is a fork. See [`access`](Counter::access).
     ///
-    /// Takes 14 instructions on x86-64, 14 on arm64 (15 with 32-bit counters), 20 on riscv64, by
+    /// Takes 15 instructions on x86-64, 14 on arm64 (15 with 32-bit counters), 20 on riscv64, by
     /// `tests/vm/run TARGET cost`. Not ordered against the instructions around it: the processor
     /// may run some of them before or after; see [`ordered`](Counter::ordered).
-    #[inline]
+    #[inline(always)]
     pub fn read_user(&self) -> Option<u64> {
         match self.view.count::<false>() {
             Some(count) => Some(count),
@@ -211,7 +211,7 @@ impl Counter {
     /// # Errors
     /// [`Error::ErrorState`] for a pinned event without a counter, [`Error::Forked`] in the child
     /// of a fork, [`Error::System`] for what no kernel is known to do.
-    #[inline]
+    #[inline(always)]
     pub fn read(&self) -> Result<u64, Error> {
         match self.read_user() {
             Some(count) => Ok(count),
@@ -257,6 +257,22 @@ impl Counter {
         self.reading_user_first::<false>()
     }
 
+    /// The same without a system call, ever: None where it takes one. That is while the event has no
+    /// counter, where the page has no clock (`cap_user_time`; most virtual machines), where user space may
+    /// not read the counter, and for a sum of several core types.
+    pub fn reading_user(&self) -> Option<Reading> {
+        self.timed::<false>()
+    }
+
+    fn timed<const ORDERED: bool>(&self) -> Option<Reading> {
+        if self.others.is_some() {
+            return None;
+        }
+        let Snapshot { counts: [value], time_enabled, time_running } =
+            self.group.reader.snapshot::<ORDERED, true>()?;
+        Some(Reading { value, time_enabled, time_running })
+    }
+
     fn reading_user_first<const ORDERED: bool>(&self) -> Result<Reading, Error> {
         match self.group.reader.snapshot::<ORDERED, true>() {
             Some(Snapshot { counts: [value], time_enabled, time_running })
@@ -273,7 +289,7 @@ impl Counter {
         Ordered(self)
     }
 
-    #[inline]
+    #[inline(always)]
     fn read_user_ordered(&self) -> Option<u64> {
         match self.view.count::<true>() {
             Some(count) => Some(count),
@@ -318,7 +334,8 @@ impl Counter {
 
     /// How this counter is read at this moment, and if not from user space, why.
     ///
-    /// No system call if it is read from user space; otherwise a look into `/proc` or `/sys`. That
+    /// No system call if it is read from user space; otherwise it reads `/proc` or `/sys`, and asks the
+    /// kernel whether a counter without a register is in error state. That
     /// access was revoked while it is open, it knows only after
     /// [`contain_faults`](crate::contain_faults): to find out takes a read.
     pub fn access(&self) -> Access {
@@ -360,9 +377,9 @@ impl Counter {
 }
 
 impl<'a> Ordered<'a, Counter> {
-    /// As [`Counter::read_user`]: 16 instructions on x86-64, 16 on arm64 (17 with 32-bit counters),
+    /// As [`Counter::read_user`]: 17 instructions on x86-64, 16 on arm64 (17 with 32-bit counters),
     /// 20 on riscv64.
-    #[inline]
+    #[inline(always)]
     pub fn read_user(&self) -> Option<u64> {
         self.0.read_user_ordered()
     }
@@ -371,7 +388,7 @@ impl<'a> Ordered<'a, Counter> {
     ///
     /// # Errors
     /// As [`Counter::read`].
-    #[inline]
+    #[inline(always)]
     pub fn read(&self) -> Result<u64, Error> {
         match self.read_user() {
             Some(count) => Ok(count),
@@ -385,6 +402,11 @@ impl<'a> Ordered<'a, Counter> {
     /// As [`Counter::read`].
     pub fn reading(&self) -> Result<Reading, Error> {
         self.0.reading_user_first::<true>()
+    }
+
+    /// As [`Counter::reading_user`]. The times are those of just before the fence.
+    pub fn reading_user(&self) -> Option<Reading> {
+        self.0.timed::<true>()
     }
 
     /// As [`Counter::region`], and [`Region::ordered`].

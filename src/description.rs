@@ -36,12 +36,25 @@ pub struct Description {
 }
 
 impl Pmu {
-    /// Finds out what this PMU, which is to be one of [this machine's](crate::Pmus::here), can do for this
-    /// thread: some hundred system calls, by which events are opened and closed; pinned ones among them,
-    /// which others, this thread's too, have to make room for until the PMU's next turn.
+    /// Finds out what this PMU can do for this thread. It opens and closes events, by some hundred system
+    /// calls. Pinned ones are among them, which others, this thread's too, have to make room for until the
+    /// PMU's next turn. Of a PMU that is not this machine's ([`Pmus::in_folder`](crate::Pmus::in_folder))
+    /// nothing is opened, and `access` is [`Error::NotThisMachine`].
     ///
     /// How many counters there are it finds on x86-64 and arm64, for PMUs of the processor's cores.
     pub fn describe(&self) -> Description {
+        if !self.is_here() {
+            return Description {
+                name: self.name().to_owned(),
+                number: self.number(),
+                processors: self.processors().cloned(),
+                general: None,
+                fixed: None,
+                width: None,
+                is_unfiltered: false,
+                access: Err(Error::NotThisMachine),
+            };
+        }
         let event = match self.events().first() {
             _ if self.is_core() => self.own(Event::CYCLES),
             _ if self.number() == kind::SOFTWARE => Event::TASK_CLOCK,

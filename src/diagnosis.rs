@@ -129,9 +129,15 @@ impl Availability {
         }
     }
 
+    /// Whether this PMU simply lacks the event, which nothing can be done about.
+    fn is_lacking(&self) -> bool {
+        matches!(self.access, Err(Error::EventNotSupported { .. }))
+    }
+
     /// What there is to do about it, if anything, the same for all events that it is true of.
     fn remedy(&self) -> Option<String> {
         match &self.access {
+            _ if self.is_lacking() => None,
             Ok(Access::UserSpace) => None,
             Ok(_) if self.event.is_software() => None,
             Ok(access) => Some(access.to_string()),
@@ -374,6 +380,7 @@ impl fmt::Display for Report {
             let how = match &event.access {
                 Ok(Access::UserSpace) => "read from user space",
                 Ok(_) => "read by system call",
+                Err(_) if event.is_lacking() => "not available: this PMU does not have it",
                 Err(_) => "not available",
             };
             let levels = if event.is_unfiltered { ", all privilege levels" } else { "" };

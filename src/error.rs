@@ -32,6 +32,19 @@ pub enum Error {
         /// The event.
         event: Event,
     },
+    /// The event includes guests, and this host runs a virtual machine that has the PMU to itself
+    /// (KVM's mediated PMU, since Linux 7.0), so the kernel refuses to count guests from outside
+    /// (`EOPNOTSUPP`).
+    IncludesGuests {
+        /// The event.
+        event: Event,
+    },
+    /// Nothing is left to count: the settings leave out every privilege level that the event happens
+    /// at, or guests and the host.
+    CountsNothing {
+        /// The event.
+        event: Event,
+    },
     /// `kernel.perf_event_paranoid` forbids this to a process without `CAP_PERFMON`.
     Paranoid {
         /// Its value.
@@ -76,6 +89,8 @@ pub enum Error {
     /// On this machine a region may end after its counter is gone, and reading it then faults:
     /// [`contain_faults`](crate::contain_faults) has to be called first.
     FaultsNotContained,
+    /// This overhead was measured with other events than those of the region.
+    OtherOverhead,
     /// A sample of a region is no measure of it.
     Disturbed(Disturbed),
     /// There is no event of that name.
@@ -106,6 +121,8 @@ pub enum Error {
     },
     /// The event is in error state: it is pinned and could not get a counter, or lost it.
     ErrorState,
+    /// The PMU is not this machine's, but was read from a copy of some machine's files.
+    NotThisMachine,
     /// This process is a fork of the one that opened the counter, or that was about to.
     Forked,
     /// The kernel has no memory for it (`ENOMEM`).
@@ -131,6 +148,8 @@ impl Error {
             Error::NoPmu { event, .. }
             | Error::EventNotSupported { event, .. }
             | Error::NoPrivilegeFilter { event }
+            | Error::IncludesGuests { event }
+            | Error::CountsNothing { event }
             | Error::NotOfAThread { event }
             | Error::Busy { event } => Some(*event),
             _ => None,
@@ -246,6 +265,18 @@ impl fmt::Display for Error {
                  levels apart. To count the kernel's share as well where it must be, ask for \
                  allow_unfiltered(true)"
             ),
+            Error::IncludesGuests { event } => write!(
+                f,
+                "{event} includes guests, and this host runs a virtual machine with a mediated PMU, \
+                 whose events cannot be counted from outside. Leave guests out: exclude_guest(true), or \
+                 no `G` in the name"
+            ),
+            Error::CountsNothing { event } => write!(
+                f,
+                "{event} would count nothing, because the settings leave out all of user mode, kernel \
+                 mode, guests or the host that it happens in. Include one of them, for example with \
+                 exclude_kernel(false)"
+            ),
             Error::Paranoid { level, allowed } => write!(
                 f,
                 "kernel.perf_event_paranoid is {level}, and this process does not have \
@@ -314,6 +345,11 @@ impl fmt::Display for Error {
                 "on this machine a counter may be gone when a region ends, and reading it then \
                  faults: call rdpmc::contain_faults() before making regions"
             ),
+            Error::OtherOverhead => write!(
+                f,
+                "this overhead was measured with other events than those of the region. Measure it with \
+                 Overhead::of and a region of the same counters"
+            ),
             Error::Disturbed(disturbed) => disturbed.fmt(f),
             Error::Name(error) => error.fmt(f),
             Error::NotOfAThread { event } => write!(
@@ -340,6 +376,11 @@ impl fmt::Display for Error {
                 f,
                 "the pinned event has no counter and is in error state: pin fewer events, then \
                  enable() it again"
+            ),
+            Error::NotThisMachine => write!(
+                f,
+                "this PMU was read from a copy of some machine's files. Take it from Pmus::here() to \
+                 count with it"
             ),
             Error::Forked => write!(
                 f,
@@ -599,6 +640,9 @@ pub enum NoUserAccess {
     /// The event has no counter at this moment (`index` is 0): it is disabled, or more events are
     /// open than the PMU has counters and others have their turn.
     NotScheduled,
+    /// The event is pinned and in error state: it could not get a counter, or lost it. Reads are
+    /// [`Error::ErrorState`].
+    ErrorState,
     /// The administrator has switched user access off.
     SwitchedOff {
         /// The file with the setting.
@@ -650,6 +694,7 @@ impl fmt::Display for NoUserAccess {
                  the PMU has counters (on x86-64 the kernel's watchdog holds one unless \
                  kernel.nmi_watchdog is 0); if it is of one core type, keep the thread on that"
             ),
+            NoUserAccess::ErrorState => Error::ErrorState.fmt(f),
             NoUserAccess::SwitchedOff { setting, value } => write!(
                 f,
                 "user access is switched off, {setting} is {value}: `echo 1 > {setting}` as root, \
@@ -834,8 +879,11 @@ pub enum Disturbed {
         lock_moved: u64,
     },
     /// A counter could not be read, and the fault was contained: user access was revoked, or the
-    /// thread moved to another core type.
+    /// thread moved to another core type. Also where the processor gave 0, as some do in place of a
+    /// forbidden counter.
     Faulted,
+    /// The region was started with other counters than those of the region that stops it.
+    OtherCounters,
 }
 
 impl std::error::Error for Disturbed {}
@@ -857,6 +905,11 @@ impl fmt::Display for Disturbed {
                 f,
                 "disturbed: the counter could not be read when the region started or ended; take another \
                  sample, and if it goes on, see what access() says"
+            ),
+            Disturbed::OtherCounters => write!(
+                f,
+                "disturbed: the region was started with other counters than those that stop it. Stop it \
+                 with a region of the same counters"
             ),
         }
     }

@@ -40,7 +40,7 @@ use crate::sys::{HW_EVENT_MASK, PMU_TYPE_SHIFT, cache, hardware, kind, software}
 /// | modifier | |
 /// |---|---|
 /// | `u`, `k`, `h` | count user mode, the kernel, the hypervisor, and nothing else; without any, what [`Builder`](crate::Builder) says, user mode alone unless it says otherwise |
-/// | `G`, `H` | count in guests, in the host |
+/// | `G`, `H` | count guests alone, the host alone, with `GH` both; without any, the host alone |
 /// | `D`, `e` | pinned, exclusive; in a group, the whole group |
 /// | `I` | not while idle |
 /// | `p`, `pp`, `ppp`, `P`, `S`, `W` | about samples, and perf's groups: taken, and without effect here |
@@ -157,6 +157,16 @@ impl Event {
         Event::new(pmu, config)
     }
 
+    /// The same event counted in kernel mode alone, as `NAME:k` is. It takes the place of the
+    /// event's privilege modifiers. It needs `kernel.perf_event_paranoid` 1 or less, or `CAP_PERFMON`.
+    ///
+    /// [`INSTRUCTIONS`](Event::INSTRUCTIONS) of the kernel, in a group with what is measured, show whether an
+    /// interrupt came in between: see [`Region`](crate::Region#interrupts).
+    #[must_use]
+    pub const fn kernel(self) -> Event {
+        Event { modifiers: self.modifiers.kernel(), ..self }
+    }
+
     /// The same event with the second configuration word set. On arm64 a value other than 0 takes
     /// the place of what this library would ask there to be let read the counter in user space.
     #[must_use]
@@ -271,6 +281,12 @@ impl Event {
         const SWITCHES: [u64; 3] =
             [software::CONTEXT_SWITCHES, software::CPU_MIGRATIONS, software::CGROUP_SWITCHES];
         self.kind == kind::SOFTWARE && SWITCHES.contains(&self.config)
+    }
+
+    /// Whether the kernel counts this event at all privilege levels, whatever it is asked to leave out.
+    pub(crate) fn has_no_privilege_level(&self) -> bool {
+        const THESE: [u64; 3] = [software::CPU_CLOCK, software::TASK_CLOCK, software::DUMMY];
+        self.kind == kind::SOFTWARE && THESE.contains(&self.config)
     }
 
     /// Whether this is an event of the processor's own PMU, whatever that is called.

@@ -120,10 +120,10 @@ impl<const N: usize> Group<N> {
     /// no two counts are ever of different turns on the PMU, or of before and after a reset. On
     /// riscv64, counters in a group must be 64 bits wide for it.
     ///
-    /// Of four events, takes 44 instructions on x86-64, 56 on arm64 (60 with 32-bit counters), 69 on
+    /// Of four events, takes 48 instructions on x86-64, 56 on arm64 (60 with 32-bit counters), 69 on
     /// riscv64, by `tests/vm/run TARGET cost`. Not ordered against the instructions around it: see
     /// [`ordered`](Group::ordered).
-    #[inline]
+    #[inline(always)]
     pub fn read_user(&self) -> Option<[u64; N]> {
         self.reader.counts::<false>()
     }
@@ -137,7 +137,7 @@ impl<const N: usize> Group<N> {
     /// # Errors
     /// [`Error::ErrorState`] for a pinned group without counters, [`Error::Forked`] in the child of a
     /// fork, [`Error::System`] for what no kernel is known to do.
-    #[inline]
+    #[inline(always)]
     pub fn read(&self) -> Result<[u64; N], Error> {
         match self.read_user() {
             Some(counts) => Ok(counts),
@@ -163,11 +163,23 @@ impl<const N: usize> Group<N> {
         self.reading_user_first::<false>()
     }
 
+    /// The same without a system call, ever: None where it takes one. That is while the group has no
+    /// counters, where the first event's page has no clock (`cap_user_time`; most virtual machines), and where
+    /// user space may not read the counters.
+    pub fn reading_user(&self) -> Option<[Reading; N]> {
+        self.timed::<false>()
+    }
+
+    #[inline(always)]
+    fn timed<const ORDERED: bool>(&self) -> Option<[Reading; N]> {
+        let Snapshot { counts, time_enabled, time_running } =
+            self.reader.snapshot::<ORDERED, true>()?;
+        Some(counts.map(|value| Reading { value, time_enabled, time_running }))
+    }
+
     fn reading_user_first<const ORDERED: bool>(&self) -> Result<[Reading; N], Error> {
-        match self.reader.snapshot::<ORDERED, true>() {
-            Some(Snapshot { counts, time_enabled, time_running }) => {
-                Ok(counts.map(|value| Reading { value, time_enabled, time_running }))
-            }
+        match self.timed::<ORDERED>() {
+            Some(readings) => Ok(readings),
             None => self.reading_by_system_call(),
         }
     }
@@ -237,14 +249,14 @@ impl<const N: usize> Group<N> {
         }
         match self.obstacle() {
             // They may have their counters when it comes to that; and widths may differ here.
-            None | Some((_, NoUserAccess::NotScheduled)) => {}
+            None | Some((_, NoUserAccess::NotScheduled | NoUserAccess::ErrorState)) => {}
             Some((_, NoUserAccess::Width { .. })) if self.events.obstacle.is_none() => {}
             Some((event, reason)) => return Err(Error::NotFromUserSpace { event, reason }),
         }
         if !faults::are_contained() && (asm::STALE_READ_FAULTS || core_types::may_be_several()?) {
             return Err(Error::FaultsNotContained);
         }
-        Ok(Region::new(&self.reader))
+        Ok(Region::new(&self.reader, &self.events.events))
     }
 
     /// Goes on counting. One system call (`PERF_EVENT_IOC_ENABLE`).
@@ -300,7 +312,8 @@ impl<const N: usize> Group<N> {
 
     /// How these counters are read at this moment, and if not from user space, why.
     ///
-    /// No system call if they are read from user space; otherwise a look into `/proc` or `/sys`. That
+    /// No system call if they are read from user space; otherwise it reads `/proc` or `/sys`, and asks the
+    /// kernel whether a group without counters is in error state. That
     /// access was revoked while they are open, it knows only after
     /// [`contain_faults`](crate::contain_faults): to find out takes a read.
     pub fn access(&self) -> Access {
@@ -350,8 +363,14 @@ impl<const N: usize> Group<N> {
             None if !asm::FIXED_WHEN_MAPPED && machine::lacks_user_access() => {
                 (leader, NoUserAccess::NotOffered)
             }
+            None if self.is_in_error_state() => (leader, NoUserAccess::ErrorState),
             None => (leader, NoUserAccess::NotScheduled),
         })
+    }
+
+    /// Whether it is pinned, and has lost its counters for good: only the kernel knows.
+    fn is_in_error_state(&self) -> bool {
+        matches!(self.reading_by_system_call(), Err(Error::ErrorState))
     }
 
     /// The first event that the administrator's setting keeps from user space, if one.
@@ -373,7 +392,7 @@ impl<const N: usize> Group<N> {
 
 impl<'a, const N: usize> Ordered<'a, Group<N>> {
     /// As [`Group::read_user`]. One fence before all reads and one after.
-    #[inline]
+    #[inline(always)]
     pub fn read_user(&self) -> Option<[u64; N]> {
         self.0.reader.counts::<true>()
     }
@@ -382,7 +401,7 @@ impl<'a, const N: usize> Ordered<'a, Group<N>> {
     ///
     /// # Errors
     /// As [`Group::read`].
-    #[inline]
+    #[inline(always)]
     pub fn read(&self) -> Result<[u64; N], Error> {
         match self.read_user() {
             Some(counts) => Ok(counts),
@@ -396,6 +415,11 @@ impl<'a, const N: usize> Ordered<'a, Group<N>> {
     /// As [`Group::read`].
     pub fn reading(&self) -> Result<[Reading; N], Error> {
         self.0.reading_user_first::<true>()
+    }
+
+    /// As [`Group::reading_user`]. The times are those of just before the fence.
+    pub fn reading_user(&self) -> Option<[Reading; N]> {
+        self.0.timed::<true>()
     }
 
     /// As [`Group::region`], and [`Region::ordered`].

@@ -51,6 +51,11 @@ impl Modifiers {
         })
     }
 
+    /// The same with kernel mode alone.
+    pub(crate) const fn kernel(self) -> Modifiers {
+        Modifiers(self.0 & !(USER | HYPERVISOR) | KERNEL)
+    }
+
     /// The flags of the attr for an event that would have these if it had no modifiers.
     pub(crate) fn flags(self, unless_said: u64) -> u64 {
         let has = |bit| self.0 & bit != 0;

@@ -11,6 +11,10 @@ use crate::sys::{self, ATTR_SIZES, Attr, Control, Descriptor, Errno, arm64_confi
 /// The privilege levels left out when nothing is said: all but user mode. Not idle: this thread
 /// is not the idle one, and arm64 refuses the bit.
 const USER_ONLY: u64 = flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV;
+/// Guests are left out of hardware events when nothing is said: since Linux 7.0 an event that includes
+/// them keeps virtual machines with a mediated PMU from starting, and is refused while one runs. riscv64
+/// has no use for the flag, and refuses it where it refuses every filter.
+const NO_GUESTS: u64 = if cfg!(target_arch = "riscv64") { 0 } else { flag::EXCLUDE_GUEST };
 /// Everything that filters by privilege.
 const FILTER: u64 = flag::EXCLUDE_USER | flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV;
 /// What is said of a whole group, and the kernel takes of its leader only.
@@ -36,8 +40,23 @@ impl Options {
 
     /// The flags to open an event with.
     pub(crate) fn flags(&self, event: Event) -> u64 {
-        let unless_said = if event.happens_in_the_kernel() { 0 } else { USER_ONLY };
-        event.modifiers.flags(unless_said & !self.cleared | self.set)
+        let levels = if event.happens_in_the_kernel() { 0 } else { USER_ONLY };
+        let guests = if event.is_software() { 0 } else { NO_GUESTS };
+        event.modifiers.flags((levels | guests) & !self.cleared | self.set)
+    }
+
+    /// Whether these flags leave nothing to count.
+    fn leave_nothing(event: &Event, flags: u64) -> bool {
+        let left_out = |which: u64| flags & which == which;
+        // x86-64 has no privilege level for a hypervisor.
+        let levels = match cfg!(target_arch = "x86_64") {
+            true => flag::EXCLUDE_USER | flag::EXCLUDE_KERNEL,
+            false => FILTER,
+        };
+        let is_filtered = left_out(levels)
+            || left_out(flag::EXCLUDE_HOST | flag::EXCLUDE_GUEST)
+            || event.happens_in_the_kernel() && left_out(flag::EXCLUDE_KERNEL);
+        is_filtered && !event.has_no_privilege_level()
     }
 
     /// Opens the events as one group, which the first of them leads: one system call each where the
@@ -45,6 +64,10 @@ impl Options {
     pub(crate) fn open_events(&self, events: &[Event]) -> Result<Opened, Error> {
         if !sys::SUPPORTED {
             return Err(Error::Unsupported);
+        }
+        let nothing = |event: &&Event| Options::leave_nothing(event, self.flags(**event));
+        if let Some(&event) = events.iter().find(nothing) {
+            return Err(Error::CountsNothing { event });
         }
         let mut refusal = Error::Unsupported; // there is always a form, so there is another answer
         // What one of them says of itself is so of all, as they come and go together.
@@ -181,13 +204,36 @@ impl Options {
             Ok(descriptor) => return Ok((descriptor, false)),
             Err(refusal) => refusal,
         };
-        let filtered = flags & FILTER != 0 && !event.is_software();
-        if !(filtered && matches!(refusal.errno.0, sys::EINVAL | sys::EOPNOTSUPP)) {
+        if event.is_software() || !matches!(refusal.errno.0, sys::EINVAL | sys::EOPNOTSUPP) {
+            return Err(attempt.diagnose(refusal));
+        }
+        let includes_guests = flags & flag::EXCLUDE_GUEST == 0;
+        if includes_guests && refusal.errno.0 == sys::EOPNOTSUPP {
+            // Are guests the cause? Only the same question without them tells.
+            let host = flags & !flag::EXCLUDE_HOST | flag::EXCLUDE_GUEST;
+            if (Attempt { flags: host, ..attempt }).make().is_ok() {
+                return Err(Error::IncludesGuests { event });
+            }
+        }
+        // What nobody asked for, and a PMU may refuse that has no guests.
+        let guests = flags & NO_GUESTS & !event.modifiers.flags(self.set);
+        if flags & FILTER | guests == 0 {
             return Err(attempt.diagnose(refusal));
         }
         // Was it the filter? Only the same question without one tells.
-        let unfiltered = Attempt { flags: flags & !FILTER, ..attempt };
-        match unfiltered.make() {
+        let unfiltered = Attempt { flags: flags & !(FILTER | guests), ..attempt };
+        let answer = unfiltered.make();
+        let may_be_filter = match &answer {
+            Ok(_) => true,
+            Err(other) => matches!(other.errno.0, sys::EACCES | sys::EPERM),
+        };
+        if may_be_filter && guests != 0 {
+            let with_guests = Attempt { flags: flags & !guests, ..attempt };
+            if let Ok(descriptor) = with_guests.make() {
+                return Ok((descriptor, false));
+            }
+        }
+        match answer {
             Ok(descriptor) if self.allow_unfiltered => Ok((descriptor, true)),
             Ok(_) => Err(Error::NoPrivilegeFilter { event }),
             // This process may not ask it. An event that every PMU has, with the same filter, tells.
@@ -377,6 +423,7 @@ fn smallest_size(attr: &Attr) -> u32 {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -393,12 +440,48 @@ mod tests {
     fn user_mode_alone_unless_told_otherwise() {
         let (cycles, switches) = (Event::CYCLES, Event::CONTEXT_SWITCHES);
         let options = Options::default();
-        assert_eq!(options.flags(cycles), flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV);
+        assert_eq!(options.flags(cycles), USER_ONLY | NO_GUESTS);
         assert_eq!(options.flags(switches), 0);
         let everything = options.with(flag::EXCLUDE_KERNEL, false).with(flag::EXCLUDE_HV, false);
-        assert_eq!(everything.flags(cycles), 0);
+        assert_eq!(everything.flags(cycles), NO_GUESTS);
+        assert_eq!(everything.with(flag::EXCLUDE_GUEST, false).flags(cycles), 0);
         let again = everything.with(flag::EXCLUDE_KERNEL, true);
-        assert_eq!(again.flags(cycles), flag::EXCLUDE_KERNEL);
+        assert_eq!(again.flags(cycles), flag::EXCLUDE_KERNEL | NO_GUESTS);
         assert_eq!(again.flags(switches), flag::EXCLUDE_KERNEL);
+        assert_eq!(
+            options.flags(cycles.kernel()),
+            flag::EXCLUDE_USER | flag::EXCLUDE_HV | NO_GUESTS
+        );
+    }
+
+    #[test]
+    fn settings_that_leave_nothing_to_count() {
+        let nothing = |event: &str, options: Options| {
+            let event: Event = event.parse().unwrap();
+            Options::leave_nothing(&event, options.flags(event))
+        };
+        let options = Options::default();
+        let no_user = options.with(flag::EXCLUDE_USER, true);
+        let kernel = no_user.with(flag::EXCLUDE_KERNEL, false);
+        let host = options.with(flag::EXCLUDE_HOST, true);
+        for (event, options, expected) in [
+            ("cycles", options, false),
+            ("cycles", no_user, true),
+            ("cycles:u", no_user, false),
+            ("page-faults", no_user, true),
+            ("task-clock", no_user, false),
+            ("cycles", kernel, false),
+            ("cycles:k", options, false),
+            ("cycles:h", options, cfg!(target_arch = "x86_64")),
+            ("cycles:G", options, false),
+            ("cycles:GH", options, false),
+            ("cycles", host, !cfg!(target_arch = "riscv64")),
+            ("cycles", host.with(flag::EXCLUDE_GUEST, false), false),
+            ("context-switches", options, false),
+            ("context-switches:u", options, true),
+            ("context-switches:k", options, false),
+        ] {
+            assert_eq!(nothing(event, options), expected, "{event}, {options:?}");
+        }
     }
 }

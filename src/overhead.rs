@@ -1,10 +1,19 @@
 //! What measuring costs, as the counters themselves see it.
 
-use crate::error::Disturbed;
+use crate::error::{Disturbed, Error};
+use crate::event::Event;
 use crate::region::Region;
 
-/// The cost of an empty region: what its counters count of nothing. A plain value, to be kept
-/// beside the counters it was measured with, for regions of the same kind.
+/// The cost of an empty region: what its counters count of nothing. A plain value, to be kept beside the
+/// counters. It is for regions of the same events and the same ordering, and no other takes it:
+///
+/// ```compile_fail,E0308
+/// # fn corrected(group: &rdpmc::Group<2>) -> Result<(), rdpmc::Error> {
+/// let ordered = rdpmc::Overhead::of(&group.ordered().region()?)?;
+/// group.region()?.corrected(&ordered)?; // mismatched types
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// ```
 /// use rdpmc::{Event, Group, Overhead};
@@ -15,7 +24,7 @@ use crate::region::Region;
 /// let region = group.region()?;
 /// let overhead = Overhead::of(&region)?;
 /// println!("at least {:?}, up to {:?} more", overhead.minimum(), overhead.spread());
-/// let region = region.corrected(&overhead);
+/// let region = region.corrected(&overhead)?;
 /// let (_, counts) = region.measure(|| ());
 /// # let _ = counts;
 /// #     }
@@ -33,7 +42,8 @@ use crate::region::Region;
 /// code. For these, compare one with two copies of the code:
 /// [`Region::sample_by_difference`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overhead<const N: usize> {
+pub struct Overhead<const N: usize, const ORDERED: bool = false> {
+    events: [Event; N],
     minimum: [u64; N],
     maximum: [u64; N],
 }
@@ -41,30 +51,18 @@ pub struct Overhead<const N: usize> {
 /// How many empty regions are measured: enough to find the minimum, and still only microseconds.
 const SAMPLES: usize = 100;
 
-impl<const N: usize> Overhead<N> {
-    /// Measures a hundred empty regions of this kind. No system call.
+impl<const N: usize, const ORDERED: bool> Overhead<N, ORDERED> {
+    /// Measures a hundred empty regions of this kind, in the function that calls this: on an
+    /// out-of-order processor the instructions around a region have a part in its cost. No system call.
     ///
     /// # Errors
     /// All of them were disturbed, the last one so.
-    pub fn of<const ORDERED: bool>(
-        region: &Region<'_, N, ORDERED>,
-    ) -> Result<Overhead<N>, Disturbed> {
+    #[inline(always)]
+    pub fn of(region: &Region<'_, N, ORDERED>) -> Result<Overhead<N, ORDERED>, Disturbed> {
         let region = region.uncorrected();
-        let mut found: Result<Overhead<N>, Disturbed> = Err(Disturbed::NoCounter);
+        let mut found = Err(Disturbed::NoCounter);
         for _ in 0..SAMPLES {
-            match (region.measure(|| ()).1, &mut found) {
-                (Ok(counts), Ok(Overhead { minimum, maximum })) => {
-                    for (count, (minimum, maximum)) in
-                        counts.iter().zip(minimum.iter_mut().zip(maximum))
-                    {
-                        *minimum = (*minimum).min(*count);
-                        *maximum = (*maximum).max(*count);
-                    }
-                }
-                (Ok(counts), found) => *found = Ok(Overhead { minimum: counts, maximum: counts }),
-                (Err(_), Ok(_)) => {}
-                (Err(disturbed), found) => *found = Err(disturbed),
-            }
+            found = region.with_empty(found, region.measure(|| ()).1);
         }
         found
     }
@@ -86,16 +84,44 @@ impl<const N: usize> Overhead<N> {
 }
 
 impl<'a, const N: usize, const ORDERED: bool> Region<'a, N, ORDERED> {
-    /// The same, with so much taken off each count from now on, though not below 0. It is for the
-    /// overhead of this very kind of region, plain or ordered; a [`Region`] is made anew whenever
-    /// one is needed, so keep the [`Overhead`] beside the counters.
-    #[must_use = "this region is as it was"]
-    pub fn corrected(self, overhead: &Overhead<N>) -> Region<'a, N, ORDERED> {
-        Region { overhead: Some(overhead.minimum()), ..self }
+    /// The same, with this overhead subtracted from each count from now on, clamped at 0. A [`Region`] is
+    /// made anew whenever one is needed, so keep the [`Overhead`] beside the counters.
+    ///
+    /// # Errors
+    /// [`Error::OtherOverhead`] if it was measured with other events.
+    pub fn corrected(
+        self,
+        overhead: &Overhead<N, ORDERED>,
+    ) -> Result<Region<'a, N, ORDERED>, Error> {
+        if overhead.events != *self.events {
+            return Err(Error::OtherOverhead);
+        }
+        Ok(Region { overhead: Some(*overhead), ..self })
     }
 
-    pub(crate) fn is_corrected(&self) -> bool {
-        self.overhead.is_some()
+    /// What is known of the overhead after one more empty region.
+    pub(crate) fn with_empty(
+        &self,
+        known: Result<Overhead<N, ORDERED>, Disturbed>,
+        empty: Result<[u64; N], Disturbed>,
+    ) -> Result<Overhead<N, ORDERED>, Disturbed> {
+        match (empty, known) {
+            (Ok(counts), Ok(mut overhead)) => {
+                let Overhead { minimum, maximum, .. } = &mut overhead;
+                for (count, (minimum, maximum)) in
+                    counts.iter().zip(minimum.iter_mut().zip(maximum))
+                {
+                    *minimum = (*minimum).min(*count);
+                    *maximum = (*maximum).max(*count);
+                }
+                Ok(overhead)
+            }
+            (Ok(counts), Err(_)) => {
+                Ok(Overhead { events: *self.events, minimum: counts, maximum: counts })
+            }
+            (Err(_), Ok(overhead)) => Ok(overhead),
+            (Err(disturbed), Err(_)) => Err(disturbed),
+        }
     }
 
     pub(crate) fn uncorrected(self) -> Region<'a, N, ORDERED> {

@@ -93,7 +93,8 @@ impl Pmus {
             return Ok(None);
         }
         let texts = Texts::read(files, &self.folder.join(name))?;
-        Ok(texts.and_then(|texts| Pmu::understand(name, &texts)))
+        let is_here = self.folder == Path::new(PMU_FOLDER);
+        Ok(texts.and_then(|texts| Pmu::understand(name, &texts)).map(|pmu| Pmu { is_here, ..pmu }))
     }
 
     /// The one of this number. Reads the numbers, and the files of that one.
@@ -147,6 +148,8 @@ pub(crate) struct CorePmu {
 #[derive(Clone, Debug)]
 pub struct Pmu {
     name: String,
+    /// Whether it is this machine's, rather than in a copy of some machine's files.
+    is_here: bool,
     number: u32,
     is_core: bool,
     processors: Option<Processors>,
@@ -183,6 +186,7 @@ impl Pmu {
         let processors = |text: &Option<String>| Processors::parse(text.as_ref()?);
         Some(Pmu {
             name: name.to_owned(),
+            is_here: false,
             number,
             is_core: is_core(name, number, texts.cpus.is_some()),
             counts_for_processors: texts.cpumask.is_some(),
@@ -196,6 +200,7 @@ impl Pmu {
     pub(crate) fn of_number(number: u32) -> Pmu {
         Pmu {
             name: number.to_string(),
+            is_here: false,
             number,
             is_core: false,
             processors: None,
@@ -208,6 +213,11 @@ impl Pmu {
     /// Its name: that of its folder, and what stands before the slash of an event.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether it was found on this machine.
+    pub(crate) fn is_here(&self) -> bool {
+        self.is_here
     }
 
     /// Its number, for [`Event::of_pmu`](crate::Event::of_pmu). Dynamic ones differ from boot to boot.

@@ -3,8 +3,11 @@
 
 use crate::asm::{self, Value};
 use crate::error::Disturbed;
+use crate::event::Event;
 use crate::math;
+use crate::overhead::Overhead;
 use crate::read::Reader;
+use std::ptr;
 
 /// Measures pieces of code: from [`Counter::region`](crate::Counter::region) or
 /// [`Group::region`](crate::Group::region), `N` counters at once.
@@ -36,16 +39,41 @@ use crate::read::Reader;
 /// [`corrected`](Region::corrected) takes it off. In a debug build it is some more. Only when both
 /// counts are taken does `stop` look at the control page: if its `lock` word is what it was at the
 /// start, the thread was not switched out, nor the counter taken away or moved meanwhile, and the
-/// difference is exactly what this thread did in the region. If not, the sample is [`Disturbed`],
+/// difference is what this thread did in the region (see [Interrupts](#interrupts)). If not, the sample is [`Disturbed`],
 /// and there is no number.
 ///
 /// Of a group, the first counter is read last at the start and first at the stop: what it counts is
 /// the code alone, as if it were the only one; each further one also sees the reads of those before
 /// it.
 ///
-/// What `lock` cannot see: a signal handler that ran on this thread in between, whose work is
-/// counted; what an interrupt did to the caches, and where the kernel is counted as well, the
-/// interrupt itself; time that a hypervisor took away.
+/// # Interrupts
+///
+/// A context switch, and a counter that was moved or taken away, never go unnoticed. These do, as `lock`
+/// does not change:
+/// - an interrupt that returns to this thread. On x86-64 silicon it adds at most one instruction to a count
+///   of user mode, and it touches the caches. Where the kernel is counted as well, its work is counted too;
+/// - a signal handler that ran on this thread in between, whose work is counted;
+/// - time that a hypervisor took away.
+///
+/// A counter of the kernel's instructions in the same group shows the machine's own interrupts: its count is
+/// 0 for a region without any. In a virtual machine nothing shows the hypervisor's.
+///
+/// ```
+/// use rdpmc::{Error, Event, Group};
+///
+/// fn count_without_interrupts() -> Result<Option<u64>, Error> {
+///     let group = Group::open([Event::INSTRUCTIONS, Event::INSTRUCTIONS.kernel()])?;
+///     let (_, sample) = group.region()?.measure(|| std::hint::black_box(1 + 1));
+///     let [instructions, of_the_kernel] = sample?;
+///     Ok((of_the_kernel == 0).then_some(instructions))
+/// }
+///
+/// match count_without_interrupts() {
+///     Ok(Some(instructions)) => println!("exactly {instructions} instructions"),
+///     Ok(None) => println!("an interrupt came: one instruction more, perhaps"),
+///     Err(why) => println!("{why}"), // for example that kernel.perf_event_paranoid is 2
+/// }
+/// ```
 ///
 /// Code that takes longer than the scheduler lets a thread run, some milliseconds, is nearly always
 /// disturbed where others want the processor: for that, take the difference of two
@@ -64,8 +92,9 @@ use crate::read::Reader;
 #[derive(Debug)]
 pub struct Region<'a, const N: usize, const ORDERED: bool = false> {
     pub(crate) reader: &'a Reader<N>,
+    pub(crate) events: &'a [Event; N],
     /// What to take off, if anything.
-    pub(crate) overhead: Option<[u64; N]>,
+    pub(crate) overhead: Option<Overhead<N, ORDERED>>,
 }
 
 impl<const N: usize, const ORDERED: bool> Clone for Region<'_, N, ORDERED> {
@@ -85,8 +114,8 @@ pub struct Start<'a, const N: usize, const ORDERED: bool = false> {
 }
 
 impl<'a, const N: usize> Region<'a, N> {
-    pub(crate) fn new(reader: &'a Reader<N>) -> Region<'a, N> {
-        Region { reader, overhead: None }
+    pub(crate) fn new(reader: &'a Reader<N>, events: &'a [Event; N]) -> Region<'a, N> {
+        Region { reader, events, overhead: None }
     }
 
     /// The same with a fence before and after each start and stop, so that neither the counts nor
@@ -98,7 +127,7 @@ impl<'a, const N: usize> Region<'a, N> {
     /// An overhead that it was corrected by is not that of this kind of region, and forgotten.
     #[must_use = "this region is as it was"]
     pub fn ordered(self) -> Region<'a, N, true> {
-        Region { reader: self.reader, overhead: None }
+        Region { reader: self.reader, events: self.events, overhead: None }
     }
 }
 
@@ -136,7 +165,7 @@ impl<'a, const N: usize, const ORDERED: bool> Region<'a, N, ORDERED> {
     ///
     /// # Errors
     /// The kernel [had to do](Disturbed::Interrupted) with a counter meanwhile, or it could not be
-    /// [read](Disturbed::Faulted).
+    /// [read](Disturbed::Faulted); or [other counters](Disturbed::OtherCounters) were started.
     #[inline(always)]
     pub fn stop(&self, start: Start<'_, N, ORDERED>) -> Result<[u64; N], Disturbed> {
         if ORDERED {
@@ -150,8 +179,11 @@ impl<'a, const N: usize, const ORDERED: bool> Region<'a, N, ORDERED> {
         if ORDERED {
             asm::fence();
         }
-        // The counters that were started are those that are stopped, whatever region this is.
-        let reader = start.reader;
+        // What was read are the counters that were started, and this region's overhead is not theirs.
+        let reader = self.reader;
+        if !ptr::eq(reader, start.reader) {
+            return Err(Disturbed::OtherCounters);
+        }
         let lock_moved = reader.locks().wrapping_sub(start.locks); // pairs with that in start
         if lock_moved != 0 {
             return Err(Disturbed::Interrupted { lock_moved });
@@ -161,7 +193,7 @@ impl<'a, const N: usize, const ORDERED: bool> Region<'a, N, ORDERED> {
         }
         // Unchanged as well, since no lock has moved.
         let widths = reader.widths();
-        let mut counts = self.overhead.unwrap_or([0; N]);
+        let mut counts = self.overhead.map_or([0; N], |overhead| overhead.minimum());
         for ((count, width), (start, end)) in
             counts.iter_mut().zip(widths).zip(start.values.iter().zip(&values))
         {

@@ -1,7 +1,6 @@
 //! Many samples of a short piece of code, and what they come to.
 
 use crate::error::Disturbed;
-use crate::overhead::Overhead;
 use crate::region::Region;
 use std::hint::black_box;
 
@@ -37,9 +36,9 @@ pub struct Samples<const N: usize> {
 }
 
 impl<const N: usize, const ORDERED: bool> Region<'_, N, ORDERED> {
-    /// Runs `code` so many times, each in a region of its own, and takes off the region's overhead,
-    /// measured just before unless the region is [corrected](Region::corrected) already. Disturbed
-    /// samples are left out and counted.
+    /// Runs `code` so many times, each in a region of its own, and takes off the region's overhead: that
+    /// of as many empty regions, measured in turn with these in the same loop, unless the region is
+    /// [corrected](Region::corrected) already. Disturbed samples are left out and counted.
     ///
     /// What `code` returns is used up in a way that the compiler cannot see through, outside of the
     /// region. `code` may be too short to fill the processor: then what the region's reads hide of it
@@ -50,17 +49,27 @@ impl<const N: usize, const ORDERED: bool> Region<'_, N, ORDERED> {
     ///
     /// # Errors
     /// Not one empty region was undisturbed, so that nothing is known of the overhead.
+    #[inline(always)]
     pub fn sample<T>(
         &self,
         runs: usize,
         mut code: impl FnMut() -> T,
     ) -> Result<Samples<N>, Disturbed> {
-        let region = if self.is_corrected() { *self } else { self.corrected(&Overhead::of(self)?) };
+        let region = self.uncorrected();
         let mut samples = Samples::with_room_for(runs);
+        let mut overhead = Err(Disturbed::NoCounter);
         for _ in 0..runs {
+            overhead = region.with_empty(overhead, region.measure(|| ()).1);
             let (value, counts) = region.measure(&mut code);
             black_box(value);
             samples.take(counts);
+        }
+        let overhead = match self.overhead {
+            None if runs > 0 => overhead?.minimum(),
+            known => known.map_or([0; N], |overhead| overhead.minimum()),
+        };
+        for (counts, overhead) in samples.counts.iter_mut().zip(overhead) {
+            counts.iter_mut().for_each(|count| *count = count.saturating_sub(overhead));
         }
         samples.sort();
         Ok(samples)

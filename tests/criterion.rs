@@ -130,19 +130,35 @@ fn bounds(line: &str) -> ([f64; 3], &str) {
     let number = |word: &str| -> f64 {
         word.trim_end_matches('%').replace('\u{2212}', "-").parse().expect("a number")
     };
-    // Each bound has its own prefix, if need be.
-    let thousandths = words.contains(&"mfaults");
-    let of = |word: &str, unit: &str| match unit {
-        "mfaults" => number(word) / 1_000.0,
-        _ => number(word),
+    // Each bound has its own prefix: where they differ, all three are in the last one's unit.
+    const TIMES: [&str; 5] = ["ps", "ns", "\u{b5}s", "ms", "s"];
+    let size = |unit: &str| match TIMES.iter().position(|known| *known == unit) {
+        Some(place) => 1_000_f64.powi(place as i32),
+        None if unit == "mfaults" => 0.001,
+        None => 1.0,
     };
     match words.as_slice() {
         [a, unit_a, b, unit_b, c, unit_c] => {
-            assert!(thousandths || (unit_a == unit_b && unit_b == unit_c), "{line}");
+            let is_time = |unit: &&str| TIMES.contains(unit);
+            let are_times = [unit_a, unit_b, unit_c].into_iter().all(is_time);
+            let is_fault = |unit: &&str| unit.ends_with("faults");
+            let are_faults = [unit_a, unit_b, unit_c].into_iter().all(is_fault);
+            assert!(are_times || are_faults || (unit_a == unit_b && unit_b == unit_c), "{line}");
+            let scale = if are_times { size(unit_c) } else { 1.0 };
+            let of = |word: &str, unit: &str| number(word) * size(unit) / scale;
             ([of(a, unit_a), of(b, unit_b), of(c, unit_c)], unit_c)
         }
         [a, b, c] => ([a, b, c].map(|word| number(word)), "%"),
         _ => panic!("{line}"),
+    }
+}
+
+#[test]
+fn bounds_of_different_prefixes() {
+    let (bounds, unit) = bounds("nothing time: [877.24 ps 998.37 ps 1.1455 ns]");
+    assert_eq!(unit, "ns");
+    for (found, expected) in bounds.into_iter().zip([0.877_24, 0.998_37, 1.145_5]) {
+        assert!((found - expected).abs() < 1e-9, "{found}, not {expected}");
     }
 }
 

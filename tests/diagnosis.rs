@@ -89,7 +89,11 @@ fn json_is_what_the_report_is() {
     // Other machines' as well, as this one may have none. What is found of them here does not matter.
     let elsewhere = ["intel-hybrid", "arm64-server"].map(|name| Machine::new(name, "json"));
     let described = elsewhere.iter().flat_map(|machine| machine.pmus().all().unwrap());
-    report.core_pmus.extend(described.map(|pmu| pmu.describe()));
+    let described: Vec<_> = described.map(|pmu| pmu.describe()).collect();
+    // Nothing of this machine is said of another's PMU, though it may have one of that number.
+    assert!(described.iter().all(|pmu| pmu.access == Err(Error::NotThisMachine)));
+    assert!(described.iter().all(|pmu| (pmu.general, pmu.fixed, pmu.width) == (None, None, None)));
+    report.core_pmus.extend(described);
     assert!(report.core_pmus.len() > 2);
     let json: Value = serde_json::from_str(&report.to_json()).unwrap();
     let of_the_report = [

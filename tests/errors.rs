@@ -89,6 +89,29 @@ fn event_not_supported() {
     assert!(error.to_string().contains("perf list"), "{error}");
 }
 
+/// Settings that leave nothing to count are an error, with or without a PMU, rather than a count of 0.
+#[test]
+fn nothing_to_count() {
+    if !can_open("nothing_to_count") {
+        return;
+    }
+    let named = |name: &str| -> Event { name.parse().unwrap() };
+    for event in [Event::CYCLES, Event::PAGE_FAULTS, Event::raw(0xc0)] {
+        let error = Counter::builder(event).exclude_user(true).open().unwrap_err();
+        assert_eq!(error, Error::CountsNothing { event });
+        assert!(error.to_string().contains("exclude_kernel(false)"), "{error}");
+        let group = rdpmc::Group::builder([Event::TASK_CLOCK, event]).exclude_user(true).open();
+        assert_eq!(group.unwrap_err(), Error::CountsNothing { event });
+        let both = Counter::builder(event).exclude_host(true).exclude_guest(true).open();
+        assert_eq!(both.unwrap_err(), Error::CountsNothing { event });
+    }
+    let switches = named("context-switches:u");
+    assert_eq!(Counter::open(switches).unwrap_err(), Error::CountsNothing { event: switches });
+    // Time has no privilege level.
+    assert!(Counter::builder(Event::TASK_CLOCK).exclude_user(true).open().is_ok());
+    assert!(Counter::open(named("page-faults:u")).is_ok());
+}
+
 #[test]
 fn paranoid() {
     if !can_open("paranoid") {
@@ -406,6 +429,10 @@ fn every_message_names_cause_and_remedy() {
             Error::System { call: "mmap", errno: libc::ENOMEM },
             ["mmap failed (ENOMEM)", "report it"],
         ),
+        (Error::IncludesGuests { event }, ["instructions includes guests", "exclude_guest(true)"]),
+        (Error::OtherOverhead, ["other events", "Overhead::of"]),
+        (Error::NotThisMachine, ["copy", "Pmus::here()"]),
+        (Error::from(Disturbed::OtherCounters), ["other counters", "same counters"]),
         (Error::Paranoid { level: 4, allowed: 2 }, ["is 4", "perf_event_paranoid=2"]),
         (Error::OutOfMemory { call: "mmap" }, ["mmap", "Free memory"]),
         (Error::Seccomp { errno: 0 }, ["answers 0", "outside of the sandbox"]),

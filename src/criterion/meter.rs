@@ -222,21 +222,20 @@ impl<const N: usize> Meter<N> {
 
     /// Where the page has no clock, or there is nothing to read.
     fn start_without_clock(&self) -> Option<Begun<N>> {
-        let page = || self.group.reader.snapshot::<true, false>();
         let by_asking = |now: Snapshot<N>| {
             let (absence, enabled) = (absence(&now), Some(now.time_enabled));
             Begun { counts: now.counts, by_user: false, absence, enabled }
         };
         // As long as others have never had the counters, it does not matter for how long.
-        let asked = match page() {
+        let asked = match self.group.reader.absence() {
             None => return self.asked().map(by_asking),
-            Some(now) if absence(&now) == 0 => None,
+            Some(0) => None,
             Some(_) => Some(self.asked()?),
         };
         let expected = asked.as_ref().map_or(0, absence);
         let enabled = asked.map(|asked| asked.time_enabled);
         // Whichever it was, from here on it costs the same.
-        match page() {
+        match self.group.reader.snapshot::<true, false>() {
             Some(now) if absence(&now) == expected => {
                 Some(Begun { counts: now.counts, by_user: true, absence: expected, enabled })
             }
@@ -249,12 +248,15 @@ impl<const N: usize> Meter<N> {
     pub(super) fn end(&self) -> Counts<N> {
         let counts = self.group.ordered().read_user();
         let timed = self.group.reader.snapshot::<false, true>();
-        let now = timed.or_else(|| self.group.reader.snapshot::<false, false>());
+        let absence = match &timed {
+            Some(now) => Some(absence(now)),
+            None => self.group.reader.absence(),
+        };
         let Some(start) = self.start.take() else {
             return Counts { lacks: true, ..Counts::NONE };
         };
-        let measured = match (counts, now) {
-            (Some(counts), Some(now)) if start.by_user && absence(&now) == start.absence => {
+        let measured = match (counts, absence) {
+            (Some(counts), Some(absence)) if start.by_user && absence == start.absence => {
                 let time = start.enabled.and_then(|enabled| {
                     let now = timed.or_else(|| self.asked())?;
                     now.time_enabled.checked_sub(enabled)

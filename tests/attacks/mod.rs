@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+pub mod guests;
 pub mod refusals;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod stepped_forks;

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Call {
     id: u64,
-    process: u32,
+    /// The process, or thread, that calls.
+    pub process: u32,
     flags: u32,
     /// `SYS_...`.
     pub number: i32,

@@ -11,8 +11,8 @@ use std::time::Duration;
 /// exists. A fence is one instruction, and there are two to a read.
 #[cfg(target_arch = "x86_64")]
 pub const LIMITS: &[(&str, u64)] = &[
-    ("read_user", 14),
-    ("read", 16),
+    ("read_user", 15),
+    ("read", 17),
     ("reading", 100),
     ("region", 3),
     ("group4", 48),
@@ -20,7 +20,7 @@ pub const LIMITS: &[(&str, u64)] = &[
     ("group4_region_last", 48),
     ("clock_now", 20),
     ("clock_ticks", 6),
-    ("ordered_read_user", 16),
+    ("ordered_read_user", 17),
     ("ordered_region", 5),
     ("ordered_group4", 50),
     ("ordered_group4_region", 20),

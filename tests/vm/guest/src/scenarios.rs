@@ -2,6 +2,7 @@
 
 mod access;
 mod attacks;
+mod by_system_call;
 mod clock;
 mod control;
 mod core_types;
@@ -42,8 +43,14 @@ pub fn all(facts: &[&str]) -> Vec<Scenario> {
         refusals::ALL,
         attacks::ALL,
     ];
-    let several = Facts(facts).say("core_types").is_some();
-    let entries = if several { &[core_types::ALL] } else { of_one_processor };
+    let facts = Facts(facts);
+    let entries = if facts.say("core_types").is_some() {
+        &[core_types::ALL]
+    } else if facts.say("user_access") == Some("none") {
+        &[by_system_call::ALL, clock::ALL, refusals::ALL, attacks::ALL] as &[_]
+    } else {
+        of_one_processor
+    };
     entries.iter().copied().flatten().map(|&(name, run)| Scenario { name, run }).collect()
 }
 

@@ -2,7 +2,7 @@
 //! handlers, and memory that other threads map.
 
 use super::{Entry, open};
-use crate::attacks::refusals;
+use crate::attacks::{guests, refusals};
 use crate::harness::{Facts, Outcome, patience, require, skip};
 use crate::process::{self, drop_rights, in_child};
 use crate::system::{self, Changed};
@@ -16,8 +16,21 @@ use std::time::Duration;
 pub const ALL: &[Entry] = &[
     ("pages_of_other_threads_stay", pages_of_other_threads_stay),
     ("each_call_refused_in_turn", each_call_refused_in_turn),
+    ("events_with_guests_refused", events_with_guests_refused),
     ("forked_between_instructions", forked_between_instructions),
 ];
+
+/// On a host that runs a virtual machine with a mediated PMU, by a kernel that refuses what that one does.
+fn events_with_guests_refused(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    if cfg!(target_arch = "riscv64") {
+        return skip("this PMU has no flag for guests, and no machine of its kind a mediated one");
+    }
+    match guests::refused() {
+        Some(result) => Ok(result?),
+        None => skip("no process may answer for another"),
+    }
+}
 
 /// How many groups are opened beside the threads that map.
 const OPENS: u64 = 20_000;

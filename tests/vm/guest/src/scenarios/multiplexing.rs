@@ -119,8 +119,11 @@ fn pinned_without_a_register(_: &Facts) -> Outcome {
             Ok(_) => counters.push(counter),
             Err(error) => {
                 equal("the error", error, Error::ErrorState)?;
-                let access = Access::SystemCall(NoUserAccess::NotScheduled);
-                equal("access", counter.access(), access)?;
+                let access = Access::SystemCall(NoUserAccess::ErrorState);
+                equal("access", counter.access(), access.clone())?;
+                require(access.to_string().ends_with(&Error::ErrorState.to_string()), || {
+                    format!("{access}")
+                })?;
                 let error = counter.reading().err();
                 equal("reading", error, Some(Error::ErrorState))?;
                 // With room again, enabling mends it.

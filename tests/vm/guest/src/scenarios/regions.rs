@@ -79,7 +79,7 @@ fn regions_of_known_work(facts: &Facts) -> Outcome {
         require(nothing <= ordered, || format!("{event}: {nothing} plain, {ordered} ordered"))?;
         // With the region's own cost taken off, nothing is left but the work and its entry.
         let overhead = Overhead::of(&plain)?;
-        let corrected = exact_in(&plain.corrected(&overhead), [per_round])?;
+        let corrected = exact_in(&plain.corrected(&overhead)?, [per_round])?;
         equal("corrected", corrected, [nothing - overhead.minimum()[0]])?;
         if event == Event::INSTRUCTIONS {
             // The number of rounds is moved into a register that it can be counted down in.

@@ -1,0 +1,100 @@
+//! A kernel that refuses hardware events with guests in them, as Linux 7 does on a host that runs a virtual
+//! machine with a mediated PMU. It is this process that refuses, for a child.
+
+use super::{open, open_group};
+use crate::process::perf_descriptors;
+use crate::process::supervised::{Answer, Call, supervised};
+use rdpmc::{Counter, Error, Event, Group};
+use std::fmt::Debug;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// Runs the checks in a child. The first lot must not be refused anything. None if no process may answer for
+/// another here.
+pub fn refused() -> Option<Result<(), String>> {
+    let mut refused = 0;
+    let mut excluding = |call: &Call| {
+        let [kind, flags] = attr_of(call);
+        const EXCLUDE_GUEST: u64 = 1 << 20;
+        let is_refused = kind as u32 != 1 && flags & EXCLUDE_GUEST == 0;
+        refused += u32::from(is_refused);
+        if is_refused { Answer::Refuse(libc::EOPNOTSUPP) } else { Answer::Pass }
+    };
+    let calls = [libc::SYS_perf_event_open];
+    let mut said = |checks: fn() -> Result<(), String>| {
+        supervised(&calls, &mut excluding, |switch| {
+            switch.set(true);
+            match checks() {
+                Ok(()) => 0,
+                Err(why) => {
+                    println!("{why}");
+                    1
+                }
+            }
+        })
+    };
+    let statuses = [said(without_guests)?, said(with_guests)?];
+    if statuses != [0; 2] {
+        return Some(Err(format!("wait statuses {statuses:?}")));
+    }
+    // Without one refusal the second lot would have shown nothing.
+    if refused == 0 { Some(Err("nothing was refused".into())) } else { Some(Ok(())) }
+}
+
+/// `type`, and the flags.
+fn attr_of(call: &Call) -> [u64; 2] {
+    let memory =
+        File::open(format!("/proc/{}/mem", call.process)).expect("a child of this process");
+    let word = |offset| {
+        let mut word = [0; 8];
+        memory.read_exact_at(&mut word, call.arguments[0] + offset).expect("an attr");
+        u64::from_ne_bytes(word)
+    };
+    [word(0), word(40)]
+}
+
+fn same<T: Debug + PartialEq>(what: &str, found: T, expected: T) -> Result<(), String> {
+    if found == expected { Ok(()) } else { Err(format!("{what}: {found:?}, not {expected:?}")) }
+}
+
+/// What is opened by default is opened as ever, or refused for another reason.
+fn without_guests() -> Result<(), String> {
+    let opened = |result: Result<(), Error>| match result {
+        Ok(()) | Err(Error::NoPmu { .. }) => Ok(()),
+        other => Err(format!("without guests: {other:?}")),
+    };
+    opened(open(Event::CYCLES).map(drop))?;
+    opened(open(Event::INSTRUCTIONS.kernel()).map(drop))?;
+    opened(open_group([Event::CYCLES, Event::INSTRUCTIONS]).map(drop))?;
+    opened(open("cycles:H".parse().map_err(|why| format!("{why}"))?).map(drop))?;
+    opened(Counter::builder(Event::CYCLES).exclude_guest(true).open().map(drop))?;
+    opened(Counter::open(Event::TASK_CLOCK).map(drop))?;
+    same("descriptors left open", perf_descriptors().len(), 0)
+}
+
+/// What includes guests says so, where there is a PMU at all.
+fn with_guests() -> Result<(), String> {
+    let has_pmu = !matches!(Counter::open(Event::CYCLES), Err(Error::NoPmu { .. }));
+    let refused = |what: &str, found: Result<(), Error>, event: Event| {
+        let is_right = match &found {
+            Err(Error::IncludesGuests { event: named }) => has_pmu && *named == event,
+            Err(Error::NoPmu { .. }) => !has_pmu,
+            _ => false,
+        };
+        if is_right { Ok(()) } else { Err(format!("{what}: {found:?}")) }
+    };
+    let including = Counter::builder(Event::CYCLES).exclude_guest(false);
+    refused("exclude_guest(false)", including.open().map(drop), Event::CYCLES)?;
+    for name in ["cycles:G", "cycles:GH", "instructions:Gu"] {
+        let event: Event = name.parse().map_err(|why| format!("{why}"))?;
+        refused(name, Counter::open(event).map(drop), event)?;
+        let group = Group::open([Event::INSTRUCTIONS, event]).map(drop);
+        refused(&format!("a group with {name}"), group, event)?;
+    }
+    // It is what is said first, and in words.
+    if has_pmu {
+        let message = including.open().map_or_else(|why| why.to_string(), |_| String::new());
+        same(&message, message.contains("exclude_guest(true)"), true)?;
+    }
+    same("descriptors left open", perf_descriptors().len(), 0)
+}

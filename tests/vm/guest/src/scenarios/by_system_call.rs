@@ -1,0 +1,80 @@
+//! A kernel that gives user space no counter (arm64 before Linux 5.17): every read is a system call, each
+//! count is right all the same, and the reason is said.
+
+use super::{Entry, known_events, open};
+use crate::harness::{Facts, Outcome, equal, require};
+use crate::kernels::countdown;
+use rdpmc::{Access, Error, Event, Group, NoUserAccess};
+use std::hint::black_box;
+
+pub const ALL: &[Entry] = &[
+    ("no_user_access_is_offered", no_user_access_is_offered),
+    ("counted_by_system_call", counted_by_system_call),
+    ("groups_counted_by_system_call", groups_counted_by_system_call),
+    ("no_user_access_is_diagnosed", no_user_access_is_diagnosed),
+];
+
+const NOT_OFFERED: Access = Access::SystemCall(NoUserAccess::NotOffered);
+
+fn no_user_access_is_offered(_: &Facts) -> Outcome {
+    let counter = open(Event::INSTRUCTIONS)?;
+    equal("access", counter.access(), NOT_OFFERED)?;
+    let said = counter.access().to_string();
+    require(said.contains("on arm64 it takes Linux 5.17"), || said.clone())?;
+    equal("read_user", counter.read_user(), None)?;
+    equal("reading_user", counter.reading_user(), None)?;
+    require(counter.read()? > 0, || "nothing is counted".into())?;
+    let refused =
+        Error::NotFromUserSpace { event: Event::INSTRUCTIONS, reason: NoUserAccess::NotOffered };
+    equal("region", counter.region().err(), Some(refused))
+}
+
+fn counted_by_system_call(facts: &Facts) -> Outcome {
+    for (event, per_round) in known_events(facts) {
+        let counter = open(event)?;
+        let mut nothing = None;
+        for rounds in super::ROUNDS {
+            let before = counter.read()?;
+            countdown(black_box(rounds));
+            let counted = counter.read()? - before - per_round * rounds;
+            equal(&format!("{event} of a read"), counted, *nothing.get_or_insert(counted))?;
+        }
+        let (first, second) = (counter.reading()?, counter.reading()?);
+        let difference = second.since(&first);
+        require(difference.is_some_and(|both| both.value > 0 && !both.is_multiplexed()), || {
+            format!("{first:?}, then {second:?}")
+        })?;
+        counter.disable()?;
+        equal("disabled", counter.read()?, counter.read()?)?;
+        counter.reset()?;
+        equal("reset", counter.read()?, 0)?;
+    }
+    Ok(())
+}
+
+fn groups_counted_by_system_call(_: &Facts) -> Outcome {
+    let group = Group::open([Event::INSTRUCTIONS; 4])?;
+    equal("access", group.access(), NOT_OFFERED)?;
+    equal("read_user", group.read_user(), None)?;
+    let mut nothing = None;
+    for rounds in super::ROUNDS {
+        let before = group.read()?;
+        countdown(black_box(rounds));
+        let after = group.read()?;
+        let counted = after.map(|count| count - 2 * rounds);
+        let counted = [0, 1, 2, 3].map(|n| counted[n] - before[n]);
+        equal("a read of the group", counted, *nothing.get_or_insert(counted))?;
+    }
+    Ok(())
+}
+
+fn no_user_access_is_diagnosed(_: &Facts) -> Outcome {
+    let report = rdpmc::diagnose();
+    let [pmu] = report.core_pmus.as_slice() else {
+        return Err(format!("{} PMUs", report.core_pmus.len()).into());
+    };
+    equal("the PMU's access", pmu.access.clone(), Ok(NOT_OFFERED))?;
+    equal("the setting", report.user_access, None)?;
+    let said = |line: &String| line.contains("the kernel offers no user access");
+    require(report.advice.iter().any(said), || format!("{:?}", report.advice))
+}
