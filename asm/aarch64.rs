@@ -426,6 +426,11 @@ pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
 /// What the kernel calls the tick counter among its clock sources.
 pub(crate) const TICKS: Option<&str> = Some("arch_sys_counter");
 
+/// The name by which the hypervisor calls itself, where the processor says so.
+pub(crate) fn hypervisor() -> Option<[u8; 12]> {
+    None
+}
+
 /// Whether the tick counter goes on at one rate, whatever the processor does: by the architecture.
 pub(crate) fn ticks_are_invariant() -> bool {
     true

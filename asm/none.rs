@@ -129,6 +129,11 @@ pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
 /// None is read here.
 pub(crate) const TICKS: Option<&str> = None;
 
+/// The name by which the hypervisor calls itself, where the processor says so.
+pub(crate) fn hypervisor() -> Option<[u8; 12]> {
+    None
+}
+
 /// None is read here.
 pub(crate) fn ticks_are_invariant() -> bool {
     false

@@ -403,6 +403,21 @@ pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
 /// What the kernel calls the tick counter among its clock sources.
 pub(crate) const TICKS: Option<&str> = Some("tsc");
 
+/// The name by which the hypervisor calls itself, where the processor says so: `KVMKVMKVM`, zeros after it.
+pub(crate) fn hypervisor() -> Option<[u8; 12]> {
+    const NAME: u32 = 0x4000_0000;
+    #[allow(unused_unsafe, reason = "newer Rust has it safe")]
+    // SAFETY: every x86-64 processor has cpuid, and a hypervisor that shows itself has this leaf.
+    let words = unsafe {
+        if __cpuid(1).ecx & 1 << 31 == 0 {
+            return None;
+        }
+        let leaf = __cpuid(NAME);
+        [leaf.ebx, leaf.ecx, leaf.edx].map(u32::to_le_bytes)
+    };
+    words.concat().try_into().ok()
+}
+
 /// Whether the tick counter goes on at one rate, whatever the processor does, by its own word
 /// (`CPUID` 8000_0007, EDX bit 8).
 pub(crate) fn ticks_are_invariant() -> bool {

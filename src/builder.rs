@@ -68,7 +68,9 @@ impl<E> Builder<E> {
         self.set(flag::EXCLUDE_GUEST, exclude)
     }
 
-    /// Leaves out this machine itself (`exclude_host`), so that guests alone count. Default: false.
+    /// Leaves out this machine itself (`exclude_host`). Default: false. Include guests at the same time, with
+    /// [`exclude_guest(false)`](Builder::exclude_guest), as a name with `:G` does. Otherwise nothing is left to
+    /// count.
     pub fn exclude_host(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_HOST, exclude)
     }

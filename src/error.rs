@@ -18,6 +18,9 @@ pub enum Error {
         event: Event,
         /// Whether this is known to be a virtual machine, which has the PMU its host gives it.
         is_virtual: bool,
+        /// Whether it is one of KVM's on an Intel processor of a model that usually has cores of several
+        /// types. If it has, KVM gives no guest a PMU, whatever its configuration.
+        is_guest_of_hybrid: bool,
     },
     /// The kernel or its PMU does not have this event, or not with these settings (`ENOENT`,
     /// `EINVAL`, `EOPNOTSUPP` and the like).
@@ -32,9 +35,9 @@ pub enum Error {
         /// The event.
         event: Event,
     },
-    /// The event includes guests, and this host runs a virtual machine that has the PMU to itself
-    /// (KVM's mediated PMU, since Linux 7.0), so the kernel refuses to count guests from outside
-    /// (`EOPNOTSUPP`).
+    /// The event includes guests, and the kernel refuses that (`EOPNOTSUPP`), as it would not without them:
+    /// this host runs a virtual machine that has the PMU to itself (KVM's mediated PMU, since Linux 7.0), or
+    /// the PMU cannot count guests.
     IncludesGuests {
         /// The event.
         event: Event,
@@ -241,13 +244,19 @@ impl fmt::Display for Error {
                 "performance counters are opened with Linux's perf_event_open, which this target \
                  does not have: run on Linux"
             ),
-            Error::NoPmu { event, is_virtual: true } => write!(
+            Error::NoPmu { event, is_guest_of_hybrid: true, .. } => write!(
+                f,
+                "{event} needs a hardware counter, and this virtual machine has none. On a hybrid Intel \
+                 processor, as this model usually is, KVM gives no guest one, whatever its configuration. \
+                 Run on the host, or use software events"
+            ),
+            Error::NoPmu { event, is_virtual: true, .. } => write!(
                 f,
                 "{event} needs a hardware counter, and this virtual machine has none (no PMU of \
                  the processor in {FOLDER}): have the hypervisor give it one, or run on the host; \
                  software events work meanwhile"
             ),
-            Error::NoPmu { event, is_virtual: false } => write!(
+            Error::NoPmu { event, is_virtual: false, .. } => write!(
                 f,
                 "{event} needs a hardware counter, and the kernel offers none (no PMU of the \
                  processor in {FOLDER}): it may lack the driver, or the firmware may have switched \
@@ -267,15 +276,15 @@ impl fmt::Display for Error {
             ),
             Error::IncludesGuests { event } => write!(
                 f,
-                "{event} includes guests, and this host runs a virtual machine with a mediated PMU, \
-                 whose events cannot be counted from outside. Leave guests out: exclude_guest(true), or \
-                 no `G` in the name"
+                "{event} includes guests, and they cannot be counted: this host runs a virtual machine with a \
+                 mediated PMU, or the PMU has no way to. Leave guests out: exclude_guest(true), or no `G` \
+                 in the name"
             ),
             Error::CountsNothing { event } => write!(
                 f,
-                "{event} would count nothing, because the settings leave out all of user mode, kernel \
-                 mode, guests or the host that it happens in. Include one of them, for example with \
-                 exclude_kernel(false)"
+                "{event} would count nothing, because the settings leave out every privilege level that it \
+                 happens at, or both guests and the host. Include one of them, for example with \
+                 exclude_kernel(false) or exclude_guest(false)"
             ),
             Error::Paranoid { level, allowed } => write!(
                 f,

@@ -1,6 +1,7 @@
 //! What `/proc` and `/sys` say about this machine and this process. Everything here may be missing,
 //! unreadable or strange: then the answer is None or no.
 
+use crate::asm;
 use std::fs;
 use std::path::Path;
 
@@ -94,6 +95,28 @@ pub(crate) fn is_virtual() -> bool {
         || Path::new("/sys/hypervisor/type").exists()
 }
 
+/// Whether this is a guest of KVM on an Intel processor with cores of several types: to none of these does
+/// KVM give a PMU, whatever its configuration.
+pub(crate) fn is_guest_of_hybrid() -> bool {
+    asm::hypervisor().is_some_and(|name| name.starts_with(b"KVMKVMKVM"))
+        && text("/proc/cpuinfo").is_some_and(|cpuinfo| is_hybrid(&cpuinfo))
+}
+
+/// Whether it is such a processor, which a guest sees by its family and model alone.
+fn is_hybrid(cpuinfo: &str) -> bool {
+    // Lakefield; Alder, Raptor, Meteor, Arrow, Lunar, Panther, Wildcat Lake.
+    const MODELS: [u32; 14] =
+        [0x8a, 0x97, 0x9a, 0xb7, 0xba, 0xbf, 0xaa, 0xac, 0xb5, 0xc5, 0xc6, 0xbd, 0xcc, 0xd5];
+    let field = |name: &str| {
+        let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        Some(fields.find(|(known, _)| known.trim() == name)?.1.trim())
+    };
+    let model = field("model").and_then(|model| model.parse().ok());
+    field("vendor_id") == Some("GenuineIntel")
+        && field("cpu family") == Some("6")
+        && model.is_some_and(|model| MODELS.contains(&model))
+}
+
 /// The kernel's name and release, e.g. `Linux 6.12.43`.
 pub(crate) fn kernel() -> Option<String> {
     let name = text("/proc/sys/kernel/ostype")?;
@@ -156,4 +179,31 @@ fn limit(name: &str) -> Option<u64> {
     let soft =
         limits.lines().find_map(|line| line.strip_prefix(name)?.split_ascii_whitespace().next())?;
     if soft == "unlimited" { Some(u64::MAX) } else { soft.parse().ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hybrid_processors_by_family_and_model() {
+        let cpuinfo = |vendor: &str, family: u32, model: u32| {
+            format!(
+                "processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n\
+                 model name\t: 12th Gen\nflags\t\t: fpu hypervisor\n\nprocessor\t: 1\n"
+            )
+        };
+        assert!(is_hybrid(&cpuinfo("GenuineIntel", 6, 0x97)));
+        assert!(is_hybrid(&cpuinfo("GenuineIntel", 6, 0xcc)));
+        for other in [
+            cpuinfo("GenuineIntel", 6, 0x8f),  // Sapphire Rapids
+            cpuinfo("GenuineIntel", 6, 0xbe),  // Alder Lake-N: efficient cores alone
+            cpuinfo("GenuineIntel", 18, 0x97), // another family
+            cpuinfo("AuthenticAMD", 6, 0x97),
+            "vendor_id : GenuineIntel\ncpu family : 6\nmodel : many\n".to_owned(),
+            String::new(),
+        ] {
+            assert!(!is_hybrid(&other), "{other}");
+        }
+    }
 }

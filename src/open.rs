@@ -48,15 +48,18 @@ impl Options {
     /// Whether these flags leave nothing to count.
     fn leave_nothing(event: &Event, flags: u64) -> bool {
         let left_out = |which: u64| flags & which == which;
-        // x86-64 has no privilege level for a hypervisor.
-        let levels = match cfg!(target_arch = "x86_64") {
+        // x86-64 has no privilege level for a hypervisor, nor have events of software.
+        let levels = match event.is_software() || cfg!(target_arch = "x86_64") {
             true => flag::EXCLUDE_USER | flag::EXCLUDE_KERNEL,
             false => FILTER,
         };
-        let is_filtered = left_out(levels)
-            || left_out(flag::EXCLUDE_HOST | flag::EXCLUDE_GUEST)
-            || event.happens_in_the_kernel() && left_out(flag::EXCLUDE_KERNEL);
-        is_filtered && !event.has_no_privilege_level()
+        if event.is_software() {
+            // Guests are nothing to these.
+            let is_filtered =
+                left_out(levels) || event.happens_in_the_kernel() && left_out(flag::EXCLUDE_KERNEL);
+            return is_filtered && !event.has_no_privilege_level();
+        }
+        left_out(levels) || left_out(flag::EXCLUDE_HOST | flag::EXCLUDE_GUEST)
     }
 
     /// Opens the events as one group, which the first of them leads: one system call each where the
@@ -211,8 +214,11 @@ impl Options {
         if includes_guests && refusal.errno.0 == sys::EOPNOTSUPP {
             // Are guests the cause? Only the same question without them tells.
             let host = flags & !flag::EXCLUDE_HOST | flag::EXCLUDE_GUEST;
-            if (Attempt { flags: host, ..attempt }).make().is_ok() {
-                return Err(Error::IncludesGuests { event });
+            let without = Attempt { flags: host, ..attempt };
+            match without.make() {
+                Ok(_) => return Err(Error::IncludesGuests { event }),
+                Err(other) if other.is_of_want() => return Err(without.diagnose(other)),
+                Err(_) => {}
             }
         }
         // What nobody asked for, and a PMU may refuse that has no guests.
@@ -222,16 +228,25 @@ impl Options {
         }
         // Was it the filter? Only the same question without one tells.
         let unfiltered = Attempt { flags: flags & !(FILTER | guests), ..attempt };
-        let answer = unfiltered.make();
+        let mut answer = unfiltered.make();
         let may_be_filter = match &answer {
             Ok(_) => true,
             Err(other) => matches!(other.errno.0, sys::EACCES | sys::EPERM),
         };
         if may_be_filter && guests != 0 {
+            // By itself: it is not to take a descriptor, nor a place in the group, from what is asked next.
+            let was_granted = answer.is_ok();
+            drop(answer);
             let with_guests = Attempt { flags: flags & !guests, ..attempt };
-            if let Ok(descriptor) = with_guests.make() {
-                return Ok((descriptor, false));
+            match with_guests.make() {
+                Ok(descriptor) => return Ok((descriptor, false)),
+                Err(other) if other.is_of_want() => return Err(with_guests.diagnose(other)),
+                Err(_) => {}
             }
+            if was_granted && !self.allow_unfiltered {
+                return Err(Error::NoPrivilegeFilter { event });
+            }
+            answer = unfiltered.make();
         }
         match answer {
             Ok(descriptor) if self.allow_unfiltered => Ok((descriptor, true)),
@@ -239,7 +254,7 @@ impl Options {
             // This process may not ask it. An event that every PMU has, with the same filter, tells.
             Err(forbidden @ Refusal { errno: Errno(sys::EACCES | sys::EPERM), .. })
                 if event.is_of_the_core()
-                    && perf_event_open(Event::CYCLES, 0, flags & FILTER, None, 0)
+                    && perf_event_open(Event::CYCLES, 0, flags & (FILTER | guests), None, 0)
                         .is_err_and(|cycles| cycles.errno == refusal.errno) =>
             {
                 if self.allow_unfiltered {
@@ -299,7 +314,11 @@ impl Attempt<'_> {
         if event.is_of_the_core() && matches!(errno, sys::ENOENT | sys::ENODEV | sys::EOPNOTSUPP) {
             match Pmus::here().core() {
                 Ok(Some(core)) if core.is_empty() => {
-                    return Error::NoPmu { event, is_virtual: machine::is_virtual() };
+                    return Error::NoPmu {
+                        event,
+                        is_virtual: machine::is_virtual(),
+                        is_guest_of_hybrid: machine::is_guest_of_hybrid(),
+                    };
                 }
                 Ok(_) => {}
                 Err(unreadable) => return unreadable.into(),
@@ -380,12 +399,20 @@ const MOST_COPIES: usize = 64;
 pub(crate) const READ_WORDS: usize = 3 + MOST;
 
 /// The kernel's no.
+#[derive(Clone, Copy)]
 struct Refusal {
     errno: Errno,
     /// The size of the attr that was passed.
     needed: u32,
     /// The size that the kernel wrote back.
     known: u32,
+}
+
+impl Refusal {
+    /// Whether it is for want of something, and says nothing of the event.
+    fn is_of_want(&self) -> bool {
+        matches!(self.errno.0, sys::EMFILE | sys::ENFILE | sys::ENOMEM)
+    }
 }
 
 fn perf_event_open(

@@ -5,7 +5,8 @@ use crate::event::Event;
 use crate::region::Region;
 
 /// The cost of an empty region: what its counters count of nothing. A plain value, to be kept beside the
-/// counters. It is for regions of the same events and the same ordering, and no other takes it:
+/// counters. It is for regions of the same events and the same ordering, and no other takes it. (The events
+/// of a [`Counter`](crate::Counter) on several core types are those of the type that the thread was on.)
 ///
 /// ```compile_fail,E0308
 /// # fn corrected(group: &rdpmc::Group<2>) -> Result<(), rdpmc::Error> {
@@ -49,7 +50,7 @@ pub struct Overhead<const N: usize, const ORDERED: bool = false> {
 }
 
 /// How many empty regions are measured: enough to find the minimum, and still only microseconds.
-const SAMPLES: usize = 100;
+pub(crate) const SAMPLES: usize = 100;
 
 impl<const N: usize, const ORDERED: bool> Overhead<N, ORDERED> {
     /// Measures a hundred empty regions of this kind, in the function that calls this: on an
@@ -96,7 +97,7 @@ impl<'a, const N: usize, const ORDERED: bool> Region<'a, N, ORDERED> {
         if overhead.events != *self.events {
             return Err(Error::OtherOverhead);
         }
-        Ok(Region { overhead: Some(*overhead), ..self })
+        Ok(Region { overhead: Some(overhead.minimum), ..self })
     }
 
     /// What is known of the overhead after one more empty region.

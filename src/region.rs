@@ -5,7 +5,6 @@ use crate::asm::{self, Value};
 use crate::error::Disturbed;
 use crate::event::Event;
 use crate::math;
-use crate::overhead::Overhead;
 use crate::read::Reader;
 use std::ptr;
 
@@ -94,7 +93,7 @@ pub struct Region<'a, const N: usize, const ORDERED: bool = false> {
     pub(crate) reader: &'a Reader<N>,
     pub(crate) events: &'a [Event; N],
     /// What to take off, if anything.
-    pub(crate) overhead: Option<Overhead<N, ORDERED>>,
+    pub(crate) overhead: Option<[u64; N]>,
 }
 
 impl<const N: usize, const ORDERED: bool> Clone for Region<'_, N, ORDERED> {
@@ -193,7 +192,7 @@ impl<'a, const N: usize, const ORDERED: bool> Region<'a, N, ORDERED> {
         }
         // Unchanged as well, since no lock has moved.
         let widths = reader.widths();
-        let mut counts = self.overhead.map_or([0; N], |overhead| overhead.minimum());
+        let mut counts = self.overhead.unwrap_or([0; N]);
         for ((count, width), (start, end)) in
             counts.iter_mut().zip(widths).zip(start.values.iter().zip(&values))
         {

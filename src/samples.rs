@@ -1,6 +1,7 @@
 //! Many samples of a short piece of code, and what they come to.
 
 use crate::error::Disturbed;
+use crate::overhead::SAMPLES as LEAST;
 use crate::region::Region;
 use std::hint::black_box;
 
@@ -37,8 +38,8 @@ pub struct Samples<const N: usize> {
 
 impl<const N: usize, const ORDERED: bool> Region<'_, N, ORDERED> {
     /// Runs `code` so many times, each in a region of its own, and takes off the region's overhead: that
-    /// of as many empty regions, measured in turn with these in the same loop, unless the region is
-    /// [corrected](Region::corrected) already. Disturbed samples are left out and counted.
+    /// of as many empty regions, and at least a hundred, measured in turn with these in the same loop, unless
+    /// the region is [corrected](Region::corrected) already. Disturbed samples are left out and counted.
     ///
     /// What `code` returns is used up in a way that the compiler cannot see through, outside of the
     /// region. `code` may be too short to fill the processor: then what the region's reads hide of it
@@ -58,6 +59,10 @@ impl<const N: usize, const ORDERED: bool> Region<'_, N, ORDERED> {
         let region = self.uncorrected();
         let mut samples = Samples::with_room_for(runs);
         let mut overhead = Err(Disturbed::NoCounter);
+        // The first ones run before the caches and predictors know them.
+        for _ in runs..if self.overhead.is_none() { LEAST } else { 0 } {
+            overhead = region.with_empty(overhead, region.measure(|| ()).1);
+        }
         for _ in 0..runs {
             overhead = region.with_empty(overhead, region.measure(|| ()).1);
             let (value, counts) = region.measure(&mut code);
@@ -65,8 +70,8 @@ impl<const N: usize, const ORDERED: bool> Region<'_, N, ORDERED> {
             samples.take(counts);
         }
         let overhead = match self.overhead {
-            None if runs > 0 => overhead?.minimum(),
-            known => known.map_or([0; N], |overhead| overhead.minimum()),
+            None => overhead?.minimum(),
+            Some(known) => known,
         };
         for (counts, overhead) in samples.counts.iter_mut().zip(overhead) {
             counts.iter_mut().for_each(|count| *count = count.saturating_sub(overhead));

@@ -62,7 +62,11 @@ fn it_says_what_the_files_say() {
     let (software, hardware) = report.events.split_last().unwrap();
     assert!(software.access.is_ok(), "{report}");
     for found in hardware {
-        assert_eq!(found.access, Err(Error::NoPmu { event: found.event, is_virtual }));
+        let is_of_this = |error: &Error| {
+            matches!(error, Error::NoPmu { event, is_virtual: virtual_, .. }
+                if *event == found.event && *virtual_ == is_virtual)
+        };
+        assert!(found.access.as_ref().is_err_and(is_of_this), "{:?}", found.access);
     }
     let advice = |line: &String| line.starts_with("all hardware events: this needs");
     assert!(report.advice.iter().any(advice), "{report}");

@@ -5,6 +5,7 @@ use super::{open, open_group};
 use crate::process::perf_descriptors;
 use crate::process::supervised::{Answer, Call, supervised};
 use rdpmc::{Counter, Error, Event, Group};
+use std::cell::Cell;
 use std::fmt::Debug;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,12 +13,12 @@ use std::os::unix::fs::FileExt;
 /// Runs the checks in a child. The first lot must not be refused anything. None if no process may answer for
 /// another here.
 pub fn refused() -> Option<Result<(), String>> {
-    let mut refused = 0;
+    let refused = Cell::new(0);
     let mut excluding = |call: &Call| {
         let [kind, flags] = attr_of(call);
         const EXCLUDE_GUEST: u64 = 1 << 20;
         let is_refused = kind as u32 != 1 && flags & EXCLUDE_GUEST == 0;
-        refused += u32::from(is_refused);
+        refused.set(refused.get() + u32::from(is_refused));
         if is_refused { Answer::Refuse(libc::EOPNOTSUPP) } else { Answer::Pass }
     };
     let calls = [libc::SYS_perf_event_open];
@@ -33,12 +34,18 @@ pub fn refused() -> Option<Result<(), String>> {
             }
         })
     };
-    let statuses = [said(without_guests)?, said(with_guests)?];
-    if statuses != [0; 2] {
-        return Some(Err(format!("wait statuses {statuses:?}")));
+    let status = said(without_guests)?;
+    if (status, refused.get()) != (0, 0) {
+        let refused = refused.get();
+        return Some(Err(format!("without guests: wait status {status}, {refused} refusals")));
     }
-    // Without one refusal the second lot would have shown nothing.
-    if refused == 0 { Some(Err("nothing was refused".into())) } else { Some(Ok(())) }
+    let status = said(with_guests)?;
+    // Without one refusal it would have shown nothing.
+    if status != 0 || refused.get() == 0 {
+        let refused = refused.get();
+        return Some(Err(format!("with guests: wait status {status}, {refused} refusals")));
+    }
+    Some(Ok(()))
 }
 
 /// `type`, and the flags.

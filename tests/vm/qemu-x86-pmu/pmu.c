@@ -58,6 +58,9 @@ enum {
     GLOBAL_STATUS = 0x38e,
     GLOBAL_CTRL = 0x38f,
     GLOBAL_OVF_CTRL = 0x390,
+    V6_GENERAL0 = 0x1900, /* the same counters again, since version 6: each with its setting after it */
+    V6_FIXED0 = 0x1980,
+    V6_STEP = 4,
     K7_PERFEVTSEL0 = 0xc0010000,
     K7_PERFCTR0 = 0xc0010004,
 };
@@ -359,6 +362,13 @@ static uint64_t *intel_register(X86PMU *pmu, uint32_t msr)
     }
     if ((i = which(msr, FIXED_CTR0, FIXED)) >= 0) {
         return &pmu->counters[GENERAL + i];
+    }
+    if (pmu->user_disable && (i = which(msr, V6_GENERAL0, V6_STEP * GENERAL)) >= 0) {
+        return i % V6_STEP == 0 ? &pmu->counters[i / V6_STEP] :
+               i % V6_STEP == 1 ? &pmu->select[i / V6_STEP] : NULL;
+    }
+    if (pmu->user_disable && (i = which(msr, V6_FIXED0, V6_STEP * FIXED)) >= 0) {
+        return i % V6_STEP == 0 ? &pmu->counters[GENERAL + i / V6_STEP] : NULL;
     }
     switch (msr) {
     case FIXED_CTR_CTRL:

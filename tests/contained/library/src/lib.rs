@@ -66,7 +66,7 @@ fn reader<const N: usize>() -> Reader<N> {
 #[inline(always)]
 pub fn check() -> i32 {
     let (one, four) = (reader::<1>(), reader::<4>());
-    let region = region::Region::new(&four);
+    let region = region::Region::new(&four, &[event::Event::INSTRUCTIONS; 4]);
     let faulted = |sample| sample == Err(Disturbed::Faulted);
     for _ in 0..1_000 {
         let contained = one.counts::<false>().is_none()

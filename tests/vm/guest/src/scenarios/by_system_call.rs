@@ -34,9 +34,8 @@ fn counted_by_system_call(facts: &Facts) -> Outcome {
         let counter = open(event)?;
         let mut nothing = None;
         for rounds in super::ROUNDS {
-            let before = counter.read()?;
-            countdown(black_box(rounds));
-            let counted = counter.read()? - before - per_round * rounds;
+            let [counted] = between(|| Ok([counter.read()?]), rounds)?;
+            let counted = counted - per_round * rounds;
             equal(&format!("{event} of a read"), counted, *nothing.get_or_insert(counted))?;
         }
         let (first, second) = (counter.reading()?, counter.reading()?);
@@ -52,17 +51,29 @@ fn counted_by_system_call(facts: &Facts) -> Outcome {
     Ok(())
 }
 
+/// What two reads, before and after, say of so much work: the same code whatever the number.
+#[inline(never)]
+fn between<const N: usize>(
+    read: impl Fn() -> Result<[u64; N], Error>,
+    rounds: u64,
+) -> Result<[u64; N], Error> {
+    let rounds = black_box(rounds);
+    let before = read()?;
+    countdown(rounds);
+    let mut after = read()?;
+    for (after, before) in after.iter_mut().zip(before) {
+        *after -= before;
+    }
+    Ok(after)
+}
+
 fn groups_counted_by_system_call(_: &Facts) -> Outcome {
     let group = Group::open([Event::INSTRUCTIONS; 4])?;
     equal("access", group.access(), NOT_OFFERED)?;
     equal("read_user", group.read_user(), None)?;
     let mut nothing = None;
     for rounds in super::ROUNDS {
-        let before = group.read()?;
-        countdown(black_box(rounds));
-        let after = group.read()?;
-        let counted = after.map(|count| count - 2 * rounds);
-        let counted = [0, 1, 2, 3].map(|n| counted[n] - before[n]);
+        let counted = between(|| group.read(), rounds)?.map(|count| count - 2 * rounds);
         equal("a read of the group", counted, *nothing.get_or_insert(counted))?;
     }
     Ok(())

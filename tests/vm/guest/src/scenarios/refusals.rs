@@ -183,5 +183,7 @@ fn no_pmu(facts: &Facts) -> Outcome {
     // Only x86-64 has a word for a virtual machine.
     let is_virtual = cfg!(target_arch = "x86_64");
     let error = refused(open(Event::INSTRUCTIONS))?;
-    equal("the error", error, Error::NoPmu { event: Event::INSTRUCTIONS, is_virtual })
+    let expected =
+        Error::NoPmu { event: Event::INSTRUCTIONS, is_virtual, is_guest_of_hybrid: false };
+    equal("the error", error, expected)
 }
