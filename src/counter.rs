@@ -248,7 +248,7 @@ impl Counter {
     /// to judge and [scale](Reading::scaled) a multiplexed event.
     ///
     /// Without a system call where the page has a clock (`cap_user_time`) and the event a counter,
-    /// 95 instructions on x86-64, 82 on arm64 (83 with 32-bit counters), 92 on riscv64; otherwise
+    /// 92 instructions on x86-64, 79 on arm64 (80 with 32-bit counters), 88 on riscv64; otherwise
     /// by `read(2)`.
     ///
     /// # Errors
