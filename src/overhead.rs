@@ -100,7 +100,9 @@ impl<'a, const N: usize, const ORDERED: bool> Region<'a, N, ORDERED> {
         Ok(Region { overhead: Some(overhead.minimum), ..self })
     }
 
-    /// What is known of the overhead after one more empty region.
+    /// What is known of the overhead after one more empty region. Not inlined, so that none of its
+    /// instructions come to lie in the next one.
+    #[inline(never)]
     pub(crate) fn with_empty(
         &self,
         known: Result<Overhead<N, ORDERED>, Disturbed>,
