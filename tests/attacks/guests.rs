@@ -35,10 +35,13 @@ pub fn refused() -> Option<Result<(), String>> {
         })
     };
     let status = said(without_guests)?;
-    if (status, refused.get()) != (0, 0) {
+    // On arm64 a form that the PMU does not have is asked for in other words, guests among them.
+    let may_be_refused = cfg!(target_arch = "aarch64");
+    if status != 0 || refused.get() != 0 && !may_be_refused {
         let refused = refused.get();
         return Some(Err(format!("without guests: wait status {status}, {refused} refusals")));
     }
+    refused.set(0);
     let status = said(with_guests)?;
     // Without one refusal it would have shown nothing.
     if status != 0 || refused.get() == 0 {
