@@ -20,12 +20,12 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Returns what was counted since `earlier`, and in which time: to be judged and
-    /// [scaled](Reading::scaled) by itself.
+    /// Returns the difference from `earlier`: events and nanoseconds, which can be judged and
+    /// [scaled](Reading::scaled) by themselves. No system call.
     ///
     /// None if the count has gone back since, because the counter was
-    /// [reset](crate::Counter::reset) in between or `earlier` is not earlier. A time that has gone back is
-    /// 0: readings by user space and by the kernel round differently, by a nanosecond or two.
+    /// [reset](crate::Counter::reset) in between or `earlier` is not earlier. Times are clamped at 0, because
+    /// user space and the kernel round differently, by a nanosecond or two.
     ///
     /// ```
     /// use rdpmc::{Counter, Event};
