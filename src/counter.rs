@@ -12,6 +12,7 @@ use crate::read::{Snapshot, View};
 use crate::reading::Reading;
 use crate::region::Region;
 use crate::sum::Others;
+use std::fmt;
 
 /// A counter of the thread that opened it.
 ///
@@ -118,7 +119,6 @@ use crate::sum::Others;
 ///
 /// A file descriptor (close-on-exec) and, for events of a PMU, one page of memory mapped
 /// read-only; one of each for each core type. Dropping it gives them back.
-#[derive(Debug)]
 #[repr(C)]
 pub struct Counter {
     /// Of `group`; or one that never answers, if there are others.
@@ -373,6 +373,17 @@ impl Counter {
             None => self.group.is_unfiltered(),
             Some(others) => others.each(&self.group).any(Group::is_unfiltered),
         }
+    }
+}
+
+impl fmt::Debug for Counter {
+    /// Its event, and how it is read as far as the control page tells. No system call.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let access = match &self.others {
+            None => self.group.access_in_memory(),
+            Some(others) => others.access_in_memory(&self.group),
+        };
+        f.debug_struct("Counter").field("event", &self.event).field("access", &access).finish()
     }
 }
 

@@ -64,7 +64,7 @@ impl Pmu {
             None => Event::of_pmu(self.number(), 0),
         };
         let counter = match self.counts_for_processors() {
-            true => Err(Error::NotOfAThread { event }),
+            true => Err(Error::NotOfAThread { event: event.into() }),
             false => Counter::builder(event).allow_unfiltered(true).open(),
         };
         let counters = if self.is_core() && counter.is_ok() { self.counters() } else { None };

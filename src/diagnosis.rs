@@ -144,12 +144,12 @@ impl Availability {
             // It is said of several at once.
             Err(error) => Some(match error.event() {
                 Some(event) => {
-                    let name = event.to_string();
+                    let name = event.name();
                     let this = match name.split_once('/') {
                         Some((pmu, _)) => format!("this on {pmu}"),
                         None => "this".into(),
                     };
-                    error.to_string().replacen(&name, &this, 1)
+                    error.to_string().replacen(name, &this, 1)
                 }
                 None => error.to_string(),
             }),

@@ -4,10 +4,56 @@ use crate::event::Event;
 use crate::pmu::Unreadable;
 use crate::sys::{self, Errno, PMU_FOLDER as FOLDER};
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
+
+/// An event that an error is about, and its name on the machine that the error is of.
+///
+/// The name was looked for when the error was made, so writing it makes no system call. Two are equal if their
+/// events are.
+#[derive(Clone)]
+pub struct NamedEvent(Arc<(Event, String)>);
+
+impl NamedEvent {
+    pub(crate) fn new(event: Event, name: String) -> NamedEvent {
+        NamedEvent(Arc::new((event, name)))
+    }
+
+    /// The event.
+    pub fn event(&self) -> Event {
+        self.0.0
+    }
+
+    /// Its name, e.g. `cycles:u` or `cpu_core/mem-loads,ldlat=3/`.
+    pub fn name(&self) -> &str {
+        &self.0.1
+    }
+}
+
+impl PartialEq for NamedEvent {
+    fn eq(&self, other: &NamedEvent) -> bool {
+        self.event() == other.event()
+    }
+}
+
+impl Eq for NamedEvent {}
+
+impl fmt::Display for NamedEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Visible(f).write_str(self.name())
+    }
+}
+
+impl fmt::Debug for NamedEvent {
+    /// As that of an [`Event`], by its name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Event({self})")
+    }
+}
 
 /// Why a counter could not be opened or read. The message says what failed, what was found on
-/// this machine to be the cause, and the remedy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// this machine to be the cause, and the remedy. `Debug` writes the variant's name before it, so that a
+/// `main` that returns an error prints it; neither makes a system call.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// This target has no `perf_event_open`: it is not Linux.
@@ -15,7 +61,7 @@ pub enum Error {
     /// A hardware event was asked for, and the kernel has no driver for a PMU of this processor.
     NoPmu {
         /// The event.
-        event: Event,
+        event: NamedEvent,
         /// Whether this is known to be a virtual machine, which has the PMU its host gives it.
         is_virtual: bool,
         /// Whether it is one of KVM's on an Intel processor of a model that usually has cores of several
@@ -26,27 +72,27 @@ pub enum Error {
     /// `EINVAL`, `EOPNOTSUPP` and the like).
     EventNotSupported {
         /// The event.
-        event: Event,
+        event: NamedEvent,
         /// The kernel's answer.
         errno: i32,
     },
     /// The PMU counts all privilege levels or none, and user mode alone was asked for.
     NoPrivilegeFilter {
         /// The event.
-        event: Event,
+        event: NamedEvent,
     },
     /// The event includes guests, and the kernel refuses that (`EOPNOTSUPP`), as it would not without them:
     /// this host runs a virtual machine that has the PMU to itself (KVM's mediated PMU, since Linux 7.0), or
     /// the PMU cannot count guests.
     IncludesGuests {
         /// The event.
-        event: Event,
+        event: NamedEvent,
     },
     /// Nothing is left to count: the settings leave out every privilege level that the event happens
     /// at, or guests and the host.
     CountsNothing {
         /// The event.
-        event: Event,
+        event: NamedEvent,
     },
     /// `kernel.perf_event_paranoid` forbids this to a process without `CAP_PERFMON`.
     Paranoid {
@@ -80,12 +126,12 @@ pub enum Error {
         /// How many of the events, from the first, can.
         fit: usize,
         /// The first event that does not fit in with them.
-        event: Event,
+        event: NamedEvent,
     },
     /// A region reads its counters in user space, and this cannot be done.
     NotFromUserSpace {
         /// The first event of which that is true.
-        event: Event,
+        event: NamedEvent,
         /// Why.
         reason: NoUserAccess,
     },
@@ -101,19 +147,19 @@ pub enum Error {
     /// The event's PMU counts for processors, packages or the machine (`cpumask`), not for a thread.
     NotOfAThread {
         /// The event.
-        event: Event,
+        event: NamedEvent,
     },
     /// Two events of a group are of different PMUs, and a group stays on one.
     SeveralPmus {
         /// The group's first event of hardware.
-        first: Event,
+        first: NamedEvent,
         /// The one of another PMU.
-        event: Event,
+        event: NamedEvent,
     },
     /// Another user holds what this event needs, exclusively (`EBUSY`).
     Busy {
         /// The event.
-        event: Event,
+        event: NamedEvent,
     },
     /// The event sets a field that this kernel does not know yet (`E2BIG`).
     TooNewForKernel {
@@ -146,7 +192,7 @@ pub enum Error {
 
 impl Error {
     /// The event that its message names, if it is about one.
-    pub(crate) fn event(&self) -> Option<Event> {
+    pub(crate) fn event(&self) -> Option<&NamedEvent> {
         match self {
             Error::NoPmu { event, .. }
             | Error::EventNotSupported { event, .. }
@@ -154,9 +200,45 @@ impl Error {
             | Error::IncludesGuests { event }
             | Error::CountsNothing { event }
             | Error::NotOfAThread { event }
-            | Error::Busy { event } => Some(*event),
+            | Error::Busy { event } => Some(event),
             _ => None,
         }
+    }
+}
+
+impl fmt::Debug for Error {
+    /// The variant's name, and the message.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let variant = match self {
+            Error::Unsupported => "Unsupported",
+            Error::NoPmu { .. } => "NoPmu",
+            Error::EventNotSupported { .. } => "EventNotSupported",
+            Error::NoPrivilegeFilter { .. } => "NoPrivilegeFilter",
+            Error::IncludesGuests { .. } => "IncludesGuests",
+            Error::CountsNothing { .. } => "CountsNothing",
+            Error::Paranoid { .. } => "Paranoid",
+            Error::Seccomp { .. } => "Seccomp",
+            Error::NoSystemCall => "NoSystemCall",
+            Error::Denied { .. } => "Denied",
+            Error::TooManyDescriptors { .. } => "TooManyDescriptors",
+            Error::GroupTooLarge { .. } => "GroupTooLarge",
+            Error::NotFromUserSpace { .. } => "NotFromUserSpace",
+            Error::FaultsNotContained => "FaultsNotContained",
+            Error::OtherOverhead => "OtherOverhead",
+            Error::Disturbed(_) => "Disturbed",
+            Error::Name(_) => "Name",
+            Error::NotOfAThread { .. } => "NotOfAThread",
+            Error::SeveralPmus { .. } => "SeveralPmus",
+            Error::Busy { .. } => "Busy",
+            Error::TooNewForKernel { .. } => "TooNewForKernel",
+            Error::ErrorState => "ErrorState",
+            Error::NotThisMachine => "NotThisMachine",
+            Error::Forked => "Forked",
+            Error::OutOfMemory { .. } => "OutOfMemory",
+            Error::Unreadable(_) => "Unreadable",
+            Error::System { .. } => "System",
+        };
+        write!(f, "{variant}: {self}")
     }
 }
 
@@ -414,7 +496,7 @@ impl fmt::Display for Error {
 
 /// Why a name is that of no event, from `"name".parse::<Event>()` or
 /// [`Pmus::event`](crate::Pmus::event).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NameError {
     /// Neither the kernel nor a PMU of this machine has an event of this name.
@@ -496,6 +578,27 @@ pub enum NameError {
     },
     /// What the kernel says of its PMUs could not be read, and the name depends on it.
     Unreadable(Unreadable),
+}
+
+impl fmt::Debug for NameError {
+    /// The variant's name, and the message.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let variant = match self {
+            NameError::UnknownEvent { .. } => "UnknownEvent",
+            NameError::UnknownPmu { .. } => "UnknownPmu",
+            NameError::UnknownTerm { .. } => "UnknownTerm",
+            NameError::OfSeveralPmus { .. } => "OfSeveralPmus",
+            NameError::TooLarge { .. } => "TooLarge",
+            NameError::NotANumber { .. } => "NotANumber",
+            NameError::Twice { .. } => "Twice",
+            NameError::NeedsValue { .. } => "NeedsValue",
+            NameError::Modifier { .. } => "Modifier",
+            NameError::NotClosed { .. } => "NotClosed",
+            NameError::TooLong { .. } => "TooLong",
+            NameError::Unreadable(_) => "Unreadable",
+        };
+        write!(f, "{variant}: {self}")
+    }
 }
 
 impl std::error::Error for NameError {}
@@ -874,7 +977,7 @@ impl fmt::Display for NoTicks {
 
 /// Why a sample of a [`Region`](crate::Region) is no measure of the code in it. Usually the thing
 /// to do is to take another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disturbed {
     /// An event had no counter at the start (`index` 0): it is disabled, or multiplexing gave others
@@ -893,6 +996,19 @@ pub enum Disturbed {
     Faulted,
     /// The region was started with other counters than those of the region that stops it.
     OtherCounters,
+}
+
+impl fmt::Debug for Disturbed {
+    /// The variant's name, and the message.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let variant = match self {
+            Disturbed::NoCounter => "NoCounter",
+            Disturbed::Interrupted { .. } => "Interrupted",
+            Disturbed::Faulted => "Faulted",
+            Disturbed::OtherCounters => "OtherCounters",
+        };
+        write!(f, "{variant}: {self}")
+    }
 }
 
 impl std::error::Error for Disturbed {}

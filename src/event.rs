@@ -46,7 +46,8 @@ use crate::sys::{HW_EVENT_MASK, PMU_TYPE_SHIFT, cache, hardware, kind, software}
 /// | `p`, `pp`, `ppp`, `P`, `S`, `W` | about samples, and perf's groups: taken, and without effect here |
 ///
 /// What a name says takes precedence over what the [`Builder`](crate::Builder) says. `Display` writes such a
-/// name; parsed on the same machine, it gives an equal event.
+/// name without a system call; parsed on the same machine, it gives an equal event. For an event of a PMU it
+/// is numbers, and [`Pmus::name_of`](crate::Pmus::name_of) finds the PMU's own name.
 ///
 /// # Several core types
 ///
@@ -63,7 +64,7 @@ use crate::sys::{HW_EVENT_MASK, PMU_TYPE_SHIFT, cache, hardware, kind, software}
 /// processor lacks some. Those from [`CPU_CLOCK`](Event::CPU_CLOCK) on are software events
 /// (`PERF_TYPE_SOFTWARE`): the kernel counts them itself, on every machine, and reading one is
 /// always a system call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Event {
     pub(crate) kind: u32,
     pub(crate) config: u64,

@@ -15,6 +15,7 @@ use crate::read::{Reader, Snapshot};
 use crate::reading::Reading;
 use crate::region::Region;
 use crate::sys::{self, Control};
+use std::fmt;
 
 /// `N` counters of the thread that opened them, 8 at most: a leader and its siblings, always on the
 /// PMU together or not at all, so that their counts are of the same moments and can be compared.
@@ -56,7 +57,6 @@ use crate::sys::{self, Control};
 ///
 /// A file descriptor (close-on-exec) and, if user space can read it, one page of memory for each event,
 /// mapped read-only. Dropping it gives them back.
-#[derive(Debug)]
 #[repr(C)]
 pub struct Group<const N: usize> {
     // First, so that it is unmapped before the descriptors close: the kernel keeps an event alive,
@@ -66,7 +66,6 @@ pub struct Group<const N: usize> {
 }
 
 /// What only the slower paths need.
-#[derive(Debug)]
 struct OpenEvents<const N: usize> {
     events: [Event; N],
     opened: Opened,
@@ -251,7 +250,9 @@ impl<const N: usize> Group<N> {
             // They may have their counters when it comes to that; and widths may differ here.
             None | Some((_, NoUserAccess::NotScheduled | NoUserAccess::ErrorState)) => {}
             Some((_, NoUserAccess::Width { .. })) if self.events.obstacle.is_none() => {}
-            Some((event, reason)) => return Err(Error::NotFromUserSpace { event, reason }),
+            Some((event, reason)) => {
+                return Err(Error::NotFromUserSpace { event: event.into(), reason });
+            }
         }
         if !faults::are_contained() && (asm::STALE_READ_FAULTS || core_types::may_be_several()?) {
             return Err(Error::FaultsNotContained);
@@ -323,6 +324,19 @@ impl<const N: usize> Group<N> {
         match self.obstacle() {
             None => Access::UserSpace,
             Some((_, reason)) => Access::SystemCall(reason),
+        }
+    }
+
+    /// As [`access`](Group::access), by what this process has in its memory: not by what a setting or the
+    /// processor says.
+    pub(crate) fn access_in_memory(&self) -> Access {
+        if self.events.process.is_past() {
+            return Access::Forked;
+        }
+        match &self.events.obstacle {
+            Some((_, reason)) => Access::SystemCall(reason.clone()),
+            None if self.reader.is_scheduled() => Access::UserSpace,
+            None => Access::SystemCall(NoUserAccess::NotScheduled),
         }
     }
 
@@ -484,6 +498,16 @@ impl<const N: usize> Builder<[Event; N]> {
             self.options.check_that_they_fit(&what, group.events.opened.form)?;
         }
         Ok(group)
+    }
+}
+
+impl<const N: usize> fmt::Debug for Group<N> {
+    /// Its events, and how they are read as far as the control pages tell. No system call.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group")
+            .field("events", &self.events.events)
+            .field("access", &self.access_in_memory())
+            .finish()
     }
 }
 

@@ -103,7 +103,7 @@ pub use counter::Counter;
 pub use description::Description;
 pub use diagnosis::{Availability, Report, diagnose};
 pub use error::{
-    Access, ClockKind, Disturbed, Error, NameError, NoPageClock, NoTicks, NoUserAccess,
+    Access, ClockKind, Disturbed, Error, NameError, NamedEvent, NoPageClock, NoTicks, NoUserAccess,
 };
 pub use event::{Cache, CacheAccess, CacheOutcome, Event};
 pub use faults::contain_faults;

@@ -1,8 +1,10 @@
 //! The names of the events whose meaning the kernel defines, as `perf list` has them and perf takes
-//! them; and which names are near to one that is none.
+//! them; how other events are written where no files are read; and which names are near to one that is none.
 
 use crate::event::Event;
+use crate::field::WORDS;
 use crate::sys::{HW_EVENT_MASK, cache, hardware, kind, software};
+use std::fmt;
 
 /// The name that is written first, then others that perf takes for it.
 type Names = &'static [&'static str];
@@ -133,6 +135,43 @@ pub(crate) fn name_of(event: &Event) -> Option<String> {
             }
         }
         _ => None,
+    }
+}
+
+/// The event's words, as the terms of a PMU.
+pub(crate) fn words_of(event: &Event) -> String {
+    let words = WORDS.iter().zip(event.words()).enumerate();
+    let set = words.filter(|(place, (_, word))| *place == 0 || *word != 0);
+    set.map(|(_, (name, word))| format!("{name}={word:#x}")).collect::<Vec<_>>().join(",")
+}
+
+/// The event by the number of its PMU and its words, e.g. `4/config=0xc0,config1=0x1/u`.
+pub(crate) fn by_numbers(event: &Event) -> String {
+    // After a slash there is no colon.
+    let letters = event.modifiers.to_string().replace(':', "");
+    format!("{}/{}/{letters}", event.kind, words_of(event))
+}
+
+impl fmt::Display for Event {
+    /// The kernel's name for the event, e.g. `cycles:u`. If there is none, `r` and the number of a raw event;
+    /// otherwise the number of the PMU and the words, e.g. `10/config=0xc0/u`. Each of these is parsed to an
+    /// equal event on the same machine. No system call: [`Pmus::name_of`](crate::Pmus::name_of) looks for the
+    /// names that a PMU has.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match name_of(self) {
+            Some(name) if self.pmu().is_none() => write!(f, "{name}{}", self.modifiers),
+            _ if self.plain() == Event::raw(self.config) => {
+                write!(f, "r{:x}{}", self.config, self.modifiers)
+            }
+            _ => f.write_str(&by_numbers(self)),
+        }
+    }
+}
+
+impl fmt::Debug for Event {
+    /// As `Display`, e.g. `Event(cycles:u)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Event({self})")
     }
 }
 

@@ -70,7 +70,7 @@ impl Options {
         }
         let nothing = |event: &&Event| Options::leave_nothing(event, self.flags(**event));
         if let Some(&event) = events.iter().find(nothing) {
-            return Err(Error::CountsNothing { event });
+            return Err(Error::CountsNothing { event: event.into() });
         }
         let mut refusal = Error::Unsupported; // there is always a form, so there is another answer
         // What one of them says of itself is so of all, as they come and go together.
@@ -139,8 +139,10 @@ impl Options {
                     let counted = |event: &&Event| !event.is_software();
                     let first = events.iter().find(counted).copied().unwrap_or(first);
                     return Err(match core_types::are_of_one_pmu(&first, &event)? {
-                        true => Error::GroupTooLarge { fit: 1 + siblings.len(), event },
-                        false => Error::SeveralPmus { first, event },
+                        true => {
+                            Error::GroupTooLarge { fit: 1 + siblings.len(), event: event.into() }
+                        }
+                        false => Error::SeveralPmus { first: first.into(), event: event.into() },
                     });
                 }
                 Err(error) => return Err(error),
@@ -170,7 +172,7 @@ impl Options {
         }
         for (fit, &event) in events.iter().enumerate() {
             if !events.get(..=fit).is_none_or(fits) {
-                return Err(Error::GroupTooLarge { fit, event });
+                return Err(Error::GroupTooLarge { fit, event: event.into() });
             }
         }
         Ok(()) // it was only for a moment
@@ -216,7 +218,7 @@ impl Options {
             let host = flags & !flag::EXCLUDE_HOST | flag::EXCLUDE_GUEST;
             let without = Attempt { flags: host, ..attempt };
             match without.make() {
-                Ok(_) => return Err(Error::IncludesGuests { event }),
+                Ok(_) => return Err(Error::IncludesGuests { event: event.into() }),
                 Err(other) if other.is_of_want() => return Err(without.diagnose(other)),
                 Err(_) => {}
             }
@@ -244,13 +246,13 @@ impl Options {
                 Err(_) => {}
             }
             if was_granted && !self.allow_unfiltered {
-                return Err(Error::NoPrivilegeFilter { event });
+                return Err(Error::NoPrivilegeFilter { event: event.into() });
             }
             answer = unfiltered.make();
         }
         match answer {
             Ok(descriptor) if self.allow_unfiltered => Ok((descriptor, true)),
-            Ok(_) => Err(Error::NoPrivilegeFilter { event }),
+            Ok(_) => Err(Error::NoPrivilegeFilter { event: event.into() }),
             // This process may not ask it. An event that every PMU has, with the same filter, tells.
             Err(forbidden @ Refusal { errno: Errno(sys::EACCES | sys::EPERM), .. })
                 if event.is_of_the_core()
@@ -260,7 +262,7 @@ impl Options {
                 if self.allow_unfiltered {
                     return Err(unfiltered.diagnose(forbidden));
                 }
-                Err(Error::NoPrivilegeFilter { event })
+                Err(Error::NoPrivilegeFilter { event: event.into() })
             }
             Err(Refusal {
                 errno:
@@ -315,7 +317,7 @@ impl Attempt<'_> {
             match Pmus::here().core() {
                 Ok(Some(core)) if core.is_empty() => {
                     return Error::NoPmu {
-                        event,
+                        event: event.into(),
                         is_virtual: machine::is_virtual(),
                         is_guest_of_hybrid: machine::is_guest_of_hybrid(),
                     };
@@ -326,15 +328,15 @@ impl Attempt<'_> {
         }
         match errno {
             sys::EACCES | sys::EPERM | sys::ENOSYS => self.diagnose_permission(errno),
-            sys::EBUSY => Error::Busy { event },
+            sys::EBUSY => Error::Busy { event: event.into() },
             sys::E2BIG => Error::TooNewForKernel { needed: refusal.needed, known: refusal.known },
             sys::ENOENT | sys::ENODEV | sys::EINVAL | sys::EOPNOTSUPP | sys::ENOSPC => {
                 match event.pmu().map(|pmu| Pmus::here().numbered(pmu)) {
                     Some(Ok(Some(pmu))) if pmu.counts_for_processors() => {
-                        Error::NotOfAThread { event }
+                        Error::NotOfAThread { event: event.into() }
                     }
                     Some(Err(unreadable)) => unreadable.into(),
-                    _ => Error::EventNotSupported { event, errno },
+                    _ => Error::EventNotSupported { event: event.into(), errno },
                 }
             }
             // No kernel answers these.

@@ -6,6 +6,7 @@ use crate::error::Disturbed;
 use crate::event::Event;
 use crate::math;
 use crate::read::Reader;
+use std::fmt;
 use std::ptr;
 
 /// Measures pieces of code: from [`Counter::region`](crate::Counter::region) or
@@ -88,12 +89,21 @@ use std::ptr;
 /// way round. [`ordered`](Region::ordered) regions have fences around their reads. The compiler may
 /// move what touches no memory in or out, too: pass inputs and results through
 /// [`black_box`](std::hint::black_box).
-#[derive(Debug)]
 pub struct Region<'a, const N: usize, const ORDERED: bool = false> {
     pub(crate) reader: &'a Reader<N>,
     pub(crate) events: &'a [Event; N],
     /// What to take off, if anything.
     pub(crate) overhead: Option<[u64; N]>,
+}
+
+impl<const N: usize, const ORDERED: bool> fmt::Debug for Region<'_, N, ORDERED> {
+    /// Its events and its overhead. No system call.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region")
+            .field("events", self.events)
+            .field("overhead", &self.overhead)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<const N: usize, const ORDERED: bool> Clone for Region<'_, N, ORDERED> {

@@ -116,6 +116,19 @@ impl Others {
         result
     }
 
+    /// As [`Group::access_in_memory`].
+    pub(crate) fn access_in_memory(&self, first: &Group<1>) -> Access {
+        let all = || self.each(first).map(Group::access_in_memory);
+        match all().find(|access| *access == Access::UserSpace) {
+            Some(_) if self.are_pinned => Access::SystemCall(NoUserAccess::PinnedOnSeveralTypes),
+            Some(_) if self.are_readable => Access::UserSpace,
+            _ => {
+                let obstacle = all().find(|access| *access != Access::UserSpace);
+                obstacle.unwrap_or(Access::SystemCall(NoUserAccess::NotScheduled))
+            }
+        }
+    }
+
     pub(crate) fn access(&self, first: &Group<1>) -> Access {
         // One that never can be read keeps the sum from being read.
         let never = |access: &Access| {

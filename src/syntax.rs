@@ -1,12 +1,11 @@
 //! From the name of an event to the event, and back: perf's syntax.
 
-use crate::error::NameError;
+use crate::error::{NameError, NamedEvent};
 use crate::event::Event;
 use crate::field::{Field, WORDS, Words};
 use crate::modifiers::Modifiers;
 use crate::names;
 use crate::pmu::{Pmu, PmuEvent, Pmus, Unreadable};
-use std::fmt;
 use std::str::FromStr;
 
 /// The longest name, in bytes.
@@ -21,11 +20,10 @@ impl FromStr for Event {
     }
 }
 
-impl fmt::Display for Event {
-    /// A name that [`FromStr`] takes for this event on this machine: see [`Pmus::name_of`]. For an event of
-    /// a PMU, or a raw one, reads the PMU's files.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&Pmus::here().name_of(*self))
+impl From<Event> for NamedEvent {
+    /// The event with the name that [`Pmus::name_of`] finds on this machine: reads files where that does.
+    fn from(event: Event) -> NamedEvent {
+        NamedEvent::new(event, Pmus::here().name_of(event))
     }
 }
 
@@ -178,12 +176,9 @@ impl Pmus {
     /// and the words, which only this library understands. For events of PMUs, reads their files; where
     /// these cannot be read at the moment, it is the number, too.
     pub fn name_of(&self, event: Event) -> String {
-        let modifiers = event.modifiers;
-        // After a slash there is no colon.
-        let letters = modifiers.to_string().replace(':', "");
         let generic = names::name_of(&event);
-        if let (Some(name), None) = (&generic, event.pmu()) {
-            return format!("{name}{modifiers}");
+        if generic.is_some() && event.pmu().is_none() {
+            return event.to_string();
         }
         let number = event.pmu().unwrap_or(event.kind);
         let pmu = self.numbered(number).ok().flatten();
@@ -196,11 +191,10 @@ impl Pmus {
                 name
             }
             (Some(pmu), _) if pmu.number() == event.kind => terms_of(pmu, &event),
-            (None, _) if event.plain() == Event::raw(event.config) => {
-                return format!("r{:x}{modifiers}", event.config);
-            }
-            _ => return format!("{}/{}/{letters}", event.kind, numbers_of(&event)),
+            _ => return event.to_string(),
         };
+        // After a slash there is no colon.
+        let letters = event.modifiers.to_string().replace(':', "");
         let name = pmu.map_or_else(|| number.to_string(), |pmu| pmu.name().to_owned());
         format!("{name}/{terms}/{letters}")
     }
@@ -364,15 +358,12 @@ pub(crate) fn terms_of(pmu: &Pmu, event: &Event) -> String {
             *word &= !bits;
         }
     }
-    if left == Words::default() && !terms.is_empty() { terms.join(",") } else { numbers_of(event) }
+    if left == Words::default() && !terms.is_empty() {
+        terms.join(",")
+    } else {
+        names::words_of(event)
+    }
 }
 
 /// What is written first.
 const FIRST: [&str; 2] = ["event", "umask"];
-
-/// The words themselves, as terms.
-fn numbers_of(event: &Event) -> String {
-    let words = WORDS.iter().zip(event.words()).enumerate();
-    let said = words.filter(|(place, (_, word))| *place == 0 || *word != 0);
-    said.map(|(_, (name, word))| format!("{name}={word:#x}")).collect::<Vec<_>>().join(",")
-}

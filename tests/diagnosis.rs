@@ -64,7 +64,7 @@ fn it_says_what_the_files_say() {
     for found in hardware {
         let is_of_this = |error: &Error| {
             matches!(error, Error::NoPmu { event, is_virtual: virtual_, .. }
-                if *event == found.event && *virtual_ == is_virtual)
+                if event.event() == found.event && *virtual_ == is_virtual)
         };
         assert!(found.access.as_ref().is_err_and(is_of_this), "{:?}", found.access);
     }

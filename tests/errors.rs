@@ -20,6 +20,7 @@ mod skips;
 use process::in_child;
 use rdpmc::{Access, Counter, Disturbed, Error, Event, NoUserAccess, Pmus};
 use skips::skip;
+use std::fmt::Write;
 use std::{fs, ptr};
 
 /// Where the kernel lists them.
@@ -73,9 +74,82 @@ fn no_pmu() {
     }
     for event in [Event::INSTRUCTIONS, Event::CYCLES, Event::raw(0xc0)] {
         let error = Counter::open(event).unwrap_err();
-        assert!(matches!(error, Error::NoPmu { event: named, .. } if named == event), "{error:?}");
+        assert!(
+            matches!(&error, Error::NoPmu { event: named, .. } if named.event() == event),
+            "{error:?}"
+        );
         assert!(error.to_string().contains(&event.to_string()), "{error}");
     }
+}
+
+/// A program under a strict filter prints what went wrong, and is not killed for it.
+#[test]
+fn printing_makes_no_system_call() {
+    if !can_open("printing_makes_no_system_call") {
+        return;
+    }
+    // By what the kernel calls it, by its number, by its words; of a PMU that there is, and of one that there
+    // is not.
+    let events = [
+        Event::CYCLES,
+        Event::raw(0xc0),
+        Event::raw(0xc0).with_config1(3),
+        Event::of_pmu(1, 999),
+        Event::of_pmu(0x7fff_0001, 5),
+    ];
+    let errors: Vec<Error> =
+        events.iter().filter_map(|event| Counter::open(*event).err()).collect();
+    assert!(errors.len() >= 2, "{errors:?}");
+    let ends = |look: bool| {
+        process::wait(process::fork(|| {
+            let counter = std::mem::ManuallyDrop::new(open_software().unwrap());
+            let group = rdpmc::Group::open([Event::TASK_CLOCK, Event::PAGE_FAULTS]).unwrap();
+            let group = std::mem::ManuallyDrop::new(group);
+            let print = |text: &mut String| {
+                for event in events {
+                    write!(text, "{event} {event:?}").unwrap();
+                }
+                for error in &errors {
+                    write!(text, "{error} {error:?}").unwrap();
+                }
+                write!(text, "{counter:?} {group:?}").unwrap();
+            };
+            // The first time the allocator asks for what memory it needs.
+            let mut text = String::new();
+            print(&mut text);
+            text.clear();
+            process::allow_only(libc::SYS_exit_group);
+            print(&mut text);
+            if look {
+                text.push_str(&Pmus::here().name_of(Event::of_pmu(1, 999)));
+            }
+            i32::from(text.is_empty())
+        }))
+    };
+    assert_eq!(ends(false), 0, "the wait status");
+    assert_eq!(libc::WTERMSIG(ends(true)), libc::SIGSYS, "what ends the control");
+}
+
+/// What a `main` prints that returns an error, and what `dbg!` prints of a handle.
+#[test]
+fn debug_is_readable() {
+    let event = Event::CYCLES;
+    let error = Error::Busy { event: event.into() };
+    assert_eq!(format!("{error:?}"), format!("Busy: {error}"));
+    let error: Error = "cylces".parse::<Event>().unwrap_err().into();
+    assert!(format!("{error:?}").ends_with("did you mean cycles?"), "{error:?}");
+    assert_eq!(format!("{:?}", Disturbed::Faulted), format!("Faulted: {}", Disturbed::Faulted));
+    assert_eq!(format!("{:?}", event.kernel()), "Event(cycles:k)");
+    assert_eq!(
+        format!("{:?}", Event::of_pmu(9, 1).with_config2(2)),
+        "Event(9/config=0x1,config2=0x2/)"
+    );
+    if !can_open("debug_is_readable") {
+        return;
+    }
+    let counter = open_software().unwrap();
+    let shown = "Counter { event: Event(task-clock), access: SystemCall(SoftwareEvent) }";
+    assert_eq!(format!("{counter:?}"), shown);
 }
 
 #[test]
@@ -85,7 +159,7 @@ fn event_not_supported() {
     }
     let unknown = Event::of_pmu(1, 999);
     let error = Counter::open(unknown).unwrap_err();
-    assert_eq!(error, Error::EventNotSupported { event: unknown, errno: libc::ENOENT });
+    assert_eq!(error, Error::EventNotSupported { event: unknown.into(), errno: libc::ENOENT });
     assert!(error.to_string().contains("perf list"), "{error}");
 }
 
@@ -98,17 +172,20 @@ fn nothing_to_count() {
     let named = |name: &str| -> Event { name.parse().unwrap() };
     for event in [Event::CYCLES, Event::PAGE_FAULTS, Event::raw(0xc0)] {
         let error = Counter::builder(event).exclude_user(true).open().unwrap_err();
-        assert_eq!(error, Error::CountsNothing { event });
+        assert_eq!(error, Error::CountsNothing { event: event.into() });
         assert!(error.to_string().contains("exclude_kernel(false)"), "{error}");
         let group = rdpmc::Group::builder([Event::TASK_CLOCK, event]).exclude_user(true).open();
-        assert_eq!(group.unwrap_err(), Error::CountsNothing { event });
+        assert_eq!(group.unwrap_err(), Error::CountsNothing { event: event.into() });
         if event != Event::PAGE_FAULTS {
             let both = Counter::builder(event).exclude_host(true).exclude_guest(true).open();
-            assert_eq!(both.unwrap_err(), Error::CountsNothing { event });
+            assert_eq!(both.unwrap_err(), Error::CountsNothing { event: event.into() });
         }
     }
     let switches = named("context-switches:u");
-    assert_eq!(Counter::open(switches).unwrap_err(), Error::CountsNothing { event: switches });
+    assert_eq!(
+        Counter::open(switches).unwrap_err(),
+        Error::CountsNothing { event: switches.into() }
+    );
     // Time has no privilege level.
     assert!(Counter::builder(Event::TASK_CLOCK).exclude_user(true).open().is_ok());
     assert!(Counter::open(named("page-faults:u")).is_ok());
@@ -204,7 +281,7 @@ fn answers_that_no_setting_explains() {
     }
     let event = Event::TASK_CLOCK;
     for (errno, should) in [
-        (libc::EBUSY, Error::Busy { event }),
+        (libc::EBUSY, Error::Busy { event: event.into() }),
         (libc::EMFILE, Error::TooManyDescriptors { of_the_machine: false }),
         (libc::ENFILE, Error::TooManyDescriptors { of_the_machine: true }),
         (libc::ENOMEM, Error::OutOfMemory { call: "perf_event_open" }),
@@ -329,7 +406,7 @@ fn not_of_a_thread() {
         match Counter::open(event) {
             // Arm's SPE has such a file and samples threads.
             Ok(_) => {}
-            Err(error) => assert_eq!(error, Error::NotOfAThread { event }),
+            Err(error) => assert_eq!(error, Error::NotOfAThread { event: event.into() }),
         }
     }
     const NUMBER: u32 = 0x7fff_0000;
@@ -339,8 +416,8 @@ fn not_of_a_thread() {
         return skips::say(&format!("PMUs that count for processors: those here alone ({why})"));
     }
     for (has_cpumask, should) in [
-        (true, Error::NotOfAThread { event }),
-        (false, Error::EventNotSupported { event, errno: libc::ENOENT }),
+        (true, Error::NotOfAThread { event: event.into() }),
+        (false, Error::EventNotSupported { event: event.into(), errno: libc::ENOENT }),
     ] {
         in_child(|| -> Result<(), String> {
             see_only("uncore", NUMBER, has_cpumask)?;
@@ -369,7 +446,7 @@ fn no_privilege_filter() {
         }
         other => refused(other).unwrap(),
     };
-    assert_eq!(error, Error::NoPrivilegeFilter { event: time_stamp_counter });
+    assert_eq!(error, Error::NoPrivilegeFilter { event: time_stamp_counter.into() });
     assert!(error.to_string().contains("allow_unfiltered"), "{error}");
 
     let counter = Counter::builder(time_stamp_counter).allow_unfiltered(true).open().unwrap();
@@ -403,8 +480,11 @@ fn a_software_event_is_no_error_and_says_how_it_is_read() {
 #[test]
 fn every_message_names_cause_and_remedy() {
     let event = Event::INSTRUCTIONS;
-    let no_pmu =
-        |is_virtual, is_guest_of_hybrid| Error::NoPmu { event, is_virtual, is_guest_of_hybrid };
+    let no_pmu = |is_virtual, is_guest_of_hybrid| Error::NoPmu {
+        event: event.into(),
+        is_virtual,
+        is_guest_of_hybrid,
+    };
     for (error, words) in [
         (Error::Unsupported, ["perf_event_open", "run on Linux"]),
         (no_pmu(true, false), ["virtual machine", "hypervisor"]),
@@ -412,29 +492,44 @@ fn every_message_names_cause_and_remedy() {
         (no_pmu(true, true), ["hybrid Intel processor", "on the host"]),
         (Error::NoSystemCall, ["no perf_event_open", "CONFIG_PERF_EVENTS"]),
         (Error::Denied { errno: 1 }, ["refused", "lockdown"]),
-        (Error::Busy { event }, ["exclusive use", "stop that one"]),
+        (Error::Busy { event: event.into() }, ["exclusive use", "stop that one"]),
         (Error::TooNewForKernel { needed: 144, known: 128 }, ["144 bytes", "newer kernel"]),
         (Error::TooManyDescriptors { of_the_machine: true }, ["descriptor", "fs.file-max"]),
         (Error::ErrorState, ["error state", "pin fewer"]),
-        (Error::GroupTooLarge { fit: 2, event }, ["2 events before it", "group of its own"]),
-        (Error::GroupTooLarge { fit: 1, event }, ["1 event before it", "nmi_watchdog"]),
-        (Error::GroupTooLarge { fit: 0, event }, ["pinned events", "drop some"]),
+        (
+            Error::GroupTooLarge { fit: 2, event: event.into() },
+            ["2 events before it", "group of its own"],
+        ),
+        (
+            Error::GroupTooLarge { fit: 1, event: event.into() },
+            ["1 event before it", "nmi_watchdog"],
+        ),
+        (Error::GroupTooLarge { fit: 0, event: event.into() }, ["pinned events", "drop some"]),
         (Error::FaultsNotContained, ["faults", "rdpmc::contain_faults()"]),
-        (Error::NotFromUserSpace { event, reason: NoUserAccess::Refused }, ["region", "core type"]),
+        (
+            Error::NotFromUserSpace { event: event.into(), reason: NoUserAccess::Refused },
+            ["region", "core type"],
+        ),
         (Error::from(Disturbed::NoCounter), ["no counter when", "fewer events"]),
         (Error::from(Disturbed::Faulted), ["could not be read", "access()"]),
         (Error::from(Disturbed::Interrupted { lock_moved: 6 }), ["moved by 6", "another sample"]),
         (Error::Forked, ["fork", "open a counter of its own"]),
-        (Error::NotOfAThread { event }, ["cannot be for a thread", "perf stat -a -e instructions"]),
         (
-            Error::SeveralPmus { first: Event::CYCLES, event },
+            Error::NotOfAThread { event: event.into() },
+            ["cannot be for a thread", "perf stat -a -e instructions"],
+        ),
+        (
+            Error::SeveralPmus { first: Event::CYCLES.into(), event: event.into() },
             ["instructions is of another PMU than cycles", "a group of its own"],
         ),
         (
             Error::System { call: "mmap", errno: libc::ENOMEM },
             ["mmap failed (ENOMEM)", "report it"],
         ),
-        (Error::IncludesGuests { event }, ["instructions includes guests", "exclude_guest(true)"]),
+        (
+            Error::IncludesGuests { event: event.into() },
+            ["instructions includes guests", "exclude_guest(true)"],
+        ),
         (Error::OtherOverhead, ["other events", "Overhead::of"]),
         (Error::NotThisMachine, ["copy", "Pmus::here()"]),
         (Error::from(Disturbed::OtherCounters), ["other counters", "same counters"]),
@@ -443,7 +538,7 @@ fn every_message_names_cause_and_remedy() {
         (Error::Seccomp { errno: 0 }, ["answers 0", "outside of the sandbox"]),
         (
             Error::NotFromUserSpace {
-                event,
+                event: event.into(),
                 reason: NoUserAccess::NotMapped { errno: libc::EAGAIN },
             },
             ["EAGAIN", "ulimit -l"],

@@ -8,6 +8,7 @@ use super::zeros::Nothings;
 use crate::error::Error;
 use crate::event::Event;
 use crate::group::Group;
+use crate::pmu::Pmus;
 use criterion::measurement::{Measurement, ValueFormatter};
 use serde_json::json;
 use std::cell::{OnceCell, RefCell};
@@ -130,7 +131,7 @@ impl<M: Measurement, const N: usize> Along<M, N> {
             let counts: Vec<u64> = saved.iter().map(|(_, counts)| of(counts)).collect();
             let median = median(saved.iter().map(|(n, counts)| of(counts) as f64 / n));
             let unit = Unit::of(event);
-            let (name, unit_name) = (event.to_string(), unit.name());
+            let (name, unit_name) = (Pmus::here().name_of(event), unit.name());
             let what = if name == unit_name { String::new() } else { format!(" ({name})") };
             below("along:", &format!("{}{what}", unit.format_value(median).trim_start()));
             counters.push(

@@ -1,6 +1,7 @@
 //! What is said below criterion's reports.
 
 use super::meter::{Counts, Meter};
+use crate::pmu::Pmus;
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 
@@ -37,7 +38,7 @@ impl Tally {
         let samples = self.samples.take();
         let (estimates, incomplete) = (self.estimates.take(), self.incomplete.take());
         let error = meter.take_error();
-        let events = meter.group().events().map(|event| event.to_string()).join(", ");
+        let events = meter.group().events().map(|event| Pmus::here().name_of(event)).join(", ");
         if estimates > 0 {
             let why = "the counters were not there, or not for user space, all the time";
             below("estimates:", &format!("{estimates} of {samples} samples of {events}: {why}"));

@@ -87,7 +87,7 @@ fn with_guests() -> Result<(), String> {
     let has_pmu = !matches!(Counter::open(Event::CYCLES), Err(Error::NoPmu { .. }));
     let refused = |what: &str, found: Result<(), Error>, event: Event| {
         let is_right = match &found {
-            Err(Error::IncludesGuests { event: named }) => has_pmu && *named == event,
+            Err(Error::IncludesGuests { event: named }) => has_pmu && named.event() == event,
             Err(Error::NoPmu { .. }) => !has_pmu,
             _ => false,
         };

@@ -21,8 +21,17 @@ pub struct Operation {
     pub run: fn() -> String,
 }
 
+/// Of an error its variant: the event's name in the message depends on which files could be read.
 fn said<T: Debug, E: Debug>(result: Result<T, E>) -> String {
-    format!("{result:?}")
+    match result {
+        Ok(value) => format!("Ok({value:?})"),
+        Err(error) => format!("Err({})", variant(&error)),
+    }
+}
+
+fn variant(error: &impl Debug) -> String {
+    let text = format!("{error:?}");
+    text.split(':').next().unwrap_or_default().to_owned()
 }
 
 fn counter(event: Event) -> String {

@@ -331,7 +331,7 @@ fn group_on_one_core_type(_: &Facts) -> Outcome {
     equal(
         "two PMUs",
         Group::open([named, other]).err(),
-        Some(Error::SeveralPmus { first: named, event: other }),
+        Some(Error::SeveralPmus { first: named.into(), event: other.into() }),
     )
 }
 

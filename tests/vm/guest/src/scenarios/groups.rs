@@ -495,7 +495,7 @@ fn group_beside_pinned_events(_: &Facts) -> Outcome {
     let held: Result<Vec<_>, _> =
         (0..places - 2).map(|_| open_pinned(Event::INSTRUCTIONS)).collect();
     let held = held?;
-    let should = Error::GroupTooLarge { fit: 2, event: Event::INSTRUCTIONS };
+    let should = Error::GroupTooLarge { fit: 2, event: Event::INSTRUCTIONS.into() };
     equal("the error", group([Event::INSTRUCTIONS; 3]).err(), Some(should))?;
     equal("descriptors", perf_descriptors().len(), held.len())?;
     let two = group([Event::INSTRUCTIONS; 2])?;
@@ -519,7 +519,7 @@ fn group_beside_pinned_events(_: &Facts) -> Outcome {
 fn group_that_does_not_fit(_: &Facts) -> Outcome {
     let places = registers_for_instructions()?;
     let error = group([Event::INSTRUCTIONS; 8]).err();
-    let should = Error::GroupTooLarge { fit: places, event: Event::INSTRUCTIONS };
+    let should = Error::GroupTooLarge { fit: places, event: Event::INSTRUCTIONS.into() };
     equal("the error", error, Some(should))?;
     // Nothing of it is left, and as many as the error says do fit.
     equal("descriptors", perf_descriptors().len(), 0)?;

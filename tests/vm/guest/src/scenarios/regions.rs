@@ -289,7 +289,7 @@ fn no_region_without_user_access(_: &Facts) -> Outcome {
     counter.disable()?;
     equal("disabled", counter.region().err(), None)?;
     let software = Counter::open(Event::TASK_CLOCK)?;
-    let refused = |event| Error::NotFromUserSpace { event, reason: NoUserAccess::SoftwareEvent };
+    let refused = |event: Event| Error::NotFromUserSpace { event: event.into(), reason: NoUserAccess::SoftwareEvent };
     equal("software", software.region().err(), Some(refused(Event::TASK_CLOCK)))?;
     let mixed = Group::builder([Event::INSTRUCTIONS, Event::PAGE_FAULTS]);
     let mixed = mixed.allow_unfiltered(true).open()?;
