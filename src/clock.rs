@@ -402,12 +402,13 @@ impl Clock {
         Ordered(self)
     }
 
-    /// What the clock goes by at this moment, and if not by the control page, why. Costs what
-    /// [`conversion`](Clock::conversion) does.
+    /// What the clock goes by at this moment, and if not by the control page, why. It never calibrates: it
+    /// costs some hundred instructions, or the eight calls of `clock_gettime` that [`now`](Clock::now) makes
+    /// now and then. If the clock has lost its page, this is what the next call of `now` will change to.
     pub fn kind(&self) -> ClockKind {
-        let kind = self.state.with(|state| {
-            self.renew(state);
-            state.kind
+        let kind = self.state.with(|state| match (self.update(state), state.kind) {
+            (None, Kind::Page) => Kind::without_page(self.process.is_past()),
+            (_, kind) => kind,
         });
         // In a handler that has come in between: as far as it can be told without the state.
         let kind = kind.unwrap_or(match (self.ticking.get(), &self.reason) {
@@ -428,7 +429,7 @@ impl Clock {
     /// the one is the kernel's own formula, the other that clock itself. Of the child of a fork, it is how
     /// far from a clock that went on with CLOCK_MONOTONIC_RAW from some moment of the fork. While the time
     /// stands still because it was ahead, of whatever kind, by how much is included. Costs what
-    /// [`conversion`](Clock::conversion) does.
+    /// [`kind`](Clock::kind) does.
     ///
     /// It is half of what the narrowest look at both clocks took, and grows until the next. That the
     /// counter goes on as it did, it takes for granted since the last look, a second ago at the most: if
@@ -436,10 +437,11 @@ impl Clock {
     /// Where the kernel keeps CLOCK_MONOTONIC_RAW by another oscillator than the counter's, it allows for
     /// their rates to change by a tenth of a millionth in some seconds.
     ///
-    /// `u64::MAX` in a signal handler that has come in between a look.
+    /// `u64::MAX` if nothing is known: the clock has to calibrate anew, which the next call of
+    /// [`now`](Clock::now) does; or this is a signal handler that has come in between a look.
     pub fn error_bound(&self) -> u64 {
         let bound = self.state.with(|state| {
-            let (ticks, conversion) = self.renew(state);
+            let Some((ticks, conversion)) = self.update(state) else { return u64::MAX };
             // Until the time has caught up, it stands still at the latest one.
             let (now, last) = (conversion.ticks_to_ns(ticks), self.last.get());
             let ahead = later(now, last).wrapping_sub(now);
@@ -452,6 +454,16 @@ impl Clock {
     /// Brings up to date what the clock goes by, and the latest time; gives the former, with ticks of
     /// this moment. Allocates nothing, as signal handlers may come here.
     fn renew(&self, state: &mut State) -> (u64, Conversion) {
+        loop {
+            if let Some(known) = self.update(state) {
+                return known;
+            }
+            self.begin_anew(state);
+        }
+    }
+
+    /// The same, if it takes no calibration: None if the page is lost, or the calibration no longer holds.
+    fn update(&self, state: &mut State) -> Option<(u64, Conversion)> {
         let [page] = self.pages.each();
         loop {
             let lock = page.lock(); // pairs with the load after the ticks
@@ -461,28 +473,25 @@ impl Clock {
                 continue;
             }
             let (conversion, limit) = match (state.kind, &mut state.calibration) {
-                (Kind::Page, _) => match of_the_page {
-                    Some(conversion) => (conversion, u64::MAX),
-                    None => {
-                        self.go_on_without_page(state);
-                        continue;
-                    }
-                },
+                (Kind::Page, _) => (of_the_page?, u64::MAX),
                 (Kind::Calibrated, Some(calibration)) if calibration.covers(ticks) => {
                     (calibration.conversion(self.offset.load(Relaxed)), calibration.until())
                 }
                 (Kind::Calibrated, calibration) => {
-                    let looked = calibration.and_then(|known| known.refined(look()?));
-                    // Something is not as it was, so nothing is taken for granted.
-                    *calibration = looked.or_else(|| calibrate(false));
+                    *calibration = calibration.and_then(|known| known.refined(look()?));
                     if calibration.is_none() {
-                        self.become_kind(state, Kind::Kernel(NoTicks::NotInvariant));
+                        // So that the next call of `now` comes to `begin_anew`.
+                        self.lock.store(NO_LOCK, Relaxed);
+                        return None;
                     }
                     continue;
                 }
                 (Kind::Kernel(_), _) => (Conversion::of_nanoseconds(self.offset.load(Relaxed)), 0),
             };
             state.conversion = conversion;
+            // From here to the new line, a signal handler is given the latest time, and does not change it.
+            self.lock.store(NO_LOCK, Relaxed);
+            compiler_fence(Ordering::SeqCst); // the lock first; pairs with now_in_order
             let last = self.last.get();
             self.last.set(later(conversion.ticks_to_ns(ticks), last));
             let line = conversion.line().below(limit);
@@ -494,19 +503,30 @@ impl Clock {
                     self.follow(line, self.lines.as_ptr(), number);
                 }
             }
-            return (ticks, conversion);
+            return Some((ticks, conversion));
         }
     }
 
-    /// Has the hot path go by this line. Whoever of main program and signal handler interrupts the
-    /// other, none takes parts of two lines for one: the one finds another lock than before, the other
-    /// none that is right.
+    /// Something is not as it was, so nothing is taken for granted.
+    fn begin_anew(&self, state: &mut State) {
+        match state.kind {
+            Kind::Page => self.go_on_without_page(state),
+            Kind::Calibrated | Kind::Kernel(_) => {
+                state.calibration = calibrate(false);
+                if state.calibration.is_none() {
+                    self.become_kind(state, Kind::Kernel(NoTicks::NotInvariant));
+                }
+            }
+        }
+    }
+
+    /// Has the hot path go by this line, while `lock` is NO_LOCK. Whoever of main program and signal handler
+    /// interrupts the other, none takes parts of two lines for one: the one finds another lock than before,
+    /// the other none that is right.
     fn follow(&self, line: Line, lock_at: *const u32, lock: u32) {
-        self.lock.store(NO_LOCK, Relaxed);
-        compiler_fence(Ordering::SeqCst); // pairs with now_in_order, as does the next
         self.lock_at.store(lock_at.cast_mut(), Relaxed);
         self.line.set(line);
-        compiler_fence(Ordering::SeqCst);
+        compiler_fence(Ordering::SeqCst); // the line first; pairs with now_in_order
         self.lock.store(lock, Relaxed);
     }
 
@@ -628,6 +648,25 @@ mod tests {
         assert_eq!([clock.now(), clock.ordered().0.now(), clock.now()], [ahead; 3]);
         let (bound, now) = (clock.error_bound(), clock.ticks_to_ns(clock.ticks()));
         assert!(bound >= ahead - now, "{bound} ns, {now} of {ahead}");
+        Ok(())
+    }
+
+    /// Only who asks for the time pays for a calibration.
+    #[test]
+    fn what_has_to_be_calibrated_has_no_bound() -> Result<(), Error> {
+        let process = Process::current().map_err(|_| Error::Unsupported)?;
+        let reason = Some(NoPageClock::NotOffered);
+        let clock = Clock::new(Pages::empty(), Kind::Calibrated, reason, false, process);
+        assert!(clock.error_bound() < u64::MAX);
+        let is_calibrated = || clock.state.with(|state| state.calibration.is_some());
+        clock.state.with(|state| state.calibration = None);
+        assert_eq!(clock.error_bound(), u64::MAX);
+        assert_eq!(clock.kind(), ClockKind::Calibrated(NoPageClock::NotOffered));
+        assert_eq!(is_calibrated(), Some(false));
+        clock.now();
+        // A second later it would look again, and not calibrate.
+        assert!(clock.error_bound() < u64::MAX);
+        assert_eq!(is_calibrated(), Some(true));
         Ok(())
     }
 }

@@ -116,6 +116,10 @@ pub use reading::Reading;
 pub use region::{Region, Start};
 pub use samples::Samples;
 
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+#[path = "../tests/inside/simulated_kernel.rs"]
+mod simulated_kernel;
+
 /// The README's examples are compiled and run with the others; one of them is for criterion.
 #[cfg(all(doctest, feature = "criterion"))]
 #[doc = include_str!("../README.md")]
