@@ -53,10 +53,19 @@ fn it_says_what_the_files_say() {
             assert_eq!(found, error);
         }
     }
+}
+
+/// On a machine whose only lack is a PMU.
+#[test]
+fn it_says_that_there_is_no_pmu() {
+    let report = diagnose();
+    let paranoid = file("/proc/sys/kernel/perf_event_paranoid");
     let may_open = report.capability.is_some() || paranoid.is_some_and(|level| level <= 2);
     let is_open = Counter::open(rdpmc::Event::TASK_CLOCK).is_ok(); // no filter refuses it
     if !report.core_pmus.is_empty() || !may_open || !is_open {
-        return skips::say("the report is not of a machine whose only lack is a PMU");
+        let why =
+            if report.core_pmus.is_empty() { "no event may be opened" } else { "there is one" };
+        return skips::skip("it_says_that_there_is_no_pmu", why);
     }
     let is_virtual = report.is_virtual;
     let (software, hardware) = report.events.split_last().unwrap();

@@ -46,6 +46,27 @@ fn nothing_waits_for_another_thread() {
     assert!(lines > 5_000, "only {lines} lines found");
 }
 
+/// `.ci/run` knows a test that was left out by the name of its function.
+#[test]
+fn skips_name_their_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let mut names = 0;
+    for folder in [root.clone(), root.join("inside")] {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let Some("rs") = path.extension().and_then(|end| end.to_str()) else { continue };
+            let text = fs::read_to_string(&path).unwrap();
+            for part in text.split("skip(").skip(1) {
+                let Some(rest) = part.trim_start().strip_prefix('"') else { continue };
+                let name = rest.split('"').next().unwrap();
+                let is_test = text.contains(&format!("fn {name}(")) || text.contains("fn main()");
+                assert!(is_test, "{}: there is no test {name}", path.display());
+                names += 1;
+            }
+        }
+    }
+    assert!(names > 15, "only {names} found");
+}
+
 #[test]
 fn no_file_uses_one_of_its_own_layer_or_below() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

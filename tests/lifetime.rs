@@ -1,5 +1,4 @@
-//! Opening, dropping, forking, and what is left afterwards. One test, so that nothing else opens or
-//! maps meanwhile.
+//! Opening, dropping, forking, and what is left afterwards.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
@@ -10,26 +9,38 @@ mod skips;
 use process::{in_child, perf_descriptors, perf_mappings};
 use rdpmc::{Access, Counter, Error, Event};
 use skips::skip;
+use std::sync::{Mutex, PoisonError};
+
+/// One test at a time: each counts what this process has open and mapped.
+static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
-fn lifetime() {
-    let mut events = vec![Event::TASK_CLOCK, Event::PAGE_FAULTS];
+fn lifetime_of_software_counters() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Err(why) = Counter::open(Event::TASK_CLOCK) {
-        return skip("lifetime", &why.to_string());
-    }
-    match Counter::open(Event::INSTRUCTIONS) {
-        Ok(_) => events.push(Event::INSTRUCTIONS),
-        Err(why) => skip("lifetime_of_hardware_counters", &why.to_string()),
+        return skip("lifetime_of_software_counters", &why.to_string());
     }
     counts_this_thread_alone();
-    for event in events {
-        ten_thousand_leave_nothing(event);
-        any_order_leaves_nothing(event);
-        the_child_of_a_fork_is_safe(event);
-        threads_have_their_own(event);
-        its_descriptor_says_close_on_exec(event);
-        dropped_as_the_thread_ends(event);
+    lifetime(Event::TASK_CLOCK);
+    lifetime(Event::PAGE_FAULTS);
+}
+
+#[test]
+fn lifetime_of_hardware_counters() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Err(why) = Counter::open(Event::INSTRUCTIONS) {
+        return skip("lifetime_of_hardware_counters", &why.to_string());
     }
+    lifetime(Event::INSTRUCTIONS);
+}
+
+fn lifetime(event: Event) {
+    ten_thousand_leave_nothing(event);
+    any_order_leaves_nothing(event);
+    the_child_of_a_fork_is_safe(event);
+    threads_have_their_own(event);
+    its_descriptor_says_close_on_exec(event);
+    dropped_as_the_thread_ends(event);
 }
 
 /// Not what the threads it starts do.
