@@ -204,80 +204,64 @@ impl Options {
 
     /// Opens one event, and says whether all privilege levels are counted in spite of what was asked.
     fn open_event(&self, attempt: Attempt<'_>) -> Result<(Descriptor, bool), Error> {
-        let Attempt { event, flags, .. } = attempt;
         let refusal = match attempt.make() {
             Ok(descriptor) => return Ok((descriptor, false)),
             Err(refusal) => refusal,
         };
-        if event.is_software() || !matches!(refusal.errno.0, sys::EINVAL | sys::EOPNOTSUPP) {
+        let may_be_a_flag = matches!(refusal.errno.0, sys::EINVAL | sys::EOPNOTSUPP);
+        if attempt.event.is_software() || !may_be_a_flag {
             return Err(attempt.diagnose(refusal));
         }
-        let includes_guests = flags & flag::EXCLUDE_GUEST == 0;
-        if includes_guests && refusal.errno.0 == sys::EOPNOTSUPP {
-            // Are guests the cause? Only the same question without them tells.
-            let host = flags & !flag::EXCLUDE_HOST | flag::EXCLUDE_GUEST;
-            let without = Attempt { flags: host, ..attempt };
-            match without.make() {
-                Ok(_) => return Err(Error::IncludesGuests { event: event.into() }),
-                Err(other) if other.is_of_want() => return Err(without.diagnose(other)),
-                Err(_) => {}
-            }
+        if refusal.errno.0 == sys::EOPNOTSUPP && attempt.are_guests_refused()? {
+            return Err(Error::IncludesGuests { event: attempt.event.into() });
         }
         // What nobody asked for, and a PMU may refuse that has no guests.
-        let guests = flags & NO_GUESTS & !event.modifiers.flags(self.set);
-        if flags & FILTER | guests == 0 {
+        let guests = attempt.flags & NO_GUESTS & !attempt.event.modifiers.flags(self.set);
+        if attempt.flags & FILTER | guests == 0 {
             return Err(attempt.diagnose(refusal));
         }
-        // Was it the filter? Only the same question without one tells.
-        let unfiltered = Attempt { flags: flags & !(FILTER | guests), ..attempt };
+        self.open_with_fewer_flags(attempt, refusal, guests)
+    }
+
+    /// Opens an event that was refused with these flags: without `guests`, or with no privilege left out if
+    /// that is allowed. Otherwise finds out whether that was the reason.
+    fn open_with_fewer_flags(
+        &self,
+        attempt: Attempt<'_>,
+        refusal: Refusal,
+        guests: u64,
+    ) -> Result<(Descriptor, bool), Error> {
+        let no_filter = || Error::NoPrivilegeFilter { event: attempt.event.into() };
+        let unfiltered = attempt.without(FILTER | guests);
         let mut answer = unfiltered.make();
-        let may_be_filter = match &answer {
-            Ok(_) => true,
-            Err(other) => matches!(other.errno.0, sys::EACCES | sys::EPERM),
-        };
-        if may_be_filter && guests != 0 {
-            // By itself: it is not to take a descriptor, nor a place in the group, from what is asked next.
+        if guests != 0 && answer.as_ref().map_or_else(Refusal::is_of_permission, |_| true) {
+            // It is not to take a descriptor, nor a place in the group, from what is asked next.
             let was_granted = answer.is_ok();
             drop(answer);
-            let with_guests = Attempt { flags: flags & !guests, ..attempt };
-            match with_guests.make() {
-                Ok(descriptor) => return Ok((descriptor, false)),
-                Err(other) if other.is_of_want() => return Err(with_guests.diagnose(other)),
-                Err(_) => {}
+            if let Some(descriptor) = attempt.without(guests).make_if_possible()? {
+                return Ok((descriptor, false));
             }
             if was_granted && !self.allow_unfiltered {
-                return Err(Error::NoPrivilegeFilter { event: event.into() });
+                return Err(no_filter());
             }
             answer = unfiltered.make();
         }
         match answer {
             Ok(descriptor) if self.allow_unfiltered => Ok((descriptor, true)),
-            Ok(_) => Err(Error::NoPrivilegeFilter { event: event.into() }),
-            // This process may not ask it. An event that every PMU has, with the same filter, tells.
-            Err(forbidden @ Refusal { errno: Errno(sys::EACCES | sys::EPERM), .. })
-                if event.is_of_the_core()
-                    && perf_event_open(Event::CYCLES, 0, flags & (FILTER | guests), None, 0)
-                        .is_err_and(|cycles| cycles.errno == refusal.errno) =>
-            {
-                if self.allow_unfiltered {
-                    return Err(unfiltered.diagnose(forbidden));
+            Ok(_) => Err(no_filter()),
+            Err(forbidden) if forbidden.is_of_permission() => {
+                match (
+                    attempt.is_any_filter_refused(FILTER | guests, refusal),
+                    self.allow_unfiltered,
+                ) {
+                    (true, true) => Err(unfiltered.diagnose(forbidden)),
+                    (true, false) => Err(no_filter()),
+                    (false, _) => Err(attempt.diagnose(refusal)),
                 }
-                Err(Error::NoPrivilegeFilter { event: event.into() })
             }
-            Err(Refusal {
-                errno:
-                    Errno(
-                        sys::EACCES
-                        | sys::EPERM
-                        | sys::EINVAL
-                        | sys::EOPNOTSUPP
-                        | sys::ENOENT
-                        | sys::ENODEV,
-                    ),
-                ..
-            }) => Err(attempt.diagnose(refusal)),
             // What keeps it from being found out.
-            Err(other) => Err(unfiltered.diagnose(other)),
+            Err(other) if !other.is_of_the_event() => Err(unfiltered.diagnose(other)),
+            Err(_) => Err(attempt.diagnose(refusal)),
         }
     }
 }
@@ -307,6 +291,43 @@ impl Attempt<'_> {
     fn make(&self) -> Result<Descriptor, Refusal> {
         let Attempt { event, flags, config1, leader, group } = *self;
         perf_event_open(event, config1, flags, leader, group)
+    }
+
+    /// The same without these flags.
+    fn without(&self, flags: u64) -> Self {
+        Attempt { flags: self.flags & !flags, ..*self }
+    }
+
+    /// None if it is refused, unless for want of something.
+    fn make_if_possible(&self) -> Result<Option<Descriptor>, Error> {
+        match self.make() {
+            Ok(descriptor) => Ok(Some(descriptor)),
+            Err(refusal) if refusal.is_of_want() => Err(self.diagnose(refusal)),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Whether this was refused because it includes guests: only the same question without them tells.
+    fn are_guests_refused(&self) -> Result<bool, Error> {
+        if self.flags & flag::EXCLUDE_GUEST != 0 {
+            return Ok(false);
+        }
+        let flags = self.flags & !flag::EXCLUDE_HOST | flag::EXCLUDE_GUEST;
+        Ok(Attempt { flags, ..*self }.make_if_possible()?.is_some())
+    }
+
+    /// Whether the PMU refuses these flags for an event that every PMU has, as it did for this one. For a
+    /// process that may not ask without them.
+    fn is_any_filter_refused(&self, flags: u64, refusal: Refusal) -> bool {
+        let cycles = Attempt {
+            event: Event::CYCLES,
+            flags: self.flags & flags,
+            config1: 0,
+            leader: None,
+            group: 0,
+        };
+        self.event.is_of_the_core()
+            && cycles.make().is_err_and(|answer| answer.errno == refusal.errno)
     }
 
     /// What a refusal comes to on this machine.
@@ -411,6 +432,16 @@ struct Refusal {
 }
 
 impl Refusal {
+    /// Whether this process may not ask that.
+    fn is_of_permission(&self) -> bool {
+        matches!(self.errno.0, sys::EACCES | sys::EPERM)
+    }
+
+    /// Whether the kernel or the PMU does not have that.
+    fn is_of_the_event(&self) -> bool {
+        matches!(self.errno.0, sys::EINVAL | sys::EOPNOTSUPP | sys::ENOENT | sys::ENODEV)
+    }
+
     /// Whether it is for want of something, and says nothing of the event.
     fn is_of_want(&self) -> bool {
         matches!(self.errno.0, sys::EMFILE | sys::ENFILE | sys::ENOMEM)
