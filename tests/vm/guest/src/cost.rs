@@ -25,6 +25,9 @@ pub const LIMITS: &[(&str, u64)] = &[
     ("ordered_group4", 50),
     ("ordered_group4_region", 20),
     ("ordered_clock_now", 22),
+    ("large_read_user", 15),
+    ("large_group4", 48),
+    ("large_group3", 37),
 ];
 #[cfg(target_arch = "aarch64")]
 pub const LIMITS: &[(&str, u64)] = &[
@@ -42,6 +45,9 @@ pub const LIMITS: &[(&str, u64)] = &[
     ("ordered_group4", 64),
     ("ordered_group4_region", 26),
     ("ordered_clock_now", 26),
+    ("large_read_user", 16),
+    ("large_group4", 62),
+    ("large_group3", 50),
 ];
 /// Here the last of four counts no instructions.
 #[cfg(target_arch = "riscv64")]
@@ -59,6 +65,8 @@ pub const LIMITS: &[(&str, u64)] = &[
     ("ordered_group4", 76),
     ("ordered_group4_region", 26),
     ("ordered_clock_now", 28),
+    ("large_read_user", 20),
+    ("large_group4", 76),
 ];
 
 /// A cost and the most it may be.
@@ -105,6 +113,7 @@ pub fn measure(facts: &Facts) -> Result<Vec<Cost>, rdpmc::Error> {
             ("ordered_clock_now", ordered_clock_now(&counter, &clock)),
             ("ordered_read_user", least(|| ordered_read_user(&counter))),
             ("ordered_region", least(|| first(region(&ordered)))),
+            ("large_read_user", least(|| large_read_user(&counter))),
         ]
     };
     let group = Group::builder(FOUR).allow_unfiltered(true).open()?;
@@ -119,8 +128,14 @@ pub fn measure(facts: &Facts) -> Result<Vec<Cost>, rdpmc::Error> {
         ("ordered_group4", least(|| ordered_group4(&group))),
         ("ordered_group4_region", least(|| first(region(&ordered)))),
         ("group4_region_last", least(|| Some(region(&plain).ok()?[3]))),
+        ("large_group4", least(|| large_group(&group))),
     ];
-    let measured = |name: &str| costs.iter().chain(&of_groups).find(|(known, _)| *known == name);
+    drop(group);
+    // riscv64 has one register for instructions.
+    let three = Group::open([Event::INSTRUCTIONS; 3]).ok();
+    let others = [("large_group3", three.and_then(|three| least(|| large_group(&three))))];
+    let costs = costs.iter().chain(&of_groups).chain(&others);
+    let measured = |name: &str| costs.clone().find(|(known, _)| *known == name);
     let costs = expected(facts).filter_map(|(name, limit)| {
         let instructions = measured(name)?.1?;
         Some(Cost { name, instructions, limit })
@@ -179,11 +194,51 @@ fn ordered_group4(group: &Group<4>) -> Option<u64> {
     Some(instructions)
 }
 
-fn difference(mut second: [u64; 4], first: [u64; 4]) -> [u64; 4] {
+fn difference<const N: usize>(mut second: [u64; N], first: [u64; N]) -> [u64; N] {
     for (second, first) in second.iter_mut().zip(first) {
         *second -= first;
     }
     black_box(second)
+}
+
+/// So many pairs of reads in one function, that the compiler would rather call the read than have its code in
+/// each place. The cheapest pair.
+macro_rules! from_a_large_function {
+    ($read:expr, $difference:expr) => {{
+        let mut least = u64::MAX;
+        from_a_large_function!(@twelve, least, $read, $difference);
+        Some(least)
+    }};
+    (@twelve, $least:ident, $read:expr, $difference:expr) => {
+        from_a_large_function!(@three, $least, $read, $difference);
+        from_a_large_function!(@three, $least, $read, $difference);
+        from_a_large_function!(@three, $least, $read, $difference);
+        from_a_large_function!(@three, $least, $read, $difference);
+    };
+    (@three, $least:ident, $read:expr, $difference:expr) => {
+        from_a_large_function!(@pair, $least, $read, $difference);
+        from_a_large_function!(@pair, $least, $read, $difference);
+        from_a_large_function!(@pair, $least, $read, $difference);
+    };
+    (@pair, $least:ident, $read:expr, $difference:expr) => {
+        let first = $read?;
+        let second = $read?;
+        $least = $least.min($difference(second, first));
+    };
+}
+
+#[inline(never)]
+fn large_read_user(counter: &Counter) -> Option<u64> {
+    from_a_large_function!(counter.read_user(), |second: u64, first| second - first)
+}
+
+#[inline(never)]
+fn large_group<const N: usize>(group: &Group<N>) -> Option<u64> {
+    let of_the_first = |second, first| {
+        let difference: [u64; N] = difference(second, first);
+        difference.into_iter().next().unwrap_or(u64::MAX)
+    };
+    from_a_large_function!(group.read_user(), of_the_first)
 }
 
 /// An empty one.
@@ -240,7 +295,9 @@ pub fn print(facts: &Facts) -> ExitCode {
             for Cost { name, instructions, .. } in &costs {
                 println!("cost {name} {instructions}");
             }
-            let all_within = costs.iter().all(|cost| cost.instructions <= cost.limit);
+            let is_limited = facts.say("limits") != Some("none");
+            let is_within = |cost: &Cost| cost.instructions <= cost.limit || !is_limited;
+            let all_within = costs.iter().all(is_within);
             ExitCode::from(u8::from(!all_within || costs.len() < expected(facts).count()))
         }
         Err(error) => {

@@ -1,6 +1,7 @@
 //! Runs scenarios, each in a process of its own, and prints a line for each.
 
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Why a scenario did not pass.
 pub enum Stop {
@@ -29,6 +30,33 @@ impl Facts<'_> {
     pub fn number(&self, name: &str) -> Option<u64> {
         Some(self.say(name)?.parse().expect("a number"))
     }
+}
+
+/// Whether the processor counts an instruction for each interrupt, as silicon does.
+static INTERRUPTS_COUNT: AtomicBool = AtomicBool::new(false);
+
+/// Keeps what the facts say about all counts.
+pub fn know(facts: &[&str]) {
+    INTERRUPTS_COUNT.store(Facts(facts).say("interrupts") == Some("counted"), Relaxed);
+}
+
+/// How many samples it takes for one that no interrupt came into, of work shorter than a tick.
+pub fn samples(is_unfiltered: bool) -> u32 {
+    match (is_unfiltered, INTERRUPTS_COUNT.load(Relaxed)) {
+        (true, _) => 100,
+        (false, true) => 20,
+        (false, false) => 1,
+    }
+}
+
+/// How many instructions interrupts may add to work that is much shorter than a tick.
+pub fn slack() -> u64 {
+    if INTERRUPTS_COUNT.load(Relaxed) { 2 } else { 0 }
+}
+
+/// Fails the scenario unless the two are as near as interrupts let counts be.
+pub fn near(what: &str, one: i64, other: i64) -> Outcome {
+    require(one.abs_diff(other) <= slack(), || format!("{what} is {one}, should be {other}"))
 }
 
 pub struct Scenario {
@@ -88,6 +116,7 @@ const SKIPPED: u8 = 77;
 /// Runs one scenario in this process; the reason, if any, goes to standard output.
 pub fn run_here(scenarios: &[Scenario], name: &str, facts: &[&str]) -> ExitCode {
     let scenario = scenarios.iter().find(|scenario| scenario.name == name).expect("it exists");
+    know(facts);
     // One that hangs ends, in the guest's time, so that it is known which.
     patience(60);
     ExitCode::from(report((scenario.run)(&Facts(facts))))

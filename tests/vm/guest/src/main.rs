@@ -75,7 +75,10 @@ fn main() -> ExitCode {
             }
             ["cost", facts @ ..] => cost::print(&harness::Facts(facts)),
             ["neighbour"] => neighbour::Neighbour::work(),
-            ["reopen", facts @ ..] => ExitCode::from(harness::report(scenarios::reopen(facts))),
+            ["reopen", facts @ ..] => {
+                harness::know(facts);
+                ExitCode::from(harness::report(scenarios::reopen(facts)))
+            }
             other => panic!("not a request: {other:?}"),
         };
     }

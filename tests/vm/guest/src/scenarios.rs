@@ -18,7 +18,7 @@ mod regions;
 mod threads;
 
 use crate::events::read_event;
-use crate::harness::{Facts, Outcome, Scenario, Stop, equal, require};
+use crate::harness::{Facts, Outcome, Scenario, Stop, equal, require, samples};
 use crate::kernels::countdown;
 use crate::process::perf_descriptors;
 use rdpmc::{Counter, Error, Event, Reading};
@@ -125,7 +125,7 @@ const ROUNDS: [u64; 4] =
     [0, 1, 1_000, if cfg!(target_arch = "riscv64") { 100_000 } else { 1_000_000 }];
 
 /// Checks that what `sample` counts grows by exactly `per_round`, and gives what it counts for no
-/// work at all. Where the kernel's share counts as well, interrupts add to some samples: the least
+/// work at all. Where the kernel's share counts as well, or interrupts, these add to some samples: the least
 /// of several it is then.
 fn exact(
     what: &str,
@@ -133,7 +133,7 @@ fn exact(
     is_unfiltered: bool,
     mut sample: impl FnMut(u64) -> Result<u64, Stop>,
 ) -> Result<u64, Stop> {
-    let samples = if is_unfiltered { 100 } else { 1 };
+    let samples = samples(is_unfiltered);
     let nothing = least(samples, || sample(0))?;
     for rounds in ROUNDS {
         let counted = least(samples, || sample(rounds))?;

@@ -113,3 +113,10 @@ pub fn power_off() -> ! {
     }
     unreachable!("process 1 may power off");
 }
+
+/// The first two numbers of the kernel's release.
+pub fn kernel() -> [u32; 2] {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("/proc is mounted");
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok());
+    [(); 2].map(|()| numbers.next().expect("a release begins with two numbers"))
+}

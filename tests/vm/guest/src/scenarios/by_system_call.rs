@@ -24,8 +24,10 @@ fn no_user_access_is_offered(_: &Facts) -> Outcome {
     equal("read_user", counter.read_user(), None)?;
     equal("reading_user", counter.reading_user(), None)?;
     require(counter.read()? > 0, || "nothing is counted".into())?;
-    let refused =
-        Error::NotFromUserSpace { event: Event::INSTRUCTIONS.into(), reason: NoUserAccess::NotOffered };
+    let refused = Error::NotFromUserSpace {
+        event: Event::INSTRUCTIONS.into(),
+        reason: NoUserAccess::NotOffered,
+    };
     equal("region", counter.region().err(), Some(refused))
 }
 

@@ -3,7 +3,7 @@
 use super::{Entry, Known, distance, exact, fill_the_pmu, known_events, newest, open, work};
 use crate::cost;
 use crate::events::Published;
-use crate::harness::{Facts, Outcome, Stop, equal, require, skip};
+use crate::harness::{self, Facts, Outcome, Stop, equal, near, require, skip};
 use crate::kernels::{COUNTDOWN_ENTRY, countdown};
 use crate::process::perf_descriptors;
 use rdpmc::{Counter, Error, Event};
@@ -78,7 +78,8 @@ fn different_events_side_by_side(facts: &Facts) -> Outcome {
     }
     let mut samples: Vec<Vec<u64>> = vec![vec![u64::MAX; counters.len()]; 2];
     const WORK: u64 = 10_000;
-    for _ in 0..if counters.iter().any(|known| known.counter.is_unfiltered()) { 100 } else { 1 } {
+    let is_unfiltered = counters.iter().any(|known| known.counter.is_unfiltered());
+    for _ in 0..harness::samples(is_unfiltered) {
         for (least, rounds) in samples.iter_mut().zip([0, WORK]) {
             for (least, counted) in least.iter_mut().zip(side_by_side(&counters, rounds)?) {
                 *least = (*least).min(counted);
@@ -136,9 +137,9 @@ fn user_reads_equal_system_calls(_: &Facts) -> Outcome {
             format!("{distances:?}")
         });
     }
-    require(distances.iter().all(|distance| *distance == distances[0]), || {
-        format!("{distances:?}")
-    })?;
+    for found in &distances {
+        near("what read(2) says more", *found, distances[0])?;
+    }
     require((1..60).contains(&distances[0]), || format!("{distances:?}"))
 }
 

@@ -6,7 +6,7 @@ use crate::events::read_event;
 use crate::harness::{Facts, Outcome, equal, report, require};
 use crate::kernels::countdown;
 use crate::process::{self, wait};
-use crate::system::{Changed, USER_ACCESS, set};
+use crate::system::{self, Changed, USER_ACCESS, set};
 use rdpmc::{Access, Disturbed, Error, Event, Group, NoUserAccess};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -57,12 +57,13 @@ fn revoked_without_containment(_: &Facts) -> Outcome {
 
 /// User access goes away and comes back, with and without a context switch in between. Every count lies
 /// between the kernel's own before and after it.
-fn revoked_and_given_back(_: &Facts) -> Outcome {
+fn revoked_and_given_back(facts: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     rdpmc::contain_faults()?;
     let on = Changed::to(USER_ACCESS, "1");
     let counter = open(Event::INSTRUCTIONS)?;
     let descriptor = newest();
+    let region = counter.region()?;
     let group = Group::builder([Event::INSTRUCTIONS; 2]).allow_unfiltered(true).open().ok();
     // By whether the thread was switched out while access was closed: counts that user space read, or not.
     let (mut some, mut none) = ([0; 2], [0; 2]);
@@ -76,21 +77,19 @@ fn revoked_and_given_back(_: &Facts) -> Outcome {
         let [before, ..] = read_event(descriptor);
         let (user, read) = (counter.read_user(), counter.read()?);
         let access = counter.access();
-        let region = counter.region().map(|region| region.measure(|| countdown(1_000)).1);
+        let sample = region.measure(|| countdown(1_000)).1;
+        let another = counter.region().err();
         let both = group.as_ref().map(|group| (group.read_user(), group.read()));
         let [after, ..] = read_event(descriptor);
         require(user.is_none_or(|user| before <= user && user <= read) && read <= after, || {
             format!("round {round}: {before}, {user:?} by user space, {read}, {after}")
         })?;
-        let is_right = match &region {
-            Ok(Ok([count])) => (2_000..3_000).contains(count) || counter.is_unfiltered(),
-            Ok(Err(Disturbed::Interrupted { .. } | Disturbed::Faulted | Disturbed::NoCounter)) => {
-                true
-            }
-            Err(Error::NotFromUserSpace { .. }) => true,
-            _ => false,
+        let is_right = match sample {
+            Ok([count]) => (2_000..3_000).contains(&count) || counter.is_unfiltered(),
+            Err(Disturbed::Interrupted { .. } | Disturbed::Faulted | Disturbed::NoCounter) => true,
+            Err(_) => false,
         };
-        require(is_right, || format!("round {round}: the region says {region:?}"))?;
+        require(is_right, || format!("round {round}: the region says {sample:?}"))?;
         if let Some((user, read)) = both {
             let [first, second] = read?;
             require(first.max(second) <= after && user != Some([0; 2]), || {
@@ -104,7 +103,11 @@ fn revoked_and_given_back(_: &Facts) -> Outcome {
                 // The setting is 1, and the page offers what cannot be read.
                 if cfg!(target_arch = "x86_64") {
                     equal("access", access, Access::SystemCall(NoUserAccess::Refused))?;
-                    equal("region", region, Ok(Err(Disturbed::Faulted)))?;
+                    equal("the region", sample, Err(Disturbed::Faulted))?;
+                    let reason = NoUserAccess::Refused;
+                    let event = Event::INSTRUCTIONS.into();
+                    let refused = Error::NotFromUserSpace { event, reason };
+                    equal("another region", another, Some(refused))?;
                 }
             }
         }
@@ -115,7 +118,12 @@ fn revoked_and_given_back(_: &Facts) -> Outcome {
     }
     drop(on);
     if cfg!(target_arch = "x86_64") {
-        equal("rounds that user space read, and did not", (some, none), ([50; 2], [0; 2]))?;
+        // Where counters can be hidden from user mode, a switch while access is closed hides this one, up to
+        // Linux 7.1: then rdpmc gives 0. Since 7.2 this is settled when an event is opened.
+        let is_hidden = facts.say("user_disable") == Some("yes") && system::kernel() < [7, 2];
+        let after_a_switch = if is_hidden { [0, 50] } else { [50, 0] };
+        let expected = ([50, after_a_switch[0]], [0, after_a_switch[1]]);
+        equal("rounds that user space read, and did not", (some, none), expected)?;
     }
     Ok(())
 }
