@@ -36,7 +36,7 @@ use std::ptr;
 /// [`stop`](Region::stop) does, so what lies between is the code, and between two calls back to
 /// back, as the counter itself counts, 3 instructions on x86-64, 4 on arm64 (5 with 32-bit
 /// counters), 4 on riscv64 (`tests/vm/run TARGET cost`); [`Overhead::of`](crate::Overhead::of) tells, and
-/// [`corrected`](Region::corrected) takes it off. In a debug build it is some more. Only when both
+/// [`corrected`](Region::corrected) takes it off. Builds for size and debug builds take more, see README. Only when both
 /// counts are taken does `stop` look at the control page: if its `lock` word is what it was at the
 /// start, the thread was not switched out, nor the counter taken away or moved meanwhile, and the
 /// difference is what this thread did in the region (see [Interrupts](#interrupts)). If not, the sample is [`Disturbed`],

@@ -202,28 +202,28 @@ fn difference<const N: usize>(mut second: [u64; N], first: [u64; N]) -> [u64; N]
 }
 
 /// So many pairs of reads in one function, that the compiler would rather call the read than have its code in
-/// each place. The cheapest pair.
+/// each place. The dearest pair.
 macro_rules! from_a_large_function {
     ($read:expr, $difference:expr) => {{
-        let mut least = u64::MAX;
-        from_a_large_function!(@twelve, least, $read, $difference);
-        Some(least)
+        let mut most = 0;
+        from_a_large_function!(@twelve, most, $read, $difference);
+        Some(most)
     }};
-    (@twelve, $least:ident, $read:expr, $difference:expr) => {
-        from_a_large_function!(@three, $least, $read, $difference);
-        from_a_large_function!(@three, $least, $read, $difference);
-        from_a_large_function!(@three, $least, $read, $difference);
-        from_a_large_function!(@three, $least, $read, $difference);
+    (@twelve, $most:ident, $read:expr, $difference:expr) => {
+        from_a_large_function!(@three, $most, $read, $difference);
+        from_a_large_function!(@three, $most, $read, $difference);
+        from_a_large_function!(@three, $most, $read, $difference);
+        from_a_large_function!(@three, $most, $read, $difference);
     };
-    (@three, $least:ident, $read:expr, $difference:expr) => {
-        from_a_large_function!(@pair, $least, $read, $difference);
-        from_a_large_function!(@pair, $least, $read, $difference);
-        from_a_large_function!(@pair, $least, $read, $difference);
+    (@three, $most:ident, $read:expr, $difference:expr) => {
+        from_a_large_function!(@pair, $most, $read, $difference);
+        from_a_large_function!(@pair, $most, $read, $difference);
+        from_a_large_function!(@pair, $most, $read, $difference);
     };
-    (@pair, $least:ident, $read:expr, $difference:expr) => {
+    (@pair, $most:ident, $read:expr, $difference:expr) => {
         let first = $read?;
         let second = $read?;
-        $least = $least.min($difference(second, first));
+        $most = u64::max($most, $difference(second, first));
     };
 }
 
