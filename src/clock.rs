@@ -13,6 +13,7 @@ use crate::ordered::Ordered;
 use crate::page::Pages;
 use crate::sys;
 use std::cell::{Cell, UnsafeCell};
+use std::fmt;
 use std::rc::Rc;
 #[cfg(target_has_atomic = "64")]
 use std::sync::atomic::AtomicU64;
@@ -109,7 +110,6 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fen
 /// If it is of the page, one page of memory mapped read-only, and the event it belongs to, which counts
 /// nothing, but is one more for the kernel to look after when it switches the thread. Otherwise
 /// nothing. No descriptor stays open.
-#[derive(Debug)]
 #[repr(C)]
 pub struct Clock {
     // What the hot path needs comes first. A signal handler of this thread may ask the clock, too. So what
@@ -145,7 +145,6 @@ pub struct Clock {
 const NO_LOCK: u32 = u32::MAX;
 
 /// A value with one user at a time: the thread, or a signal handler that interrupts it.
-#[derive(Debug)]
 struct Reserved<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
@@ -201,7 +200,6 @@ enum Kind {
 }
 
 /// What only the slower paths need.
-#[derive(Debug)]
 struct State {
     kind: Kind,
     conversion: Conversion,
@@ -276,8 +274,7 @@ impl Clock {
     }
 
     /// One that goes by this page.
-    #[cfg(test)]
-    #[allow(dead_code, reason = "for tests that compile this file into themselves")]
+    #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
     pub(crate) fn of_page(pages: Pages<1>, process: Process) -> Clock {
         Clock::new(pages, Kind::Page, None, false, process)
     }
@@ -404,13 +401,18 @@ impl Clock {
 
     /// What the clock goes by at this moment, and if not by the control page, why. It never calibrates: it
     /// costs some hundred instructions, or the eight calls of `clock_gettime` that [`now`](Clock::now) makes
-    /// now and then. If the clock has lost its page, this is what the next call of `now` will change to.
+    /// now and then. If the clock has lost its page, this is what the next call of `now` changes to, unless
+    /// the calibration fails that this takes.
     pub fn kind(&self) -> ClockKind {
-        let kind = self.state.with(|state| match (self.update(state), state.kind) {
+        self.kind_of(self.state.with(|state| match (self.update(state), state.kind) {
             (None, Kind::Page) => Kind::without_page(self.process.is_past()),
             (_, kind) => kind,
-        });
-        // In a handler that has come in between: as far as it can be told without the state.
+        }))
+    }
+
+    /// With its reason. None in a signal handler that interrupts a use of the state: then it is told without
+    /// that as far as it can be.
+    fn kind_of(&self, kind: Option<Kind>) -> ClockKind {
         let kind = kind.unwrap_or(match (self.ticking.get(), &self.reason) {
             (false, _) => Kind::Kernel(NoTicks::NotTrusted),
             (true, None) if !self.process.is_past() => Kind::Page,
@@ -437,18 +439,18 @@ impl Clock {
     /// Where the kernel keeps CLOCK_MONOTONIC_RAW by another oscillator than the counter's, it allows for
     /// their rates to change by a tenth of a millionth in some seconds.
     ///
-    /// `u64::MAX` if nothing is known: the clock has to calibrate anew, which the next call of
-    /// [`now`](Clock::now) does; or this is a signal handler that has come in between a look.
-    pub fn error_bound(&self) -> u64 {
+    /// None if nothing is known until the next call of [`now`](Clock::now), because the clock has lost its page
+    /// or has to calibrate anew; and in a signal handler that interrupts a look.
+    pub fn error_bound(&self) -> Option<u64> {
         let bound = self.state.with(|state| {
-            let Some((ticks, conversion)) = self.update(state) else { return u64::MAX };
+            let (ticks, conversion) = self.update(state)?;
             // Until the time has caught up, it stands still at the latest one.
             let (now, last) = (conversion.ticks_to_ns(ticks), self.last.get());
             let ahead = later(now, last).wrapping_sub(now);
             let bound = state.calibration.map_or(0, |calibration| calibration.error_bound(ticks));
-            bound.saturating_add(ahead)
+            Some(bound.saturating_add(ahead))
         });
-        bound.unwrap_or(u64::MAX)
+        bound.flatten()
     }
 
     /// Brings up to date what the clock goes by, and the latest time; gives the former, with ticks of
@@ -462,7 +464,7 @@ impl Clock {
         }
     }
 
-    /// The same, if it takes no calibration: None if the page is lost, or the calibration no longer holds.
+    /// Updates without calibrating. None if the page is lost, or the calibration no longer holds.
     fn update(&self, state: &mut State) -> Option<(u64, Conversion)> {
         let [page] = self.pages.each();
         loop {
@@ -511,7 +513,8 @@ impl Clock {
     fn begin_anew(&self, state: &mut State) {
         match state.kind {
             Kind::Page => self.go_on_without_page(state),
-            Kind::Calibrated | Kind::Kernel(_) => {
+            Kind::Kernel(_) => {} // which is never out of date
+            Kind::Calibrated => {
                 state.calibration = calibrate(false);
                 if state.calibration.is_none() {
                     self.become_kind(state, Kind::Kernel(NoTicks::NotInvariant));
@@ -520,7 +523,7 @@ impl Clock {
         }
     }
 
-    /// Has the hot path go by this line, while `lock` is NO_LOCK. Whoever of main program and signal handler
+    /// Publishes the line to the hot path. `lock` must be NO_LOCK. Whoever of main program and signal handler
     /// interrupts the other, none takes parts of two lines for one: the one finds another lock than before,
     /// the other none that is right.
     fn follow(&self, line: Line, lock_at: *const u32, lock: u32) {
@@ -545,6 +548,14 @@ impl Clock {
         // So that no lock to come is one of the page's that an interrupted call may still hold.
         self.lines.store(self.lock.load(Relaxed), Relaxed);
         self.become_kind(state, Kind::without_page(self.process.is_past()));
+    }
+}
+
+impl fmt::Debug for Clock {
+    /// What it goes by, as it was found last. No system call.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.kind_of(self.state.with(|state| state.kind));
+        f.debug_struct("Clock").field("kind", &kind).finish()
     }
 }
 
@@ -646,7 +657,7 @@ mod tests {
         let ahead = clock.now() + 3_600_000_000_000;
         clock.last.set(ahead);
         assert_eq!([clock.now(), clock.ordered().0.now(), clock.now()], [ahead; 3]);
-        let (bound, now) = (clock.error_bound(), clock.ticks_to_ns(clock.ticks()));
+        let (bound, now) = (clock.error_bound().unwrap_or(0), clock.ticks_to_ns(clock.ticks()));
         assert!(bound >= ahead - now, "{bound} ns, {now} of {ahead}");
         Ok(())
     }
@@ -657,15 +668,15 @@ mod tests {
         let process = Process::current().map_err(|_| Error::Unsupported)?;
         let reason = Some(NoPageClock::NotOffered);
         let clock = Clock::new(Pages::empty(), Kind::Calibrated, reason, false, process);
-        assert!(clock.error_bound() < u64::MAX);
+        assert!(clock.error_bound().is_some());
         let is_calibrated = || clock.state.with(|state| state.calibration.is_some());
         clock.state.with(|state| state.calibration = None);
-        assert_eq!(clock.error_bound(), u64::MAX);
+        assert_eq!(clock.error_bound(), None);
         assert_eq!(clock.kind(), ClockKind::Calibrated(NoPageClock::NotOffered));
         assert_eq!(is_calibrated(), Some(false));
         clock.now();
         // A second later it would look again, and not calibrate.
-        assert!(clock.error_bound() < u64::MAX);
+        assert!(clock.error_bound().is_some());
         assert_eq!(is_calibrated(), Some(true));
         Ok(())
     }

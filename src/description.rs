@@ -6,6 +6,7 @@ use crate::error::{Access, Error, NoUserAccess};
 use crate::event::{Cache, CacheAccess, CacheOutcome, Event};
 use crate::open::Options;
 use crate::pmu::{Pmu, Processors};
+use crate::syntax::named;
 use crate::sys::kind;
 use std::fmt;
 
@@ -64,7 +65,7 @@ impl Pmu {
             None => Event::of_pmu(self.number(), 0),
         };
         let counter = match self.counts_for_processors() {
-            true => Err(Error::NotOfAThread { event: event.into() }),
+            true => Err(Error::NotOfAThread { event: named(event) }),
             false => Counter::builder(event).allow_unfiltered(true).open(),
         };
         let counters = if self.is_core() && counter.is_ok() { self.counters() } else { None };

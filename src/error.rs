@@ -6,9 +6,9 @@ use crate::sys::{self, Errno, PMU_FOLDER as FOLDER};
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-/// An event that an error is about, and its name on the machine that the error is of.
+/// An event and its name on this machine, as an error reports it.
 ///
-/// The name was looked for when the error was made, so writing it makes no system call. Two are equal if their
+/// The name was looked up when the error was made, so writing it makes no system call. Two are equal if their
 /// events are.
 #[derive(Clone)]
 pub struct NamedEvent(Arc<(Event, String)>);
@@ -36,6 +36,12 @@ impl PartialEq for NamedEvent {
 }
 
 impl Eq for NamedEvent {}
+
+impl PartialEq<Event> for NamedEvent {
+    fn eq(&self, other: &Event) -> bool {
+        self.event() == *other
+    }
+}
 
 impl fmt::Display for NamedEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -621,6 +627,13 @@ impl fmt::Write for Visible<'_, '_> {
             }
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for Unreadable {
+    /// The name of the type, and the message.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Unreadable: {self}")
     }
 }
 

@@ -14,6 +14,7 @@ use crate::page::{MOST, Pages};
 use crate::read::{Reader, Snapshot};
 use crate::reading::Reading;
 use crate::region::Region;
+use crate::syntax::named;
 use crate::sys::{self, Control};
 use std::fmt;
 
@@ -251,7 +252,7 @@ impl<const N: usize> Group<N> {
             None | Some((_, NoUserAccess::NotScheduled | NoUserAccess::ErrorState)) => {}
             Some((_, NoUserAccess::Width { .. })) if self.events.obstacle.is_none() => {}
             Some((event, reason)) => {
-                return Err(Error::NotFromUserSpace { event: event.into(), reason });
+                return Err(Error::NotFromUserSpace { event: named(event), reason });
             }
         }
         if !faults::are_contained() && (asm::STALE_READ_FAULTS || core_types::may_be_several()?) {

@@ -84,15 +84,18 @@ impl Modifiers {
     }
 }
 
+impl Modifiers {
+    /// The letters without a colon, as they follow a slash.
+    pub(crate) fn letters(self) -> String {
+        LETTERS.iter().filter(|(_, bit)| self.0 & bit != 0).map(|(letter, _)| *letter).collect()
+    }
+}
+
 impl fmt::Display for Modifiers {
     /// With the colon, if there are any.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut before = ":";
-        for (letter, _) in LETTERS.iter().filter(|(_, bit)| self.0 & bit != 0) {
-            write!(f, "{before}{letter}")?;
-            before = "";
-        }
-        Ok(())
+        let colon = if *self == Modifiers::NONE { "" } else { ":" };
+        write!(f, "{colon}{}", self.letters())
     }
 }
 

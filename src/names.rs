@@ -145,17 +145,15 @@ pub(crate) fn words_of(event: &Event) -> String {
     set.map(|(_, (name, word))| format!("{name}={word:#x}")).collect::<Vec<_>>().join(",")
 }
 
-/// The event by the number of its PMU and its words, e.g. `4/config=0xc0,config1=0x1/u`.
+/// The event by its type and its words, e.g. `4/config=0xc0,config1=0x1/u`.
 pub(crate) fn by_numbers(event: &Event) -> String {
-    // After a slash there is no colon.
-    let letters = event.modifiers.to_string().replace(':', "");
-    format!("{}/{}/{letters}", event.kind, words_of(event))
+    format!("{}/{}/{}", event.kind, words_of(event), event.modifiers.letters())
 }
 
 impl fmt::Display for Event {
     /// The kernel's name for the event, e.g. `cycles:u`. If there is none, `r` and the number of a raw event;
-    /// otherwise the number of the PMU and the words, e.g. `10/config=0xc0/u`. Each of these is parsed to an
-    /// equal event on the same machine. No system call: [`Pmus::name_of`](crate::Pmus::name_of) looks for the
+    /// otherwise the type and the words of `perf_event_attr`, e.g. `10/config=0xc0/u`. Each of these is parsed
+    /// to an equal event on the same machine. No system call: [`Pmus::name_of`](crate::Pmus::name_of) looks for the
     /// names that a PMU has.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match name_of(self) {

@@ -6,6 +6,7 @@ use crate::event::Event;
 use crate::machine;
 use crate::page::MOST;
 use crate::pmu::Pmus;
+use crate::syntax::named;
 use crate::sys::{self, ATTR_SIZES, Attr, Control, Descriptor, Errno, arm64_config1, flag, format};
 
 /// The privilege levels left out when nothing is said: all but user mode. Not idle: this thread
@@ -70,7 +71,7 @@ impl Options {
         }
         let nothing = |event: &&Event| Options::leave_nothing(event, self.flags(**event));
         if let Some(&event) = events.iter().find(nothing) {
-            return Err(Error::CountsNothing { event: event.into() });
+            return Err(Error::CountsNothing { event: named(event) });
         }
         let mut refusal = Error::Unsupported; // there is always a form, so there is another answer
         // What one of them says of itself is so of all, as they come and go together.
@@ -140,9 +141,9 @@ impl Options {
                     let first = events.iter().find(counted).copied().unwrap_or(first);
                     return Err(match core_types::are_of_one_pmu(&first, &event)? {
                         true => {
-                            Error::GroupTooLarge { fit: 1 + siblings.len(), event: event.into() }
+                            Error::GroupTooLarge { fit: 1 + siblings.len(), event: named(event) }
                         }
-                        false => Error::SeveralPmus { first: first.into(), event: event.into() },
+                        false => Error::SeveralPmus { first: named(first), event: named(event) },
                     });
                 }
                 Err(error) => return Err(error),
@@ -172,7 +173,7 @@ impl Options {
         }
         for (fit, &event) in events.iter().enumerate() {
             if !events.get(..=fit).is_none_or(fits) {
-                return Err(Error::GroupTooLarge { fit, event: event.into() });
+                return Err(Error::GroupTooLarge { fit, event: named(event) });
             }
         }
         Ok(()) // it was only for a moment
@@ -204,7 +205,7 @@ impl Options {
 
     /// Opens one event, and says whether all privilege levels are counted in spite of what was asked.
     fn open_event(&self, attempt: Attempt<'_>) -> Result<(Descriptor, bool), Error> {
-        let refusal = match attempt.make() {
+        let refusal = match attempt.open() {
             Ok(descriptor) => return Ok((descriptor, false)),
             Err(refusal) => refusal,
         };
@@ -212,8 +213,8 @@ impl Options {
         if attempt.event.is_software() || !may_be_a_flag {
             return Err(attempt.diagnose(refusal));
         }
-        if refusal.errno.0 == sys::EOPNOTSUPP && attempt.are_guests_refused()? {
-            return Err(Error::IncludesGuests { event: attempt.event.into() });
+        if refusal.errno.0 == sys::EOPNOTSUPP && attempt.is_refused_for_guests()? {
+            return Err(Error::IncludesGuests { event: named(attempt.event) });
         }
         // What nobody asked for, and a PMU may refuse that has no guests.
         let guests = attempt.flags & NO_GUESTS & !attempt.event.modifiers.flags(self.set);
@@ -223,40 +224,39 @@ impl Options {
         self.open_with_fewer_flags(attempt, refusal, guests)
     }
 
-    /// Opens an event that was refused with these flags: without `guests`, or with no privilege left out if
-    /// that is allowed. Otherwise finds out whether that was the reason.
+    /// Opens an event that was refused: without the flags `guests`, or without a privilege filter if that is
+    /// allowed. Otherwise finds the reason.
     fn open_with_fewer_flags(
         &self,
         attempt: Attempt<'_>,
         refusal: Refusal,
         guests: u64,
     ) -> Result<(Descriptor, bool), Error> {
-        let no_filter = || Error::NoPrivilegeFilter { event: attempt.event.into() };
+        let no_filter = || Error::NoPrivilegeFilter { event: named(attempt.event) };
         let unfiltered = attempt.without(FILTER | guests);
-        let mut answer = unfiltered.make();
-        if guests != 0 && answer.as_ref().map_or_else(Refusal::is_of_permission, |_| true) {
+        let mut answer = unfiltered.open();
+        if guests != 0 && answer.as_ref().map_or_else(Refusal::is_permission_denied, |_| true) {
             // It is not to take a descriptor, nor a place in the group, from what is asked next.
             let was_granted = answer.is_ok();
             drop(answer);
-            if let Some(descriptor) = attempt.without(guests).make_if_possible()? {
+            if let Some(descriptor) = attempt.without(guests).open_if_possible()? {
                 return Ok((descriptor, false));
             }
             if was_granted && !self.allow_unfiltered {
                 return Err(no_filter());
             }
-            answer = unfiltered.make();
+            answer = unfiltered.open();
         }
         match answer {
             Ok(descriptor) if self.allow_unfiltered => Ok((descriptor, true)),
             Ok(_) => Err(no_filter()),
-            Err(forbidden) if forbidden.is_of_permission() => {
-                match (
-                    attempt.is_any_filter_refused(FILTER | guests, refusal),
-                    self.allow_unfiltered,
-                ) {
-                    (true, true) => Err(unfiltered.diagnose(forbidden)),
-                    (true, false) => Err(no_filter()),
-                    (false, _) => Err(attempt.diagnose(refusal)),
+            Err(forbidden) if forbidden.is_permission_denied() => {
+                if !attempt.core_refuses_flags(FILTER | guests, refusal) {
+                    Err(attempt.diagnose(refusal))
+                } else if self.allow_unfiltered {
+                    Err(unfiltered.diagnose(forbidden))
+                } else {
+                    Err(no_filter())
                 }
             }
             // What keeps it from being found out.
@@ -288,7 +288,7 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    fn make(&self) -> Result<Descriptor, Refusal> {
+    fn open(&self) -> Result<Descriptor, Refusal> {
         let Attempt { event, flags, config1, leader, group } = *self;
         perf_event_open(event, config1, flags, leader, group)
     }
@@ -298,27 +298,27 @@ impl Attempt<'_> {
         Attempt { flags: self.flags & !flags, ..*self }
     }
 
-    /// None if it is refused, unless for want of something.
-    fn make_if_possible(&self) -> Result<Option<Descriptor>, Error> {
-        match self.make() {
+    /// None if the kernel refuses. An error if resources ran out.
+    fn open_if_possible(&self) -> Result<Option<Descriptor>, Error> {
+        match self.open() {
             Ok(descriptor) => Ok(Some(descriptor)),
-            Err(refusal) if refusal.is_of_want() => Err(self.diagnose(refusal)),
+            Err(refusal) if refusal.is_out_of_resources() => Err(self.diagnose(refusal)),
             Err(_) => Ok(None),
         }
     }
 
-    /// Whether this was refused because it includes guests: only the same question without them tells.
-    fn are_guests_refused(&self) -> Result<bool, Error> {
+    /// Whether this was refused because it includes guests: the kernel grants the same without them.
+    fn is_refused_for_guests(&self) -> Result<bool, Error> {
         if self.flags & flag::EXCLUDE_GUEST != 0 {
             return Ok(false);
         }
         let flags = self.flags & !flag::EXCLUDE_HOST | flag::EXCLUDE_GUEST;
-        Ok(Attempt { flags, ..*self }.make_if_possible()?.is_some())
+        Ok(Attempt { flags, ..*self }.open_if_possible()?.is_some())
     }
 
-    /// Whether the PMU refuses these flags for an event that every PMU has, as it did for this one. For a
-    /// process that may not ask without them.
-    fn is_any_filter_refused(&self, flags: u64, refusal: Refusal) -> bool {
+    /// Whether the processor's PMU refuses these flags for an event that every one has, as it did for this one.
+    /// It tells a process that may not ask without them.
+    fn core_refuses_flags(&self, flags: u64, refusal: Refusal) -> bool {
         let cycles = Attempt {
             event: Event::CYCLES,
             flags: self.flags & flags,
@@ -327,7 +327,7 @@ impl Attempt<'_> {
             group: 0,
         };
         self.event.is_of_the_core()
-            && cycles.make().is_err_and(|answer| answer.errno == refusal.errno)
+            && cycles.open().is_err_and(|answer| answer.errno == refusal.errno)
     }
 
     /// What a refusal comes to on this machine.
@@ -338,7 +338,7 @@ impl Attempt<'_> {
             match Pmus::here().core() {
                 Ok(Some(core)) if core.is_empty() => {
                     return Error::NoPmu {
-                        event: event.into(),
+                        event: named(event),
                         is_virtual: machine::is_virtual(),
                         is_guest_of_hybrid: machine::is_guest_of_hybrid(),
                     };
@@ -349,15 +349,15 @@ impl Attempt<'_> {
         }
         match errno {
             sys::EACCES | sys::EPERM | sys::ENOSYS => self.diagnose_permission(errno),
-            sys::EBUSY => Error::Busy { event: event.into() },
+            sys::EBUSY => Error::Busy { event: named(event) },
             sys::E2BIG => Error::TooNewForKernel { needed: refusal.needed, known: refusal.known },
             sys::ENOENT | sys::ENODEV | sys::EINVAL | sys::EOPNOTSUPP | sys::ENOSPC => {
                 match event.pmu().map(|pmu| Pmus::here().numbered(pmu)) {
                     Some(Ok(Some(pmu))) if pmu.counts_for_processors() => {
-                        Error::NotOfAThread { event: event.into() }
+                        Error::NotOfAThread { event: named(event) }
                     }
                     Some(Err(unreadable)) => unreadable.into(),
-                    _ => Error::EventNotSupported { event: event.into(), errno },
+                    _ => Error::EventNotSupported { event: named(event), errno },
                 }
             }
             // No kernel answers these.
@@ -432,8 +432,8 @@ struct Refusal {
 }
 
 impl Refusal {
-    /// Whether this process may not ask that.
-    fn is_of_permission(&self) -> bool {
+    /// Whether this process may not open that.
+    fn is_permission_denied(&self) -> bool {
         matches!(self.errno.0, sys::EACCES | sys::EPERM)
     }
 
@@ -442,8 +442,8 @@ impl Refusal {
         matches!(self.errno.0, sys::EINVAL | sys::EOPNOTSUPP | sys::ENOENT | sys::ENODEV)
     }
 
-    /// Whether it is for want of something, and says nothing of the event.
-    fn is_of_want(&self) -> bool {
+    /// Whether resources ran out, which says nothing of the event.
+    fn is_out_of_resources(&self) -> bool {
         matches!(self.errno.0, sys::EMFILE | sys::ENFILE | sys::ENOMEM)
     }
 }

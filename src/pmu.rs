@@ -21,7 +21,7 @@ const MOST: usize = 1 << 12;
 const LONGEST_TOGETHER: u64 = 1 << 24;
 
 /// Why what `/sys` says of PMUs is not known: a file that is there could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unreadable {
     /// The file or directory.

@@ -116,29 +116,32 @@ impl Others {
         result
     }
 
-    /// As [`Group::access_in_memory`].
-    pub(crate) fn access_in_memory(&self, first: &Group<1>) -> Access {
-        let all = || self.each(first).map(Group::access_in_memory);
-        match all().find(|access| *access == Access::UserSpace) {
-            Some(_) if self.are_pinned => Access::SystemCall(NoUserAccess::PinnedOnSeveralTypes),
-            Some(_) if self.are_readable => Access::UserSpace,
-            _ => {
-                let obstacle = all().find(|access| *access != Access::UserSpace);
-                obstacle.unwrap_or(Access::SystemCall(NoUserAccess::NotScheduled))
-            }
-        }
+    pub(crate) fn access(&self, first: &Group<1>) -> Access {
+        self.access_by(first, self.here(first), Group::access)
     }
 
-    pub(crate) fn access(&self, first: &Group<1>) -> Access {
+    /// As [`Group::access_in_memory`].
+    pub(crate) fn access_in_memory(&self, first: &Group<1>) -> Access {
+        let here = self.each(first).find(|group| group.reader.is_scheduled()).unwrap_or(first);
+        self.access_by(first, here, Group::access_in_memory)
+    }
+
+    /// By the access of each, and of the one that counts `here`.
+    fn access_by(
+        &self,
+        first: &Group<1>,
+        here: &Group<1>,
+        access: fn(&Group<1>) -> Access,
+    ) -> Access {
         // One that never can be read keeps the sum from being read.
         let never = |access: &Access| {
             let later = Access::SystemCall(NoUserAccess::NotScheduled);
             !matches!(access, Access::UserSpace) && *access != later
         };
-        match self.each(first).map(Group::access).find(never) {
+        match self.each(first).map(access).find(never) {
             Some(access) => access,
             None if self.are_pinned => Access::SystemCall(NoUserAccess::PinnedOnSeveralTypes),
-            None => self.here(first).access(),
+            None => access(here),
         }
     }
 }

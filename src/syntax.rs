@@ -21,10 +21,15 @@ impl FromStr for Event {
 }
 
 impl From<Event> for NamedEvent {
-    /// The event with the name that [`Pmus::name_of`] finds on this machine: reads files where that does.
+    /// The event by the name that `Display` writes.
     fn from(event: Event) -> NamedEvent {
-        NamedEvent::new(event, Pmus::here().name_of(event))
+        NamedEvent::new(event, event.to_string())
     }
+}
+
+/// The event by the name that it has on this machine, for an error. Reads files where [`Pmus::name_of`] does.
+pub(crate) fn named(event: Event) -> NamedEvent {
+    NamedEvent::new(event, Pmus::here().name_of(event))
 }
 
 impl Pmus {
@@ -193,10 +198,8 @@ impl Pmus {
             (Some(pmu), _) if pmu.number() == event.kind => terms_of(pmu, &event),
             _ => return event.to_string(),
         };
-        // After a slash there is no colon.
-        let letters = event.modifiers.to_string().replace(':', "");
         let name = pmu.map_or_else(|| number.to_string(), |pmu| pmu.name().to_owned());
-        format!("{name}/{terms}/{letters}")
+        format!("{name}/{terms}/{}", event.modifiers.letters())
     }
 }
 

@@ -13,11 +13,11 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How far off the time is at the most. After a second without a look, or if it had to calibrate, that is known
-/// only once the time was asked for. Small enough to be added to.
+/// How far off the time is at the most. Where the clock has to calibrate, it is known once the time was asked
+/// for; or not for so long that another second passed, and then it may be anything.
 fn bound_of(clock: &Clock) -> u64 {
     clock.now();
-    clock.error_bound().min(u64::MAX / 8)
+    clock.error_bound().unwrap_or(u64::MAX / 8)
 }
 
 /// How far a time is off CLOCK_MONOTONIC_RAW at least, and how far it may be. None if something else had

@@ -154,6 +154,12 @@ fn debug_of_a_handle_has_events_and_access() {
     let counter = open_software().unwrap();
     let shown = "Counter { event: Event(task-clock), access: SystemCall(SoftwareEvent) }";
     assert_eq!(format!("{counter:?}"), shown);
+    let group = rdpmc::Group::open([Event::TASK_CLOCK, Event::PAGE_FAULTS]).unwrap();
+    let events = "[Event(task-clock), Event(page-faults)]";
+    let shown = format!("Group {{ events: {events}, access: SystemCall(SoftwareEvent) }}");
+    assert_eq!(format!("{group:?}"), shown);
+    let clock = rdpmc::Clock::open().unwrap();
+    assert_eq!(format!("{clock:?}"), format!("Clock {{ kind: {:?} }}", clock.kind()));
 }
 
 #[test]

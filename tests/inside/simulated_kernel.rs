@@ -800,6 +800,31 @@ fn a_time_interrupted_after_every_single_instruction() {
     });
 }
 
+/// The same with a page that moves after each instruction in turn, so that the handler has to fall back to the
+/// latest time that was given.
+#[test]
+fn a_signal_handler_tells_the_time_beside_a_page_that_moves() {
+    let kernel = Kernel::new(14);
+    with("a_signal_handler_tells_the_time_beside_a_page_that_moves", &kernel, |_: Reader<1>| {
+        let clock = clock(&kernel);
+        for step in 0.. {
+            kernel.happen(Change::Restart);
+            kernel.plan.set(Some((Moment::AfterStep(step), Change::Move)));
+            kernel.clock.set(&raw const clock);
+            stepping(&kernel, || clock.now());
+            kernel.clock.set(ptr::null());
+            let is_over = kernel.plan.take().is_some();
+            let mut times = kernel.times.take();
+            times.push(clock.now());
+            assert!(times.is_sorted(), "moved after {step}: {times:?}");
+            if is_over {
+                assert!(step > 100, "only {step} steps");
+                return;
+            }
+        }
+    });
+}
+
 /// A handler that asks for the time, whatever it has come in between.
 #[test]
 fn a_signal_handler_tells_the_time_after_every_single_instruction() {
@@ -930,7 +955,7 @@ fn a_page_that_loses_its_clock_is_done_without() {
     let with_clock = capabilities(capability::BIT0_IS_DEPRECATED);
     // To ask what it goes by changes nothing: it would cost a calibration.
     assert_eq!(clock.kind(), ClockKind::Kernel(NoTicks::NotTrusted));
-    assert_eq!(clock.error_bound(), u64::MAX);
+    assert_eq!(clock.error_bound(), None);
     capabilities(with_clock);
     assert_eq!(clock.kind(), ClockKind::Page);
     capabilities(capability::BIT0_IS_DEPRECATED);

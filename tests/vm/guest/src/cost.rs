@@ -201,8 +201,8 @@ fn difference<const N: usize>(mut second: [u64; N], first: [u64; N]) -> [u64; N]
     black_box(second)
 }
 
-/// So many pairs of reads in one function, that the compiler would rather call the read than have its code in
-/// each place. The dearest pair.
+/// Reads 24 times in one function, where the compiler would rather call the read than have its code in each
+/// place. Returns the dearest pair of reads.
 macro_rules! from_a_large_function {
     ($read:expr, $difference:expr) => {{
         let mut most = 0;

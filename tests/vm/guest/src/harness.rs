@@ -40,7 +40,7 @@ pub fn know(facts: &[&str]) {
     INTERRUPTS_COUNT.store(Facts(facts).say("interrupts") == Some("counted"), Relaxed);
 }
 
-/// How many samples it takes for one that no interrupt came into, of work shorter than a tick.
+/// The number of samples that are enough for one without an interrupt, of work shorter than a tick.
 pub fn samples(is_unfiltered: bool) -> u32 {
     match (is_unfiltered, INTERRUPTS_COUNT.load(Relaxed)) {
         (true, _) => 100,
