@@ -1031,7 +1031,10 @@ fn without_a_clock_there_is_a_count_but_no_reading() {
     with("without_a_clock_there_is_a_count_but_no_reading", &kernel, |reader: Reader<1>| {
         kernel.count(5);
         assert_eq!(read_one(&reader), Some(5));
+        // The clock is looked for first: no counter is read in vain.
+        let faults = kernel.faults.load(SeqCst);
         assert!(reader.snapshot::<false, true>().is_none());
+        assert_eq!(kernel.faults.load(SeqCst), faults);
         // The times are then those of the page's last update.
         let times = || {
             let counts = reader.snapshot::<false, false>().unwrap();

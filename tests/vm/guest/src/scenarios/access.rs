@@ -105,6 +105,21 @@ fn a_million_reads_without_a_system_call(facts: &Facts) -> Outcome {
     let killed = Ended::Killed(libc::SIGSYS);
     let with_clock = facts.say("clock") == Some("page");
     equal("how the readings ended", readings, if with_clock { Ended::Exited(0) } else { killed })?;
+    // What may never make one says None instead; and counts go on from one to the next.
+    let never = in_child_without_system_calls(|counter| {
+        let first = black_box(counter.reading_user());
+        (0..100_000).all(|_| {
+            let next = black_box(counter.reading_user());
+            match (&first, next) {
+                (Some(first), Some(next)) => {
+                    with_clock && next.since(first).is_some_and(|since| since.value > 0)
+                }
+                (None, None) => !with_clock,
+                _ => false,
+            }
+        })
+    });
+    equal("how the user readings ended", never, Ended::Exited(0))?;
     // The control: one system call would not have gone unnoticed.
     let control = in_child_without_system_calls(|counter| counter.disable().is_ok());
     equal("how a system call ends", control, killed)
@@ -134,7 +149,7 @@ pub enum Ended {
 
 /// Forks; the child opens a counter and runs `body` under a filter that allows nothing but to
 /// exit, with status 0 if `body` says true.
-pub fn in_child_without_system_calls(body: fn(&Counter) -> bool) -> Ended {
+pub fn in_child_without_system_calls(body: impl FnOnce(&Counter) -> bool) -> Ended {
     ended(wait(process::fork(|| {
         let counter = ManuallyDrop::new(open(Event::INSTRUCTIONS).expect("opens again"));
         process::allow_only(libc::SYS_exit_group);
