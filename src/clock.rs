@@ -205,6 +205,8 @@ struct State {
     conversion: Conversion,
     /// Of a calibrated clock.
     calibration: Option<Calibration>,
+    /// The latest time that was given before the time last stood still.
+    latest: u64,
 }
 
 impl Clock {
@@ -260,7 +262,7 @@ impl Clock {
             pages,
             reason,
             offset: AtomicU64::new(0),
-            state: Reserved::new(State { kind, conversion, calibration: None }),
+            state: Reserved::new(State { kind, conversion, calibration: None, latest: 0 }),
             is_forbidden,
             process,
         };
@@ -494,8 +496,17 @@ impl Clock {
             // From here to the new line, a signal handler is given the latest time, and does not change it.
             self.lock.store(NO_LOCK, Relaxed);
             compiler_fence(Ordering::SeqCst); // the lock first; pairs with now_in_order
-            let last = self.last.get();
-            self.last.set(later(conversion.ticks_to_ns(ticks), last));
+            let latest = later(self.last.get(), state.latest);
+            let now = conversion.ticks_to_ns(ticks);
+            self.last.set(later(now, latest));
+            // While the time stands still, all calls come here: one that a signal handler interrupts before it
+            // stores its time would have the next go by that.
+            let limit = if is_before(now, latest) {
+                state.latest = latest;
+                0
+            } else {
+                limit
+            };
             let line = conversion.line().below(limit);
             match state.kind {
                 Kind::Page => self.follow(line, page.lock_at(), lock),
@@ -657,6 +668,9 @@ mod tests {
         let ahead = clock.now() + 3_600_000_000_000;
         clock.last.set(ahead);
         assert_eq!([clock.now(), clock.ordered().0.now(), clock.now()], [ahead; 3]);
+        // A call that was interrupted by these stores what it had found before.
+        clock.last.set(told);
+        assert_eq!(clock.now(), ahead);
         let (bound, now) = (clock.error_bound().unwrap_or(0), clock.ticks_to_ns(clock.ticks()));
         assert!(bound >= ahead - now, "{bound} ns, {now} of {ahead}");
         Ok(())

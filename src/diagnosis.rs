@@ -10,6 +10,7 @@ use crate::event::Event;
 use crate::machine;
 use crate::names;
 use crate::pmu::{Pmu, Pmus, Unreadable};
+use crate::sys;
 use std::fmt::{self, Write as _};
 
 /// Looks at this machine and at what this process may do on it. Opens and closes some
@@ -129,15 +130,19 @@ impl Availability {
         }
     }
 
-    /// Whether this PMU simply lacks the event, which nothing can be done about.
-    fn is_lacking(&self) -> bool {
-        matches!(self.access, Err(Error::EventNotSupported { .. }))
+    /// Whether the PMU simply lacks the event, which nothing can be done about. There is one if it counts others.
+    fn is_lacking(&self, counts_others: bool) -> bool {
+        counts_others
+            && matches!(
+                self.access,
+                Err(Error::EventNotSupported { errno: sys::ENOENT | sys::EOPNOTSUPP, .. })
+            )
     }
 
     /// What there is to do about it, if anything, the same for all events that it is true of.
-    fn remedy(&self) -> Option<String> {
+    fn remedy(&self, counts_others: bool) -> Option<String> {
         match &self.access {
-            _ if self.is_lacking() => None,
+            _ if self.is_lacking(counts_others) => None,
             Ok(Access::UserSpace) => None,
             Ok(_) if self.event.is_software() => None,
             Ok(access) => Some(access.to_string()),
@@ -161,11 +166,16 @@ impl Availability {
 const FEW_DESCRIPTORS: u64 = 64;
 
 impl Report {
+    /// Whether one of the hardware events can be counted.
+    fn counts_hardware(&self) -> bool {
+        self.events.iter().any(|event| !event.event.is_software() && event.access.is_ok())
+    }
+
     fn to_do(&self) -> Vec<String> {
         // Each cause once, with the events it is true of.
         let mut causes: Vec<(String, Vec<Event>)> = Vec::new();
         for event in &self.events {
-            let Some(cause) = event.remedy() else { continue };
+            let Some(cause) = event.remedy(self.counts_hardware()) else { continue };
             match causes.iter_mut().find(|(known, _)| *known == cause) {
                 Some((_, events)) => events.push(event.event),
                 None => causes.push((cause, vec![event.event])),
@@ -189,10 +199,8 @@ impl Report {
                 lines.push(line.to_owned());
             }
         };
-        let counts = |event: &Availability| is_hardware(&event.event) && event.access.is_ok();
-        let counts = self.events.iter().any(counts);
         say(
-            counts
+            self.counts_hardware()
                 && self.capability.is_none()
                 && self.paranoid_level.is_some_and(|level| level >= 2),
             "the kernel's share of a count is closed to this process (kernel.perf_event_paranoid is 2 or \
@@ -220,7 +228,7 @@ impl Report {
              /sys/bus/event_source visible here",
         );
         say(
-            counts && self.events.iter().any(|event| event.is_unfiltered),
+            self.counts_hardware() && self.events.iter().any(|event| event.is_unfiltered),
             "this PMU cannot leave the kernel out: ask for allow_unfiltered(true), and take the least of \
              several samples",
         );
@@ -376,11 +384,14 @@ impl fmt::Display for Report {
             },
         )?;
         writeln!(f, "\nevents, in user mode, at this moment")?;
+        let counts_others = self.counts_hardware();
         for event in &self.events {
             let how = match &event.access {
                 Ok(Access::UserSpace) => "read from user space",
                 Ok(_) => "read by system call",
-                Err(_) if event.is_lacking() => "not available: this PMU does not have it",
+                Err(_) if event.is_lacking(counts_others) => {
+                    "not available: this PMU does not have it"
+                }
                 Err(_) => "not available",
             };
             let levels = if event.is_unfiltered { ", all privilege levels" } else { "" };

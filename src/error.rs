@@ -82,7 +82,8 @@ pub enum Error {
         /// The kernel's answer.
         errno: i32,
     },
-    /// The PMU counts all privilege levels or none, and user mode alone was asked for.
+    /// The PMU counts all privilege levels or none, and some were to be left out, as all but user mode are by
+    /// default.
     NoPrivilegeFilter {
         /// The event.
         event: NamedEvent,
@@ -95,7 +96,7 @@ pub enum Error {
         event: NamedEvent,
     },
     /// Nothing is left to count: the settings leave out every privilege level that the event happens
-    /// at, or guests and the host.
+    /// at, or guests and the host. Software events happen on the host only.
     CountsNothing {
         /// The event.
         event: NamedEvent,
@@ -358,9 +359,8 @@ impl fmt::Display for Error {
             ),
             Error::NoPrivilegeFilter { event } => write!(
                 f,
-                "{event} cannot be counted in user mode alone: this PMU cannot tell privilege \
-                 levels apart. To count the kernel's share as well where it must be, ask for \
-                 allow_unfiltered(true)"
+                "{event} cannot be counted without some privilege levels: this PMU cannot tell them \
+                 apart. To count all levels where it must be, ask for allow_unfiltered(true)"
             ),
             Error::IncludesGuests { event } => write!(
                 f,
@@ -372,7 +372,8 @@ impl fmt::Display for Error {
                 f,
                 "{event} would count nothing, because the settings leave out every privilege level that it \
                  happens at, or both guests and the host. Include one of them, for example with \
-                 exclude_kernel(false) or exclude_guest(false)"
+                 exclude_kernel(false) or exclude_guest(false). Letters in the event's name, such as `u` or \
+                 `G`, take precedence over these: change or remove them"
             ),
             Error::Paranoid { level, allowed } => write!(
                 f,
@@ -476,8 +477,8 @@ impl fmt::Display for Error {
             ),
             Error::NotThisMachine => write!(
                 f,
-                "this PMU was read from a copy of some machine's files. Take it from Pmus::here() to \
-                 count with it"
+                "this PMU was read from another directory than this machine's ({FOLDER}). Take it from \
+                 Pmus::here() to count with it"
             ),
             Error::Forked => write!(
                 f,

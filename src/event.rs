@@ -39,7 +39,7 @@ use crate::sys::{HW_EVENT_MASK, PMU_TYPE_SHIFT, cache, hardware, kind, software}
 ///
 /// | modifier | |
 /// |---|---|
-/// | `u`, `k`, `h` | count user mode, the kernel, the hypervisor, and nothing else; without any, what [`Builder`](crate::Builder) says, user mode alone unless it says otherwise |
+/// | `u`, `k`, `h` | count user mode, the kernel, the hypervisor, and nothing else (`cpu-clock` and `task-clock` count all the same); without any, what [`Builder`](crate::Builder) says, user mode alone unless it says otherwise |
 /// | `G`, `H` | count guests alone, the host alone, with `GH` both; without any, the host alone |
 /// | `D`, `e` | pinned, exclusive; in a group, the whole group |
 /// | `I` | not while idle |
@@ -160,6 +160,9 @@ impl Event {
 
     /// The same event counted in kernel mode alone, as `NAME:k` is. It takes the place of the
     /// event's privilege modifiers. It needs `kernel.perf_event_paranoid` 1 or less, or `CAP_PERFMON`.
+    ///
+    /// It has no effect on [`CPU_CLOCK`](Event::CPU_CLOCK) and [`TASK_CLOCK`](Event::TASK_CLOCK): time has no
+    /// privilege level.
     ///
     /// [`INSTRUCTIONS`](Event::INSTRUCTIONS) of the kernel, in a group with what is measured, show whether an
     /// interrupt came in between: see [`Region`](crate::Region#interrupts).
@@ -282,6 +285,11 @@ impl Event {
         const SWITCHES: [u64; 3] =
             [software::CONTEXT_SWITCHES, software::CPU_MIGRATIONS, software::CGROUP_SWITCHES];
         self.kind == kind::SOFTWARE && SWITCHES.contains(&self.config)
+    }
+
+    /// Whether this is a tracepoint. Most happen in the kernel. Those of system calls count as user mode's.
+    pub(crate) fn is_tracepoint(&self) -> bool {
+        self.kind == kind::TRACEPOINT
     }
 
     /// Whether the kernel counts this event at all privilege levels, whatever it is asked to leave out.

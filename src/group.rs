@@ -343,10 +343,14 @@ impl<const N: usize> Group<N> {
 
     /// What keeps user space from reading at this moment, and of which event.
     fn obstacle(&self) -> Option<(Event, NoUserAccess)> {
+        let leader = self.events.events.first().copied()?;
+        // What `read` says before all else.
+        if !self.reader.is_scheduled() && self.is_in_error_state() {
+            return Some((leader, NoUserAccess::ErrorState));
+        }
         if let Some(obstacle) = &self.events.obstacle {
             return Some(obstacle.clone());
         }
-        let leader = self.events.events.first().copied()?;
         if self.reader.is_scheduled() {
             let is_other =
                 |width: &u16| N > 1 && asm::WIDTH_IN_A_GROUP.is_some_and(|needed| needed != *width);
@@ -378,7 +382,6 @@ impl<const N: usize> Group<N> {
             None if !asm::FIXED_WHEN_MAPPED && machine::lacks_user_access() => {
                 (leader, NoUserAccess::NotOffered)
             }
-            None if self.is_in_error_state() => (leader, NoUserAccess::ErrorState),
             None => (leader, NoUserAccess::NotScheduled),
         })
     }

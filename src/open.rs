@@ -41,7 +41,8 @@ impl Options {
 
     /// The flags to open an event with.
     pub(crate) fn flags(&self, event: Event) -> u64 {
-        let levels = if event.happens_in_the_kernel() { 0 } else { USER_ONLY };
+        let is_the_kernels = event.happens_in_the_kernel() || event.is_tracepoint();
+        let levels = if is_the_kernels { 0 } else { USER_ONLY };
         let guests = if event.is_software() { 0 } else { NO_GUESTS };
         event.modifiers.flags((levels | guests) & !self.cleared | self.set)
     }
@@ -55,7 +56,9 @@ impl Options {
             false => FILTER,
         };
         if event.is_software() {
-            // Guests are nothing to these.
+            if left_out(flag::EXCLUDE_HOST) {
+                return true; // they know no guests
+            }
             let is_filtered =
                 left_out(levels) || event.happens_in_the_kernel() && left_out(flag::EXCLUDE_KERNEL);
             return is_filtered && !event.has_no_privilege_level();
@@ -502,6 +505,7 @@ mod tests {
         let options = Options::default();
         assert_eq!(options.flags(cycles), USER_ONLY | NO_GUESTS);
         assert_eq!(options.flags(switches), 0);
+        assert_eq!(options.flags(Event::of_pmu(2, 300)), 0, "a tracepoint");
         let everything = options.with(flag::EXCLUDE_KERNEL, false).with(flag::EXCLUDE_HV, false);
         assert_eq!(everything.flags(cycles), NO_GUESTS);
         assert_eq!(everything.with(flag::EXCLUDE_GUEST, false).flags(cycles), 0);
@@ -529,6 +533,9 @@ mod tests {
             ("cycles", no_user, true),
             ("cycles:u", no_user, false),
             ("page-faults", no_user, true),
+            ("page-faults", host, true),
+            ("page-faults:G", options, true),
+            ("page-faults:GH", options, false),
             ("task-clock", no_user, false),
             ("cycles", kernel, false),
             ("cycles:k", options, false),

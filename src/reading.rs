@@ -23,8 +23,9 @@ impl Reading {
     /// Returns the difference from `earlier`: events and nanoseconds, which can be judged and
     /// [scaled](Reading::scaled) by themselves. No system call.
     ///
-    /// None if the count has gone back since, because the counter was
-    /// [reset](crate::Counter::reset) in between or `earlier` is not earlier. Times are clamped at 0, because
+    /// None if the count is less than it was then, because the counter was
+    /// [reset](crate::Counter::reset) in between or `earlier` is not earlier. After a reset, a count may have
+    /// grown past what it was then: the difference is of no use then, nor is that of two counters. Times are clamped at 0, because
     /// user space and the kernel round differently, by a nanosecond or two.
     ///
     /// ```

@@ -226,6 +226,41 @@ fn advice(off: impl FnOnce()) -> String {
     said
 }
 
+/// As in a container that shows no PMUs: nothing is said of what a PMU lacks, and what is off stays among what
+/// there is to do.
+#[test]
+fn where_no_pmus_are_shown() {
+    let hidden = in_child(|| {
+        let folder = c"/sys/bus/event_source".as_ptr();
+        let (private, none) = (libc::MS_REC | libc::MS_PRIVATE, std::ptr::null());
+        // SAFETY: changes what this process alone sees; the strings live through the calls.
+        let is_hidden = unsafe {
+            libc::unshare(libc::CLONE_NEWNS) == 0
+                && libc::mount(c"none".as_ptr(), c"/".as_ptr(), none, private, none.cast()) == 0
+                && libc::mount(c"none".as_ptr(), folder, c"tmpfs".as_ptr(), 0, none.cast()) == 0
+        };
+        if !is_hidden {
+            return Err(format!("not hidden: {}", std::io::Error::last_os_error()));
+        }
+        let report = diagnose();
+        let said = report.to_string();
+        let lacks = said.contains("this PMU does not have it");
+        let has_pmu = report
+            .events
+            .iter()
+            .any(|event| event.access.is_ok() && event.event != rdpmc::Event::TASK_CLOCK);
+        let is_told = report.advice.iter().any(|line| line.contains("is not supported here"));
+        match has_pmu || (!lacks && is_told) {
+            true => Ok(()),
+            false => Err(said),
+        }
+    });
+    match hidden {
+        Err(why) if why.contains("not hidden: ") => skips::skip("where_no_pmus_are_shown", &why),
+        other => other.unwrap(),
+    }
+}
+
 #[test]
 fn under_a_seccomp_filter() {
     let said = advice(|| process::refuse(libc::SYS_perf_event_open, libc::EPERM));

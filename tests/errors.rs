@@ -548,7 +548,7 @@ fn every_message_names_cause_and_remedy() {
             ["instructions includes guests", "exclude_guest(true)"],
         ),
         (Error::OtherOverhead, ["other events", "Overhead::of"]),
-        (Error::NotThisMachine, ["copy", "Pmus::here()"]),
+        (Error::NotThisMachine, ["another directory", "Pmus::here()"]),
         (Error::from(Disturbed::OtherCounters), ["other counters", "same counters"]),
         (Error::Paranoid { level: 4, allowed: 2 }, ["is 4", "perf_event_paranoid=2"]),
         (Error::OutOfMemory { call: "mmap" }, ["mmap", "Free memory"]),

@@ -998,6 +998,28 @@ fn every_value_of_a_register_is_read_right() {
     });
 }
 
+/// Each in turn of a group's registers is at 0, which may stand for a forbidden counter, and then is not.
+fn a_group_with_a_register_at_0<const N: usize>() {
+    let kernel = Kernel::with_events(15, N);
+    with("a_group_with_a_register_at_0_is_not_read", &kernel, |reader: Reader<N>| {
+        for event in &kernel.events {
+            let place = event.place().unwrap();
+            let before = kernel.registers[place].swap(0, SeqCst);
+            assert_eq!(reader.counts::<false>(), None);
+            assert_eq!(reader.counts::<true>(), None);
+            kernel.registers[place].store(before | 1, SeqCst);
+            assert!(reader.counts::<false>().is_some() && reader.counts::<true>().is_some());
+        }
+    });
+}
+
+#[test]
+fn a_group_with_a_register_at_0_is_not_read() {
+    a_group_with_a_register_at_0::<1>();
+    a_group_with_a_register_at_0::<2>();
+    a_group_with_a_register_at_0::<8>();
+}
+
 #[test]
 fn a_page_that_is_not_sure_is_not_read() {
     use crate::error::NoUserAccess;
