@@ -49,7 +49,8 @@ impl<E> Builder<E> {
     }
 
     /// Leaves out the kernel (`exclude_kernel`). Default: true, but for the three events that happen in the
-    /// kernel only, such as [`Event::CONTEXT_SWITCHES`](crate::Event::CONTEXT_SWITCHES). Counting it needs
+    /// kernel only, such as [`Event::CONTEXT_SWITCHES`](crate::Event::CONTEXT_SWITCHES), and for tracepoints,
+    /// most of which do as well. Counting it needs
     /// `kernel.perf_event_paranoid` 1 or less, or `CAP_PERFMON`.
     pub fn exclude_kernel(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_KERNEL, exclude)
