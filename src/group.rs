@@ -249,7 +249,7 @@ impl<const N: usize> Group<N> {
         }
         match self.obstacle() {
             // They may have their counters when it comes to that; and widths may differ here.
-            None | Some((_, NoUserAccess::NotScheduled | NoUserAccess::ErrorState)) => {}
+            None | Some((_, NoUserAccess::NotScheduled)) => {}
             Some((_, NoUserAccess::Width { .. })) if self.events.obstacle.is_none() => {}
             Some((event, reason)) => {
                 return Err(Error::NotFromUserSpace { event: named(event), reason });
@@ -322,6 +322,10 @@ impl<const N: usize> Group<N> {
         if self.events.process.is_past() {
             return Access::Forked;
         }
+        // `read` says this before all else.
+        if !self.reader.is_scheduled() && self.is_in_error_state() {
+            return Access::SystemCall(NoUserAccess::ErrorState);
+        }
         match self.obstacle() {
             None => Access::UserSpace,
             Some((_, reason)) => Access::SystemCall(reason),
@@ -343,14 +347,10 @@ impl<const N: usize> Group<N> {
 
     /// What keeps user space from reading at this moment, and of which event.
     fn obstacle(&self) -> Option<(Event, NoUserAccess)> {
-        let leader = self.events.events.first().copied()?;
-        // What `read` says before all else.
-        if !self.reader.is_scheduled() && self.is_in_error_state() {
-            return Some((leader, NoUserAccess::ErrorState));
-        }
         if let Some(obstacle) = &self.events.obstacle {
             return Some(obstacle.clone());
         }
+        let leader = self.events.events.first().copied()?;
         if self.reader.is_scheduled() {
             let is_other =
                 |width: &u16| N > 1 && asm::WIDTH_IN_A_GROUP.is_some_and(|needed| needed != *width);
@@ -382,6 +382,7 @@ impl<const N: usize> Group<N> {
             None if !asm::FIXED_WHEN_MAPPED && machine::lacks_user_access() => {
                 (leader, NoUserAccess::NotOffered)
             }
+            // Or in error state, which a region does not ask.
             None => (leader, NoUserAccess::NotScheduled),
         })
     }
