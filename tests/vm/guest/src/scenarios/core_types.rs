@@ -298,7 +298,7 @@ fn group_on_one_core_type(_: &Facts) -> Outcome {
             // Whether it is kept there or not.
             keep_on(allowed);
             let group = Group::open([Event::CYCLES, Event::INSTRUCTIONS])?;
-            let names = group.events().map(|event| event.to_string());
+            let names = group.events().map(|event| Pmus::here().name_of(event));
             let are_of = |pmu: &Pmu| {
                 names
                     .iter()
@@ -324,9 +324,9 @@ fn group_on_one_core_type(_: &Facts) -> Outcome {
     let of = |pmu: &Pmu, name: &str| Pmus::here().event(&format!("{}/{name}/", pmu.name()));
     let named = of(first, "cpu_cycles").map_err(Error::from)?;
     let group = Group::open([Event::INSTRUCTIONS, named])?;
-    let all_of_first =
-        group.events().iter().all(|event| event.to_string().starts_with(first.name()));
-    require(all_of_first, || format!("{:?}", group.events()))?;
+    let names = group.events().map(|event| Pmus::here().name_of(event));
+    let are_of_first = names.iter().all(|name| name.starts_with(first.name()));
+    require(are_of_first, || format!("{names:?}"))?;
     let other = of(second, "inst_retired").map_err(Error::from)?;
     equal(
         "two PMUs",
