@@ -15,7 +15,9 @@ pub fn by_perf(mut perf: Command, program: &str, name: &str) -> Result<(u32, [u6
     let Some((_, attr)) = text.split_once("perf_event_attr:") else {
         return Err(text.into_owned());
     };
-    let attr: Vec<&str> = attr.lines().take_while(|line| !line.starts_with("----")).collect();
+    // On some processors perf says other things in between, which are not indented.
+    let lines = attr.lines().take_while(|line| !line.starts_with("----"));
+    let attr: Vec<&str> = lines.filter(|line| line.starts_with("  ")).collect();
     // What is 0 it leaves out; types of later versions have names.
     let field = |name: &str| {
         // Some have two: `{ bp_addr, config1 }`. The value may be followed by what it means.

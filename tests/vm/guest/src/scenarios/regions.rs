@@ -156,6 +156,8 @@ fn under_a_spinner<const N: usize, const ORDERED: bool>(
         if hit > 100 && sample > 2_000 {
             break;
         }
+        // Of another length each time, or the neighbour may always come at the same place.
+        countdown(black_box(sample % 61 * 100));
         let outside = switches.read()?;
         let (inside, sample) = around_both_reads(region, &switches);
         let inside = inside?;
