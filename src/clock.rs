@@ -401,10 +401,11 @@ impl Clock {
         Ordered(self)
     }
 
-    /// What the clock goes by at this moment, and if not by the control page, why. It never calibrates: it
-    /// costs some hundred instructions, or the eight calls of `clock_gettime` that [`now`](Clock::now) makes
-    /// now and then. If the clock has lost its page, this is what the next call of `now` changes to, unless
-    /// the calibration fails that this takes.
+    /// Returns the clock's current source and, if it is not the control page, the reason.
+    ///
+    /// Never calibrates. Costs some hundred instructions, and sometimes eight calls of `clock_gettime`. If the
+    /// clock has lost its page, this is the source that the next call of [`now`](Clock::now) switches to. That
+    /// call may still find that the calibration fails.
     pub fn kind(&self) -> ClockKind {
         self.kind_of(self.state.with(|state| match (self.update(state), state.kind) {
             (None, Kind::Page) => Kind::without_page(self.process.is_past()),
@@ -412,8 +413,8 @@ impl Clock {
         }))
     }
 
-    /// With its reason. None in a signal handler that interrupts a use of the state: then it is told without
-    /// that as far as it can be.
+    /// Adds the reason to a kind. `kind` is None in a signal handler that interrupts a use of the state. Then
+    /// the kind is derived from the other fields.
     fn kind_of(&self, kind: Option<Kind>) -> ClockKind {
         let kind = kind.unwrap_or(match (self.ticking.get(), &self.reason) {
             (false, _) => Kind::Kernel(NoTicks::NotTrusted),
@@ -441,8 +442,8 @@ impl Clock {
     /// Where the kernel keeps CLOCK_MONOTONIC_RAW by another oscillator than the counter's, it allows for
     /// their rates to change by a tenth of a millionth in some seconds.
     ///
-    /// None if nothing is known until the next call of [`now`](Clock::now), because the clock has lost its page
-    /// or has to calibrate anew; and in a signal handler that interrupts a look.
+    /// None if the clock has lost its page or has to calibrate again, until the next call of
+    /// [`now`](Clock::now). None also in a signal handler that interrupts an update.
     pub fn error_bound(&self) -> Option<u64> {
         let bound = self.state.with(|state| {
             let (ticks, conversion) = self.update(state)?;
@@ -520,7 +521,7 @@ impl Clock {
         }
     }
 
-    /// Something is not as it was, so nothing is taken for granted.
+    /// Leaves a lost page, or replaces a calibration that no longer holds.
     fn begin_anew(&self, state: &mut State) {
         match state.kind {
             Kind::Page => self.go_on_without_page(state),

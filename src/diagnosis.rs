@@ -130,7 +130,7 @@ impl Availability {
         }
     }
 
-    /// Whether the PMU simply lacks the event, which nothing can be done about. There is one if it counts others.
+    /// Whether the PMU lacks the event, so that there is no remedy. That there is a PMU, `counts_others` shows.
     fn is_lacking(&self, counts_others: bool) -> bool {
         counts_others
             && matches!(

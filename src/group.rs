@@ -332,8 +332,8 @@ impl<const N: usize> Group<N> {
         }
     }
 
-    /// As [`access`](Group::access), by what this process has in its memory: not by what a setting or the
-    /// processor says.
+    /// Returns what [`access`](Group::access) does as far as this process's memory tells. Reads no setting and no
+    /// counter, and makes no system call.
     pub(crate) fn access_in_memory(&self) -> Access {
         if self.events.process.is_past() {
             return Access::Forked;

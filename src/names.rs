@@ -151,10 +151,11 @@ pub(crate) fn by_numbers(event: &Event) -> String {
 }
 
 impl fmt::Display for Event {
-    /// The kernel's name for the event, e.g. `cycles:u`. If there is none, `r` and the number of a raw event;
-    /// otherwise the type and the words of `perf_event_attr`, e.g. `10/config=0xc0/u`. Each of these is parsed
-    /// to an equal event on the same machine. No system call: [`Pmus::name_of`](crate::Pmus::name_of) looks for the
-    /// names that a PMU has.
+    /// Writes the kernel's name for the event, e.g. `cycles:u`. A raw event is `r` and its number. Any other is
+    /// the type and the words of `perf_event_attr`, e.g. `10/config=0xc0/u`. On the same machine, each parses to
+    /// an equal event.
+    ///
+    /// Makes no system call. [`Pmus::name_of`](crate::Pmus::name_of) finds the name that a PMU has for it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match name_of(self) {
             Some(name) if self.pmu().is_none() => write!(f, "{name}{}", self.modifiers),
