@@ -11,11 +11,11 @@
 //! gets SIGILL.
 #![allow(unsafe_code)]
 
-use crate::sys::{ControlPage, STRIDE};
+use super::Value;
+use crate::kernel::{ControlPage, STRIDE};
 use std::arch::asm;
 use std::ffi::c_void;
 use std::mem::offset_of;
-use std::ops::Range;
 
 /// What names this processor's counters: a table of 33 entries of 16 bytes, each reading the counter
 /// that an `index` stands for into `x9` and returning. Where there is no such counter, or reading it
@@ -107,8 +107,6 @@ impl Registers {
     }
 }
 
-/// Whether this processor's kernel fixes capability and width when it maps the page. Otherwise
-/// they move with the counter, and a non-zero `index` says all there is to say.
 pub(crate) const FIXED_WHEN_MAPPED: bool = true;
 
 /// Whether a register that its event has lost can fault, on a machine of one core type.
@@ -292,13 +290,6 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register(*const Entry);
 
-/// What a register held.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Value {
-    bits: u64,
-    register: Register,
-}
-
 /// Reads a register, and does nothing else: but for the branch there and back, not one instruction
 /// before it, nor after. If it faults, the value says so.
 ///
@@ -319,34 +310,7 @@ pub(crate) unsafe fn value(register: Register) -> Value {
             options(nostack, preserves_flags),
         );
     }
-    Value { bits, register }
-}
-
-impl Value {
-    /// In its place until it is read.
-    #[inline(always)]
-    pub(crate) fn unread(register: Register) -> Value {
-        Value { bits: 0, register }
-    }
-
-    /// Where it came from, for the read that follows.
-    #[inline(always)]
-    pub(crate) fn register(self) -> Register {
-        self.register
-    }
-
-    /// Whether there was no value: the read faulted. So does one that happens to be all ones look,
-    /// which is a sample thrown away, and not a wrong one.
-    #[inline(always)]
-    pub(crate) fn is_fault(self) -> bool {
-        self.bits == u64::MAX
-    }
-
-    /// What the register held, as the processor gives it: the bits above its width are anything.
-    #[inline(always)]
-    pub(crate) fn bits(self) -> u64 {
-        self.bits
-    }
+    Value::new(bits, register)
 }
 
 /// `isb`: no later instruction starts before all earlier ones are complete.
@@ -356,42 +320,12 @@ pub(crate) fn fence() {
     unsafe { asm!("isb", options(nostack, preserves_flags)) };
 }
 
-/// The same number, which the compiler must have at this point: it may not put off computing it.
-#[inline(always)]
-pub(crate) fn settled(number: u64) -> u64 {
-    let mut number = number;
-    // SAFETY: no instruction.
-    unsafe { asm!("/* {0} */", inout(reg) number, options(nomem, nostack, preserves_flags)) };
-    number
-}
-
-/// The exception table of the binary or shared object that this is inlined into: pairs of an
-/// instruction that may fault, and where to go on if it does, each as a distance from where it is
-/// written.
-#[inline(always)]
-pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
-    let (start, end): (*const [i32; 2], *const [i32; 2]);
-    // SAFETY: forms two addresses, of which the linker knows where they are, since there is such a
-    // section: if nothing else, the empty entry from here.
-    unsafe {
-        asm!(
-            ".pushsection rdpmc_faults, \"aR\", @progbits",
-            ".balign 4",
-            ".long 0, 0",
-            ".popsection",
-            ".hidden __start_rdpmc_faults",
-            ".hidden __stop_rdpmc_faults",
-            "adrp {start}, __start_rdpmc_faults",
-            "add  {start}, {start}, :lo12:__start_rdpmc_faults",
-            "adrp {end}, __stop_rdpmc_faults",
-            "add  {end}, {end}, :lo12:__stop_rdpmc_faults",
-            start = out(reg) start,
-            end = out(reg) end,
-            options(nomem, nostack, preserves_flags),
-        );
-    }
-    start..end
-}
+exception_table!(
+    "adrp {start}, __start_rdpmc_faults",
+    "add  {start}, {start}, :lo12:__start_rdpmc_faults",
+    "adrp {end}, __stop_rdpmc_faults",
+    "add  {end}, {end}, :lo12:__stop_rdpmc_faults"
+);
 
 /// Where the processor goes on after a signal handler.
 ///
@@ -425,11 +359,6 @@ pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
 
 /// What the kernel calls the tick counter among its clock sources.
 pub(crate) const TICKS: Option<&str> = Some("arch_sys_counter");
-
-/// The name by which the hypervisor calls itself, where the processor says so.
-pub(crate) fn hypervisor() -> Option<[u8; 12]> {
-    None
-}
 
 /// Whether the tick counter goes on at one rate, whatever the processor does: by the architecture.
 pub(crate) fn ticks_are_invariant() -> bool {

@@ -1,7 +1,7 @@
 //! Every other target: no counter can be read from user space, and no tick counter either.
 #![allow(unsafe_code)]
 
-use crate::sys::ControlPage;
+use crate::kernel::ControlPage;
 #[cfg(target_os = "linux")]
 use std::{ffi::c_void, ops::Range};
 
@@ -97,11 +97,6 @@ impl Value {
 /// Nothing.
 pub(crate) fn fence() {}
 
-/// The same number.
-pub(crate) fn settled(number: u64) -> u64 {
-    number
-}
-
 /// Empty.
 #[cfg(target_os = "linux")]
 pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
@@ -128,11 +123,6 @@ pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
 
 /// None is read here.
 pub(crate) const TICKS: Option<&str> = None;
-
-/// The name by which the hypervisor calls itself, where the processor says so.
-pub(crate) fn hypervisor() -> Option<[u8; 12]> {
-    None
-}
 
 /// None is read here.
 pub(crate) fn ticks_are_invariant() -> bool {

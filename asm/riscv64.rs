@@ -12,11 +12,11 @@
 //! processor read a counter as if in program order.
 #![allow(unsafe_code)]
 
-use crate::sys::{ControlPage, STRIDE};
+use super::Value;
+use crate::kernel::{ControlPage, STRIDE};
 use std::arch::asm;
 use std::ffi::c_void;
 use std::mem::offset_of;
-use std::ops::Range;
 
 /// What names this processor's counters: a table of 33 entries of 8 bytes, each reading the counter
 /// that an `index` stands for into `a0` and returning to `t0`. Where there is no such counter, or
@@ -92,8 +92,6 @@ impl Registers {
     }
 }
 
-/// Whether this processor's kernel fixes capability and width when it maps the page. Otherwise
-/// they move with the counter, and a non-zero `index` says all there is to say.
 pub(crate) const FIXED_WHEN_MAPPED: bool = false;
 
 /// Whether a register that its event has lost can fault: the kernel closes it to user space.
@@ -270,13 +268,6 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register(*const [u32; 2]);
 
-/// What a register held.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Value {
-    bits: u64,
-    register: Register,
-}
-
 /// Reads a register, and does nothing else: but for the jump there and back, not one instruction
 /// before it, nor after. If it faults, the value says so.
 ///
@@ -296,74 +287,14 @@ pub(crate) unsafe fn value(register: Register) -> Value {
             options(nostack, preserves_flags),
         );
     }
-    Value { bits, register }
-}
-
-impl Value {
-    /// In its place until it is read.
-    #[inline(always)]
-    pub(crate) fn unread(register: Register) -> Value {
-        Value { bits: 0, register }
-    }
-
-    /// Where it came from, for the read that follows.
-    #[inline(always)]
-    pub(crate) fn register(self) -> Register {
-        self.register
-    }
-
-    /// Whether there was no value: the read faulted. So does one that happens to be all ones look,
-    /// which is a sample thrown away, and not a wrong one.
-    #[inline(always)]
-    pub(crate) fn is_fault(self) -> bool {
-        self.bits == u64::MAX
-    }
-
-    /// What the register held, as the processor gives it: the bits above its width are anything.
-    #[inline(always)]
-    pub(crate) fn bits(self) -> u64 {
-        self.bits
-    }
+    Value::new(bits, register)
 }
 
 /// Nothing: this processor needs no fence.
 #[inline(always)]
 pub(crate) fn fence() {}
 
-/// The same number, which the compiler must have at this point: it may not put off computing it.
-#[inline(always)]
-pub(crate) fn settled(number: u64) -> u64 {
-    let mut number = number;
-    // SAFETY: no instruction.
-    unsafe { asm!("/* {0} */", inout(reg) number, options(nomem, nostack, preserves_flags)) };
-    number
-}
-
-/// The exception table of the binary or shared object that this is inlined into: pairs of an
-/// instruction that may fault, and where to go on if it does, each as a distance from where it is
-/// written.
-#[inline(always)]
-pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
-    let (start, end): (*const [i32; 2], *const [i32; 2]);
-    // SAFETY: forms two addresses, of which the linker knows where they are, since there is such a
-    // section: if nothing else, the empty entry from here.
-    unsafe {
-        asm!(
-            ".pushsection rdpmc_faults, \"aR\", @progbits",
-            ".balign 4",
-            ".word 0, 0",
-            ".popsection",
-            ".hidden __start_rdpmc_faults",
-            ".hidden __stop_rdpmc_faults",
-            "lla {start}, __start_rdpmc_faults",
-            "lla {end}, __stop_rdpmc_faults",
-            start = out(reg) start,
-            end = out(reg) end,
-            options(nomem, nostack, preserves_flags),
-        );
-    }
-    start..end
-}
+exception_table!("lla {start}, __start_rdpmc_faults", "lla {end}, __stop_rdpmc_faults");
 
 /// Where the processor goes on after a signal handler.
 ///
@@ -400,11 +331,6 @@ pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
 
 /// What the kernel calls the tick counter among its clock sources.
 pub(crate) const TICKS: Option<&str> = Some("riscv_clocksource");
-
-/// The name by which the hypervisor calls itself, where the processor says so.
-pub(crate) fn hypervisor() -> Option<[u8; 12]> {
-    None
-}
 
 /// Whether the tick counter goes on at one rate, whatever the processor does: by the architecture.
 pub(crate) fn ticks_are_invariant() -> bool {

@@ -9,12 +9,11 @@
 //! one of 2^48 values, is left to the kernel to read.
 #![allow(unsafe_code)]
 
-use crate::sys::{ControlPage, STRIDE};
+use crate::kernel::{ControlPage, STRIDE};
 use std::arch::asm;
 use std::arch::x86_64::__cpuid;
 use std::ffi::c_void;
 use std::mem::offset_of;
-use std::ops::Range;
 
 /// What names this processor's counters: nothing, `rdpmc` takes the index as it is.
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +42,6 @@ impl Registers {
     }
 }
 
-/// Whether this processor's kernel fixes capability and width when it maps the page. Otherwise
-/// they move with the counter, and a non-zero `index` says all there is to say.
 pub(crate) const FIXED_WHEN_MAPPED: bool = true;
 
 /// Whether a register that its event has lost can fault, on a machine of one core type.
@@ -329,40 +326,10 @@ pub(crate) fn fence() {
     unsafe { asm!("lfence", options(nostack, preserves_flags)) };
 }
 
-/// The same number, which the compiler must have at this point: it may not put off computing it.
-#[inline(always)]
-pub(crate) fn settled(number: u64) -> u64 {
-    let mut number = number;
-    // SAFETY: no instruction.
-    unsafe { asm!("/* {0} */", inout(reg) number, options(nomem, nostack, preserves_flags)) };
-    number
-}
-
-/// The exception table of the binary or shared object that this is inlined into: pairs of an
-/// instruction that may fault, and where to go on if it does, each as a distance from where it is
-/// written.
-#[inline(always)]
-pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
-    let (start, end): (*const [i32; 2], *const [i32; 2]);
-    // SAFETY: forms two addresses, of which the linker knows where they are, since there is such a
-    // section: if nothing else, the empty entry from here.
-    unsafe {
-        asm!(
-            ".pushsection rdpmc_faults, \"aR\", @progbits",
-            ".balign 4",
-            ".long 0, 0",
-            ".popsection",
-            ".hidden __start_rdpmc_faults",
-            ".hidden __stop_rdpmc_faults",
-            "lea {start}, [rip + __start_rdpmc_faults]",
-            "lea {end}, [rip + __stop_rdpmc_faults]",
-            start = out(reg) start,
-            end = out(reg) end,
-            options(nomem, nostack, preserves_flags),
-        );
-    }
-    start..end
-}
+exception_table!(
+    "lea {start}, [rip + __start_rdpmc_faults]",
+    "lea {end}, [rip + __stop_rdpmc_faults]"
+);
 
 /// Where the processor goes on after a signal handler.
 ///

@@ -1,10 +1,8 @@
-//! What it takes to know the time, beside others' clocks: `cargo bench --features criterion --bench clock`.
+//! What it takes to know the time, beside others' clocks: `cargo bench --bench clock`.
 #![allow(missing_docs)]
 
-mod beside;
-
-use beside::Comparison;
 use rdpmc::{Clock, Error};
+use rdpmc_benches::{self as beside, Comparison};
 use std::time::Instant;
 
 fn main() -> Result<(), Error> {

@@ -1,18 +1,16 @@
-//! What it takes to read counters, beside the other ways: `cargo bench --features criterion --bench reads`.
+//! What it takes to read counters, beside the other ways: `cargo bench --bench reads`.
 //! What this machine does not have is left out, and said.
 #![allow(missing_docs)]
 
-mod beside;
-
-use beside::Comparison;
 use criterion::Criterion;
 use perf_event::events::{Event as TheirEvent, Hardware, Software};
-use rdpmc::criterion::Clock;
 use rdpmc::{Counter, Error, Event, Group};
+use rdpmc_benches::{self as beside, Comparison};
+use rdpmc_criterion::ClockMeasurement;
 use std::cell::RefCell;
 use std::os::fd::AsRawFd;
 
-type Part = fn(&mut Criterion<Clock>) -> Result<(), Error>;
+type Part = fn(&mut Criterion<ClockMeasurement>) -> Result<(), Error>;
 
 fn main() -> Result<(), Error> {
     let mut criterion = beside::criterion()?;
@@ -44,7 +42,7 @@ fn read_2(event: &perf_event::Counter) -> [u64; 4] {
     words
 }
 
-fn user_space(criterion: &mut Criterion<Clock>) -> Result<(), Error> {
+fn user_space(criterion: &mut Criterion<ClockMeasurement>) -> Result<(), Error> {
     let counter = &from_user_space(Event::INSTRUCTIONS)?;
     let ordered = counter.ordered();
     let mut comparison =
@@ -68,12 +66,12 @@ fn user_space(criterion: &mut Criterion<Clock>) -> Result<(), Error> {
 
 /// A counter that has to be read from user space.
 fn from_user_space(event: Event) -> Result<Counter, Error> {
-    let counter = Counter::builder(event).allow_unfiltered(true).open()?;
+    let counter = Counter::builder(event).allow_all_privilege_levels(true).open()?;
     counter.region()?; // the error that says why not
     Ok(counter)
 }
 
-fn regions(criterion: &mut Criterion<Clock>) -> Result<(), Error> {
+fn regions(criterion: &mut Criterion<ClockMeasurement>) -> Result<(), Error> {
     let counter = &from_user_space(Event::INSTRUCTIONS)?;
     let (plain, ordered) = (counter.region()?, counter.ordered().region()?);
     let mut comparison = Comparison::with(criterion, "region", "an empty region", move || {
@@ -84,9 +82,9 @@ fn regions(criterion: &mut Criterion<Clock>) -> Result<(), Error> {
     Ok(())
 }
 
-fn groups(criterion: &mut Criterion<Clock>) -> Result<(), Error> {
+fn groups(criterion: &mut Criterion<ClockMeasurement>) -> Result<(), Error> {
     let events = [Event::CYCLES, Event::INSTRUCTIONS];
-    let group = &Group::builder(events).allow_unfiltered(true).open()?;
+    let group = &Group::builder(events).allow_all_privilege_levels(true).open()?;
     let (region, ordered) = (group.region()?, group.ordered());
     let mut comparison =
         Comparison::with(criterion, "group of two", "Group::read_user", || group.read_user())?;
@@ -102,7 +100,7 @@ fn groups(criterion: &mut Criterion<Clock>) -> Result<(), Error> {
 }
 
 /// Here the library can only be as good as `read(2)`.
-fn by_the_kernel(criterion: &mut Criterion<Clock>) -> Result<(), Error> {
+fn by_the_kernel(criterion: &mut Criterion<ClockMeasurement>) -> Result<(), Error> {
     let counter = &Counter::open(Event::TASK_CLOCK)?;
     let group = Group::open([Event::TASK_CLOCK, Event::PAGE_FAULTS])?;
     let mut comparison =

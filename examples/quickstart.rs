@@ -3,7 +3,8 @@
 //!
 //! `cargo run --release --example quickstart`
 
-use rdpmc::{Counter, Error, Event};
+use rdpmc::error::OpenError;
+use rdpmc::{Counter, Event};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -12,13 +13,14 @@ use std::time::Instant;
 const EVENTS: [Event; 4] =
     [Event::PAGE_FAULTS, Event::BRANCH_MISSES, Event::INSTRUCTIONS, Event::CYCLES];
 
-type Counters = [Result<Counter, Error>; 4];
+type Counters = [Result<Counter, OpenError>; 4];
 
 fn main() {
     // So that a read that the processor refuses, say since the administrator switched user access off
     // meanwhile, is an answer like any other.
     let _ = rdpmc::contain_faults();
-    let counters = EVENTS.map(|event| Counter::builder(event).allow_unfiltered(true).open());
+    let counters =
+        EVENTS.map(|event| Counter::builder(event).allow_all_privilege_levels(true).open());
 
     println!("|   ns/op | cycles/op |  ins/op |  IPC | branch-misses/op | faults/op | workload");
     println!("|--------:|----------:|--------:|-----:|-----------------:|----------:|:--------");
@@ -58,7 +60,7 @@ struct Sample {
 
 /// What one run of `work` takes.
 fn sample(counters: &Counters, work: &mut impl FnMut()) -> Sample {
-    let read = |counter: &Result<Counter, Error>| counter.as_ref().ok()?.read().ok();
+    let read = |counter: &Result<Counter, OpenError>| counter.as_ref().ok()?.read().ok();
     let start = Instant::now();
     let before = counters.each_ref().map(read);
     work();
@@ -129,8 +131,11 @@ fn print_how_they_were_read(counters: &Counters) {
         let event = event.to_string();
         let sentence = match counter {
             Ok(counter) => {
-                let all =
-                    if counter.is_unfiltered() { ", the kernel's share included" } else { "" };
+                let all = if counter.counts_all_privilege_levels() {
+                    ", the kernel's share included"
+                } else {
+                    ""
+                };
                 let low = match counter.reading() {
                     Ok(reading) if reading.is_multiplexed() => {
                         ", and low: it had to take turns with others"

@@ -5,7 +5,8 @@
 //! `cargo run --release --example stages`
 
 use hdrhistogram::Histogram;
-use rdpmc::{Clock, Error, Event, Group};
+use rdpmc::error::OpenError;
+use rdpmc::{Clock, Event, Group};
 use std::hint::black_box;
 use std::io::Write;
 
@@ -45,7 +46,7 @@ const STAGES: [&str; 3] = ["decode", "update", "encode"];
 pub(crate) struct Meter {
     clock: Clock,
     /// Where there are none, on a virtual machine without a PMU, say, there is still the time.
-    counters: Result<Group<2>, Error>,
+    counters: Result<Group<2>, OpenError>,
     stages: [Histograms; STAGES.len()],
     /// What a stage takes that does nothing: to be taken off.
     nothing: [u64; 3],
@@ -73,7 +74,7 @@ impl Meter {
         let counters = Group::builder([Event::CYCLES, Event::INSTRUCTIONS]).pinned(true);
         let mut meter = Meter {
             clock: Clock::open()?,
-            counters: counters.allow_unfiltered(true).open(),
+            counters: counters.allow_all_privilege_levels(true).open(),
             stages: [histograms()?, histograms()?, histograms()?],
             nothing: [0; 3],
             last: Border::default(),

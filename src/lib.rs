@@ -1,9 +1,8 @@
 //! Reads hardware performance counters from user space.
 //!
-//! [`Counter::open`] opens a counter for the calling thread and maps its control page. From then
-//! on a read is a loop around one instruction (`rdpmc` on x86-64, `mrs` on arm64, `csrr` on
-//! riscv64) and some arithmetic, with no system call. Where that cannot be, the same calls read
-//! through the kernel, and [`Counter::access`] says why.
+//! [`Counter::open`] opens a counter for the calling thread and maps its control page. From then on a read is a loop around
+//! one instruction (`rdpmc` on x86-64, `mrs` on arm64, `csrr` on riscv64), without a system call. Where that is not
+//! possible, the same calls read through the kernel, and [`Counter::access`] has the reason.
 //!
 //! ```
 //! use rdpmc::{Counter, Event};
@@ -14,113 +13,70 @@
 //! }
 //! ```
 //!
-//! | for | use |
+//! Will it work on this machine? `println!("{}", rdpmc::diagnose());`
+//!
+//! | to measure | use |
 //! |---|---|
-//! | one event, from here to there | [`Counter`]: 14 instructions a read on x86-64 |
-//! | several events of the same moments, for ratios; the stages of a loop that runs all day | [`Group`] |
-//! | code of nano- or microseconds, and nothing but it | [`Region`], [`Overhead`], [`Samples`] |
-//! | the time, in nanoseconds or ticks | [`Clock`] |
-//! | what can be counted, by constants or by perf's names | [`Event`]; what this machine has: [`Pmus`] |
-//! | privilege levels, pinned events | [`Builder`] |
-//! | call this first: otherwise a read can end the process, if the administrator revokes access | [`contain_faults`] |
-//! | why something cannot be counted, or only by system call | [`Error`], [`Access`], [`diagnose`] |
-//! | criterion's benchmarks by counters, with the feature `criterion` | the module `criterion` |
+//! | one event | [`Counter`] |
+//! | several events at the same instants, for ratios | [`Group`], [`DynGroup`] |
+//! | a few nano- or microseconds of code | [`Region`] |
+//! | time, in nanoseconds or ticks | [`Clock`] |
 //!
-//! Most have an example in `examples/`. Counters are of the thread that opens them. Other threads and processes,
-//! whole processors and sampling are not for this crate. `tests/vm`, which the documentation names, is in the
-//! repository: emulated machines in which every instruction counts once.
+//! [`Event`] has constants and perf's names for what can be counted, [`pmu::Pmus`] lists what this machine has, and
+//! [`Builder`] has privilege levels and pinning. Errors ([`Error`]) name the cause on this machine and the remedy.
 //!
-//! Linux only; elsewhere everything compiles and opening is [`Error::Unsupported`].
+//! Call [`contain_faults`] once at startup. Otherwise a read raises SIGSEGV if the administrator revokes access while a
+//! counter is open.
+//!
+//! Counters belong to the thread that opens them. Counting other threads and processes, whole CPUs, and sampling are out
+//! of scope. `tests/vm`, which the documentation mentions, is in the repository: emulated machines in which every
+//! instruction counts exactly once.
+//!
+//! On other systems than Linux, everything compiles and opening returns [`OpenError::Unsupported`](error::OpenError).
 #![deny(unsafe_code)]
-// On docs.rs, which builds with nightly: what takes a feature says so.
-#![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg_attr(
-    all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64"),
-    path = "../asm/x86_64.rs"
-)]
-#[cfg_attr(
-    all(
-        target_os = "linux",
-        target_arch = "aarch64",
-        target_pointer_width = "64",
-        target_endian = "little"
-    ),
-    path = "../asm/aarch64.rs"
-)]
-#[cfg_attr(
-    all(target_os = "linux", target_arch = "riscv64", target_pointer_width = "64"),
-    path = "../asm/riscv64.rs"
-)]
-#[cfg_attr(
-    not(all(
-        target_os = "linux",
-        target_pointer_width = "64",
-        any(
-            target_arch = "x86_64",
-            all(target_arch = "aarch64", target_endian = "little"),
-            target_arch = "riscv64"
-        )
-    )),
-    path = "../asm/none.rs"
-)]
+// The folders are on floors. Each uses lower floors only: `cargo test --test layers` proves it.
+#[path = "../asm/mod.rs"]
 mod asm;
-mod builder;
-mod calibration;
-mod clock;
-mod core_types;
+pub mod clock;
 mod counter;
-#[cfg(feature = "criterion")]
-pub mod criterion;
-mod description;
-mod diagnosis;
-mod error;
-mod event;
-mod faults;
-mod field;
-mod fork;
-mod group;
-mod machine;
-mod math;
-mod modifiers;
+pub mod doctor;
+pub mod error;
+pub mod event;
+#[cfg(rdpmc_internals)]
+#[doc(hidden)]
+pub mod internals;
+mod kernel;
 mod names;
 mod open;
-mod ordered;
-mod overhead;
 mod page;
-mod pmu;
-mod read;
-mod reading;
-mod region;
-mod samples;
-mod sum;
-mod syntax;
-mod sys;
+pub mod pmu;
+pub mod region;
 
-pub use builder::Builder;
+#[cfg(test)]
+mod tests;
+
+/// Whether reads are ordered against the instructions around them.
+pub mod order {
+    pub use crate::asm::order::{Order, Ordered, Unordered};
+}
+
+#[doc(inline)]
 pub use clock::Clock;
-pub use counter::Counter;
-pub use description::Description;
-pub use diagnosis::{Availability, Report, diagnose};
-pub use error::{
-    Access, ClockKind, Disturbed, Error, NameError, NamedEvent, NoPageClock, NoTicks, NoUserAccess,
-};
-pub use event::{Cache, CacheAccess, CacheOutcome, Event};
-pub use faults::contain_faults;
-pub use group::Group;
-pub use math::Conversion;
-pub use ordered::Ordered;
-pub use overhead::Overhead;
-pub use pmu::{Pmu, PmuEvent, Pmus, Processors, Unreadable};
-pub use reading::Reading;
-pub use region::{Region, Start};
-pub use samples::Samples;
+pub use counter::{AvailableGroup, Counter, DynGroup, Group, PerEvent, Reading};
+#[doc(inline)]
+pub use doctor::diagnose;
+#[doc(inline)]
+pub use error::Error;
+pub use error::access::Access;
+#[doc(inline)]
+pub use event::Event;
+pub use open::builder::Builder;
+pub use page::faults::contain_faults;
+#[doc(inline)]
+pub use region::Region;
 
-#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
-#[path = "../tests/inside/simulated_kernel.rs"]
-mod simulated_kernel;
-
-/// The README's examples are compiled and run with the others; one of them is for criterion.
-#[cfg(all(doctest, feature = "criterion"))]
+/// The README's examples are compiled and run with the others.
+#[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

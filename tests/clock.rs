@@ -8,7 +8,8 @@ mod process;
 mod skips;
 
 use process::{in_child, monotonic_raw};
-use rdpmc::{Clock, ClockKind, NoPageClock, NoTicks};
+use rdpmc::Clock;
+use rdpmc::clock::{CalibratedReason, ClockKind, KernelReason};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 /// for; or not for so long that another second passed, and then it may be anything.
 fn bound_of(clock: &Clock) -> u64 {
     clock.now();
-    clock.error_bound().unwrap_or(u64::MAX / 8)
+    clock.error_bound().map_or(u64::MAX / 8, |bound| bound.as_nanos() as u64)
 }
 
 /// How far a time is off CLOCK_MONOTONIC_RAW at least, and how far it may be. None if something else had
@@ -43,7 +44,7 @@ fn what_it_says_of_itself() {
         _ => assert_eq!(bound_of(&clock), 0),
     }
     if let ClockKind::Kernel(_) = kind {
-        assert_eq!(clock.delta_ns(1_000), 1_000);
+        assert_eq!(clock.conversion().delta_ns(1_000), 1_000);
     }
     assert_eq!(clock.kind(), Clock::open().unwrap().kind());
 }
@@ -94,8 +95,10 @@ fn without_an_event_it_is_within_its_bound() {
         process::refuse(libc::SYS_perf_event_open, libc::EPERM);
         let clock = Clock::open().map_err(|why| why.to_string())?;
         match clock.kind() {
-            ClockKind::Calibrated(NoPageClock::NoEvent(_)) => {}
-            ClockKind::Kernel(NoTicks::NotInvariant | NoTicks::NotTrusted | NoTicks::NotHere) => {}
+            ClockKind::Calibrated(CalibratedReason::NoEvent(_)) => {}
+            ClockKind::Kernel(
+                KernelReason::NotInvariant | KernelReason::NotTrusted | KernelReason::NotHere,
+            ) => {}
             kind => return Err(format!("{kind:?}")),
         }
         let begun = Instant::now();
@@ -153,7 +156,7 @@ fn a_thread_that_may_not_read_ticks_asks_the_kernel() {
         }
         let clock = Clock::open().unwrap();
         // Where the library reads no ticks, it does not matter.
-        let reasons = [NoTicks::Forbidden, NoTicks::NotHere].map(ClockKind::Kernel);
+        let reasons = [KernelReason::Forbidden, KernelReason::NotHere].map(ClockKind::Kernel);
         assert!(reasons.contains(&clock.kind()), "{:?}", clock.kind());
         let times = [
             monotonic_raw(),
@@ -199,7 +202,7 @@ fn in_a_fork_it_goes_on() {
     in_child(|| {
         let now = goes_on(before)?;
         match (&kind, clock.kind()) {
-            (ClockKind::Page, ClockKind::Calibrated(NoPageClock::Forked)) => {}
+            (ClockKind::Page, ClockKind::Calibrated(CalibratedReason::Forked)) => {}
             (ClockKind::Page, ClockKind::Kernel(_)) => {}
             (_, same) if same == kind && kind != ClockKind::Page => {}
             (_, other) => return Err(format!("{kind:?} has become {other:?}")),

@@ -37,7 +37,7 @@ mod builds {
             .arg(&target)
             .arg("--manifest-path")
             .arg(here.join("tests/contained/Cargo.toml"))
-            .env("RUSTFLAGS", flags)
+            .env("RUSTFLAGS", format!("--cfg rdpmc_internals {flags}"))
             .status()
             .unwrap();
         assert!(status.success(), "{package}, {profile}");

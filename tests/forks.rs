@@ -13,7 +13,9 @@ mod skips;
 use attacks::{counts, open, open_group};
 use process::supervised::{Answer, supervised};
 use process::{fork, wait};
-use rdpmc::{Clock, Error, Event, Pmus};
+use rdpmc::error::OpenError;
+use rdpmc::pmu::Pmus;
+use rdpmc::{Clock, Error, Event};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,7 +24,7 @@ const FIRST_CALLS: [(&str, fn()); 6] = [
     ("Group::open", || drop(open_group([Event::CYCLES, Event::INSTRUCTIONS]))),
     ("Clock::open", || drop(Clock::open())),
     ("contain_faults", || drop(rdpmc::contain_faults())),
-    ("Pmus::here", || drop(Pmus::here().all())),
+    ("Pmus::here", || drop(Pmus::local().all())),
     ("diagnose", || drop(rdpmc::diagnose())),
 ];
 
@@ -35,8 +37,8 @@ fn opens_its_own() -> i32 {
         let counted = counts(&open(Event::TASK_CLOCK)?);
         match open(Event::INSTRUCTIONS) {
             Ok(counter) => assert_eq!(counts(&counter), Ok(())),
-            Err(Error::NoPmu { .. }) => {}
-            Err(other) => return Err(other),
+            Err(OpenError::NoPmu { .. }) => {}
+            Err(other) => return Err(other.into()),
         }
         assert_eq!(counted, Ok(()));
         let clock = Clock::open()?;

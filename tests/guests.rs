@@ -8,7 +8,8 @@ mod attacks;
 mod process;
 mod skips;
 
-use rdpmc::{Counter, Error, Event};
+use rdpmc::error::OpenError;
+use rdpmc::{Counter, Event};
 
 #[test]
 fn events_with_guests_are_refused() {
@@ -19,7 +20,7 @@ fn events_with_guests_are_refused() {
     // This process must be allowed to count, the kernel too.
     for event in [Event::TASK_CLOCK, Event::INSTRUCTIONS.kernel()] {
         match Counter::open(event) {
-            Ok(_) | Err(Error::NoPmu { .. }) => {}
+            Ok(_) | Err(OpenError::NoPmu { .. }) => {}
             Err(why) => return skips::skip(test, &why.to_string()),
         }
     }

@@ -41,7 +41,7 @@ fn stands_still(counter: &Counter) -> bool {
 
 /// A counter, or a skip said.
 fn open(test: &str, event: Event) -> Option<Counter> {
-    match Counter::builder(event).allow_unfiltered(true).open() {
+    match Counter::builder(event).allow_all_privilege_levels(true).open() {
         Ok(counter) if counter.access() == Access::UserSpace => {
             let is_still = stands_still(&counter);
             if is_still {
@@ -98,8 +98,9 @@ fn every_counter_counts() {
     if open(test, Event::INSTRUCTIONS).is_none() {
         return;
     }
-    let pinned =
-        || Counter::builder(Event::INSTRUCTIONS).allow_unfiltered(true).pinned(true).open();
+    let pinned = || {
+        Counter::builder(Event::INSTRUCTIONS).allow_all_privilege_levels(true).pinned(true).open()
+    };
     let has_one = |counter: &Counter| counter.read().is_ok();
     let counters: Vec<Counter> = (0..16).map_while(|_| pinned().ok().filter(has_one)).collect();
     assert!(!counters.is_empty());

@@ -1,9 +1,10 @@
-//! Data flows one way: each file of the library uses those only that CONTRIBUTING.md lists above it.
+//! The library's house rules: data flows one way, nothing waits for another thread, and skips name their test.
 #![allow(missing_docs)]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 /// A child of a fork has one thread, and waits for ever for a lock, or for a value to be made once, that
 /// another thread had in hand when it forked: see CONTRIBUTING.md.
@@ -49,9 +50,10 @@ fn nothing_waits_for_another_thread() {
 /// `.ci/run` knows a test that was left out by the name of its function.
 #[test]
 fn skips_name_their_test() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut names = 0;
-    for folder in [root.clone(), root.join("inside")] {
+    for folder in [root.join("tests"), root.join("src/tests"), root.join("crates/criterion/tests")]
+    {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             let Some("rs") = path.extension().and_then(|end| end.to_str()) else { continue };
             let text = fs::read_to_string(&path).unwrap();
@@ -77,60 +79,78 @@ fn skips_name_their_test() {
     assert!(names > 40, "only {names} found");
 }
 
+/// The folders by floor, from the ground up. A folder uses folders on lower floors only.
+const FLOORS: [&[&str]; 8] = [
+    &["kernel"],
+    &["asm", "event"],
+    &["error", "pmu"],
+    &["names", "page"],
+    &["open", "region"],
+    &["counter"],
+    &["clock"],
+    &["doctor"],
+];
+
+/// Compiles each folder with those below it and nothing else. So methods, implementations of traits and macros of
+/// another folder cannot be used unnoticed.
 #[test]
-fn no_file_uses_one_of_its_own_layer_or_below() {
+fn a_folder_needs_only_those_on_lower_floors() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = fs::read_to_string(root.join("CONTRIBUTING.md")).unwrap();
-    let block = text.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
-    // Two spaces end the names; what follows says what they are.
-    let layers: Vec<Vec<&str>> = block
-        .lines()
-        .map(|line| line.split("  ").next().unwrap().split_whitespace().collect())
+    let mut folders: Vec<String> = fs::read_dir(root.join("src"))
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.path().is_dir() && entry.file_name() != "tests")
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .chain(["asm".to_owned()])
         .collect();
-    let layer = |file: &str| layers.iter().position(|layer| layer.contains(&file));
+    folders.sort();
+    let mut listed: Vec<&str> = FLOORS.iter().flat_map(|floor| floor.iter().copied()).collect();
+    listed.sort_unstable();
+    assert_eq!(folders, listed, "every folder has its floor");
 
-    let mut files: Vec<(String, String)> = Vec::new();
-    let mut take = |name: &str, path: &Path| {
-        files.push((name.to_owned(), fs::read_to_string(path).unwrap()));
+    let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("floors");
+    fs::create_dir_all(&package).unwrap();
+    let mut manifest = String::from(
+        "[workspace]\n[package]\nname = \"floors\"\nedition = \"2024\"\n[lib]\npath = \"empty.rs\"\n\
+         [target.'cfg(target_os = \"linux\")'.dependencies]\nlibc = \"0.2.180\"\n",
+    );
+    fs::write(package.join("empty.rs"), "").unwrap();
+    let mut add = |name: &str, folders: &[&str]| {
+        let mut text = String::from("#![allow(warnings)]\n");
+        for folder in folders {
+            let home = if *folder == "asm" { root.to_owned() } else { root.join("src") };
+            let path = home.join(folder).join("mod.rs");
+            text += &format!("#[path = {path:?}]\npub mod {folder};\n");
+        }
+        fs::write(package.join(name).with_extension("rs"), text).unwrap();
+        manifest += &format!(
+            "[[example]]\nname = \"{name}\"\npath = \"{name}.rs\"\ncrate-type = [\"lib\"]\n"
+        );
     };
-    for entry in fs::read_dir(root.join("src")).unwrap().map(Result::unwrap) {
-        let path = entry.path();
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        match name {
-            "lib" => {}
-            "criterion" if path.is_dir() => {
-                let inner = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
-                inner.for_each(|path| take(name, &path));
-            }
-            _ => take(name, &path),
+    let mut below: Vec<&str> = Vec::new();
+    for floor in FLOORS {
+        for folder in floor {
+            add(folder, &[below.as_slice(), &[folder]].concat());
         }
+        below.extend(floor);
     }
-    for architecture in ["x86_64", "aarch64", "riscv64", "none"] {
-        take("asm", &root.join("asm").join(architecture).with_extension("rs"));
-    }
+    // The control: opening needs names.
+    let without_names: Vec<&str> =
+        below[..7].iter().copied().filter(|folder| *folder != "names").chain(["open"]).collect();
+    add("control", &without_names);
+    fs::write(package.join("Cargo.toml"), manifest).unwrap();
 
-    let mut uses = 0;
-    for (name, text) in &files {
-        let own = layer(name).unwrap_or_else(|| panic!("{name} is in no line of CONTRIBUTING.md"));
-        let code = text.lines().map(|line| line.split("//").next().unwrap());
-        let roundabout = code.clone().any(|line| line.starts_with("use super::"));
-        assert!(name == "criterion" || !roundabout, "{name}: `crate::`, to be found here");
-        for part in code.flat_map(|line| line.split("crate::").skip(1)) {
-            let used = part.split(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap();
-            assert!(!used.is_empty(), "{name}: one `use crate::` for each file, to be found here");
-            if used == name {
-                continue;
-            }
-            let its =
-                layer(used).unwrap_or_else(|| panic!("{name} uses {used}, which is in no line"));
-            assert!(its < own, "{name} uses {used}, which is not above it in CONTRIBUTING.md");
-            uses += 1;
-        }
-    }
-    assert!(uses > 80, "only {uses} uses found");
-    let listed: usize = layers.iter().map(Vec::len).sum();
-    let mut names: Vec<&String> = files.iter().map(|(name, _)| name).collect();
-    names.sort();
-    names.dedup();
-    assert_eq!(listed, names.len(), "{names:?}, and no others");
+    let check = |examples: &[&str]| {
+        let output = Command::new(env!("CARGO"))
+            .args(["check", "--quiet", "--offline", "--keep-going", "--manifest-path"])
+            .arg(package.join("Cargo.toml"))
+            .args(examples.iter().flat_map(|example| ["--example", example]))
+            .output()
+            .unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (compiles, errors) = check(&below);
+    assert!(compiles, "a folder uses one on its own floor or above it:\n{errors}");
+    let (compiles, errors) = check(&["control"]);
+    assert!(!compiles && errors.contains("names"), "{errors}");
 }

@@ -7,7 +7,8 @@ mod process;
 mod skips;
 
 use process::{in_child, perf_descriptors, perf_mappings};
-use rdpmc::{Access, Counter, Error, Event};
+use rdpmc::error::ReadError;
+use rdpmc::{Access, Counter, Event};
 use skips::skip;
 use std::sync::{Mutex, PoisonError};
 
@@ -112,11 +113,11 @@ fn any_order_leaves_nothing(event: Event) {
 fn is_useless(counter: &Counter) -> Result<(), String> {
     let answers = [
         counter.read_user().is_none(),
-        counter.read() == Err(Error::Forked),
-        counter.reading() == Err(Error::Forked),
-        counter.enable() == Err(Error::Forked),
-        counter.disable() == Err(Error::Forked),
-        counter.reset() == Err(Error::Forked),
+        counter.read() == Err(ReadError::Forked),
+        counter.reading() == Err(ReadError::Forked),
+        counter.enable() == Err(ReadError::Forked),
+        counter.disable() == Err(ReadError::Forked),
+        counter.reset() == Err(ReadError::Forked),
         counter.access() == Access::Forked,
     ];
     if answers == [true; 7] { Ok(()) } else { Err(format!("{answers:?} of {counter:?}")) }

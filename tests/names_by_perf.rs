@@ -9,7 +9,8 @@ mod perf;
 mod skips;
 
 use machines::Machine;
-use rdpmc::{Event, NameError};
+use rdpmc::Event;
+use rdpmc::error::NameError;
 
 use std::process::Command;
 
@@ -68,8 +69,7 @@ fn names_of_other_machines() {
         };
         let mut names = Vec::new();
         for pmu in pmus {
-            let pmu =
-                machine.pmus().named(pmu).unwrap().unwrap_or_else(|| panic!("{pmu} of {name}"));
+            let pmu = machine.pmus().get(pmu).unwrap().unwrap_or_else(|| panic!("{pmu} of {name}"));
             let of = |terms: &str| format!("{}/{terms}/", pmu.name());
             names.extend(pmu.events().iter().map(|event| of(&event.name)));
             names.extend(

@@ -1,7 +1,9 @@
 //! What reads counters stays on its thread: this does not compile if any of it is `Send` or `Sync`.
 #![allow(missing_docs)]
 
-use rdpmc::{Clock, Counter, Event, Group, Ordered, Region, Start};
+use rdpmc::order::Ordered;
+use rdpmc::region::Start;
+use rdpmc::{AvailableGroup, Clock, Counter, DynGroup, Event, Group, Region};
 
 /// Where a type has the trait, two implementations fit, and the compiler cannot tell which is meant.
 macro_rules! is_not {
@@ -25,13 +27,14 @@ macro_rules! stays {
     };
 }
 
-stays!(Counter, Group<2>, Clock);
-stays!(Ordered<'static, Counter>, Ordered<'static, Group<2>>, Ordered<'static, Clock>);
-stays!(Region<'static, 1>, Region<'static, 2, true>, Start<'static, 2>);
-#[cfg(feature = "criterion")]
-stays!(rdpmc::criterion::Counter, rdpmc::criterion::Clock);
-#[cfg(feature = "criterion")]
-stays!(rdpmc::criterion::Along<rdpmc::criterion::Counter, 2>);
+stays!(Counter, Group<2>, DynGroup, AvailableGroup<2>, Clock);
+stays!(Counter<Ordered>, Group<2, Ordered>, Clock<Ordered>);
+stays!(
+    Region<'static, 1>,
+    Region<'static, 2, Ordered>,
+    Start<'static, 2>,
+    Start<'static, 2, Ordered>
+);
 
 /// What is counted, and what has been, can go anywhere.
 #[test]
@@ -39,10 +42,9 @@ fn plain_values_go_anywhere() {
     fn goes_anywhere<T: Send + Sync + Clone + 'static>() {}
     goes_anywhere::<Event>();
     goes_anywhere::<rdpmc::Reading>();
-    goes_anywhere::<rdpmc::Samples<2>>();
-    goes_anywhere::<rdpmc::Overhead<2>>();
-    goes_anywhere::<rdpmc::Conversion>();
+    goes_anywhere::<rdpmc::region::Overhead<2>>();
+    goes_anywhere::<rdpmc::clock::Conversion>();
     goes_anywhere::<rdpmc::Error>();
-    goes_anywhere::<rdpmc::Report>();
+    goes_anywhere::<rdpmc::doctor::Report>();
     goes_anywhere::<rdpmc::Builder<Event>>();
 }

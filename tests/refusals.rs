@@ -17,7 +17,7 @@ const COPY: Operation = Operation {
     run: || {
         let folder =
             concat!(env!("CARGO_TARGET_TMPDIR"), "/refusals-intel-hybrid/bus/event_source/devices");
-        let pmus = rdpmc::Pmus::in_folder(folder);
+        let pmus = rdpmc::pmu::Pmus::from_dir(folder);
         let all = pmus.all().map(|all| all.len());
         let names = ["cpu_core/cycles/", "mem-loads", "cpu_atom/event=0xc0/", "power/energy-pkg/"];
         format!("{all:?} {:?}", names.map(|name| pmus.event(name)))

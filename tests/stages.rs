@@ -11,7 +11,8 @@ mod skips;
 #[path = "../examples/stages.rs"]
 mod stages;
 
-use rdpmc::{Clock, ClockKind};
+use rdpmc::Clock;
+use rdpmc::clock::ClockKind;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;

@@ -4,7 +4,8 @@
 use super::{open, open_group};
 use crate::process::perf_descriptors;
 use crate::process::supervised::{Answer, Call, supervised};
-use rdpmc::{Counter, Error, Event, Group};
+use rdpmc::error::OpenError;
+use rdpmc::{Counter, Event, Group};
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::fs::File;
@@ -69,8 +70,8 @@ fn same<T: Debug + PartialEq>(what: &str, found: T, expected: T) -> Result<(), S
 
 /// What is opened by default is opened as ever, or refused for another reason.
 fn without_guests() -> Result<(), String> {
-    let opened = |result: Result<(), Error>| match result {
-        Ok(()) | Err(Error::NoPmu { .. }) => Ok(()),
+    let opened = |result: Result<(), OpenError>| match result {
+        Ok(()) | Err(OpenError::NoPmu { .. }) => Ok(()),
         other => Err(format!("without guests: {other:?}")),
     };
     opened(open(Event::CYCLES).map(drop))?;
@@ -84,11 +85,13 @@ fn without_guests() -> Result<(), String> {
 
 /// What includes guests says so, where there is a PMU at all.
 fn with_guests() -> Result<(), String> {
-    let has_pmu = !matches!(Counter::open(Event::CYCLES), Err(Error::NoPmu { .. }));
-    let refused = |what: &str, found: Result<(), Error>, event: Event| {
+    let has_pmu = !matches!(Counter::open(Event::CYCLES), Err(OpenError::NoPmu { .. }));
+    let refused = |what: &str, found: Result<(), OpenError>, event: Event| {
         let is_right = match &found {
-            Err(Error::IncludesGuests { event: named }) => has_pmu && named.event() == event,
-            Err(Error::NoPmu { .. }) => !has_pmu,
+            Err(OpenError::IncludesGuests { event: named, .. }) => {
+                has_pmu && named.event() == event
+            }
+            Err(OpenError::NoPmu { .. }) => !has_pmu,
             _ => false,
         };
         if is_right { Ok(()) } else { Err(format!("{what}: {found:?}")) }

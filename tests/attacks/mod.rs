@@ -8,7 +8,8 @@ pub mod refusals;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod stepped_forks;
 
-use rdpmc::{Counter, Error, Event, Group};
+use rdpmc::error::{OpenError, ReadError};
+use rdpmc::{Counter, Event, Group};
 
 /// Some work: 2,000 instructions and more, of which the compiler leaves none out.
 #[inline(never)]
@@ -19,19 +20,19 @@ pub fn work() {
 }
 
 /// Opens a counter as every attack does: unfiltered where the PMU cannot filter.
-pub fn open(event: Event) -> Result<Counter, Error> {
-    Counter::builder(event).allow_unfiltered(true).open()
+pub fn open(event: Event) -> Result<Counter, OpenError> {
+    Counter::builder(event).allow_all_privilege_levels(true).open()
 }
 
-pub fn open_group<const N: usize>(events: [Event; N]) -> Result<Group<N>, Error> {
-    Group::builder(events).allow_unfiltered(true).open()
+pub fn open_group<const N: usize>(events: [Event; N]) -> Result<Group<N>, OpenError> {
+    Group::builder(events).allow_all_privilege_levels(true).open()
 }
 
 /// That a counter of this process counts, by whatever way it is read; and that one of another process
 /// says so.
 pub fn counts(counter: &Counter) -> Result<(), String> {
     let before = match counter.read() {
-        Err(Error::Forked) => {
+        Err(ReadError::Forked) => {
             return match (counter.read_user(), counter.access()) {
                 (None, rdpmc::Access::Forked) => Ok(()),
                 other => Err(format!("a counter of another process has {other:?}")),
@@ -57,7 +58,7 @@ pub fn counts(counter: &Counter) -> Result<(), String> {
 /// The same of a group whose first event counts.
 pub fn group_counts<const N: usize>(group: &Group<N>) -> Result<(), String> {
     let before = match group.read() {
-        Err(Error::Forked) => {
+        Err(ReadError::Forked) => {
             return match (group.read_user(), group.access()) {
                 (None, rdpmc::Access::Forked) => Ok(()),
                 other => Err(format!("a group of another process has {other:?}")),

@@ -62,7 +62,9 @@ pub const OPERATIONS: &[Operation] = &[
     Operation {
         name: "a pinned counter",
         run: || {
-            let pinned = rdpmc::Counter::builder(Event::CYCLES).pinned(true).allow_unfiltered(true);
+            let pinned = rdpmc::Counter::builder(Event::CYCLES)
+                .pinned(true)
+                .allow_all_privilege_levels(true);
             said(pinned.open().map(|counter| counter.access()))
         },
     },
@@ -93,10 +95,10 @@ pub const OPERATIONS: &[Operation] = &[
     Operation {
         name: "the PMUs",
         run: || {
-            let pmus = rdpmc::Pmus::here();
+            let pmus = rdpmc::pmu::Pmus::local();
             let names: Result<Vec<String>, _> =
                 pmus.all().map(|all| all.iter().map(|pmu| pmu.name().to_owned()).collect());
-            format!("{names:?} {:?}", pmus.named("software").map(|pmu| pmu.is_some()))
+            format!("{names:?} {:?}", pmus.get("software").map(|pmu| pmu.is_some()))
         },
     },
     Operation {
@@ -139,13 +141,13 @@ fn refusals() -> Vec<(libc::c_long, &'static str, Vec<i32>)> {
 /// What the words of an error must have in them that came of this refusal.
 fn right(call: &str, errno: i32) -> Vec<String> {
     let mut words: Vec<&str> = match (call, errno) {
-        ("openat", EMFILE | ENFILE) => vec!["TooManyDescriptors", "Unreadable"],
-        (_, EMFILE | ENFILE) => vec!["TooManyDescriptors"],
+        ("openat", EMFILE | ENFILE) => vec!["TooManyOpenFiles", "Unreadable"],
+        (_, EMFILE | ENFILE) => vec!["TooManyOpenFiles"],
         // Of one that is asked whether the filter by privilege is why, an unprivileged one learns nothing.
         ("perf_event_open", EPERM | EACCES) => vec!["Seccomp", "EventNotSupported"],
         ("perf_event_open", ENOSYS | EINTR | 0) => vec!["Seccomp"],
         ("perf_event_open", EBUSY) => vec!["Busy"],
-        ("perf_event_open", E2BIG) => vec!["TooNewForKernel"],
+        ("perf_event_open", E2BIG) => vec!["UnsupportedField"],
         ("perf_event_open", ENOMEM) => vec!["OutOfMemory"],
         ("perf_event_open", EIO) => vec!["System"],
         ("perf_event_open", _) => {
@@ -155,7 +157,7 @@ fn right(call: &str, errno: i32) -> Vec<String> {
         // A read that gives nothing is a pinned event's. Of a file that must have a line, it has failed; of
         // one of a term, the term is not understood.
         ("read", 0) => vec!["ErrorState", "Unreadable", "GroupTooLarge", "UnknownTerm"],
-        ("read" | "ioctl", ENOMEM) => vec!["OutOfMemory", "Unreadable"],
+        ("read" | "ioctl", ENOMEM) => vec!["OutOfMemory", "System", "Unreadable"],
         ("clock_gettime", _) => vec!["System"],
         ("read" | "ioctl" | "rt_sigaction", _) => vec!["System", "Unreadable"],
         _ => vec!["Unreadable", "NotMapped"],

@@ -7,7 +7,8 @@
 
 use super::{counts, group_counts, open, open_group, work};
 use crate::process::in_child;
-use rdpmc::{Clock, Counter, Error, Event, Group};
+use rdpmc::error::{OpenError, ReadError};
+use rdpmc::{Clock, Counter, Event, Group};
 use std::arch::asm;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::SeqCst};
@@ -129,9 +130,9 @@ pub struct Plan<'a> {
 }
 
 /// A counter of this process counts, and one that a child has of its parent's says so.
-fn judge_counter(opened: Option<Result<Counter, Error>>, in_child: bool) -> Result<(), String> {
+fn judge_counter(opened: Option<Result<Counter, OpenError>>, in_child: bool) -> Result<(), String> {
     match opened.expect("it was opened") {
-        Err(Error::Forked) if in_child => Ok(()),
+        Err(OpenError::Forked) if in_child => Ok(()),
         Err(error) => Err(format!("{error:?}")),
         Ok(counter) => counts(&counter),
     }?;
@@ -139,11 +140,11 @@ fn judge_counter(opened: Option<Result<Counter, Error>>, in_child: bool) -> Resu
 }
 
 fn judge_group<const N: usize>(
-    opened: Option<Result<Group<N>, Error>>,
+    opened: Option<Result<Group<N>, OpenError>>,
     in_child: bool,
 ) -> Result<(), String> {
     match opened.expect("it was opened") {
-        Err(Error::Forked) if in_child => Ok(()),
+        Err(OpenError::Forked) if in_child => Ok(()),
         Err(error) => Err(format!("{error:?}")),
         Ok(group) => group_counts(&group),
     }?;
@@ -155,7 +156,7 @@ fn one_more() -> Result<(), String> {
     counts(&open(Event::TASK_CLOCK).map_err(|why| format!("one more: {why:?}"))?)
 }
 
-fn judge_clock(opened: Option<Result<Clock, Error>>, _: bool) -> Result<(), String> {
+fn judge_clock(opened: Option<Result<Clock, OpenError>>, _: bool) -> Result<(), String> {
     let clock = opened.expect("it was opened").map_err(|why| format!("{why:?}"))?;
     let before = clock.now();
     work();
@@ -176,7 +177,7 @@ fn enough(what: &str, forks: u32) -> Result<String, String> {
 pub fn all(plan: &Plan<'_>, say: impl Fn(&str)) -> Result<(), String> {
     let hardware = match open(Event::INSTRUCTIONS) {
         Ok(_) => true,
-        Err(Error::NoPmu { .. }) => false,
+        Err(OpenError::NoPmu { .. }) => false,
         Err(other) => return Err(format!("{other:?}")),
     };
     let event = if hardware { Event::INSTRUCTIONS } else { Event::TASK_CLOCK };
@@ -184,7 +185,7 @@ pub fn all(plan: &Plan<'_>, say: impl Fn(&str)) -> Result<(), String> {
     // Alive all the time, and in every child the parent's.
     let older = open(event).map_err(|why| format!("{why:?}"))?;
     let with_older = |in_child: bool| match (in_child, older.read(), older.read_user()) {
-        (true, Err(Error::Forked), None) | (false, Ok(_), _) => Ok(()),
+        (true, Err(ReadError::Forked), None) | (false, Ok(_), _) => Ok(()),
         (_, read, user) => Err(format!("the older one reads {read:?} and {user:?}")),
     };
     let forks = at_every(
@@ -239,7 +240,7 @@ pub fn first(plan: &Plan<'_>) -> Result<(), String> {
                 || None,
                 |opened| *opened = Some(open(Event::INSTRUCTIONS)),
                 |opened, in_child| match opened {
-                    Some(Err(Error::NoPmu { .. })) => one_more(),
+                    Some(Err(OpenError::NoPmu { .. })) => one_more(),
                     opened => judge_counter(opened, in_child),
                 },
             )?;

@@ -2,7 +2,7 @@
 //! prints it, spread out into a folder.
 #![allow(dead_code, unreachable_pub)]
 
-use rdpmc::Pmus;
+use rdpmc::pmu::Pmus;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,19 @@ pub const NAMES: [&str; 7] = [
     "virtual-machine",
 ];
 
+fn text_of(name: &str) -> &'static str {
+    match name {
+        "amd-zen" => include_str!("amd-zen"),
+        "arm64-big-little" => include_str!("arm64-big-little"),
+        "arm64-server" => include_str!("arm64-server"),
+        "intel-hybrid" => include_str!("intel-hybrid"),
+        "intel-server" => include_str!("intel-server"),
+        "riscv64" => include_str!("riscv64"),
+        "virtual-machine" => include_str!("virtual-machine"),
+        other => panic!("no machine {other}"),
+    }
+}
+
 /// One of them, for as long as it lives.
 pub struct Machine {
     pub name: &'static str,
@@ -27,9 +40,7 @@ pub struct Machine {
 
 impl Machine {
     pub fn new(name: &'static str, test: &str) -> Machine {
-        let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines").join(name);
-        let text = fs::read_to_string(text).unwrap();
-        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let lines = text_of(name).lines().filter(|line| !line.starts_with('#'));
         let files: Vec<(String, String)> = lines
             .map(|line| line.split_once(':').unwrap())
             .map(|(path, text)| (path.to_owned(), text.to_owned()))
@@ -46,7 +57,7 @@ impl Machine {
     }
 
     pub fn pmus(&self) -> Pmus {
-        Pmus::in_folder(self.root.join("bus/event_source/devices"))
+        Pmus::from_dir(self.root.join("bus/event_source/devices"))
     }
 
     /// In place of `/sys`, with the rest of this machine's.

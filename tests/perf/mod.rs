@@ -3,7 +3,9 @@
 #![allow(dead_code, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use rdpmc::{Event, NameError, Pmus};
+use rdpmc::Event;
+use rdpmc::error::NameError;
+use rdpmc::pmu::Pmus;
 use std::process::Command;
 
 /// The type and the configuration words of the first event that perf opens for this name, or what
@@ -99,7 +101,7 @@ fn names() -> Vec<String> {
         }
     }
     // What the PMUs of this machine have.
-    for pmu in Pmus::here().all().unwrap() {
+    for pmu in Pmus::local().all().unwrap() {
         names.extend(pmu.events().iter().map(|event| format!("{}/{}/", pmu.name(), event.name)));
         for (term, bits) in pmu.terms() {
             let most = u64::MAX >> (64 - bits.clamp(1, 64));

@@ -2,7 +2,11 @@
 //! the counter itself tells. Where each instruction counts once, the figures repeat exactly.
 
 use crate::harness::Facts;
-use rdpmc::{Cache, CacheAccess, CacheOutcome, Clock, Counter, Disturbed, Event, Group, Region};
+use rdpmc::error::OpenError;
+use rdpmc::event::{Cache, CacheAccess, CacheResult};
+use rdpmc::order::Order;
+use rdpmc::region::Disturbed;
+use rdpmc::{Clock, Counter, Event, Group, Region};
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -81,8 +85,8 @@ pub const FOUR: [Event; 4] = if cfg!(target_arch = "riscv64") {
     [
         Event::INSTRUCTIONS,
         Event::CYCLES,
-        Event::cache(Cache::DataTlb, CacheAccess::Read, CacheOutcome::Miss),
-        Event::cache(Cache::DataTlb, CacheAccess::Write, CacheOutcome::Miss),
+        Event::cache(Cache::DataTlb, CacheAccess::Read, CacheResult::Miss),
+        Event::cache(Cache::DataTlb, CacheAccess::Write, CacheResult::Miss),
     ]
 } else {
     [Event::INSTRUCTIONS; 4]
@@ -101,7 +105,8 @@ pub fn measure(facts: &Facts) -> Result<Vec<Cost>, rdpmc::Error> {
     let clock = Clock::open()?;
     let costs = {
         // By itself: on riscv64 there is one register for instructions.
-        let counter = Counter::builder(Event::INSTRUCTIONS).allow_unfiltered(true).open()?;
+        let counter =
+            Counter::builder(Event::INSTRUCTIONS).allow_all_privilege_levels(true).open()?;
         let (plain, ordered) = (counter.region()?, counter.ordered().region()?);
         [
             ("read_user", least(|| read_user(&counter))),
@@ -116,9 +121,10 @@ pub fn measure(facts: &Facts) -> Result<Vec<Cost>, rdpmc::Error> {
             ("large_read_user", least(|| large_read_user(&counter))),
         ]
     };
-    let group = Group::builder(FOUR).allow_unfiltered(true).open()?;
+    let group = Group::builder(FOUR).allow_all_privilege_levels(true).open()?;
     // On riscv64, what was dropped leaves its place at the next turn only.
-    while group.read_user().is_none() && group.reading()?[0].time_enabled < 1_000_000_000 {
+    while group.read_user().is_none() && group.reading()?[0].time_enabled() < Duration::from_secs(1)
+    {
         std::thread::sleep(Duration::from_millis(1));
     }
     let (plain, ordered) = (group.region()?, group.ordered().region()?);
@@ -243,9 +249,7 @@ fn large_group<const N: usize>(group: &Group<N>) -> Option<u64> {
 
 /// An empty one.
 #[inline(never)]
-fn region<const N: usize, const ORDERED: bool>(
-    region: &Region<'_, N, ORDERED>,
-) -> Result<[u64; N], Disturbed> {
+fn region<const N: usize, O: Order>(region: &Region<'_, N, O>) -> Result<[u64; N], Disturbed> {
     let start = region.start()?;
     region.stop(start)
 }
@@ -287,7 +291,7 @@ one_more!(ordered_clock_now, |clock: &Clock| clock.ordered().now());
 /// Prints them, a line each: `cost NAME INSTRUCTIONS`. Without a PMU on purpose there are none.
 pub fn print(facts: &Facts) -> ExitCode {
     match measure(facts) {
-        Err(error @ rdpmc::Error::NoPmu { .. }) if facts.say_no_pmu() => {
+        Err(error @ rdpmc::Error::Open(OpenError::NoPmu { .. })) if facts.say_no_pmu() => {
             println!("cost: none, {error}");
             ExitCode::SUCCESS
         }

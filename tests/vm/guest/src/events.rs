@@ -1,12 +1,11 @@
 //! Events past the library's builder: what it does not offer, such as groups, periods and other
 //! processes, and a view of its own on what the kernel publishes.
 
-use crate::fork::Process;
-use crate::page;
-use crate::read::Reader;
-use crate::sys::{
-    Attr, ControlPage, Descriptor, arm64_config1, capability, flag, format, ioctl, kind, open_flag,
+use rdpmc::internals::Reader;
+use rdpmc::internals::abi::{
+    Attr, ControlPage, arm64_config1, capability, flag, format, ioctl, kind, open_flag,
 };
+use rdpmc::order::Unordered;
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -39,7 +38,7 @@ pub struct Options<'a> {
 pub struct RawEvent {
     // Unmapped before the descriptor closes.
     reader: Reader<1>,
-    descriptor: Descriptor,
+    descriptor: OwnedFd,
 }
 
 impl RawEvent {
@@ -47,21 +46,19 @@ impl RawEvent {
     /// software events, which most of the time happen in the kernel, in all modes too.
     pub fn open(numbers: Numbers, options: Options<'_>) -> io::Result<RawEvent> {
         let descriptor = open(numbers, options)?;
-        let process = Process::current().expect("it can be watched");
-        let page = page::Pages::map([&descriptor].into_iter(), process)
-            .expect("an event of this process can be mapped")
-            .expect("nobody forks");
-        let reader = match Reader::new(page) {
+        let descriptors = [descriptor];
+        let reader = match Reader::map(&descriptors) {
             Ok(reader) => reader,
             Err(_) if numbers.0 == kind::SOFTWARE => Reader::none(),
-            Err(why) => panic!("{numbers:?}: {why:?}"),
+            Err(why) => panic!("{numbers:?}: {why}"),
         };
+        let [descriptor] = descriptors;
         Ok(RawEvent { reader, descriptor })
     }
 
     /// What user space reads.
     pub fn count(&self) -> Option<u64> {
-        self.reader.counts::<false>().map(|[count]| count)
+        self.reader.counts::<Unordered>().map(|[count]| count)
     }
 
     /// What `read(2)` gives: value, enabled, running.

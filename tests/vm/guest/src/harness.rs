@@ -1,5 +1,6 @@
 //! Runs scenarios, each in a process of its own, and prints a line for each.
 
+use rdpmc::error::{Disturbed, NameError, OpenError, ReadError, RegionError};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -67,17 +68,23 @@ pub struct Scenario {
 impl From<rdpmc::Error> for Stop {
     fn from(error: rdpmc::Error) -> Stop {
         match error {
-            rdpmc::Error::NoPmu { .. } => Stop::Skipped("no PMU".into()),
+            rdpmc::Error::Open(OpenError::NoPmu { .. }) => Stop::Skipped("no PMU".into()),
             error => Stop::Failed(format!("{error} ({error:?})")),
         }
     }
 }
 
-impl From<rdpmc::Disturbed> for Stop {
-    fn from(disturbed: rdpmc::Disturbed) -> Stop {
-        Stop::Failed(disturbed.to_string())
-    }
+/// What the library's operations fail with.
+macro_rules! from_errors {
+    ($($error:ty)*) => {
+        $(impl From<$error> for Stop {
+            fn from(error: $error) -> Stop {
+                rdpmc::Error::from(error).into()
+            }
+        })*
+    };
 }
+from_errors!(OpenError ReadError RegionError Disturbed NameError);
 
 impl From<String> for Stop {
     fn from(why: String) -> Stop {

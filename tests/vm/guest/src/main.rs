@@ -20,48 +20,6 @@ mod system;
 #[path = "../../../../examples/stages.rs"]
 mod stages;
 
-// The library's own files once more, for its reader on events that its builder does not open.
-#[allow(dead_code)]
-#[cfg_attr(target_arch = "x86_64", path = "../../../../asm/x86_64.rs")]
-#[cfg_attr(target_arch = "aarch64", path = "../../../../asm/aarch64.rs")]
-#[cfg_attr(target_arch = "riscv64", path = "../../../../asm/riscv64.rs")]
-mod asm;
-#[allow(dead_code, clippy::enum_variant_names)]
-#[path = "../../../../src/error.rs"]
-mod error;
-#[allow(dead_code)]
-#[path = "../../../../src/event.rs"]
-mod event;
-#[allow(dead_code)]
-#[path = "../../../../src/field.rs"]
-mod field;
-#[allow(dead_code)]
-#[path = "../../../../src/fork.rs"]
-mod fork;
-#[allow(dead_code)]
-#[path = "../../../../src/math.rs"]
-mod math;
-#[allow(dead_code)]
-#[path = "../../../../src/modifiers.rs"]
-mod modifiers;
-#[allow(dead_code)]
-#[path = "../../../../src/names.rs"]
-mod names;
-#[allow(dead_code)]
-#[path = "../../../../src/page.rs"]
-mod page;
-#[allow(dead_code)]
-#[path = "../../../../src/pmu.rs"]
-mod pmu;
-#[allow(dead_code)]
-#[path = "../../../../src/read.rs"]
-mod read;
-#[allow(dead_code)]
-#[path = "../../../../src/syntax.rs"]
-mod syntax;
-#[path = "../../../../src/sys.rs"]
-mod sys;
-
 use std::path::Path;
 use std::process::{Command, ExitCode};
 

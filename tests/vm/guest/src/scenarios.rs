@@ -21,7 +21,8 @@ use crate::events::read_event;
 use crate::harness::{Facts, Outcome, Scenario, Stop, equal, require, samples};
 use crate::kernels::countdown;
 use crate::process::perf_descriptors;
-use rdpmc::{Counter, Error, Event, Reading};
+use rdpmc::error::OpenError;
+use rdpmc::{Counter, Event, Reading};
 use std::hint::black_box;
 use std::os::fd::RawFd;
 
@@ -63,13 +64,13 @@ pub fn reopen(facts: &[&str]) -> Outcome {
 type Entry = (&'static str, fn(&Facts) -> Outcome);
 
 /// Opens a counter as every scenario here does: unfiltered where the PMU cannot filter.
-fn open(event: Event) -> Result<Counter, Error> {
-    Counter::builder(event).allow_unfiltered(true).open()
+fn open(event: Event) -> Result<Counter, OpenError> {
+    Counter::builder(event).allow_all_privilege_levels(true).open()
 }
 
 /// The same, pinned: it has a register of its own, or is in error state.
-fn open_pinned(event: Event) -> Result<Counter, Error> {
-    Counter::builder(event).allow_unfiltered(true).pinned(true).open()
+fn open_pinned(event: Event) -> Result<Counter, OpenError> {
+    Counter::builder(event).allow_all_privilege_levels(true).pinned(true).open()
 }
 
 /// The descriptor of the event that was opened last, where none was closed.
@@ -185,5 +186,9 @@ fn fits_between(found: [u64; 3], before: [u64; 3], after: [u64; 3]) -> Outcome {
 
 /// Value, enabled and running time, as read(2) gives them.
 fn words(reading: &Reading) -> [u64; 3] {
-    [reading.value, reading.time_enabled, reading.time_running]
+    [
+        reading.value,
+        reading.time_enabled().as_nanos() as u64,
+        reading.time_running().as_nanos() as u64,
+    ]
 }

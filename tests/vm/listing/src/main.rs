@@ -2,6 +2,7 @@
 //! `tests/vm/list`. What they return is such as registers carry, so that nothing is seen of the way in
 //! which a larger result would be handed over.
 
+use rdpmc::order::Ordered;
 use rdpmc::{Clock, Counter, Event, Group, Region};
 use std::hint::black_box;
 
@@ -42,7 +43,7 @@ pub fn region(region: &Region<'_, 1>) -> Option<u64> {
 
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub fn region_ordered(region: &Region<'_, 1, true>) -> Option<u64> {
+pub fn region_ordered(region: &Region<'_, 1, Ordered>) -> Option<u64> {
     let start = region.start().ok()?;
     let [count] = region.stop(start).ok()?;
     Some(count)

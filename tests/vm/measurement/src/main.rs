@@ -10,7 +10,7 @@ use criterion::measurement::Measurement;
 use criterion::{BatchSize, BenchmarkId, Criterion, SamplingMode, Throughput};
 use kernels::{COUNTDOWN_ENTRY, countdown};
 use rdpmc::Event;
-use rdpmc::criterion::{Along, Clock, Counter};
+use rdpmc_criterion::{ClockMeasurement, CounterMeasurement, WithCounters};
 use serde_json::Value;
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -67,13 +67,13 @@ fn criterion<M: Measurement>(measurement: M) -> Criterion<M> {
         .measurement_time(Duration::from_millis(50))
 }
 
-fn counter(event: Event) -> Result<Counter, String> {
-    Counter::open(event).map_err(|error| error.to_string())
+fn counter(event: Event) -> Result<CounterMeasurement, String> {
+    CounterMeasurement::open(event).map_err(|error| error.to_string())
 }
 
-/// Along with the counter of `event`, one of `other`.
-fn along(event: Event, other: Event) -> Result<Along<Counter, 1>, String> {
-    Along::open(counter(event)?, [other]).map_err(|error| error.to_string())
+/// WithCounters with the counter of `event`, one of `other`.
+fn along(event: Event, other: Event) -> Result<WithCounters<CounterMeasurement, 1>, String> {
+    WithCounters::open(counter(event)?, [other]).map_err(|error| error.to_string())
 }
 
 fn sizes<M: Measurement + 'static>(criterion: &mut Criterion<M>, group: &str) {
@@ -191,7 +191,11 @@ fn cycles(per_instruction: Option<u64>) -> Outcome {
 /// is not the kernel's.
 fn no_system_call(with_clock: bool) -> Outcome {
     let child = process::fork(|| {
-        let (Ok(counter), Ok(clock)) = (Counter::instructions(), Clock::open()) else { return 1 };
+        let (Ok(counter), Ok(clock)) =
+            (CounterMeasurement::instructions(), ClockMeasurement::open())
+        else {
+            return 1;
+        };
         process::allow_only(libc::SYS_exit_group);
         let (mut counts, mut time) = (counter.zero(), clock.zero());
         for _ in 0..10_000 {
@@ -214,7 +218,7 @@ fn no_system_call(with_clock: bool) -> Outcome {
 }
 
 /// The least of some, of a thousand rounds.
-fn least(counter: &Counter) -> u64 {
+fn least(counter: &CounterMeasurement) -> u64 {
     let once = |_| {
         counter.start();
         countdown(black_box(1_000));
@@ -302,8 +306,8 @@ fn other_threads() -> Outcome {
 
 /// Where an instruction takes a nanosecond, time is as exact, but for what the kernel does meanwhile.
 fn time() -> Outcome {
-    let clock = Clock::open().map_err(|error| error.to_string())?;
-    let is_known = !matches!(clock.kind(), rdpmc::ClockKind::Kernel(_));
+    let clock = ClockMeasurement::open().map_err(|error| error.to_string())?;
+    let is_known = !matches!(clock.kind(), rdpmc::clock::ClockKind::Kernel(_));
     sizes(&mut criterion(clock), "time");
     for rounds in ROUNDS {
         let mut each: Vec<u64> =

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
 
 fn measure() -> Result<Vec<(&'static str, u64)>, Box<dyn std::error::Error>> {
     rdpmc::contain_faults()?;
-    let ours = Counter::builder(Event::INSTRUCTIONS).allow_unfiltered(true).open()?;
+    let ours = Counter::builder(Event::INSTRUCTIONS).allow_all_privilege_levels(true).open()?;
     let quanta = quanta::Clock::new();
     let mut measured = vec![
         ("std:Instant::now", over_a_second(|| one(&ours, Instant::now))),
@@ -41,7 +41,7 @@ fn measure() -> Result<Vec<(&'static str, u64)>, Box<dyn std::error::Error>> {
         measured.push(("perf-event2:read_user", least(|| read_user(&sampler))));
     }
     // Where a counter of instructions counts the kernel's, too, it says little of the caller's.
-    if !ours.is_unfiltered() {
+    if !ours.counts_all_privilege_levels() {
         let mut counter = open()?;
         let descriptor = counter.as_raw_fd();
         measured.push(("perf-event2:read", least(|| read(&mut counter))));

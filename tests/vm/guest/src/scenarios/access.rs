@@ -7,7 +7,9 @@ use crate::kernels::countdown;
 use crate::process::{self, in_child, wait};
 use crate::stages;
 use crate::system::{self, Changed, USER_ACCESS};
-use rdpmc::{Access, Counter, Event, NoUserAccess};
+use rdpmc::error::SyscallReason;
+use rdpmc::internals::expected;
+use rdpmc::{Access, Counter, Event};
 use std::hint::black_box;
 use std::mem::ManuallyDrop;
 use std::time::Duration;
@@ -28,7 +30,7 @@ fn access_from_user_space(_: &Facts) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
     equal("access", counter.access(), Access::UserSpace)?;
     counter.disable()?;
-    equal("access", counter.access(), Access::SystemCall(NoUserAccess::NotScheduled))?;
+    equal("access", counter.access(), Access::SystemCall(SyscallReason::NotScheduled))?;
     counter.enable()?;
     equal("access", counter.access(), Access::UserSpace)
 }
@@ -37,7 +39,7 @@ fn switched_off(_: &Facts) -> Outcome {
     // Without a PMU there is no such setting, and this is the end of it.
     drop(open(Event::INSTRUCTIONS)?);
     let off = Changed::to(USER_ACCESS, "0");
-    let reason = NoUserAccess::SwitchedOff { setting: USER_ACCESS, value: 0 };
+    let reason = expected::switched_off(USER_ACCESS, 0);
     without_access(Access::SystemCall(reason))?;
     drop(off);
     equal("access afterwards", open(Event::INSTRUCTIONS)?.access(), Access::UserSpace)
@@ -53,7 +55,7 @@ fn without_access(access: Access) -> Outcome {
     let mut constant = None;
     for rounds in super::ROUNDS {
         let counted = least(samples(false), || Ok(count_by_system_call(&counter, rounds)?))?;
-        if !counter.is_unfiltered() {
+        if !counter.counts_all_privilege_levels() {
             let rest = counted - 2 * rounds;
             equal("what a read costs", rest, *constant.get_or_insert(rest))?;
         }
@@ -61,11 +63,11 @@ fn without_access(access: Access) -> Outcome {
     }
     let reading = counter.reading()?;
     let least = 2 * super::ROUNDS.iter().sum::<u64>();
-    require(reading.value > least && reading.time_running > 0, || format!("{reading:?}"))
+    require(reading.value > least && !reading.time_running().is_zero(), || format!("{reading:?}"))
 }
 
 #[inline(never)]
-fn count_by_system_call(counter: &Counter, rounds: u64) -> Result<u64, rdpmc::Error> {
+fn count_by_system_call(counter: &Counter, rounds: u64) -> Result<u64, rdpmc::error::ReadError> {
     let before = counter.read()?;
     countdown(black_box(rounds));
     Ok(counter.read()? - before)
@@ -80,7 +82,7 @@ fn setting_is_hidden(_: &Facts) -> Outcome {
         let counter = open(Event::INSTRUCTIONS)?;
         equal("access", counter.access(), Access::UserSpace)?;
         counter.disable()?;
-        let access = Access::SystemCall(NoUserAccess::NotScheduled);
+        let access = Access::SystemCall(SyscallReason::NotScheduled);
         equal("access while disabled", counter.access(), access)?;
         counter.enable()?;
         let counted = work(&counter, 1_000)?;
@@ -197,7 +199,7 @@ fn rdpmc_faults_as_the_processor_says(facts: &Facts) -> Outcome {
 
 fn software_events_are_read_by_system_call(_: &Facts) -> Outcome {
     let counter = Counter::open(Event::TASK_CLOCK)?;
-    equal("access", counter.access(), Access::SystemCall(NoUserAccess::SoftwareEvent))?;
+    equal("access", counter.access(), Access::SystemCall(SyscallReason::SoftwareEvent))?;
     equal("read_user", counter.read_user(), None)?;
     let before = counter.read()?;
     countdown(black_box(1_000_000));
@@ -219,7 +221,7 @@ fn mlock_limit(_: &Facts) -> Outcome {
         let counters = [open(Event::INSTRUCTIONS)?, open(Event::INSTRUCTIONS)?];
         equal("access", counters[0].access(), Access::UserSpace)?;
         let not_mapped = |counter: &Counter| {
-            let why = NoUserAccess::MlockLimit { kilobytes: Some(8) };
+            let why = expected::mlock_limit(8);
             counter.access() == Access::SystemCall(why)
         };
         require(!not_mapped(&counters[1]), || "the second is beyond the limit".into())?;
@@ -245,11 +247,11 @@ fn diagnosis(facts: &Facts) -> Outcome {
     equal("descriptors left open", process::perf_descriptors().len(), 0)?;
     equal("capability", report.capability, Some("CAP_PERFMON"))?;
     equal("seccomp mode", report.seccomp_mode, Some(0))?;
-    let of = |report: &rdpmc::Report, event| {
+    let of = |report: &rdpmc::doctor::Report, event| {
         let found = report.events.iter().find(|found| found.event == event);
         found.map(|found| found.access.clone())
     };
-    let software = Access::SystemCall(NoUserAccess::SoftwareEvent);
+    let software = Access::SystemCall(SyscallReason::SoftwareEvent);
     equal("task-clock", of(&report, Event::TASK_CLOCK), Some(Ok(software)))?;
     let [pmu] = report.core_pmus.as_slice() else {
         equal("PMUs", report.core_pmus.len(), 0)?;
@@ -270,7 +272,7 @@ fn diagnosis(facts: &Facts) -> Outcome {
     }
     let off = Changed::to(USER_ACCESS, "0");
     let report = rdpmc::diagnose();
-    let reason = NoUserAccess::SwitchedOff { setting: USER_ACCESS, value: 0 };
+    let reason = expected::switched_off(USER_ACCESS, 0);
     equal("instructions", of(&report, Event::INSTRUCTIONS), Some(Ok(Access::SystemCall(reason))))?;
     let remedy = format!("`echo 1 > {USER_ACCESS}` as root");
     require(report.advice.iter().any(|line| line.contains(&remedy)), || {
@@ -283,7 +285,7 @@ fn diagnosis(facts: &Facts) -> Outcome {
         let said = report
             .advice
             .iter()
-            .any(|line| line.starts_with("all events: perf_event_open is refused"));
+            .any(|line| line.starts_with("all events: perf_event_open was denied"));
         if said && report.seccomp_mode == Some(2) { Ok(()) } else { Err(report.to_string()) }
     })?;
     Ok(())

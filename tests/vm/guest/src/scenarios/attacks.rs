@@ -6,7 +6,8 @@ use crate::attacks::{guests, refusals};
 use crate::harness::{Facts, Outcome, patience, require, skip};
 use crate::process::{self, drop_rights, in_child};
 use crate::system::{self, Changed};
-use rdpmc::{Access, Error, Event, Group, NoUserAccess};
+use rdpmc::error::{OpenError, SyscallReason};
+use rdpmc::{Access, Event, Group};
 use std::ptr;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -91,10 +92,10 @@ fn open_groups() -> Result<u64, crate::harness::Stop> {
 /// Opens a group, and says whether it would have been mapped.
 fn is_beyond<const N: usize>(events: [Event; N]) -> Result<bool, crate::harness::Stop> {
     // As a disabled one it is not tried whether it has counters, which is not what this is about.
-    let group = Group::builder(events).allow_unfiltered(true).disabled(true).open();
+    let group = Group::builder(events).allow_all_privilege_levels(true).disabled(true).open();
     match group.map(|group| group.access()) {
-        Ok(Access::SystemCall(NoUserAccess::MlockLimit { kilobytes: Some(0) })) => Ok(true),
-        Err(Error::GroupTooLarge { .. }) => Ok(false),
+        Ok(Access::SystemCall(SyscallReason::MlockLimit { kilobytes: Some(0), .. })) => Ok(true),
+        Err(OpenError::GroupTooLarge { .. }) => Ok(false),
         Ok(other) => Err(format!("a group of {N} is {other:?}").into()),
         Err(other) => Err(other.into()),
     }

@@ -4,7 +4,9 @@
 use super::{Entry, known_events, open};
 use crate::harness::{Facts, Outcome, equal, require};
 use crate::kernels::countdown;
-use rdpmc::{Access, Error, Event, Group, NoUserAccess};
+use rdpmc::error::{ReadError, SyscallReason};
+use rdpmc::internals::expected;
+use rdpmc::{Access, Event, Group};
 use std::hint::black_box;
 
 pub const ALL: &[Entry] = &[
@@ -14,20 +16,17 @@ pub const ALL: &[Entry] = &[
     ("no_user_access_is_diagnosed", no_user_access_is_diagnosed),
 ];
 
-const NOT_OFFERED: Access = Access::SystemCall(NoUserAccess::NotOffered);
+const NOT_OFFERED: Access = Access::SystemCall(SyscallReason::NotOffered);
 
 fn no_user_access_is_offered(_: &Facts) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
     equal("access", counter.access(), NOT_OFFERED)?;
     let said = counter.access().to_string();
-    require(said.contains("on arm64 it takes Linux 5.17"), || said.clone())?;
+    require(said.contains("arm64 needs Linux 5.17"), || said.clone())?;
     equal("read_user", counter.read_user(), None)?;
     equal("reading_user", counter.reading_user(), None)?;
     require(counter.read()? > 0, || "nothing is counted".into())?;
-    let refused = Error::NotFromUserSpace {
-        event: Event::INSTRUCTIONS.into(),
-        reason: NoUserAccess::NotOffered,
-    };
+    let refused = expected::user_read_unavailable(Event::INSTRUCTIONS, SyscallReason::NotOffered);
     equal("region", counter.region().err(), Some(refused))
 }
 
@@ -56,9 +55,9 @@ fn counted_by_system_call(facts: &Facts) -> Outcome {
 /// What two reads, before and after, say of so much work: the same code whatever the number.
 #[inline(never)]
 fn between<const N: usize>(
-    read: impl Fn() -> Result<[u64; N], Error>,
+    read: impl Fn() -> Result<[u64; N], ReadError>,
     rounds: u64,
-) -> Result<[u64; N], Error> {
+) -> Result<[u64; N], ReadError> {
     let rounds = black_box(rounds);
     let before = read()?;
     countdown(rounds);

@@ -6,7 +6,9 @@ use crate::harness::{Facts, Outcome, Stop, equal, require, skip};
 use crate::kernels::countdown;
 use crate::neighbour::Neighbour;
 use crate::process::{self, in_child, monotonic_raw, perf_descriptors, perf_mappings, wait};
-use rdpmc::{Clock, ClockKind, Error, NoPageClock, NoTicks};
+use rdpmc::Clock;
+use rdpmc::clock::{CalibratedReason, ClockKind, KernelReason};
+use rdpmc::internals::expected;
 use std::hint::black_box;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -40,14 +42,14 @@ fn of_the_page(facts: &Facts) -> Result<Clock, Stop> {
 }
 
 /// What a clock is without a page, for this reason.
-fn without_page(facts: &Facts, reason: NoPageClock) -> ClockKind {
+fn without_page(facts: &Facts, reason: CalibratedReason) -> ClockKind {
     if !cfg!(target_arch = "x86_64") {
         ClockKind::Calibrated(reason)
     } else if has_page(facts) {
         // The emulator's processors do not say that their counters are invariant.
-        ClockKind::Kernel(NoTicks::NotInvariant)
+        ClockKind::Kernel(KernelReason::NotInvariant)
     } else {
-        ClockKind::Kernel(NoTicks::NotTrusted)
+        ClockKind::Kernel(KernelReason::NotTrusted)
     }
 }
 
@@ -64,7 +66,7 @@ fn ahead(clock: &Clock) -> (i64, i64) {
 }
 
 fn clock_of_the_page(facts: &Facts) -> Outcome {
-    let kinds = (ClockKind::Page, without_page(facts, NoPageClock::NotOffered));
+    let kinds = (ClockKind::Page, without_page(facts, CalibratedReason::NotOffered));
     for _ in 0..1_000 {
         let clock = Clock::open()?;
         let kind = clock.kind();
@@ -74,14 +76,14 @@ fn clock_of_the_page(facts: &Facts) -> Outcome {
         };
         equal("mappings", perf_mappings(), mappings)?;
         equal("descriptors", perf_descriptors().len(), 0)?;
-        equal("the error", clock.error_bound(), Some(0))?;
+        equal("the error", clock.error_bound(), Some(Duration::ZERO))?;
         // Each conversion by itself, and all by one.
         let (first, now, last) = (clock.ticks(), clock.now(), clock.ticks());
         let conversion = clock.conversion();
         let (from, to) = (clock.ticks_to_ns(first), clock.ticks_to_ns(last));
         require(from <= now && now <= to, || format!("{from} {now} {to}"))?;
         let distance = conversion.ticks_to_ns(last) - conversion.ticks_to_ns(first);
-        let delta = clock.delta_ns(last.wrapping_sub(first));
+        let delta = clock.conversion().delta_ns(last.wrapping_sub(first));
         require(distance.abs_diff(delta) <= 1, || format!("{distance} ns or {delta} ns"))?;
         let back = clock.ns_to_ticks(conversion.ticks_to_ns(last));
         require(
@@ -164,7 +166,7 @@ fn clock_makes_no_system_call(facts: &Facts) -> Outcome {
             black_box((clock.now(), clock.ordered().now(), clock.ticks_to_ns(ticks)));
             black_box(clock.ns_to_ticks(ticks));
             // Between two ticks in a row.
-            clock.delta_ns(ticks) < 1_000_000_000
+            clock.conversion().delta_ns(ticks) < 1_000_000_000
         })
     };
     let status = of_a_child(times);
@@ -233,7 +235,7 @@ fn clock_across_threads(_: &Facts) -> Outcome {
 fn clock_without_an_event(facts: &Facts) -> Outcome {
     process::refuse(libc::SYS_perf_event_open, libc::EPERM);
     let clock = Clock::open()?;
-    let reason = NoPageClock::NoEvent(Error::Seccomp { errno: libc::EPERM });
+    let reason = CalibratedReason::NoEvent(expected::seccomp(libc::EPERM));
     equal("the kind", clock.kind(), without_page(facts, reason))?;
     equal("mappings", perf_mappings(), 0)?;
     let mut last = 0;
@@ -243,7 +245,7 @@ fn clock_without_an_event(facts: &Facts) -> Outcome {
         clock.now();
         let bound = clock.error_bound();
         let (least, most) = ahead(&clock);
-        let bound = bound.max(clock.error_bound()).ok_or("no bound".to_owned())? as i64;
+        let bound = bound.max(clock.error_bound()).ok_or("no bound".to_owned())?.as_nanos() as i64;
         require(least <= bound && most >= -bound, || {
             format!("ahead by {least} to {most} ns, should be {bound} at the most")
         })?;
@@ -261,13 +263,13 @@ fn clock_without_ticks(_: &Facts) -> Outcome {
         return skip("this kernel does not let a thread forbid itself the tick counter");
     }
     let clock = Clock::open()?;
-    equal("the kind", clock.kind(), ClockKind::Kernel(NoTicks::Forbidden))?;
+    equal("the kind", clock.kind(), ClockKind::Kernel(KernelReason::Forbidden))?;
     let (before, ticks, now, after) =
         (monotonic_raw(), clock.ticks(), clock.ordered().now(), monotonic_raw());
     require([before, ticks, now, after].is_sorted(), || {
         format!("{ticks} and {now} are not from {before} to {after}")
     })?;
-    equal("a tick", clock.delta_ns(17), 17)?;
+    equal("a tick", clock.conversion().delta_ns(17), 17)?;
     equal("a time", clock.ticks_to_ns(ticks), ticks)
 }
 
@@ -289,7 +291,7 @@ fn clock_in_a_fork(facts: &Facts) -> Outcome {
         };
         let now = goes_on(before)?;
         let should = match has_page(facts) {
-            true => without_page(facts, NoPageClock::Forked),
+            true => without_page(facts, CalibratedReason::Forked),
             false => kind.clone(),
         };
         equal("the child's kind", clock.kind(), should)?;

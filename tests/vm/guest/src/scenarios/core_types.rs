@@ -10,7 +10,10 @@ use crate::kernels::countdown;
 use crate::process::supervised::{Answer, Switch, supervised};
 use crate::process::{fork, wait};
 use crate::system::{Changed, USER_ACCESS, keep_on};
-use rdpmc::{Access, Counter, Error, Event, Group, NoUserAccess, Pmu, Pmus};
+use rdpmc::error::{OpenError, ReadError, SyscallReason};
+use rdpmc::internals::expected;
+use rdpmc::pmu::{Pmu, Pmus};
+use rdpmc::{Access, Counter, Error, Event, Group};
 use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -32,8 +35,8 @@ pub const ALL: &[Entry] = &[
 /// The PMUs of the processors 0 and 1, which this thread may then run on.
 fn core_types() -> Result<[Pmu; 2], Stop> {
     let mut pmus: Vec<Pmu> =
-        Pmus::here().all().map_err(rdpmc::Error::from)?.into_iter().filter(Pmu::is_core).collect();
-    pmus.sort_by_key(|pmu| pmu.processors().is_some_and(|processors| processors.contains(1)));
+        Pmus::local().all().map_err(rdpmc::Error::from)?.into_iter().filter(Pmu::is_core).collect();
+    pmus.sort_by_key(|pmu| pmu.cpus().is_some_and(|cpus| cpus.contains(1)));
     let pmus: Result<[Pmu; 2], _> = pmus.try_into();
     keep_on(None);
     pmus.map_err(|pmus| {
@@ -116,7 +119,7 @@ fn sum_controlled(_: &Facts) -> Outcome {
     equal(
         "access of a disabled one",
         counter.access(),
-        Access::SystemCall(NoUserAccess::NotScheduled),
+        Access::SystemCall(SyscallReason::NotScheduled),
     )?;
     let stopped = counter.read()?;
     countdown(black_box(1_000));
@@ -185,7 +188,7 @@ fn sum_while_moved_about(_: &Facts) -> Outcome {
             );
             equal("processors seen", seen, [true; 2])?;
             let reading = counter.reading()?;
-            require(reading.time_running <= reading.time_enabled, || format!("{reading:?}"))
+            require(reading.time_running() <= reading.time_enabled(), || format!("{reading:?}"))
         })();
         over.store(true, Relaxed);
         outcome
@@ -197,8 +200,8 @@ fn sum_in_a_forked_child(_: &Facts) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
     let status = wait(fork(|| {
         let harmless = counter.read_user().is_none()
-            && counter.read() == Err(Error::Forked)
-            && counter.reading() == Err(Error::Forked)
+            && counter.read() == Err(ReadError::Forked)
+            && counter.reading() == Err(ReadError::Forked)
             && counter.access() == Access::Forked;
         i32::from(!harmless)
     }));
@@ -212,7 +215,7 @@ fn sum_by_system_call(_: &Facts) -> Outcome {
     let off = Changed::to(USER_ACCESS, "0");
     let counter = open(Event::INSTRUCTIONS)?;
     equal("read_user", counter.read_user(), None)?;
-    let reason = NoUserAccess::SwitchedOff { setting: USER_ACCESS, value: 0 };
+    let reason = expected::switched_off(USER_ACCESS, 0);
     equal("access", counter.access(), Access::SystemCall(reason))?;
     let sum = |rounds: [u64; 2]| {
         least(|| {
@@ -240,7 +243,7 @@ fn sum_by_system_call(_: &Facts) -> Outcome {
 fn sum_of_pinned_events(_: &Facts) -> Outcome {
     core_types()?;
     let pinned = Counter::builder(Event::INSTRUCTIONS).pinned(true).open()?;
-    equal("access", pinned.access(), Access::SystemCall(NoUserAccess::PinnedOnSeveralTypes))?;
+    equal("access", pinned.access(), Access::SystemCall(SyscallReason::PinnedOnSeveralTypes))?;
     equal("read_user", pinned.read_user(), None)?;
     keep_on(Some(0));
     let before = pinned.read()?;
@@ -250,17 +253,17 @@ fn sum_of_pinned_events(_: &Facts) -> Outcome {
     let marked: Event = "instructions:D".parse().map_err(Error::from)?;
     keep_on(None);
     let marked = open(marked)?;
-    equal("access", marked.access(), Access::SystemCall(NoUserAccess::PinnedOnSeveralTypes))?;
+    equal("access", marked.access(), Access::SystemCall(SyscallReason::PinnedOnSeveralTypes))?;
     // As many as there are counters, and more: those that are left without one say so.
     keep_on(None);
-    let many: Result<Vec<Counter>, Error> =
+    let many: Result<Vec<Counter>, OpenError> =
         (0..10).map(|_| Counter::builder(Event::INSTRUCTIONS).pinned(true).open()).collect();
     let many = many?;
     for processor in [0, 1] {
         keep_on(Some(processor));
         countdown(black_box(1_000));
     }
-    let lost = many.iter().filter(|counter| counter.read() == Err(Error::ErrorState)).count();
+    let lost = many.iter().filter(|counter| counter.read() == Err(ReadError::ErrorState)).count();
     require(lost >= 3, || format!("{lost} of 10 have lost their counter"))
 }
 
@@ -270,7 +273,7 @@ fn kept_on_a_core_type(_: &Facts) -> Outcome {
         keep_on(Some(processor as u32));
         let counter = open(Event::INSTRUCTIONS)?;
         // Linux before 6.6 does not know the first.
-        let of_pmu = |name| Pmus::here().event(&format!("{}/{name}/", pmu.name()));
+        let of_pmu = |name| Pmus::local().event(&format!("{}/{name}/", pmu.name()));
         let (new, old) = (of_pmu("instructions"), of_pmu("inst_retired"));
         let event = counter.event();
         require(Ok(event) == new || Ok(event) == old, || format!("{event}"))?;
@@ -299,7 +302,7 @@ fn group_on_one_core_type(_: &Facts) -> Outcome {
             // Whether it is kept there or not.
             keep_on(allowed);
             let group = Group::open([Event::CYCLES, Event::INSTRUCTIONS])?;
-            let names = group.events().map(|event| Pmus::here().name_of(event));
+            let names = group.events().map(|event| Pmus::local().name_of(event));
             let are_of = |pmu: &Pmu| {
                 names
                     .iter()
@@ -322,18 +325,14 @@ fn group_on_one_core_type(_: &Facts) -> Outcome {
     }
     // An event that says which takes the others along; two that say different ones cannot be together.
     let [first, second] = &pmus;
-    let of = |pmu: &Pmu, name: &str| Pmus::here().event(&format!("{}/{name}/", pmu.name()));
+    let of = |pmu: &Pmu, name: &str| Pmus::local().event(&format!("{}/{name}/", pmu.name()));
     let named = of(first, "cpu_cycles").map_err(Error::from)?;
     let group = Group::open([Event::INSTRUCTIONS, named])?;
-    let names = group.events().map(|event| Pmus::here().name_of(event));
+    let names = group.events().map(|event| Pmus::local().name_of(event));
     let are_of_first = names.iter().all(|name| name.starts_with(first.name()));
     require(are_of_first, || format!("{names:?}"))?;
     let other = of(second, "inst_retired").map_err(Error::from)?;
-    equal(
-        "two PMUs",
-        Group::open([named, other]).err(),
-        Some(Error::SeveralPmus { first: named.into(), event: other.into() }),
-    )
+    equal("two PMUs", Group::open([named, other]).err(), Some(expected::several_pmus(named, other)))
 }
 
 /// What says which PMU counts it is opened there by older kernels, too; and each is described as it is.
@@ -391,8 +390,8 @@ fn the_first_look_refused(_: &Facts) -> Outcome {
             switch.set(false);
             match first {
                 Ok(counter) => is_whole(&counter)?,
-                Err(Error::Unreadable(_) | Error::TooManyDescriptors { .. }) => {}
-                Err(Error::EventNotSupported { .. }) if is_read_short.get() => {}
+                Err(OpenError::Unreadable(_) | OpenError::TooManyOpenFiles { .. }) => {}
+                Err(OpenError::EventNotSupported { .. }) if is_read_short.get() => {}
                 Err(other) => return Err(other.into()),
             }
             is_whole(&open(Event::INSTRUCTIONS)?)

@@ -6,7 +6,8 @@ use crate::events::Published;
 use crate::harness::{self, Facts, Outcome, Stop, equal, near, require, skip};
 use crate::kernels::{COUNTDOWN_ENTRY, countdown};
 use crate::process::perf_descriptors;
-use rdpmc::{Counter, Error, Event};
+use rdpmc::error::ReadError;
+use rdpmc::{Counter, Event};
 use std::hint::black_box;
 
 pub const ALL: &[Entry] = &[
@@ -20,7 +21,7 @@ pub const ALL: &[Entry] = &[
 
 /// Read, work, read; and start, work, stop.
 fn exact_both_ways(Known { counter, per_round }: &Known) -> Outcome {
-    let (event, unfiltered) = (counter.event(), counter.is_unfiltered());
+    let (event, unfiltered) = (counter.event(), counter.counts_all_privilege_levels());
     let nothing =
         exact(&format!("{event} read"), *per_round, unfiltered, |rounds| work(counter, rounds))?;
     // A read, a few moves, and the work's own entry.
@@ -37,7 +38,7 @@ fn exact_both_ways(Known { counter, per_round }: &Known) -> Outcome {
 }
 
 #[inline(never)]
-fn enabled_work(counter: &Counter, rounds: u64) -> Result<(), Error> {
+fn enabled_work(counter: &Counter, rounds: u64) -> Result<(), ReadError> {
     counter.enable()?;
     countdown(rounds);
     counter.disable()
@@ -45,7 +46,7 @@ fn enabled_work(counter: &Counter, rounds: u64) -> Result<(), Error> {
 
 fn instructions_of_known_work(_: &Facts) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
-    let unfiltered = counter.is_unfiltered();
+    let unfiltered = counter.counts_all_privilege_levels();
     let nothing = exact("the count", 2, unfiltered, |rounds| work(&counter, rounds))?;
     // Besides the work's own entry: one read, and a few moves around it.
     let entry = nothing - COUNTDOWN_ENTRY;
@@ -64,7 +65,11 @@ fn every_register_counts(facts: &Facts) -> Outcome {
     // has counted what another has.
     for (known, descriptor) in counters.iter().zip(perf_descriptors()) {
         let way = (0..20).map(|_| distance(&known.counter, descriptor)).min().unwrap_or(0);
-        let most = if known.counter.is_unfiltered() { 5_000 } else { 50 * known.per_round as i64 };
+        let most = if known.counter.counts_all_privilege_levels() {
+            5_000
+        } else {
+            50 * known.per_round as i64
+        };
         require((1..most).contains(&way), || format!("{}: {way}", known.counter.event()))?;
     }
     counters.iter().try_for_each(exact_both_ways)
@@ -78,7 +83,7 @@ fn different_events_side_by_side(facts: &Facts) -> Outcome {
     }
     let mut samples: Vec<Vec<u64>> = vec![vec![u64::MAX; counters.len()]; 2];
     const WORK: u64 = 10_000;
-    let is_unfiltered = counters.iter().any(|known| known.counter.is_unfiltered());
+    let is_unfiltered = counters.iter().any(|known| known.counter.counts_all_privilege_levels());
     for _ in 0..harness::samples(is_unfiltered) {
         for (least, rounds) in samples.iter_mut().zip([0, WORK]) {
             for (least, counted) in least.iter_mut().zip(side_by_side(&counters, rounds)?) {
@@ -132,7 +137,7 @@ fn user_reads_equal_system_calls(_: &Facts) -> Outcome {
         countdown(black_box(rounds));
         distances.push(distance(&counter, descriptor));
     }
-    if counter.is_unfiltered() {
+    if counter.counts_all_privilege_levels() {
         return require(distances.iter().all(|distance| (1..1_000_000).contains(distance)), || {
             format!("{distances:?}")
         });

@@ -7,7 +7,10 @@ use crate::harness::{Facts, Outcome, equal, report, require};
 use crate::kernels::countdown;
 use crate::process::{self, wait};
 use crate::system::{self, Changed, USER_ACCESS, set};
-use rdpmc::{Access, Disturbed, Error, Event, Group, NoUserAccess};
+use rdpmc::error::SyscallReason;
+use rdpmc::internals::expected;
+use rdpmc::region::Disturbed;
+use rdpmc::{Access, Event, Group};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::ptr;
@@ -64,7 +67,8 @@ fn revoked_and_given_back(facts: &Facts) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
     let descriptor = newest();
     let region = counter.region()?;
-    let group = Group::builder([Event::INSTRUCTIONS; 2]).allow_unfiltered(true).open().ok();
+    let group =
+        Group::builder([Event::INSTRUCTIONS; 2]).allow_all_privilege_levels(true).open().ok();
     // By whether the thread was switched out while access was closed: counts that user space read, or not.
     let (mut some, mut none) = ([0; 2], [0; 2]);
     for round in 0..100 {
@@ -85,7 +89,7 @@ fn revoked_and_given_back(facts: &Facts) -> Outcome {
             format!("round {round}: {before}, {user:?} by user space, {read}, {after}")
         })?;
         let is_right = match sample {
-            Ok([count]) => (2_000..3_000).contains(&count) || counter.is_unfiltered(),
+            Ok([count]) => (2_000..3_000).contains(&count) || counter.counts_all_privilege_levels(),
             Err(Disturbed::Interrupted { .. } | Disturbed::Faulted | Disturbed::NoCounter) => true,
             Err(_) => false,
         };
@@ -102,11 +106,11 @@ fn revoked_and_given_back(facts: &Facts) -> Outcome {
                 none[is_switched] += 1;
                 // The setting is 1, and the page offers what cannot be read.
                 if cfg!(target_arch = "x86_64") {
-                    equal("access", access, Access::SystemCall(NoUserAccess::Refused))?;
+                    equal("access", access, Access::SystemCall(SyscallReason::Refused))?;
                     equal("the region", sample, Err(Disturbed::Faulted))?;
-                    let reason = NoUserAccess::Refused;
+                    let reason = SyscallReason::Refused;
                     let event = Event::INSTRUCTIONS.into();
-                    let refused = Error::NotFromUserSpace { event, reason };
+                    let refused = expected::user_read_unavailable(event, reason);
                     equal("another region", another, Some(refused))?;
                 }
             }
@@ -174,7 +178,7 @@ fn one_by_one() -> Outcome {
         format!("a region over the revocation: {sample:?}")
     })?;
     // What access() says then, the setting is to blame for.
-    let off = NoUserAccess::SwitchedOff { setting: USER_ACCESS, value: 0 };
+    let off = expected::switched_off(USER_ACCESS, 0);
     match counter.access() {
         Access::SystemCall(why) => equal("access", why, off.clone())?,
         other => refused(&format!("access, {other:?},"), false)?,
@@ -223,7 +227,7 @@ fn empty<const N: usize>(sample: Result<[u64; N], Disturbed>) -> Outcome {
 }
 
 fn all_of_a_group() -> Outcome {
-    let group = Group::builder(FOUR).allow_unfiltered(true).open()?;
+    let group = Group::builder(FOUR).allow_all_privilege_levels(true).open()?;
     let region = group.region()?;
     let mut last = group.read()?;
     let mut reads = || -> Outcome {

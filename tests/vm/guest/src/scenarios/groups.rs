@@ -11,7 +11,10 @@ use crate::harness::{Facts, Outcome, Stop, equal, near, require, samples};
 use crate::kernels::countdown;
 use crate::process::{self, in_child, perf_descriptors, perf_mappings};
 use crate::system::{Changed, USER_ACCESS};
-use rdpmc::{Access, Cache, CacheAccess, CacheOutcome, Error, Event, Group, NoUserAccess, Region};
+use rdpmc::error::{OpenError, ReadError, RegionError, SyscallReason};
+use rdpmc::event::{Cache, CacheAccess, CacheResult};
+use rdpmc::internals::expected;
+use rdpmc::{Access, Event, Group, Region};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -225,8 +228,8 @@ fn registers_for_instructions() -> Result<usize, Stop> {
 }
 
 /// A group of these, opened as every group here is.
-fn group<const N: usize>(events: [Event; N]) -> Result<Group<N>, Error> {
-    Group::builder(events).allow_unfiltered(true).open()
+fn group<const N: usize>(events: [Event; N]) -> Result<Group<N>, OpenError> {
+    Group::builder(events).allow_all_privilege_levels(true).open()
 }
 
 /// What adds to each of FOUR in a round of `countdown`.
@@ -284,7 +287,7 @@ fn group_of_known_events(_: &Facts) -> Outcome {
     exact_by("reading, ordered", &ordered_reading)?;
     // All started at the same moment: those that count the same are apart by the reads in between, and
     // by what the kernel counts where it does.
-    let most = if four.is_unfiltered() { 50_000 } else { 20 };
+    let most = if four.counts_all_privilege_levels() { 50_000 } else { 20 };
     let counts = user()?;
     require(counts[1].abs_diff(counts[0]) < most, || format!("{counts:?}"))?;
     let before = user()?;
@@ -310,7 +313,8 @@ fn group_of_known_events(_: &Facts) -> Outcome {
     require(counts.iter().all(|count| *count < 50_000), || format!("{counts:?} after a reset"))?;
     // Such a group can be opened without starting it, and holds its places when pinned.
     drop(four);
-    let four = Group::builder(FOUR).allow_unfiltered(true).disabled(true).pinned(true).open()?;
+    let four =
+        Group::builder(FOUR).allow_all_privilege_levels(true).disabled(true).pinned(true).open()?;
     equal("opened disabled", four.read(), Ok([0; 4]))?;
     four.enable()?;
     require(four.read_user().is_some(), || format!("enabled: {:?}", four.access()))?;
@@ -399,7 +403,7 @@ fn group_reset_by_a_signal_handler(_: &Facts) -> Outcome {
             reads += 1;
             largest = largest.max(first);
             let distance = second.wrapping_sub(first) as i64;
-            if group.is_unfiltered() {
+            if group.counts_all_privilege_levels() {
                 require(distance.abs() < 40_000, || format!("{first} and {second}"))?;
             } else {
                 let apart = *constant.get_or_insert(distance);
@@ -420,7 +424,7 @@ fn group_of_as_many_as_fit(facts: &Facts) -> Outcome {
     const I: Event = Event::INSTRUCTIONS;
     let (cycles, branches) = (Event::CYCLES, Event::BRANCHES);
     if cfg!(target_arch = "riscv64") {
-        let fetches = Event::cache(Cache::InstructionTlb, CacheAccess::Read, CacheOutcome::Miss);
+        let fetches = Event::cache(Cache::InstructionTlb, CacheAccess::Read, CacheResult::Miss);
         let [_, _, loads, stores] = FOUR;
         return in_their_places(&[cycles, loads, I, fetches, stores].map(|e| (e, per_round(e))));
     }
@@ -495,7 +499,7 @@ fn group_beside_pinned_events(_: &Facts) -> Outcome {
     let held: Result<Vec<_>, _> =
         (0..places - 2).map(|_| open_pinned(Event::INSTRUCTIONS)).collect();
     let held = held?;
-    let should = Error::GroupTooLarge { fit: 2, event: Event::INSTRUCTIONS.into() };
+    let should = expected::group_too_large(2, Event::INSTRUCTIONS);
     equal("the error", group([Event::INSTRUCTIONS; 3]).err(), Some(should))?;
     equal("descriptors", perf_descriptors().len(), held.len())?;
     let two = group([Event::INSTRUCTIONS; 2])?;
@@ -519,7 +523,7 @@ fn group_beside_pinned_events(_: &Facts) -> Outcome {
 fn group_that_does_not_fit(_: &Facts) -> Outcome {
     let places = registers_for_instructions()?;
     let error = group([Event::INSTRUCTIONS; 8]).err();
-    let should = Error::GroupTooLarge { fit: places, event: Event::INSTRUCTIONS.into() };
+    let should = expected::group_too_large(places, Event::INSTRUCTIONS);
     equal("the error", error, Some(should))?;
     // Nothing of it is left, and as many as the error says do fit.
     equal("descriptors", perf_descriptors().len(), 0)?;
@@ -540,7 +544,7 @@ fn group_by_system_call(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     std::thread::sleep(Duration::from_millis(20));
     let mixed = group([Event::INSTRUCTIONS, Event::TASK_CLOCK])?;
-    let reason = Access::SystemCall(NoUserAccess::SoftwareEvent);
+    let reason = Access::SystemCall(SyscallReason::SoftwareEvent);
     equal("access", mixed.access(), reason)?;
     equal("read_user", mixed.read_user(), None)?;
     let before = mixed.read()?;
@@ -551,7 +555,7 @@ fn group_by_system_call(_: &Facts) -> Outcome {
     drop(mixed);
     let off = Changed::to(USER_ACCESS, "0");
     let four = group(FOUR)?;
-    let reason = NoUserAccess::SwitchedOff { setting: USER_ACCESS, value: 0 };
+    let reason = expected::switched_off(USER_ACCESS, 0);
     equal("access", four.access(), Access::SystemCall(reason))?;
     equal("read_user", four.read_user(), None)?;
     exact_by("switched off", &|| Ok(four.read()?))?;
@@ -561,10 +565,10 @@ fn group_by_system_call(_: &Facts) -> Outcome {
     let four = group(FOUR)?;
     Ok(in_child(|| -> Outcome {
         equal("read_user", four.read_user(), None)?;
-        equal("read", four.read(), Err(Error::Forked))?;
-        equal("reading", four.reading(), Err(Error::Forked))?;
-        equal("region", four.region().err(), Some(Error::Forked))?;
-        equal("reset", four.reset(), Err(Error::Forked))?;
+        equal("read", four.read(), Err(ReadError::Forked))?;
+        equal("reading", four.reading(), Err(ReadError::Forked))?;
+        equal("region", four.region().err(), Some(RegionError::Forked))?;
+        equal("reset", four.reset(), Err(ReadError::Forked))?;
         // SAFETY: read out once: the parent's is forgotten by the _exit that ends this child.
         drop(unsafe { std::ptr::read(&four) });
         equal("descriptors", perf_descriptors().len(), 0)
@@ -594,7 +598,7 @@ fn groups_opened_and_dropped(_: &Facts) -> Outcome {
         process::limit(libc::RLIMIT_MEMLOCK as _, 0);
         assert!(process::drop_rights());
         let four = group(FOUR)?;
-        let why = NoUserAccess::MlockLimit { kilobytes: Some(12) };
+        let why = expected::mlock_limit(12);
         equal("access", four.access(), Access::SystemCall(why))?;
         equal("mapped pages", perf_mappings(), 0)?;
         exact_by("beyond the limit", &|| Ok(four.read()?))

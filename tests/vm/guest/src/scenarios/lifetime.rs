@@ -4,7 +4,8 @@ use super::{Entry, Known, exact, fill_the_pmu, open, work};
 use crate::harness::{Facts, Outcome, equal, report, require};
 use crate::kernels::countdown;
 use crate::process::{self, in_child, perf_descriptors, perf_mappings, wait};
-use rdpmc::{Access, Counter, Error, Event};
+use rdpmc::error::ReadError;
+use rdpmc::{Access, Counter, Event};
 use std::hint::black_box;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -46,11 +47,11 @@ fn dropped_in_any_order(facts: &Facts) -> Outcome {
 fn useless(counters: &[Counter]) -> Outcome {
     for counter in counters {
         equal("read_user", counter.read_user(), None)?;
-        equal("read", counter.read(), Err(Error::Forked))?;
-        equal("reading", counter.reading(), Err(Error::Forked))?;
-        equal("reset", counter.reset(), Err(Error::Forked))?;
-        equal("disable", counter.disable(), Err(Error::Forked))?;
-        equal("enable", counter.enable(), Err(Error::Forked))?;
+        equal("read", counter.read(), Err(ReadError::Forked))?;
+        equal("reading", counter.reading(), Err(ReadError::Forked))?;
+        equal("reset", counter.reset(), Err(ReadError::Forked))?;
+        equal("disable", counter.disable(), Err(ReadError::Forked))?;
+        equal("enable", counter.enable(), Err(ReadError::Forked))?;
         equal("access", counter.access(), Access::Forked)?;
     }
     Ok(())
@@ -89,8 +90,10 @@ fn fork_with_live_handles(facts: &Facts) -> Outcome {
 }
 
 fn counts_exactly(counter: &Counter, per_round: u64) -> Outcome {
-    exact(&counter.event().to_string(), per_round, counter.is_unfiltered(), |n| work(counter, n))
-        .map(drop)
+    exact(&counter.event().to_string(), per_round, counter.counts_all_privilege_levels(), |n| {
+        work(counter, n)
+    })
+    .map(drop)
 }
 
 /// The command that runs [`reopen`] in place of this program.

@@ -5,7 +5,8 @@ use crate::events::{Published, read_event};
 use crate::harness::{Facts, Outcome, Stop, equal, require};
 use crate::kernels::countdown;
 use crate::process::perf_descriptors;
-use rdpmc::{Access, Error, Event, NoUserAccess};
+use rdpmc::error::{ReadError, SyscallReason};
+use rdpmc::{Access, Event};
 use std::hint::black_box;
 
 pub const ALL: &[Entry] = &[
@@ -30,7 +31,7 @@ fn twice_too_many(facts: &Facts) -> Result<(Vec<Known>, usize), Stop> {
 
 fn multiplexed_counts_scale(facts: &Facts) -> Outcome {
     let (counters, registers) = twice_too_many(facts)?;
-    let readings = || -> Result<Vec<_>, Error> {
+    let readings = || -> Result<Vec<_>, ReadError> {
         counters.iter().map(|known| known.counter.reading()).collect()
     };
     let before = readings()?;
@@ -50,7 +51,7 @@ fn multiplexed_counts_scale(facts: &Facts) -> Outcome {
             let event = known.counter.event();
             format!("{event}: {estimate} is {:.1}% off: {before:?} {after:?}", 100.0 * error)
         })?;
-        require(after.time_running <= after.time_enabled, || format!("{after:?}"))?;
+        require(after.time_running() <= after.time_enabled(), || format!("{after:?}"))?;
     }
     Ok(())
 }
@@ -102,7 +103,8 @@ fn reset_while_taking_turns(facts: &Facts) -> Outcome {
             let read = counter.read()?;
             *if was.is_some() { &mut scheduled } else { &mut others } += 1;
             // Nothing like what was before, though where the kernel counts, its own share.
-            let most = if counter.is_unfiltered() { 200_000 } else { 2_000 * per_round };
+            let most =
+                if counter.counts_all_privilege_levels() { 200_000 } else { 2_000 * per_round };
             require(read < most, || format!("{read} after a reset, {was:?} before"))?;
         }
     }
@@ -118,14 +120,14 @@ fn pinned_without_a_register(_: &Facts) -> Outcome {
         match counter.read() {
             Ok(_) => counters.push(counter),
             Err(error) => {
-                equal("the error", error, Error::ErrorState)?;
-                let access = Access::SystemCall(NoUserAccess::ErrorState);
+                equal("the error", error, ReadError::ErrorState)?;
+                let access = Access::SystemCall(SyscallReason::ErrorState);
                 equal("access", counter.access(), access.clone())?;
-                require(access.to_string().ends_with(&Error::ErrorState.to_string()), || {
+                require(access.to_string().ends_with(&ReadError::ErrorState.to_string()), || {
                     format!("{access}")
                 })?;
                 let error = counter.reading().err();
-                equal("reading", error, Some(Error::ErrorState))?;
+                equal("reading", error, Some(ReadError::ErrorState))?;
                 // With room again, enabling mends it.
                 counters.pop();
                 counter.enable()?;

@@ -23,9 +23,10 @@ fn width_and_sign(facts: &Facts) -> Outcome {
     equal("offset", page.offset() as u64, (1 << bits) - 1)?;
     let count = counter.read()?;
     // Where the kernel's share counts, that of opening does.
-    let young = if counter.is_unfiltered() { 10_000_000 } else { 100_000 };
+    let young = if counter.counts_all_privilege_levels() { 10_000_000 } else { 100_000 };
     require(count < young, || format!("a young counter reads {count}"))?;
-    exact("the count", 2, counter.is_unfiltered(), |rounds| work(&counter, rounds)).map(drop)
+    exact("the count", 2, counter.counts_all_privilege_levels(), |rounds| work(&counter, rounds))
+        .map(drop)
 }
 
 /// 2^31 events from its start a register with as many bits ahead of it overflows; the counts go on

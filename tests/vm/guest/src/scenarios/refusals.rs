@@ -3,9 +3,12 @@
 use super::{Entry, open};
 use crate::harness::{Facts, Outcome, Stop, equal, require};
 use crate::process::{self, in_child, wait};
-use crate::sys::open_flag::FD_CLOEXEC;
 use crate::system::{Changed, PARANOID, set};
-use rdpmc::{Cache, CacheAccess, CacheOutcome, Counter, Error, Event};
+use rdpmc::error::OpenError;
+use rdpmc::event::{Cache, CacheAccess, CacheResult};
+use rdpmc::internals::abi::open_flag::FD_CLOEXEC;
+use rdpmc::internals::expected;
+use rdpmc::{Counter, Event};
 
 pub const ALL: &[Entry] = &[
     ("paranoid_levels", paranoid_levels),
@@ -18,7 +21,7 @@ pub const ALL: &[Entry] = &[
 ];
 
 /// The error of an open that should fail.
-fn refused(opened: Result<Counter, Error>) -> Result<Error, Stop> {
+fn refused(opened: Result<Counter, OpenError>) -> Result<OpenError, Stop> {
     match opened {
         Ok(_) => Err(Stop::Failed("was not refused".into())),
         Err(error) => Ok(error),
@@ -32,14 +35,14 @@ fn paranoid_levels(_: &Facts) -> Outcome {
     let _level = Changed::to(PARANOID, "3");
     in_child(|| -> Outcome {
         assert!(process::drop_rights());
-        equal("user", refused(user())?, Error::Paranoid { level: 3, allowed: 2 })?;
-        equal("kernel", refused(kernel())?, Error::Paranoid { level: 3, allowed: 1 })
+        equal("user", refused(user())?, expected::paranoid(3, 2))?;
+        equal("kernel", refused(kernel())?, expected::paranoid(3, 1))
     })?;
     set(PARANOID, "2");
     in_child(|| -> Outcome {
         assert!(process::drop_rights());
         user()?;
-        equal("kernel", refused(kernel())?, Error::Paranoid { level: 2, allowed: 1 })
+        equal("kernel", refused(kernel())?, expected::paranoid(2, 1))
     })?;
     set(PARANOID, "1");
     in_child(|| -> Outcome {
@@ -59,7 +62,7 @@ fn seccomp(_: &Facts) -> Outcome {
     for errno in [libc::EPERM, libc::EACCES, libc::ENOSYS] {
         in_child(|| -> Outcome {
             process::refuse(libc::SYS_perf_event_open, errno);
-            equal("the error", refused(Counter::open(Event::TASK_CLOCK))?, Error::Seccomp { errno })
+            equal("the error", refused(Counter::open(Event::TASK_CLOCK))?, expected::seccomp(errno))
         })?;
     }
     Ok(())
@@ -75,7 +78,7 @@ fn foreign_use(_: &Facts) -> Outcome {
             Event::CYCLES,
             Event::TASK_CLOCK,
             Event::CONTEXT_SWITCHES,
-            Event::cache(Cache::LastLevel, CacheAccess::Read, CacheOutcome::Miss),
+            Event::cache(Cache::LastLevel, CacheAccess::Read, CacheResult::Miss),
             Event::raw(u64::MAX),
             Event::of_pmu(u32::MAX, u64::MAX).with_config1(u64::MAX).with_config2(u64::MAX),
             Event::DUMMY.with_config3(u64::MAX).with_config4(u64::MAX),
@@ -92,7 +95,7 @@ fn foreign_use(_: &Facts) -> Outcome {
                     .pinned(bit(4))
                     .exclusive(bit(5))
                     .disabled(bit(6))
-                    .allow_unfiltered(bit(7))
+                    .allow_all_privilege_levels(bit(7))
                     .open();
                 opened += u32::from(counter.is_ok());
             }
@@ -139,7 +142,7 @@ fn descriptors_used_up(_: &Facts) -> Outcome {
             counters.push(Counter::open(Event::TASK_CLOCK)?);
         }
         let error = refused(Counter::open(Event::TASK_CLOCK))?;
-        equal("the error", error, Error::TooManyDescriptors { of_the_machine: false })?;
+        equal("the error", error, expected::too_many_open_files())?;
         // With one given back there is room for one.
         counters.pop();
         counters.push(Counter::open(Event::TASK_CLOCK)?);
@@ -149,16 +152,16 @@ fn descriptors_used_up(_: &Facts) -> Outcome {
 
 fn event_not_supported(facts: &Facts) -> Outcome {
     // The emulated PMUs have no such event.
-    let odd = Event::cache(Cache::Node, CacheAccess::Prefetch, CacheOutcome::Miss);
+    let odd = Event::cache(Cache::Node, CacheAccess::Prefetch, CacheResult::Miss);
     if !facts.say_no_pmu() {
         match refused(open(odd))? {
-            Error::EventNotSupported { event, .. } => equal("the event", event.event(), odd)?,
+            OpenError::EventNotSupported { event, .. } => equal("the event", event.event(), odd)?,
             other => return Err(other.into()),
         }
     }
     let unknown = Event::of_pmu(1, 999);
     match refused(open(unknown))? {
-        Error::EventNotSupported { event, .. } => equal("the event", event.event(), unknown),
+        OpenError::EventNotSupported { event, .. } => equal("the event", event.event(), unknown),
         other => Err(other.into()),
     }
 }
@@ -168,7 +171,7 @@ fn attr_too_new_for_kernel(facts: &Facts) -> Outcome {
     // config4 came with Linux 6.19; a kernel that knows it ignores it for a software event.
     match Counter::open(Event::TASK_CLOCK.with_config4(1)) {
         Ok(_) => require(known_here >= Some(144), || "was not refused".into()),
-        Err(Error::TooNewForKernel { needed, known }) => {
+        Err(OpenError::UnsupportedField { needed, known, .. }) => {
             equal("needed", needed, 144)?;
             equal("known", Some(u64::from(known)), known_here)
         }
@@ -183,7 +186,5 @@ fn no_pmu(facts: &Facts) -> Outcome {
     // Only x86-64 has a word for a virtual machine.
     let is_virtual = cfg!(target_arch = "x86_64");
     let error = refused(open(Event::INSTRUCTIONS))?;
-    let expected =
-        Error::NoPmu { event: Event::INSTRUCTIONS.into(), is_virtual, is_guest_of_hybrid: false };
-    equal("the error", error, expected)
+    equal("the error", error, expected::no_pmu(Event::INSTRUCTIONS, is_virtual))
 }

@@ -5,7 +5,12 @@ use crate::cost::FOUR;
 use crate::harness::{Facts, Outcome, Stop, equal, near, require, samples, skip, slack};
 use crate::kernels::{COUNTDOWN_ENTRY, countdown};
 use crate::neighbour::Neighbour;
-use rdpmc::{Counter, Disturbed, Error, Event, Group, NoUserAccess, Overhead, Region};
+use rdpmc::error::{OpenError, RegionError, SyscallReason};
+use rdpmc::internals::expected;
+use rdpmc::order::Order;
+use rdpmc::region::{Disturbed, Overhead};
+use rdpmc::{Counter, Error, Event, Group, Region};
+use rdpmc_bench::{sample, sample_by_difference};
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -20,8 +25,8 @@ pub const ALL: &[Entry] = &[
 ];
 
 /// What a region counts of so much work; where interrupts add to it, the least of several.
-fn of_work<const N: usize, const ORDERED: bool>(
-    region: &Region<'_, N, ORDERED>,
+fn of_work<const N: usize, O: Order>(
+    region: &Region<'_, N, O>,
     rounds: u64,
 ) -> Result<[u64; N], Stop> {
     let mut least = [u64::MAX; N];
@@ -34,8 +39,8 @@ fn of_work<const N: usize, const ORDERED: bool>(
 }
 
 #[inline(never)]
-fn once<const N: usize, const ORDERED: bool>(
-    region: &Region<'_, N, ORDERED>,
+fn once<const N: usize, O: Order>(
+    region: &Region<'_, N, O>,
     rounds: u64,
 ) -> Result<[u64; N], Stop> {
     let rounds = black_box(rounds);
@@ -53,8 +58,8 @@ fn once<const N: usize, const ORDERED: bool>(
 
 /// Checks that each counter of a region counts what each round adds, and gives what it counts of no
 /// rounds.
-fn exact_in<const N: usize, const ORDERED: bool>(
-    region: &Region<'_, N, ORDERED>,
+fn exact_in<const N: usize, O: Order>(
+    region: &Region<'_, N, O>,
     per_round: [u64; N],
 ) -> Result<[u64; N], Stop> {
     let nothing = of_work(region, 0)?;
@@ -79,14 +84,14 @@ fn regions_of_known_work(facts: &Facts) -> Outcome {
         let [ordered] = exact_in(&counter.ordered().region()?, [per_round])?;
         require(nothing <= ordered, || format!("{event}: {nothing} plain, {ordered} ordered"))?;
         // With the region's own cost taken off, nothing is left but the work and its entry.
-        let overhead = Overhead::of(&plain)?;
+        let overhead = Overhead::measure(&plain)?;
         let corrected = exact_in(&plain.corrected(&overhead)?, [per_round])?;
         equal("corrected", corrected, [nothing - overhead.minimum()[0]])?;
         if event == Event::INSTRUCTIONS {
             // The number of rounds is moved into a register that it can be counted down in.
             let entry = COUNTDOWN_ENTRY..=COUNTDOWN_ENTRY + 1;
             require(entry.contains(&corrected[0]), || format!("{corrected:?} for the entry"))?;
-            if !counter.is_unfiltered() {
+            if !counter.counts_all_privilege_levels() {
                 let [spread] = overhead.spread();
                 near("the spread", spread as i64, 0)?;
             }
@@ -109,13 +114,13 @@ fn wait_for(is_there: &dyn Fn() -> bool) -> Outcome {
 fn regions_of_a_group(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     rdpmc::contain_faults()?;
-    let group = Group::builder(FOUR).allow_unfiltered(true).open()?;
+    let group = Group::builder(FOUR).allow_all_privilege_levels(true).open()?;
     wait_for(&|| group.read_user().is_some())?;
-    let alone = Counter::builder(Event::INSTRUCTIONS).allow_unfiltered(true);
+    let alone = Counter::builder(Event::INSTRUCTIONS).allow_all_privilege_levels(true);
     let per_round = if cfg!(target_arch = "riscv64") { [2, 2, 0, 0] } else { [2; 4] };
     let counts = exact_in(&group.region()?, per_round)?;
     let ordered = exact_in(&group.ordered().region()?, per_round)?;
-    if !group.is_unfiltered() {
+    if !group.counts_all_privilege_levels() {
         // Each one sees the reads of those before it.
         require(counts.is_sorted() && counts[0] < counts[3], || format!("{counts:?}"))?;
         require(ordered.is_sorted() && counts[0] < ordered[0], || format!("{ordered:?}"))?;
@@ -136,16 +141,16 @@ fn regions_under_a_spinner(_: &Facts) -> Outcome {
     {
         let counter = open(Event::INSTRUCTIONS)?;
         wait_for(&|| counter.read_user().is_some())?;
-        let is_unfiltered = counter.is_unfiltered();
+        let is_unfiltered = counter.counts_all_privilege_levels();
         under_a_spinner(&counter.region()?, is_unfiltered)?;
     }
-    let group = Group::builder(FOUR).allow_unfiltered(true).open()?;
+    let group = Group::builder(FOUR).allow_all_privilege_levels(true).open()?;
     wait_for(&|| group.read_user().is_some())?;
-    under_a_spinner(&group.ordered().region()?, group.is_unfiltered())
+    under_a_spinner(&group.ordered().region()?, group.counts_all_privilege_levels())
 }
 
-fn under_a_spinner<const N: usize, const ORDERED: bool>(
-    region: &Region<'_, N, ORDERED>,
+fn under_a_spinner<const N: usize, O: Order>(
+    region: &Region<'_, N, O>,
     is_unfiltered: bool,
 ) -> Outcome {
     let switches = Counter::open(Event::CONTEXT_SWITCHES)?;
@@ -173,7 +178,7 @@ fn under_a_spinner<const N: usize, const ORDERED: bool>(
                 })?;
                 beside += u32::from(outside > 0);
             }
-            Err(Disturbed::Interrupted { lock_moved }) => {
+            Err(Disturbed::Interrupted { lock_moved, .. }) => {
                 require(lock_moved >= 2, || format!("lock moved by {lock_moved}"))?;
                 hit += u32::from(inside > 0);
                 others += u32::from(outside == 0);
@@ -200,8 +205,8 @@ fn under_a_spinner<const N: usize, const ORDERED: bool>(
 
 /// A sample with 40,000 instructions, and the switches between its ends.
 #[inline(never)]
-fn around_both_reads<const N: usize, const ORDERED: bool>(
-    region: &Region<'_, N, ORDERED>,
+fn around_both_reads<const N: usize, O: Order>(
+    region: &Region<'_, N, O>,
     switches: &Counter,
 ) -> (Result<u64, Error>, Result<[u64; N], Disturbed>) {
     let rounds = black_box(20_000);
@@ -217,7 +222,7 @@ fn regions_that_are_disturbed(_: &Facts) -> Outcome {
     rdpmc::contain_faults()?;
     let region = counter.region()?;
     let interrupted = |what: &str, sample: Result<[u64; 1], Disturbed>| match sample {
-        Err(Disturbed::Interrupted { lock_moved: 2.. }) => Ok(()),
+        Err(Disturbed::Interrupted { lock_moved: 2.., .. }) => Ok(()),
         other => Err(Stop::Failed(format!("{what}: {other:?}"))),
     };
     let (value, sample) = region.measure(|| std::thread::sleep(Duration::from_millis(1)));
@@ -257,17 +262,17 @@ fn samples_of_known_work(facts: &Facts) -> Outcome {
         let mut of_none = [None; 2];
         for rounds in [0, 1, 10, 1_000] {
             let rounds = black_box(rounds);
-            let samples = region.sample(200, || countdown(rounds))?;
-            let differences = region.sample_by_difference(200, || countdown(rounds));
+            let samples = sample(&region, 200, || countdown(rounds))?;
+            let differences = sample_by_difference(&region, 200, || countdown(rounds));
             for (samples, of_none) in [samples, differences].iter().zip(&mut of_none) {
                 equal("samples", samples.len() + samples.disturbed(), 200)?;
                 require(samples.disturbed() < 50, || format!("{} disturbed", samples.disturbed()))?;
                 let [least, middle, most] =
-                    [samples.minimum(), samples.median(), samples.quantile(0.9)]
+                    [samples.min(), samples.median(), samples.quantile(0.9)]
                         .map(|found| found.map_or(0, |[count]| count));
                 let nothing = *of_none.get_or_insert(least);
                 equal(&format!("{event} of {rounds}"), least, nothing + per_round * rounds)?;
-                if !counter.is_unfiltered() {
+                if !counter.counts_all_privilege_levels() {
                     equal("median and ninth tenth", [middle, most], [least; 2])?;
                 }
             }
@@ -290,7 +295,7 @@ fn the_kernels_instructions_show_interrupts(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     rdpmc::contain_faults()?;
     let group = match Group::open([Event::INSTRUCTIONS, Event::INSTRUCTIONS.kernel()]) {
-        Err(Error::NoPrivilegeFilter { .. }) => return skip("the PMU counts the kernel, too"),
+        Err(OpenError::NoPrivilegeFilter { .. }) => return skip("the PMU counts the kernel, too"),
         group => group?,
     };
     let region = group.region()?;
@@ -326,7 +331,7 @@ fn no_region_without_user_access(_: &Facts) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
     // On riscv64 only after faults are contained.
     let first = counter.region().err();
-    let needed = cfg!(target_arch = "riscv64").then_some(Error::FaultsNotContained);
+    let needed = cfg!(target_arch = "riscv64").then_some(RegionError::FaultsNotContained);
     equal("before faults are contained", first, needed)?;
     rdpmc::contain_faults()?;
     equal("afterwards", counter.region().err(), None)?;
@@ -334,12 +339,10 @@ fn no_region_without_user_access(_: &Facts) -> Outcome {
     counter.disable()?;
     equal("disabled", counter.region().err(), None)?;
     let software = Counter::open(Event::TASK_CLOCK)?;
-    let refused = |event: Event| Error::NotFromUserSpace {
-        event: event.into(),
-        reason: NoUserAccess::SoftwareEvent,
-    };
+    let refused =
+        |event: Event| expected::user_read_unavailable(event, SyscallReason::SoftwareEvent);
     equal("software", software.region().err(), Some(refused(Event::TASK_CLOCK)))?;
     let mixed = Group::builder([Event::INSTRUCTIONS, Event::PAGE_FAULTS]);
-    let mixed = mixed.allow_unfiltered(true).open()?;
+    let mixed = mixed.allow_all_privilege_levels(true).open()?;
     equal("mixed", mixed.region().err(), Some(refused(Event::PAGE_FAULTS)))
 }

@@ -57,7 +57,7 @@ fn open_work_and_close(thread: u64) -> Result<Vec<u64>, Stop> {
             thread::yield_now();
         }
         equal("the least sample", samples.iter().min(), Some(&exact))?;
-        if counter.is_unfiltered() {
+        if counter.counts_all_privilege_levels() {
             // Interrupts and switches add to some.
             let sum: u64 = samples.iter().sum();
             require(sum < TIMES * exact + 1_000_000, || format!("{sum} for {}", TIMES * exact))?;
@@ -111,7 +111,9 @@ fn a_thousand_threads(_: &Facts) -> Outcome {
 /// Another thread's work, on the same processor and at the same time, is not counted.
 fn only_this_threads_work(_: &Facts) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
-    let nothing = exact("the count", 2, counter.is_unfiltered(), |rounds| work(&counter, rounds))?;
+    let nothing = exact("the count", 2, counter.counts_all_privilege_levels(), |rounds| {
+        work(&counter, rounds)
+    })?;
     let before = counter.read()?;
     let theirs = thread::scope(|scope| {
         let other = scope.spawn(|| -> Result<u64, String> {
@@ -130,6 +132,6 @@ fn only_this_threads_work(_: &Facts) -> Outcome {
     let ours = counter.read()? - before;
     require(theirs > 200_000_000, || format!("the other thread counted {theirs}"))?;
     // A hundred times it gave way.
-    let most = if counter.is_unfiltered() { 2_000_000 } else { 20_000 };
+    let most = if counter.counts_all_privilege_levels() { 2_000_000 } else { 20_000 };
     require(nothing < ours && ours < most, || format!("{ours} beside {theirs}"))
 }

@@ -1,0 +1,106 @@
+//! How a CPU reads counters and ticks: whole sequences of instructions, one file per architecture.
+
+// Floor 2. Uses `kernel`, for the control page's layout.
+//
+// # The contract
+//
+// Each architecture's file has the same items:
+//
+// - `Registers`: how to reach the counters. `of_width` takes the page's `pmc_width` and is None for a width that only
+//   the kernel reads. `register` turns the page's `index` into a `Register`. None if no counter has that index.
+// - `count` and `counts`: the seqlock. They load `lock`, `index` and `offset`, read the counter, and compare `lock`.
+//   None while an `index` is 0, or if the read faults and faults are contained.
+// - `value`: reads one `Register` and nothing else, for regions.
+// - `fence`, and `ORDERED` of the others: no later instruction starts before all earlier ones are complete.
+// - `ticks`: reads the tick counter that the page's clock fields convert.
+// - `TICKS`: the tick counter's name among the kernel's clock sources.
+// - `FIXED_WHEN_MAPPED`: whether the kernel fixes capability and width when it maps the page. Otherwise they move with
+//   the counter, and a non-zero `index` implies access.
+// - `STALE_READ_FAULTS`: whether reading a register that its event has lost can fault on a machine with one core type.
+// - `WIDTH_IN_A_GROUP`: the width in bits that `counts` needs of all counters, if it needs one.
+// - `program_counter`: where the CPU goes on after a signal handler.
+//
+// Every instruction that reads a counter has an entry in the exception table (`src/page/faults.rs`).
+
+/// Defines `exception_table`. The instructions load the section's bounds into `{start}` and `{end}`.
+macro_rules! exception_table {
+    ($($instruction:literal),*) => {
+        /// Returns the exception table of the binary or shared object that this is inlined into: pairs of a faulting
+        /// instruction and where to resume, each relative to its own address.
+        #[inline(always)]
+        pub(crate) fn exception_table() -> std::ops::Range<*const [i32; 2]> {
+            let (start, end): (*const [i32; 2], *const [i32; 2]);
+            // SAFETY: forms two addresses. The linker defines the symbols, because the section exists: the empty entry
+            // emitted here is in it.
+            unsafe {
+                asm!(
+                    ".pushsection rdpmc_faults, \"aR\", @progbits",
+                    ".balign 4",
+                    ".4byte 0, 0",
+                    ".popsection",
+                    ".hidden __start_rdpmc_faults",
+                    ".hidden __stop_rdpmc_faults",
+                    $($instruction,)*
+                    start = out(reg) start,
+                    end = out(reg) end,
+                    options(nomem, nostack, preserves_flags),
+                );
+            }
+            start..end
+        }
+    };
+}
+
+#[cfg_attr(
+    all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64"),
+    path = "x86_64.rs"
+)]
+#[cfg_attr(
+    all(
+        target_os = "linux",
+        target_arch = "aarch64",
+        target_pointer_width = "64",
+        target_endian = "little"
+    ),
+    path = "aarch64.rs"
+)]
+#[cfg_attr(
+    all(target_os = "linux", target_arch = "riscv64", target_pointer_width = "64"),
+    path = "riscv64.rs"
+)]
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        target_pointer_width = "64",
+        any(
+            target_arch = "x86_64",
+            all(target_arch = "aarch64", target_endian = "little"),
+            target_arch = "riscv64"
+        )
+    )),
+    path = "none.rs"
+)]
+mod architecture;
+pub(crate) mod order;
+mod settled;
+#[cfg(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    any(all(target_arch = "aarch64", target_endian = "little"), target_arch = "riscv64")
+))]
+mod table_value;
+
+pub(crate) use architecture::*;
+pub(crate) use settled::settled;
+#[cfg(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    any(all(target_arch = "aarch64", target_endian = "little"), target_arch = "riscv64")
+))]
+pub(crate) use table_value::Value;
+
+/// Returns the hypervisor's name for itself, if the CPU reports one.
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")))]
+pub(crate) fn hypervisor() -> Option<[u8; 12]> {
+    None
+}

@@ -1,0 +1,136 @@
+//! One thing beside others, in one run: criterion measures each, by the library's clock, and in every
+//! sample the one that it is compared with runs as often, just before or just after. So what disturbs the
+//! machine disturbs both, and their ratio is that of the same moment. (Both are in the same loop, some of
+//! which is in the ratio, and makes it a little nearer to 1.)
+#![allow(unreachable_pub)]
+
+use criterion::{BenchmarkGroup, Criterion};
+use rdpmc::{Clock, Error};
+use rdpmc_criterion::ClockMeasurement;
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::time::Duration;
+
+/// criterion with the clock for its measurement, on a thread that stays on one processor: one that moves
+/// measures the moves.
+pub fn criterion() -> Result<Criterion<ClockMeasurement>, Error> {
+    if let Some(core) = core_affinity::get_core_ids().and_then(|cores| cores.first().copied()) {
+        core_affinity::set_for_current(core);
+    }
+    let _ = rdpmc::contain_faults(); // regions need it on some machines
+    let criterion = Criterion::default()
+        .with_measurement(ClockMeasurement::open()?)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(1_000))
+        .configure_from_args();
+    println!("Time is by {}.", Clock::open()?.kind());
+    Ok(criterion)
+}
+
+/// What the others are compared with, and what came out of it.
+pub struct Comparison<'a> {
+    group: BenchmarkGroup<'a, ClockMeasurement>,
+    clock: Clock,
+    baseline: (&'a str, Box<Timed<'a>>),
+    rows: RefCell<Vec<Row>>,
+}
+
+/// How long so many calls take, in nanoseconds.
+type Timed<'a> = dyn Fn(&Clock, u64) -> u64 + 'a;
+
+struct Row {
+    name: String,
+    nanoseconds: f64,
+    ratio: f64,
+}
+
+/// How long so many calls take, in nanoseconds. Not inlined: so the same call is the same code, as what is
+/// compared and as what it is compared with.
+#[inline(never)]
+fn time<T>(clock: &Clock, calls: u64, call: &impl Fn() -> T) -> u64 {
+    let start = clock.ordered().now();
+    for _ in 0..calls {
+        black_box(call());
+    }
+    clock.ordered().now().saturating_sub(start)
+}
+
+impl<'a> Comparison<'a> {
+    /// Begins a group of benchmarks, and measures what the others are compared with.
+    pub fn with<T>(
+        criterion: &'a mut Criterion<ClockMeasurement>,
+        group: &str,
+        name: &'a str,
+        call: impl Fn() -> T + Copy + 'a,
+    ) -> Result<Comparison<'a>, Error> {
+        let baseline: Box<Timed> = Box::new(move |clock, calls| time(clock, calls, &call));
+        let mut comparison = Comparison {
+            group: criterion.benchmark_group(group),
+            clock: Clock::open()?,
+            baseline: (name, baseline),
+            rows: RefCell::default(),
+        };
+        comparison.beside(name, call);
+        Ok(comparison)
+    }
+
+    /// Measures one beside it.
+    pub fn beside<T>(&mut self, name: &str, call: impl Fn() -> T) {
+        let Comparison { group, clock, baseline: (_, baseline), rows } = self;
+        // Calls in a sample, what they took, and what as many of the baseline took, which comes first
+        // every other time.
+        let samples = RefCell::new(Vec::new());
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|calls| {
+                let mut samples = samples.borrow_mut();
+                let first = (samples.len() % 2 != 0).then(|| baseline(clock, calls));
+                let this = time(clock, calls, &call);
+                let baseline = first.unwrap_or_else(|| baseline(clock, calls));
+                samples.push((calls, this as f64, baseline as f64));
+                this
+            });
+        });
+        let samples = samples.into_inner();
+        if samples.iter().all(|(calls, ..)| *calls <= 1) {
+            return; // not measured, only tried
+        }
+        // In few calls there is little but noise: the first of the warm-up, or of `--quick`.
+        let of = |what: fn(f64, f64, f64) -> f64| {
+            let enough = samples.iter().filter(|(_, this, _)| *this >= ENOUGH);
+            median(enough.map(|(calls, this, baseline)| what(*calls as f64, *this, *baseline)))
+        };
+        let row = Row {
+            name: name.to_owned(),
+            nanoseconds: of(|calls, this, _| this / calls),
+            ratio: of(|_, this, baseline| this / baseline.max(1.0)),
+        };
+        println!("                 ratio:  {:.2} of {}", row.ratio, self.baseline.0);
+        rows.borrow_mut().push(row);
+    }
+}
+
+/// The table.
+impl Drop for Comparison<'_> {
+    fn drop(&mut self) {
+        let rows = self.rows.take();
+        if rows.is_empty() {
+            return;
+        }
+        let title = format!("to {}", self.baseline.0);
+        println!("\n| ns/call | {title} |");
+        println!("|--------:|{:->width$}:|:-", "", width = title.len() + 1);
+        for Row { name, nanoseconds, ratio } in rows {
+            println!("| {nanoseconds:7.2} | {ratio:width$.2} | {name}", width = title.len());
+        }
+    }
+}
+
+/// Nanoseconds that a sample takes at least to say something.
+const ENOUGH: f64 = 50_000.0;
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    let of = |place: usize| values.get(place).copied().unwrap_or(f64::NAN);
+    (of(values.len().saturating_sub(1) / 2) + of(values.len() / 2)) / 2.0
+}

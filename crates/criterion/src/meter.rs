@@ -1,0 +1,401 @@
+//! What a group counts between two points of a benchmark, less what it costs to find out.
+
+use criterion::measurement::Measurement;
+use rdpmc::error::ReadError;
+use rdpmc::{Group, Reading};
+use std::cell::{Cell, RefCell};
+use std::hint::black_box;
+use std::time::Duration;
+
+/// How often nothing is measured, to know what measuring costs: enough to find the minimum.
+pub(crate) const TIMES: usize = 100;
+
+/// How often to try that: others may have the counters for some milliseconds.
+const ATTEMPTS: usize = 1_000;
+
+#[derive(Debug)]
+pub(crate) struct Meter<const N: usize> {
+    group: Group<N>,
+    /// Where the stretch starts that is measured. Here, and not on its way through criterion, so that
+    /// nothing has to be moved between the two readings; criterion measures one at a time.
+    start: Cell<Option<Begun<N>>>,
+    overhead: Cost<N>,
+    /// Why a count could not be had, of the last time that it could not.
+    error: RefCell<Option<ReadError>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Begun<const N: usize> {
+    counts: [u64; N],
+    /// Whether user space read them.
+    by_user: bool,
+    /// How long the events had been without their counters, while enabled and the thread running.
+    absence: Duration,
+    /// How long they had been enabled, if known.
+    enabled: Option<Duration>,
+}
+
+/// What is counted between a start and an end with nothing in between, to be taken off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cost<const N: usize> {
+    /// It is being measured.
+    Wanted,
+    /// By readings of this kind.
+    Known { least: [u64; N], by_user: bool },
+    /// There were no counters to measure it with.
+    Unknown,
+}
+
+/// What was counted, of each event, in one or more stretches of a benchmark: what
+/// [`CounterMeasurement`](super::Counter) and [`WithCounters`](super::WithCounters) measure.
+///
+/// `From` an array makes one of counts that were taken otherwise, for `Bencher::iter_custom`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts<const N: usize> {
+    /// What the counters counted while they were there.
+    counted: [u64; N],
+    /// For how long the events were enabled, and for how long of it had counters; without the stretches
+    /// that are `untimed`.
+    enabled: Duration,
+    running: Duration,
+    /// Whether there are stretches of which it is known that the counters were there, but not how long
+    /// they took.
+    untimed: bool,
+    /// Whether user space read them.
+    by_user: bool,
+    /// Whether what measuring cost is not known.
+    is_inexact: bool,
+    /// Whether a stretch is missing.
+    lacks: bool,
+}
+
+impl<const N: usize> From<[u64; N]> for Counts<N> {
+    fn from(counted: [u64; N]) -> Counts<N> {
+        Counts { counted, ..Counts::NONE }
+    }
+}
+
+impl<const N: usize> Counts<N> {
+    pub(crate) const NONE: Counts<N> = Counts {
+        counted: [0; N],
+        enabled: Duration::ZERO,
+        running: Duration::ZERO,
+        untimed: false,
+        by_user: false,
+        is_inexact: false,
+        lacks: false,
+    };
+
+    /// The counts, in the order of the events, less what measuring costs; if they had no counters for part
+    /// of the time, estimates for all of it. 0 if they never had, or if the estimate exceeds 64 bits.
+    pub fn counts(&self) -> [u64; N] {
+        let mut counts = self.counted;
+        // Untimed ones are all there, and not to be scaled by others' times.
+        if self.enabled != self.running && !self.untimed {
+            for count in &mut counts {
+                *count = scale(*count, self.enabled, self.running).unwrap_or(0);
+            }
+        }
+        counts
+    }
+
+    pub(crate) fn are_estimates(&self) -> bool {
+        self.is_inexact || self.enabled != self.running
+    }
+
+    /// Whether something is missing that nothing stands in for.
+    pub(crate) fn are_incomplete(&self) -> bool {
+        self.lacks || (self.enabled != self.running && (self.running.is_zero() || self.untimed))
+    }
+
+    pub(crate) fn plus(&self, more: &Counts<N>) -> Counts<N> {
+        let mut counted = self.counted;
+        for (count, more) in counted.iter_mut().zip(more.counted) {
+            *count = count.saturating_add(more);
+        }
+        Counts {
+            counted,
+            enabled: self.enabled.saturating_add(more.enabled),
+            running: self.running.saturating_add(more.running),
+            untimed: self.untimed || more.untimed,
+            by_user: self.by_user || more.by_user,
+            is_inexact: self.is_inexact || more.is_inexact,
+            lacks: self.lacks || more.lacks,
+        }
+    }
+
+    /// From one reading to another of the same kind.
+    fn between(start: &Begun<N>, end: &[u64; N]) -> Counts<N> {
+        let mut counts = Counts { counted: *end, by_user: start.by_user, ..Counts::NONE };
+        for (count, start) in counts.counted.iter_mut().zip(start.counts) {
+            // No kernel has a count go back, unless somebody sets it back.
+            counts.lacks |= *count < start;
+            *count = count.saturating_sub(start);
+        }
+        counts
+    }
+
+    /// All of it with the counters there; so long, if that is known.
+    fn throughout(self, time: Option<Duration>) -> Counts<N> {
+        let elapsed = time.unwrap_or_default();
+        Counts { enabled: elapsed, running: elapsed, untimed: time.is_none(), ..self }
+    }
+
+    fn less(mut self, overhead: &Cost<N>) -> Counts<N> {
+        match overhead {
+            Cost::Wanted => {}
+            Cost::Known { least, by_user } => {
+                for (count, overhead) in self.counted.iter_mut().zip(least) {
+                    *count = count.saturating_sub(*overhead);
+                }
+                self.is_inexact |= self.by_user != *by_user;
+            }
+            Cost::Unknown => self.is_inexact = true,
+        }
+        self
+    }
+}
+
+/// Scales a count from `running` to `enabled`, rounded down. None if that is not possible.
+fn scale(count: u64, enabled: Duration, running: Duration) -> Option<u64> {
+    let scaled =
+        u128::from(count).checked_mul(enabled.as_nanos())?.checked_div(running.as_nanos())?;
+    u64::try_from(scaled).ok()
+}
+
+impl<const N: usize> Cost<N> {
+    /// By measuring nothing `TIMES` times, and that again until the counters are there.
+    pub(crate) fn of(nothing: impl Fn() -> Vec<Counts<N>>) -> Cost<N> {
+        for _ in 0..ATTEMPTS {
+            let mut exact = nothing();
+            exact.retain(|counts| !counts.are_estimates() && !counts.are_incomplete());
+            let by_user = exact.iter().any(|counts| counts.by_user);
+            let least = exact.iter().filter(|counts| counts.by_user == by_user).fold(
+                [u64::MAX; N],
+                |mut least, counts| {
+                    for (least, count) in least.iter_mut().zip(counts.counted) {
+                        *least = (*least).min(count);
+                    }
+                    least
+                },
+            );
+            if !exact.is_empty() {
+                return Cost::Known { least, by_user };
+            }
+        }
+        Cost::Unknown
+    }
+}
+
+impl<const N: usize> Meter<N> {
+    pub(crate) fn new(group: Group<N>) -> Meter<N> {
+        let (start, error) = (Cell::new(None), RefCell::new(None));
+        Meter { group, start, overhead: Cost::Wanted, error }
+    }
+
+    /// Takes it off from now on.
+    pub(crate) fn take_off(&mut self, overhead: Cost<N>) {
+        self.overhead = overhead;
+        self.take_error();
+    }
+
+    pub(crate) fn group(&self) -> &Group<N> {
+        &self.group
+    }
+
+    /// Why counts were not to be had, since this was last asked.
+    pub(crate) fn take_error(&self) -> Option<ReadError> {
+        self.error.try_borrow_mut().ok()?.take()
+    }
+
+    /// Starts. The last thing that it reads is the counts. Neither this nor `end` is inlined, while their callers are: so
+    /// the instructions between the two readings are the same everywhere, but for a few moves, and can be subtracted.
+    #[inline(never)]
+    pub(crate) fn start(&self) {
+        let timed = self.group.ordered().reading_user();
+        self.start.set(match timed {
+            Some(now) => Some(Begun::of(&Snapshot::of(now), true)),
+            None => self.start_without_clock(),
+        });
+    }
+
+    /// For a page without a clock, or if there is nothing to read.
+    fn start_without_clock(&self) -> Option<Begun<N>> {
+        let by_system_call = || Some(Begun::of(&self.by_system_call()?, false));
+        // As long as the counters have always been there, it does not matter for how long.
+        let known = match self.group.time_without_counters() {
+            None => return by_system_call(),
+            Some(Duration::ZERO) => None,
+            Some(_) => Some(self.by_system_call()?),
+        };
+        let absence = known.as_ref().map_or(Duration::ZERO, Snapshot::absence);
+        let enabled = known.map(|known| known.enabled);
+        // Whichever it was, from here on the cost is the same.
+        match self.group.ordered().read_user() {
+            Some(counts) if self.group.time_without_counters() == Some(absence) => {
+                Some(Begun { counts, by_user: true, absence, enabled })
+            }
+            _ => by_system_call(),
+        }
+    }
+
+    /// Ends. The first thing that it reads is the counts.
+    #[inline(never)]
+    pub(crate) fn end(&self) -> Counts<N> {
+        let counts = self.group.ordered().read_user();
+        let timed = self.group.reading_user().map(Snapshot::of);
+        let absence = match &timed {
+            Some(now) => Some(now.absence()),
+            None => self.group.time_without_counters(),
+        };
+        let Some(start) = self.start.take() else {
+            return Counts { lacks: true, ..Counts::NONE };
+        };
+        let measured = match (counts, absence) {
+            (Some(counts), Some(absence)) if start.by_user && absence == start.absence => {
+                let time = start.enabled.and_then(|enabled| {
+                    let now = timed.or_else(|| self.by_system_call())?;
+                    now.enabled.checked_sub(enabled)
+                });
+                Counts::between(&start, &counts).throughout(time)
+            }
+            _ => self.end_by_system_call(start),
+        };
+        measured.less(&self.overhead)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_by_system_call(&self, start: Begun<N>) -> Counts<N> {
+        let lacking = Counts { lacks: true, ..Counts::NONE };
+        let Some(now) = self.by_system_call() else { return lacking };
+        let measured = Counts { by_user: false, ..Counts::between(&start, &now.counts) };
+        let enabled = start.enabled.and_then(|enabled| now.enabled.checked_sub(enabled));
+        match (enabled, now.absence().checked_sub(start.absence)) {
+            (Some(Duration::ZERO), _) => lacking, // it is not enabled
+            (time, Some(Duration::ZERO)) => measured.throughout(time),
+            // Others had the counters for part of it.
+            (Some(enabled), Some(away)) => {
+                Counts { enabled, running: enabled.saturating_sub(away), ..measured }
+            }
+            _ => lacking,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn by_system_call(&self) -> Option<Snapshot<N>> {
+        match self.group.reading_by_system_call() {
+            Ok(readings) => Some(Snapshot::of(readings)),
+            Err(error) => {
+                if let Ok(mut last) = self.error.try_borrow_mut() {
+                    *last = Some(error);
+                }
+                None
+            }
+        }
+    }
+}
+
+/// The counts of a group at one instant, and its times.
+#[derive(Clone, Copy, Debug)]
+struct Snapshot<const N: usize> {
+    counts: [u64; N],
+    enabled: Duration,
+    running: Duration,
+}
+
+impl<const N: usize> Snapshot<N> {
+    fn of(readings: [Reading; N]) -> Snapshot<N> {
+        let first = readings.first().copied().unwrap_or_default();
+        Snapshot {
+            counts: readings.map(|reading| reading.value),
+            enabled: first.time_enabled(),
+            running: first.time_running(),
+        }
+    }
+
+    /// How long the events have been enabled without their counters.
+    fn absence(&self) -> Duration {
+        self.enabled.saturating_sub(self.running)
+    }
+}
+
+impl<const N: usize> Begun<N> {
+    fn of(now: &Snapshot<N>, by_user: bool) -> Begun<N> {
+        Begun { counts: now.counts, by_user, absence: now.absence(), enabled: Some(now.enabled) }
+    }
+}
+
+/// Measures nothing between a start and an end, many times.
+pub(crate) fn empty_samples<M: Measurement>(measurement: &M) -> Vec<M::Value> {
+    (0..TIMES).map(|_| measurement.end(black_box(measurement.start()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(counted: u64, enabled: u64, running: u64) -> Counts<1> {
+        let [enabled, running] = [enabled, running].map(Duration::from_nanos);
+        Counts { counted: [counted], enabled, running, by_user: true, ..Counts::NONE }
+    }
+
+    fn judged(counts: Counts<1>) -> ([u64; 1], bool, bool) {
+        (counts.counts(), counts.are_estimates(), counts.are_incomplete())
+    }
+
+    #[test]
+    fn what_is_missing_is_estimated() {
+        assert_eq!(judged(counts(7, 50, 50)), ([7], false, false));
+        assert_eq!(judged(counts(7, 50, 25)), ([14], true, false));
+        assert_eq!(judged(counts(7, 50, 0)), ([0], true, true));
+        assert_eq!(judged(counts(u64::MAX, 50, 25)).0, [0]);
+        // Over all stretches of a batch, also those without any counter.
+        let sum = counts(10, 100, 100).plus(&counts(0, 100, 0)).plus(&counts(5, 100, 50));
+        assert_eq!(judged(sum), ([30], true, false));
+        let (exact, untimed) = (counts(7, 5, 5), counts(7, 0, 0).throughout(None));
+        assert_eq!(judged(exact.plus(&untimed)), ([14], false, false));
+        assert_eq!(judged(counts(7, 50, 25).plus(&untimed)), ([14], true, true));
+        for (first, second) in [(false, true), (true, false)] {
+            let of = |lacks| Counts { lacks, ..exact };
+            assert!(of(first).plus(&of(second)).are_incomplete());
+            let of = |is_inexact| Counts { is_inexact, ..exact };
+            assert!(of(first).plus(&of(second)).are_estimates());
+        }
+        assert_eq!(counts(u64::MAX, 0, 0).plus(&exact).counts(), [u64::MAX]);
+    }
+
+    #[test]
+    fn the_cost_is_taken_off() {
+        let known = Cost::Known { least: [5], by_user: true };
+        assert_eq!(judged(counts(7, 9, 9).less(&known)), ([2], false, false));
+        assert_eq!(judged(counts(3, 9, 9).less(&known)), ([0], false, false));
+        // By a reading of another kind it is another.
+        let asked = Counts { by_user: false, ..counts(7, 9, 9) };
+        assert_eq!(judged(asked.less(&known)), ([2], true, false));
+        assert_eq!(judged(counts(7, 9, 9).less(&Cost::Unknown)), ([7], true, false));
+        assert_eq!(judged(counts(7, 9, 9).less(&Cost::Wanted)), ([7], false, false));
+        // The least that was exact, of the kind that is used.
+        let asked = Counts { by_user: false, ..counts(1, 9, 9) };
+        let lacking = Counts { lacks: true, ..counts(2, 9, 9) };
+        let all = [asked, counts(9, 9, 9), counts(8, 9, 9), lacking, counts(4, 9, 3)];
+        let overhead = Cost::of(|| all.to_vec());
+        assert!(matches!(overhead, Cost::Known { least: [8], by_user: true }), "{overhead:?}");
+        let tries = Cell::new(0);
+        let overhead = Cost::of(|| {
+            tries.set(tries.get() + 1);
+            if tries.get() < 10 { vec![lacking] } else { vec![asked] }
+        });
+        assert!(matches!(overhead, Cost::Known { least: [1], by_user: false }), "{overhead:?}");
+        assert!(matches!(Cost::of(|| vec![lacking]), Cost::Unknown));
+    }
+
+    #[test]
+    fn a_count_that_went_back_is_none() {
+        let start = Begun { counts: [7, 5], by_user: true, absence: Duration::ZERO, enabled: None };
+        let counts = Counts::between(&start, &[6, 9]);
+        assert!(counts.are_incomplete());
+        assert_eq!(counts.counts(), [0, 4]);
+    }
+}

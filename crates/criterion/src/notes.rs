@@ -1,0 +1,62 @@
+//! What is said below criterion's reports.
+
+use crate::meter::{Counts, Meter};
+use rdpmc::pmu::Pmus;
+use std::cell::Cell;
+use std::io::{IsTerminal, Write};
+
+/// How many samples of a benchmark are not what they seem, to be said below its report.
+///
+/// criterion tells a measurement nothing of benchmarks and reports. But it asks for the formatter when it
+/// is about to report, having made all samples into numbers; and for a zero when it goes on to the next
+/// benchmark, the report printed, or for the formatter once more at the end of a group.
+#[derive(Debug, Default)]
+pub(crate) struct SampleNotes {
+    samples: Cell<u64>,
+    estimates: Cell<u64>,
+    incomplete: Cell<u64>,
+    is_reported: Cell<bool>,
+}
+
+impl SampleNotes {
+    pub(crate) fn take<const N: usize>(&self, sample: &Counts<N>) {
+        self.samples.set(self.samples.get() + 1);
+        self.estimates.set(self.estimates.get() + u64::from(sample.are_estimates()));
+        self.incomplete.set(self.incomplete.get() + u64::from(sample.are_incomplete()));
+    }
+
+    /// A report is about to be printed, if there is anything to report.
+    pub(crate) fn report(&self) {
+        self.is_reported.set(self.samples.get() > 0);
+    }
+
+    /// Says what there is to say below a report that has been printed; true if there is one.
+    pub(crate) fn say<const N: usize>(&self, meter: &Meter<N>) -> bool {
+        if !self.is_reported.take() {
+            return false;
+        }
+        let samples = self.samples.take();
+        let (estimates, incomplete) = (self.estimates.take(), self.incomplete.take());
+        let error = meter.take_error();
+        let events = meter.group().events().map(|event| Pmus::local().name_of(event)).join(", ");
+        if estimates > 0 {
+            let why = "the counters were not there, or not for user space, all the time";
+            below("estimates:", &format!("{estimates} of {samples} samples of {events}: {why}"));
+        }
+        if incomplete > 0 {
+            let why = error.map_or("there was no counter".into(), |error| error.to_string());
+            below("incomplete:", &format!("{incomplete} of {samples} samples of {events}: {why}"));
+        }
+        true
+    }
+}
+
+/// Prints a line below a report, in criterion's columns.
+pub(crate) fn below(label: &str, text: &str) {
+    // What criterion is doing next may already be there, to be overwritten by it.
+    let mut terminal = std::io::stderr();
+    if terminal.is_terminal() {
+        let _ = terminal.write_all(b"\r\x1b[K");
+    }
+    let _ = writeln!(std::io::stdout(), "{label:>23} {text}");
+}

@@ -1,0 +1,225 @@
+//! Time without a system call, in ticks and in nanoseconds: [`Clock`](crate::Clock).
+#![allow(unsafe_code)]
+
+// Floor 7. Uses `open` for the page of an event that counts nothing, and the floors below it.
+
+pub(crate) mod calibration;
+pub(crate) mod source;
+
+pub use crate::error::clock::{CalibratedReason, ClockKind, KernelReason};
+pub use crate::kernel::conversion::Conversion;
+
+use crate::asm::order::{Order, Ordered, Unordered};
+use crate::error::OpenError;
+use source::Source;
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+/// A clock for the thread that opened it: the tick counter, and its conversion to nanoseconds.
+///
+/// ```
+/// use rdpmc::Clock;
+///
+/// let clock = Clock::open()?;
+/// let start = clock.ticks();
+/// std::hint::black_box(vec![0; 100]);
+/// let elapsed = clock.duration(clock.ticks().wrapping_sub(start));
+/// println!("{elapsed:?}, at {} ns by {}", clock.now(), clock.kind());
+/// # Ok::<(), rdpmc::Error>(())
+/// ```
+///
+/// # Sources
+///
+/// [`kind`](Clock::kind) returns the source. The calls are the same for all.
+///
+/// - [`Page`](ClockKind::Page): the kernel's scheduler uses the tick counter (`rdtsc`, `cntvct_el0`, `rdtime`), and the
+///   control page of an event has the conversion. Times are on the timeline of perf's timestamps, so samples of
+///   `perf record` and a program's own records can be matched: to the nanosecond on x86-64, within one nanosecond on
+///   arm64 and riscv64, whose pages omit a fraction.
+/// - [`Calibrated`](ClockKind::Calibrated): the scheduler uses another clock (most virtual machines), or no event can be
+///   opened, and the counter has a constant rate. The clock compares it with CLOCK_MONOTONIC_RAW from time to time.
+///   [`error_bound`](Clock::error_bound) is the maximum difference.
+/// - [`Kernel`](ClockKind::Kernel): the counter cannot be used. The clock calls `clock_gettime`, and a tick is a
+///   nanosecond.
+///
+/// No source is slewed by NTP, as CLOCK_MONOTONIC is, or set, as CLOCK_REALTIME is. They run at the rate of an
+/// oscillator, which may be wrong by some parts per million. All start near boot.
+///
+/// # Monotonicity
+///
+/// The times of one clock never decrease on its thread: not while the kernel refines the conversion, not when the thread
+/// moves to another CPU, and not when the counter is set back. (A call that a signal handler interrupts may return an
+/// earlier time than the handler got.)
+///
+/// Across threads, [ordered](Clock::ordered) times do not go backwards if both clocks are `Page`, or both `Kernel`.
+/// x86-64 kernels offer the page's clock only if the counters of all CPUs are synchronized. On arm64 and riscv64 there is
+/// one counter for all (up to the nanosecond that the page omits). Two calibrated clocks may differ by the sum of their
+/// error bounds. Two clocks of one thread are like those of two threads. Exceptions:
+///
+/// - An unordered time may be a little older than a message that the thread has just received.
+/// - Clocks of different kinds have different timelines. One process can have both, for example when the memory that a
+///   user may map is used up (`kernel.perf_event_mlock_kb`): compare [`kind`](Clock::kind) before passing times on. A
+///   clock that has lost its page has its own timeline.
+/// - While the kernel refines the conversion (x86-64, in the first seconds after boot), a thread sees the new parameters
+///   when it is next scheduled. Until then, it differs by the kernel's correction.
+/// - A hypervisor that migrates the virtual machine may set the counters, and so may firmware if the kernel was told not
+///   to check (`tsc=reliable`).
+///
+/// # Threads and forks
+///
+/// A clock uses its thread's page and is neither `Send` nor `Sync`. Times, ticks and a [`Conversion`] can go anywhere.
+///
+/// ```compile_fail,E0277
+/// fn only_if_send<T: Send>() {}
+/// only_if_send::<rdpmc::Clock>();
+/// ```
+/// ```compile_fail,E0277
+/// fn only_if_sync<T: Sync>() {}
+/// only_if_sync::<rdpmc::Clock>();
+/// ```
+///
+/// In the child of a fork, a `Page` clock continues from the parent's time as another kind. See
+/// [`Counter`](crate::Counter#fork) for the children that must not touch it. If the kernel stops trusting the counter
+/// while a clock is open, the clock continues as `Kernel`, and ticks have another unit than before.
+///
+/// # Signal handlers and faults
+///
+/// A handler may read the clock of the thread that it interrupts, and may fork. It must not open or drop clocks, nor
+/// leave by `siglongjmp`, after which the clock may stand still. If it interrupts an update of the clock, it gets the
+/// latest time that was returned, and the other calls return nothing useful.
+///
+/// A thread that forbids itself the tick counter (`prctl(PR_SET_TSC)`) while it has a clock gets SIGSEGV when it next
+/// reads it. [`contain_faults`](crate::contain_faults) does not help. A clock that is opened afterwards is `Kernel`. A
+/// thread that disables its events (`prctl(PR_TASK_PERF_EVENTS_DISABLE)`) stops the page, and the clock uses the page's
+/// last parameters.
+///
+/// # Resources
+///
+/// A `Page` clock holds one page of memory mapped read-only, and its event, which counts nothing but is switched with
+/// the thread. Other kinds hold nothing. No descriptor stays open.
+#[repr(transparent)]
+pub struct Clock<O: Order = Unordered> {
+    source: Source,
+    order: PhantomData<O>,
+}
+
+impl Clock {
+    /// Opens a clock for this thread.
+    ///
+    /// Takes four system calls for a `Page` clock, and `Drop` one more. A `Calibrated` clock takes these five, reads two
+    /// files of `/sys`, and compares its clocks for 200 microseconds.
+    ///
+    /// # Errors
+    /// [`OpenError::Unsupported`] if the target is not Linux. [`OpenError::System`] if there is no CLOCK_MONOTONIC_RAW or no
+    /// memory for a fork handler. Neither is known to occur.
+    pub fn open() -> Result<Clock, OpenError> {
+        Source::open().map(Clock::of)
+    }
+
+    pub(crate) fn of(source: Source) -> Clock {
+        Clock { source, order: PhantomData }
+    }
+
+    /// Returns this clock with ordered reads: see [`Ordered`]. Free of cost.
+    #[inline(always)]
+    pub fn ordered(&self) -> &Clock<Ordered> {
+        // SAFETY: both types are transparent wrappers of Source, and the marker has no values.
+        unsafe { &*std::ptr::from_ref(self).cast::<Clock<Ordered>>() }
+    }
+}
+
+impl<O: Order> Clock<O> {
+    /// Reads the tick counter: the time stamp counter (`rdtsc`), `cntvct_el0` or `time`. Nanoseconds for a `Kernel` clock.
+    /// A counter narrower than 64 bits wraps.
+    ///
+    /// Takes 6 instructions on x86-64, 3 on arm64 and riscv64, or for a `Kernel` clock a call of `clock_gettime`.
+    #[inline]
+    pub fn ticks(&self) -> u64 {
+        if O::FENCED {
+            self.source.ticks_in_order::<true>()
+        } else {
+            self.source.ticks_in_order::<false>()
+        }
+    }
+
+    /// Returns the time in nanoseconds, on the timeline of the clock's [`kind`](Clock::kind).
+    ///
+    /// Takes 19 instructions on x86-64, 21 on arm64, 21 on riscv64 (`tests/vm/run TARGET cost`), and no system call.
+    /// [`Ordered`], it takes two more. These calls take longer:
+    /// - The first call after the thread was switched out re-reads the page.
+    /// - From time to time, once settled every second, a `Calibrated` clock takes a sample of CLOCK_MONOTONIC_RAW, with
+    ///   eight calls of `clock_gettime`. These are system calls if the vDSO does not serve them (before Linux 5.3, or if
+    ///   the kernel keeps time by hpet, for example).
+    /// - A `Calibrated` clock recalibrates, which takes 200 microseconds, if a sample contradicts the earlier ones, in the
+    ///   child of a fork, and after 8 seconds without a call if CLOCK_MONOTONIC_RAW has another oscillator.
+    /// - A `Kernel` clock calls `clock_gettime` each time.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        if O::FENCED {
+            self.source.now_in_order::<true>()
+        } else {
+            self.source.now_in_order::<false>()
+        }
+    }
+
+    /// Returns the current conversion of ticks, for several of them at once, for later, or for another thread. Re-reads the
+    /// page, some hundred instructions, and otherwise takes as long as [`now`](Clock::now).
+    pub fn conversion(&self) -> Conversion {
+        self.source.conversion()
+    }
+
+    /// Converts ticks to nanoseconds on the clock's timeline: see [`Conversion::ticks_to_ns`].
+    ///
+    /// Uses the current conversion, and takes as long as [`conversion`](Clock::conversion). To convert several ticks, so
+    /// that their distances and order stay, take one `Conversion`.
+    pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
+        self.conversion().ticks_to_ns(ticks)
+    }
+
+    /// Converts a time to the first ticks of that nanosecond: see [`Conversion::ns_to_ticks`]. Takes a
+    /// [`conversion`](Clock::conversion) and a division.
+    pub fn ns_to_ticks(&self, ns: u64) -> u64 {
+        self.conversion().ns_to_ticks(ns)
+    }
+
+    /// Converts a number of ticks to a duration: see [`Conversion::duration`]. Takes as long as
+    /// [`conversion`](Clock::conversion). In a loop, take that once.
+    pub fn duration(&self, ticks: u64) -> Duration {
+        self.conversion().duration(ticks)
+    }
+
+    /// Returns the clock's current source and, if it is not the control page, the reason.
+    ///
+    /// Never calibrates. Takes some hundred instructions, and sometimes eight calls of `clock_gettime`. If the clock has
+    /// lost its page, this is the source that the next call of [`now`](Clock::now) switches to. That call may still find
+    /// that the calibration fails.
+    pub fn kind(&self) -> ClockKind {
+        self.source.kind()
+    }
+
+    /// Returns the maximum difference between the current time and CLOCK_MONOTONIC_RAW, if the clock is
+    /// [`Calibrated`](ClockKind::Calibrated). Zero for the other kinds, which are not measured against it. Takes as long
+    /// as [`kind`](Clock::kind).
+    ///
+    /// - It is half the width of the narrowest calibration sample, and grows until the next one.
+    /// - It assumes that the tick rate has not changed since the last sample, at most a second ago. If it has (after live
+    ///   migration, for example), the next sample starts the calibration over.
+    /// - If CLOCK_MONOTONIC_RAW has another oscillator than the counter, it allows for a change of their rates by 0.1 ppm
+    ///   within seconds.
+    /// - If the clock is being held because it ran ahead, it includes that lead, for all kinds.
+    /// - In the child of a fork, it is the difference from a clock that continued with CLOCK_MONOTONIC_RAW at the fork.
+    ///
+    /// None if the clock has lost its page or has to recalibrate, until the next call of [`now`](Clock::now). None also in
+    /// a signal handler that interrupts an update.
+    pub fn error_bound(&self) -> Option<Duration> {
+        self.source.error_bound().map(Duration::from_nanos)
+    }
+}
+
+impl<O: Order> fmt::Debug for Clock<O> {
+    /// Writes its source as of the last update. No system call.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clock").field("kind", &self.source.kind_in_memory()).finish()
+    }
+}

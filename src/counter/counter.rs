@@ -1,0 +1,453 @@
+//! The handle of one event.
+#![allow(unsafe_code)]
+
+use super::group::Group;
+use super::reading::Reading;
+use super::sum::OtherCores;
+use crate::asm::order::{Order, Ordered, Unordered};
+use crate::error::access::Access;
+use crate::error::{OpenError, ReadError, RegionError};
+use crate::event::Event;
+use crate::open::builder::Builder;
+use crate::page::fork::Process;
+use crate::page::reader::{Snapshot, View};
+use crate::pmu::core_types;
+use crate::region::Region;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A counter of one event, for the thread that opened it.
+///
+/// ```
+/// use rdpmc::{Counter, Error, Event};
+///
+/// fn instructions_of(work: impl FnOnce()) -> Result<u64, Error> {
+///     let instructions = Counter::open(Event::INSTRUCTIONS)?;
+///     let before = instructions.read()?;
+///     work();
+///     Ok(instructions.read()? - before)
+/// }
+///
+/// match instructions_of(|| drop(std::hint::black_box(vec![0; 100]))) {
+///     Ok(count) => println!("{count} instructions"),
+///     Err(why) => println!("{why}"), // for example, this VM has no PMU
+/// }
+/// ```
+///
+/// # Threads
+///
+/// A counter is neither `Send` nor `Sync`. The kernel publishes the registers of the thread that opened the event.
+/// Another thread that read them would get another thread's counts.
+///
+/// ```compile_fail,E0277
+/// fn only_if_send<T: Send>() {}
+/// only_if_send::<rdpmc::Counter>();
+/// ```
+/// ```compile_fail,E0277
+/// fn only_if_sync<T: Sync>() {}
+/// only_if_sync::<rdpmc::Counter>();
+/// ```
+///
+/// Events and counts can go to any thread:
+///
+/// ```
+/// fn only_if_send<T: Send>() {}
+/// fn only_if_sync<T: Sync>() {}
+/// only_if_send::<rdpmc::Event>();
+/// only_if_sync::<rdpmc::Event>();
+/// ```
+///
+/// # Fork
+///
+/// In the child of a `fork`, the parent's handles are harmless and useless. [`read_user`](Counter::read_user) returns
+/// None, other calls return the `Forked` variant of their error, and dropping a handle leaves the parent's alone. While
+/// the child holds its copies of the descriptors, the parent's events stay open even if the parent drops them.
+///
+/// These children must not touch the parent's handles:
+/// - a child made by `_Fork` or a raw system call, because the C library runs no fork handlers there;
+/// - a child in which a fork handler that was registered before this library's maps memory: the memory may be where the
+///   counter's page was;
+/// - a child that could not allocate a page of memory.
+///
+/// A program's own fork handler (`pthread_atfork`) that was registered before the first counter was opened must not read
+/// counters in the child. Child handlers run in the order of their registration, so the read gets SIGSEGV.
+///
+/// # Signal handlers
+///
+/// A signal handler may read the counters of the thread that it interrupts ([`read_user`](Counter::read_user),
+/// [`read`](Counter::read), [`reading`](Counter::reading)). It may fork at any moment. If it interrupts `open` and
+/// returns in the child, `open` returns [`OpenError::Forked`] there. A handler must not open, drop or control handles,
+/// make regions, or call [`diagnose`](crate::diagnose) or [`contain_faults`](crate::contain_faults): these allocate, or
+/// change what the handler may have interrupted.
+///
+/// # Faults
+///
+/// A read raises SIGSEGV or SIGILL, unless [`contain_faults`](crate::contain_faults) was called:
+/// - after the administrator revokes user access while the counter is open (x86-64: `rdpmc` from 1 to 0; arm64 and
+///   riscv64: `perf_user_access` to 0), because the page does not change;
+/// - if, between the load of the page and the read of the register, the event loses its counter on riscv64, or the
+///   thread moves to another core type.
+///
+/// [`reading`](Counter::reading) also reads the tick counter. A thread can forbid itself to read it with
+/// `prctl(PR_SET_TSC)`, on x86-64, and on arm64 since Linux 6.12.
+///
+/// # Several core types
+///
+/// CPUs with several core types (Intel's hybrids, arm's big.LITTLE) have a PMU for each type, and the kernel counts a
+/// generic event on one of them. `open` therefore opens the event on each type, and the counter returns the sum. If the
+/// thread's affinity mask is within one type (`sched_setaffinity`), `open` uses that type alone, and
+/// [`event`](Counter::event) has its PMU.
+///
+/// - Reads of a sum need no system call either. They take some 140 instructions for two types
+///   (`tests/vm/run aarch64-big-little`). Readings, `enable`, `disable` and `reset` need the system calls of each type.
+/// - The counters of the types are not started at the same instant. A [`Reading`] therefore reports multiplexing only
+///   above 20 microseconds or 0.1 %.
+/// - A region uses the core type that the thread is on when the region is [made](Counter::region).
+/// - A pinned counter on several types is always read by system call: no page tells if one type has lost its counter.
+/// - A counter on one type misses what the thread does on other types. [`reading`](Counter::reading) then shows a
+///   running time below the enabled time.
+/// - If one type does not have the event, `open` fails. `cpu_core/EVENT/` opens the event on the type that has it.
+/// - Linux before 6.6 offers per-type generic events on arm64 only as hardware events, without reference cycles, and has
+///   no cache events.
+/// - Raw events are opened on each type on arm64, and on `cpu_core` on Intel's hybrids.
+/// - Without `/sys`, the core types are unknown, and the kernel opens the event on a type of its choice. If the list
+///   exists and cannot be read, `open` fails with [`OpenError::Unreadable`].
+///
+/// # Resources
+///
+/// A counter holds a file descriptor (close-on-exec) and, for events of a PMU, one page of memory mapped read-only; one
+/// of each per core type. Dropping it releases them. It does not implement `AsFd`: a request on the descriptor, such as
+/// `PERF_EVENT_IOC_RESET`, would change the count in ways that this library cannot account for.
+#[repr(transparent)]
+pub struct Counter<O: Order = Unordered> {
+    open: OpenCounter,
+    order: PhantomData<O>,
+}
+
+/// A counter, whatever the order of its reads.
+#[repr(C)]
+struct OpenCounter {
+    /// Of `group`, or one that never answers if there are others.
+    view: View,
+    /// A group of one event. Its slower paths need not know that it is a counter.
+    group: Group<1>,
+    /// The same event on the PMUs of other core types, if there are any.
+    others: Option<Box<OtherCores>>,
+    event: Event,
+}
+
+impl Counter {
+    fn of(group: Group<1>) -> Counter {
+        // SAFETY: the counter keeps the reader and drops it with the view. The reader's pages stay at their addresses
+        // when it moves.
+        let view = unsafe { group.reader.view() };
+        let [event] = group.events();
+        Counter::from_open(OpenCounter { view, group, others: None, event })
+    }
+
+    fn from_open(open: OpenCounter) -> Counter {
+        Counter { open, order: PhantomData }
+    }
+
+    /// Opens a counter of `event` for this thread, counting from now, in user mode alone.
+    ///
+    /// The three software events that happen in the kernel only, such as [`Event::CONTEXT_SWITCHES`], count there.
+    ///
+    /// Takes two system calls if the first request is granted, and `Drop` takes two more. Reads `/proc` or `/sys` on
+    /// riscv64, for events of other PMUs on arm64, and for the first event of the process. On several core types, each
+    /// takes as many. A counter that user space cannot read is not an error: its reads are system calls, and
+    /// [`access`](Counter::access) has the reason.
+    ///
+    /// # Errors
+    /// - The machine lacks something: [`OpenError::NoPmu`], [`OpenError::EventNotSupported`],
+    ///   [`OpenError::NoPrivilegeFilter`], [`OpenError::NotPerThread`].
+    /// - The process lacks permission: [`OpenError::Paranoid`], [`OpenError::Seccomp`], [`OpenError::Denied`].
+    /// - A resource is used up: [`OpenError::TooManyOpenFiles`], [`OpenError::OutOfMemory`], [`OpenError::Busy`].
+    /// - The kernel is too old or too small: [`OpenError::NoSystemCall`], [`OpenError::UnsupportedField`],
+    ///   [`OpenError::Unsupported`].
+    /// - [`OpenError::CountsNothing`] and [`OpenError::IncludesGuests`] for such settings.
+    /// - [`OpenError::Unreadable`] if the kernel's list of PMUs exists and cannot be read.
+    /// - [`OpenError::Forked`] if a signal handler forked during the call, and this is the child.
+    /// - [`OpenError::System`] for any other kernel error. None is known to occur.
+    pub fn open(event: Event) -> Result<Counter, OpenError> {
+        Counter::builder(event).open()
+    }
+
+    /// Returns a builder, to choose privilege levels, pinning and more before opening a counter.
+    pub fn builder(event: Event) -> Builder<Event> {
+        Builder::new(event)
+    }
+
+    /// Returns this counter with ordered reads and regions: see [`Ordered`]. Free of cost.
+    #[inline(always)]
+    pub fn ordered(&self) -> &Counter<Ordered> {
+        // SAFETY: both types are transparent wrappers of OpenCounter, and the marker has no values.
+        unsafe { &*std::ptr::from_ref(self).cast::<Counter<Ordered>>() }
+    }
+
+    /// Turns the counter into a group of one event. Of several core types, the group keeps the one that the thread is
+    /// on now.
+    pub fn into_group(self) -> Group<1> {
+        match self.open.others {
+            None => self.open.group,
+            Some(others) => others.into_here(self.open.group),
+        }
+    }
+}
+
+impl<O: Order> Counter<O> {
+    /// Returns the count without a system call: no call into the C library, no allocation. Counts from 0 since the
+    /// counter was opened or [`reset`](Counter::reset).
+    ///
+    /// None while there is nothing to read: the event has no counter now (it is disabled, or multiplexing gave others
+    /// the turn), user space may not read it, it is a software event, or this process is a fork. See
+    /// [`access`](Counter::access).
+    ///
+    /// Takes 15 instructions on x86-64, 14 on arm64 (15 with 32-bit counters), 20 on riscv64
+    /// (`tests/vm/run TARGET cost`). [`Ordered`], it takes two more on x86-64 and arm64. Without that, an out-of-order CPU may run surrounding
+    /// instructions before or after the read.
+    #[inline(always)]
+    pub fn read_user(&self) -> Option<u64> {
+        if O::FENCED { self.open.read_user::<true>() } else { self.open.read_user::<false>() }
+    }
+
+    /// Returns the count: [`read_user`](Counter::read_user), or if that is None, `read(2)`, a system call.
+    ///
+    /// A multiplexed event counts only during its turns, and reads 0 if it has had none. [`reading`](Counter::reading)
+    /// reports that.
+    ///
+    /// # Errors
+    /// [`ReadError::ErrorState`] for a pinned event without a counter, [`ReadError::Forked`] in the child of a fork,
+    /// [`ReadError::System`] for any other kernel error. None is known to occur.
+    #[inline(always)]
+    pub fn read(&self) -> Result<u64, ReadError> {
+        match self.read_user() {
+            Some(count) => Ok(count),
+            None => self.open.read_by_system_call(),
+        }
+    }
+
+    /// Returns the count, and how long the event was enabled and running, to judge and [scale](Reading::scaled) a
+    /// multiplexed event. Ordered, the times are those just before the fence.
+    ///
+    /// Without a system call if the page has a clock (`cap_user_time`) and the event a counter: 92 instructions on
+    /// x86-64, 79 on arm64 (80 with 32-bit counters), 88 on riscv64. Otherwise by `read(2)`.
+    ///
+    /// # Errors
+    /// As [`read`](Counter::read).
+    #[inline(always)]
+    pub fn reading(&self) -> Result<Reading, ReadError> {
+        if O::FENCED { self.open.reading_ordered() } else { self.open.reading() }
+    }
+
+    /// Returns the [`reading`](Counter::reading) without a system call.
+    ///
+    /// None while the event has no counter, if the page has no clock (`cap_user_time`; most virtual machines), if user
+    /// space may not read the counter, and for a sum over several core types.
+    #[inline(always)]
+    pub fn reading_user(&self) -> Option<Reading> {
+        if O::FENCED { self.open.timed::<true>() } else { self.open.timed::<false>() }
+    }
+
+    /// Returns the [`reading`](Counter::reading) by `read(2)`, always a system call.
+    ///
+    /// # Errors
+    /// As [`read`](Counter::read).
+    #[inline(always)]
+    pub fn reading_by_system_call(&self) -> Result<Reading, ReadError> {
+        self.open.reading_by_system_call()
+    }
+
+    /// Returns a [`Region`], which measures pieces of code with this counter. No system call if the event has a counter
+    /// now.
+    ///
+    /// # Errors
+    /// As [`Group::region`].
+    pub fn region(&self) -> Result<Region<'_, 1, O>, RegionError> {
+        let group = match &self.open.others {
+            None => &self.open.group,
+            Some(others) => others.here(&self.open.group),
+        };
+        group.region_in_order()
+    }
+
+    /// Continues counting. One system call (`PERF_EVENT_IOC_ENABLE`).
+    ///
+    /// # Errors
+    /// [`ReadError::Forked`] in the child of a fork, [`ReadError::System`] for any other kernel error. None is known to
+    /// occur.
+    pub fn enable(&self) -> Result<(), ReadError> {
+        self.open.with_each(Group::enable)
+    }
+
+    /// Stops counting. The count stays, and reads are system calls until [`enable`](Counter::enable). One system call
+    /// (`PERF_EVENT_IOC_DISABLE`).
+    ///
+    /// # Errors
+    /// As [`enable`](Counter::enable).
+    pub fn disable(&self) -> Result<(), ReadError> {
+        self.open.with_each(Group::disable)
+    }
+
+    /// Sets the count to 0. Enabled and running time stay. One system call (`PERF_EVENT_IOC_RESET`), or three for a
+    /// counter that user space reads, which is stopped meanwhile.
+    ///
+    /// # Errors
+    /// As [`enable`](Counter::enable).
+    pub fn reset(&self) -> Result<(), ReadError> {
+        self.open.with_each(Group::reset)
+    }
+
+    /// Returns how this counter is read now, and if not from user space, the reason.
+    ///
+    /// No system call if it is read from user space. Otherwise it reads `/proc` or `/sys`, and asks the kernel whether
+    /// the counter is in error state. It detects that access was revoked while the counter is open only after
+    /// [`contain_faults`](crate::contain_faults), because that takes a read.
+    pub fn access(&self) -> Access {
+        match &self.open.others {
+            None => self.open.group.access(),
+            Some(others) => others.access(&self.open.group),
+        }
+    }
+
+    /// Returns the event: the one that was requested or, if the thread's affinity mask is within one core type, the same
+    /// event on the PMU of that type.
+    pub fn event(&self) -> Event {
+        self.open.event
+    }
+
+    /// The width of its register in bits, if user space may read it.
+    pub(crate) fn width(&self) -> Option<u16> {
+        let [width] = self.open.group.reader.widths();
+        (self.open.group.is_readable() && width > 0).then_some(width)
+    }
+
+    /// Whether all privilege levels are counted, because the PMU cannot exclude any. Only after
+    /// [`allow_all_privilege_levels`](Builder::allow_all_privilege_levels).
+    pub fn counts_all_privilege_levels(&self) -> bool {
+        match &self.open.others {
+            None => self.open.group.counts_all_privilege_levels(),
+            Some(others) => others.each(&self.open.group).any(Group::counts_all_privilege_levels),
+        }
+    }
+}
+
+// Not generic over the order, so that these are compiled once, here, and not into each program that calls them.
+impl OpenCounter {
+    #[inline(always)]
+    fn read_user<const ORDERED: bool>(&self) -> Option<u64> {
+        match self.view.count::<ORDERED>() {
+            Some(count) => Some(count),
+            None => self.sum::<ORDERED>(),
+        }
+    }
+
+    /// The sum over several core types, one of which has a counter now. None if there are not several, or nothing to
+    /// read.
+    #[cold]
+    #[inline(never)]
+    fn sum<const ORDERED: bool>(&self) -> Option<u64> {
+        self.others.as_ref()?.sum::<ORDERED>(&self.group)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_by_system_call(&self) -> Result<u64, ReadError> {
+        Ok(self.reading_by_system_call()?.value)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn reading_by_system_call(&self) -> Result<Reading, ReadError> {
+        match &self.others {
+            None => {
+                let [reading] = self.group.reading_by_system_call()?;
+                Ok(reading)
+            }
+            Some(others) => others.reading(&self.group),
+        }
+    }
+
+    fn reading(&self) -> Result<Reading, ReadError> {
+        self.reading_user_first::<false>()
+    }
+
+    fn reading_ordered(&self) -> Result<Reading, ReadError> {
+        self.reading_user_first::<true>()
+    }
+
+    fn reading_user_first<const ORDERED: bool>(&self) -> Result<Reading, ReadError> {
+        // A check for other core types before the snapshot would cost every counter an instruction.
+        match self.group.reader.snapshot::<ORDERED, true>() {
+            Some(Snapshot { counts: [value], time_enabled, time_running })
+                if self.others.is_none() =>
+            {
+                Ok(Reading { value, time_enabled, time_running })
+            }
+            _ => self.reading_by_system_call(),
+        }
+    }
+
+    fn timed<const ORDERED: bool>(&self) -> Option<Reading> {
+        if self.others.is_some() {
+            return None;
+        }
+        let Snapshot { counts: [value], time_enabled, time_running } =
+            self.group.reader.snapshot::<ORDERED, true>()?;
+        Some(Reading { value, time_enabled, time_running })
+    }
+
+    fn with_each(&self, request: fn(&Group<1>) -> Result<(), ReadError>) -> Result<(), ReadError> {
+        match &self.others {
+            None => request(&self.group),
+            Some(others) => others.with_each(&self.group, request),
+        }
+    }
+}
+
+impl<O: Order> fmt::Debug for Counter<O> {
+    /// Writes its event, and how it is read as far as the control page tells. No system call.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OpenCounter { group, others, event, .. } = &self.open;
+        let access = match others {
+            None => group.access_in_memory(),
+            Some(others) => others.access_in_memory(group),
+        };
+        f.debug_struct("Counter").field("event", event).field("access", &access).finish()
+    }
+}
+
+impl Builder<Event> {
+    /// Opens the counter: see [`Counter::open`].
+    ///
+    /// # Errors
+    /// As [`Counter::open`].
+    pub fn open(self) -> Result<Counter, OpenError> {
+        let event = self.events;
+        let alone = self.of([event]);
+        match core_types::counting(&event)? {
+            [] => Ok(Counter::of(alone.open()?)),
+            [one] => Ok(Counter::of(alone.open_on(one.pmu)?)),
+            [first, others @ ..] => {
+                // A signal handler may fork between one and the next.
+                let process = Process::current().map_err(OpenError::of_call("pthread_atfork"))?;
+                // Disabled, so that there is little time between the start of one and of the next.
+                let idle = alone.disabled(true);
+                let group = idle.open_on(first.pmu)?;
+                let groups: Result<Vec<_>, _> =
+                    others.iter().map(|one| idle.open_on(one.pmu)).collect();
+                let others = OtherCores::new(&group, groups?, self.options.is_pinned(&event));
+                let others = Some(Box::new(others));
+                let open = OpenCounter { view: View::none(), group, others, event };
+                if !self.options.is_disabled() {
+                    open.with_each(Group::enable).map_err(OpenError::of_start)?;
+                }
+                if process.is_past() {
+                    Err(OpenError::Forked)
+                } else {
+                    Ok(Counter::from_open(open))
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! A group of a size known only at run time.
+
+use super::group::Group;
+use super::reading::Reading;
+use crate::error::access::Access;
+use crate::error::{OpenError, ReadError};
+use crate::event::Event;
+use crate::open::builder::Builder;
+use crate::page::MOST;
+use std::fmt;
+use std::ops::Deref;
+
+/// Counters of 1 to 8 events for the thread that opened them: a [`Group`] of a size known only at run time.
+///
+/// ```
+/// use rdpmc::{DynGroup, Error, Event};
+///
+/// fn print_counts(names: &str) -> Result<(), Error> {
+///     let events: Vec<Event> = names.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+///     let group = DynGroup::open(&events)?;
+///     for (event, count) in group.events().iter().zip(group.read()?.iter()) {
+///         println!("{count} {event}");
+///     }
+///     Ok(())
+/// }
+///
+/// if let Err(why) = print_counts("cycles instructions branch-misses") {
+///     println!("{why}");
+/// }
+/// ```
+///
+/// A read takes some instructions more than that of a [`Group`], to choose the code for the number of events. For
+/// [regions](crate::Region), use a `Group`.
+pub struct DynGroup(Sized);
+
+/// One group type for each number of events.
+enum Sized {
+    Of1(Group<1>),
+    Of2(Group<2>),
+    Of3(Group<3>),
+    Of4(Group<4>),
+    Of5(Group<5>),
+    Of6(Group<6>),
+    Of7(Group<7>),
+    Of8(Group<8>),
+}
+
+/// Evaluates the expression for whichever group it is.
+macro_rules! with_group {
+    ($sized:expr, $group:ident => $value:expr) => {
+        match $sized {
+            Sized::Of1($group) => $value,
+            Sized::Of2($group) => $value,
+            Sized::Of3($group) => $value,
+            Sized::Of4($group) => $value,
+            Sized::Of5($group) => $value,
+            Sized::Of6($group) => $value,
+            Sized::Of7($group) => $value,
+            Sized::Of8($group) => $value,
+        }
+    };
+}
+
+/// A value for each event of a [`DynGroup`], in the events' order. Dereferences to a slice.
+#[derive(Clone, Copy)]
+pub struct PerEvent<T> {
+    values: [T; MOST],
+    events: usize,
+}
+
+impl<T: Copy + Default> PerEvent<T> {
+    fn of<const N: usize>(values: [T; N]) -> PerEvent<T> {
+        let mut all = [T::default(); MOST];
+        for (into, value) in all.iter_mut().zip(values) {
+            *into = value;
+        }
+        PerEvent { values: all, events: N }
+    }
+}
+
+impl<T> Deref for PerEvent<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        self.values.get(..self.events).unwrap_or(&self.values)
+    }
+}
+
+impl<T: PartialEq> PartialEq for PerEvent<T> {
+    fn eq(&self, other: &PerEvent<T>) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Eq> Eq for PerEvent<T> {}
+
+impl<T: fmt::Debug> fmt::Debug for PerEvent<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl DynGroup {
+    /// Opens counters of `events` for this thread: see [`Group::open`].
+    ///
+    /// # Errors
+    /// As [`Group::open`], and [`OpenError::GroupSize`] if there are no events or more than 8.
+    pub fn open(events: &[Event]) -> Result<DynGroup, OpenError> {
+        DynGroup::builder(events).open()
+    }
+
+    /// Returns a builder, to choose privilege levels, pinning and more for all events before opening a group.
+    pub fn builder(events: &[Event]) -> Builder<&[Event]> {
+        Builder::new(events)
+    }
+
+    /// Returns the counts, all of one instant, without a system call: see [`Group::read_user`].
+    #[inline]
+    pub fn read_user(&self) -> Option<PerEvent<u64>> {
+        with_group!(&self.0, group => group.read_user().map(PerEvent::of))
+    }
+
+    /// Returns the counts, by a system call if user space cannot read them: see [`Group::read`].
+    ///
+    /// # Errors
+    /// As [`Group::read`].
+    #[inline]
+    pub fn read(&self) -> Result<PerEvent<u64>, ReadError> {
+        with_group!(&self.0, group => group.read().map(PerEvent::of))
+    }
+
+    /// Returns the counts with their times: see [`Group::reading`].
+    ///
+    /// # Errors
+    /// As [`Group::read`].
+    pub fn reading(&self) -> Result<PerEvent<Reading>, ReadError> {
+        with_group!(&self.0, group => group.reading().map(PerEvent::of))
+    }
+
+    /// Returns the counts with their times without a system call: see [`Group::reading_user`].
+    pub fn reading_user(&self) -> Option<PerEvent<Reading>> {
+        with_group!(&self.0, group => group.reading_user().map(PerEvent::of))
+    }
+
+    /// Continues counting: see [`Group::enable`].
+    ///
+    /// # Errors
+    /// As [`Group::enable`].
+    pub fn enable(&self) -> Result<(), ReadError> {
+        with_group!(&self.0, group => group.enable())
+    }
+
+    /// Stops counting: see [`Group::disable`].
+    ///
+    /// # Errors
+    /// As [`Group::enable`].
+    pub fn disable(&self) -> Result<(), ReadError> {
+        with_group!(&self.0, group => group.disable())
+    }
+
+    /// Sets the counts to 0: see [`Group::reset`].
+    ///
+    /// # Errors
+    /// As [`Group::enable`].
+    pub fn reset(&self) -> Result<(), ReadError> {
+        with_group!(&self.0, group => group.reset())
+    }
+
+    /// Returns how these counters are read now: see [`Group::access`].
+    pub fn access(&self) -> Access {
+        with_group!(&self.0, group => group.access())
+    }
+
+    /// Returns the events.
+    pub fn events(&self) -> PerEvent<Event> {
+        with_group!(&self.0, group => {
+            let events = group.events();
+            let mut all = [Event::DUMMY; MOST];
+            for (into, event) in all.iter_mut().zip(events) {
+                *into = event;
+            }
+            PerEvent { values: all, events: events.len() }
+        })
+    }
+
+    /// Whether all privilege levels are counted: see [`Group::counts_all_privilege_levels`].
+    pub fn counts_all_privilege_levels(&self) -> bool {
+        with_group!(&self.0, group => group.counts_all_privilege_levels())
+    }
+}
+
+impl fmt::Debug for DynGroup {
+    /// Writes its events, and how they are read as far as the control pages tell. No system call.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        with_group!(&self.0, group => group.fmt(f))
+    }
+}
+
+impl Builder<&[Event]> {
+    /// Opens the group: see [`DynGroup::open`].
+    ///
+    /// # Errors
+    /// As [`DynGroup::open`].
+    pub fn open(self) -> Result<DynGroup, OpenError> {
+        Ok(DynGroup(match *self.events {
+            [a] => Sized::Of1(self.of([a]).open()?),
+            [a, b] => Sized::Of2(self.of([a, b]).open()?),
+            [a, b, c] => Sized::Of3(self.of([a, b, c]).open()?),
+            [a, b, c, d] => Sized::Of4(self.of([a, b, c, d]).open()?),
+            [a, b, c, d, e] => Sized::Of5(self.of([a, b, c, d, e]).open()?),
+            [a, b, c, d, e, f] => Sized::Of6(self.of([a, b, c, d, e, f]).open()?),
+            [a, b, c, d, e, f, g] => Sized::Of7(self.of([a, b, c, d, e, f, g]).open()?),
+            [a, b, c, d, e, f, g, h] => Sized::Of8(self.of([a, b, c, d, e, f, g, h]).open()?),
+            _ => return Err(OpenError::GroupSize { events: self.events.len() }),
+        }))
+    }
+}

@@ -1,0 +1,452 @@
+//! The handle of several events that are counted together.
+#![allow(unsafe_code)]
+
+use super::available::AvailableGroup;
+use super::reading::Reading;
+use crate::asm;
+use crate::asm::order::{Order, Ordered, Unordered};
+use crate::error::access::Access;
+use crate::error::{OpenError, ReadError, RegionError, SyscallReason};
+use crate::event::Event;
+use crate::kernel::{self, Control, machine};
+use crate::names::named;
+use crate::open::builder::Builder;
+use crate::open::{OpenGroup, READ_WORDS, open, open_on, setting_that_forbids};
+use crate::page::reader::{Reader, Snapshot};
+use crate::page::{MOST, faults};
+use crate::pmu::core_types;
+use crate::region::Region;
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+/// Counters of `N` events, at most 8, for the thread that opened them.
+///
+/// The events are on the PMU together or not at all, so their counts cover the same instants and can be compared. For a
+/// number of events known only at run time, use [`DynGroup`](crate::DynGroup). If some events may be unavailable, use
+/// [`Group::open_available`].
+///
+/// ```
+/// use rdpmc::{Error, Event, Group};
+///
+/// fn instructions_per_cycle(work: impl FnOnce()) -> Result<f64, Error> {
+///     let group = Group::open([Event::CYCLES, Event::INSTRUCTIONS])?;
+///     let before = group.read()?;
+///     work();
+///     let [cycles, instructions] = group.read()?;
+///     Ok((instructions - before[1]) as f64 / (cycles - before[0]) as f64)
+/// }
+///
+/// match instructions_per_cycle(|| drop(std::hint::black_box(vec![0; 100]))) {
+///     Ok(ratio) => println!("{ratio:.2} instructions per cycle"),
+///     Err(why) => println!("{why}"), // for example, this VM has no PMU
+/// }
+/// ```
+///
+/// The notes on [threads](crate::Counter#threads), [forks](crate::Counter#fork),
+/// [signal handlers](crate::Counter#signal-handlers) and [faults](crate::Counter#faults) of `Counter` apply to groups
+/// and their regions too.
+///
+/// ```compile_fail,E0277
+/// fn only_if_send<T: Send>() {}
+/// only_if_send::<rdpmc::Group<2>>();
+/// ```
+/// ```compile_fail,E0277
+/// fn only_if_send<T: Send>() {}
+/// only_if_send::<rdpmc::Region<'static, 2>>();
+/// ```
+/// ```compile_fail,E0277
+/// fn only_if_send<T: Send>() {}
+/// only_if_send::<rdpmc::region::Start<'static, 2>>();
+/// ```
+///
+/// # Resources
+///
+/// A group holds a file descriptor (close-on-exec) and, if user space can read it, one page of memory for each event,
+/// mapped read-only. Dropping it releases them.
+#[repr(C)]
+pub struct Group<const N: usize, O: Order = Unordered> {
+    // First, so that it is unmapped before the descriptors close: a mapping keeps an event alive, and its counter taken.
+    pub(crate) reader: Reader<N>,
+    open: Box<OpenGroup<N>>,
+    order: PhantomData<O>,
+}
+
+impl<const N: usize> Group<N> {
+    /// Opens counters of `events` for this thread, all counting from now, in user mode alone.
+    ///
+    /// The three software events that happen in the kernel only, such as [`Event::CONTEXT_SWITCHES`], count there.
+    ///
+    /// The first event is the leader, and the one that regions measure most exactly: see [`Region`]. All hardware events
+    /// must belong to one PMU. On several core types, that is the PMU that an event names, else the one of the type that
+    /// the thread's affinity mask is within, else the one of the type that the thread is on. While the thread is on
+    /// another type, the group has no counters.
+    ///
+    /// An empty array and one of more than 8 events do not compile (`cargo build` reports it, `cargo check` does not).
+    ///
+    /// Takes two system calls for each event and three more if the first request is granted. If the group has no counters
+    /// then, `open` checks that it fits by opening a pinned copy, which may displace other events until the next
+    /// rotation. A group opened disabled is not checked, and may fail to fit when it is enabled. A group that user space
+    /// cannot read is not an error: its reads are system calls, and [`access`](Group::access) has the reason.
+    ///
+    /// # Errors
+    /// As [`Counter::open`](crate::Counter::open), and:
+    /// - [`OpenError::GroupTooLarge`], with the number of events that fit, if the PMU has too few counters, or pinned
+    ///   events hold them. On x86-64 the kernel's watchdog holds one unless `kernel.nmi_watchdog` is 0.
+    /// - [`OpenError::SeveralPmus`].
+    pub fn open(events: [Event; N]) -> Result<Group<N>, OpenError> {
+        Group::builder(events).open()
+    }
+
+    /// Opens those of `events` that can be counted together, in the order of their importance, and reports why the others
+    /// cannot.
+    ///
+    /// # Errors
+    /// As [`open`](Group::open), if the cause is not an event, or if none of them can be counted.
+    pub fn open_available(events: [Event; N]) -> Result<AvailableGroup<N>, OpenError> {
+        Group::builder(events).open_available()
+    }
+
+    /// Returns a builder, to choose privilege levels, pinning and more for all events before opening a group.
+    pub fn builder(events: [Event; N]) -> Builder<[Event; N]> {
+        const { assert!(N >= 1 && N <= MOST, "a group has 1 to 8 events") };
+        Builder::new(events)
+    }
+
+    /// Returns this group with ordered reads and regions: see [`Ordered`]. Free of cost.
+    #[inline(always)]
+    pub fn ordered(&self) -> &Group<N, Ordered> {
+        // SAFETY: the same fields in the C layout, and the marker has no size.
+        unsafe { &*std::ptr::from_ref(self).cast::<Group<N, Ordered>>() }
+    }
+
+    /// The PMU that the first event names.
+    pub(crate) fn pmu(&self) -> Option<u32> {
+        core_types::of(self.open.events.first()?).ok()?
+    }
+}
+
+impl<const N: usize, O: Order> Group<N, O> {
+    /// Returns the counts, all of one instant, without a system call: no call into the C library, no allocation. They
+    /// count from 0 since the group was opened or [`reset`](Group::reset).
+    ///
+    /// None while one of them cannot be read: the group has no counters now (it is disabled, or multiplexing gave others
+    /// the turn), user space may not read it, one of its events is a software event, or this process is a fork. See
+    /// [`access`](Group::access).
+    ///
+    /// One seqlock covers all counts: if the kernel moves the group during the read, all are read again. No two counts
+    /// are ever from different turns on the PMU, or from before and after a reset. On riscv64, all counters of the group
+    /// must be 64 bits wide.
+    ///
+    /// For four events, takes 48 instructions on x86-64, 56 on arm64 (60 with 32-bit counters), 69 on riscv64
+    /// (`tests/vm/run TARGET cost`). [`Ordered`], there is one fence before all reads and one after.
+    #[inline(always)]
+    pub fn read_user(&self) -> Option<[u64; N]> {
+        if O::FENCED { self.reader.counts::<true>() } else { self.reader.counts::<false>() }
+    }
+
+    /// Returns the counts: [`read_user`](Group::read_user), or if that is None, one `read(2)` for all
+    /// (`PERF_FORMAT_GROUP`).
+    ///
+    /// A multiplexed group counts only during its turns, and reads 0 if it has had none. [`reading`](Group::reading)
+    /// reports that.
+    ///
+    /// # Errors
+    /// [`ReadError::ErrorState`] for a pinned group without counters, [`ReadError::Forked`] in the child of a fork,
+    /// [`ReadError::System`] for any other kernel error. None is known to occur.
+    #[inline(always)]
+    pub fn read(&self) -> Result<[u64; N], ReadError> {
+        match self.read_user() {
+            Some(counts) => Ok(counts),
+            None => self.read_by_system_call(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn read_by_system_call(&self) -> Result<[u64; N], ReadError> {
+        Ok(self.reading_by_system_call()?.map(|reading| reading.value))
+    }
+
+    /// Returns the counts, each with the time that the group was enabled and running, to judge and
+    /// [scale](Reading::scaled) a multiplexed group. Ordered, the times are those just before the fence.
+    ///
+    /// Without a system call if the first event's page has a clock (`cap_user_time`) and the group its counters.
+    /// Otherwise by one `read(2)`.
+    ///
+    /// # Errors
+    /// As [`read`](Group::read).
+    pub fn reading(&self) -> Result<[Reading; N], ReadError> {
+        match self.timed() {
+            Some(readings) => Ok(readings),
+            None => self.reading_by_system_call(),
+        }
+    }
+
+    /// Returns the [`reading`](Group::reading) without a system call.
+    ///
+    /// None while the group has no counters, if the first event's page has no clock (`cap_user_time`; most virtual
+    /// machines), and if user space may not read the counters.
+    pub fn reading_user(&self) -> Option<[Reading; N]> {
+        self.timed()
+    }
+
+    #[inline(always)]
+    fn timed(&self) -> Option<[Reading; N]> {
+        let snapshot = match O::FENCED {
+            true => self.reader.snapshot::<true, true>(),
+            false => self.reader.snapshot::<false, true>(),
+        };
+        let Snapshot { counts, time_enabled, time_running } = snapshot?;
+        Some(counts.map(|value| Reading { value, time_enabled, time_running }))
+    }
+
+    /// Returns the [`reading`](Group::reading) by `read(2)`, always a system call.
+    ///
+    /// # Errors
+    /// As [`read`](Group::read).
+    #[cold]
+    #[inline(never)]
+    pub fn reading_by_system_call(&self) -> Result<[Reading; N], ReadError> {
+        if self.open.process.is_past() {
+            return Err(ReadError::Forked);
+        }
+        let mut words = [0; READ_WORDS];
+        match kernel::read(&self.open.opened.leader, &mut words) {
+            Ok(0) => Err(ReadError::ErrorState),
+            Ok(_) => {
+                let [first, time_enabled, time_running, values @ ..] = words;
+                if N == 1 {
+                    return Ok([Reading { value: first, time_enabled, time_running }; N]);
+                }
+                let mut values = values.into_iter();
+                Ok([(); N].map(|()| Reading {
+                    value: values.next().unwrap_or(0), // N is no more than MOST
+                    time_enabled,
+                    time_running,
+                }))
+            }
+            Err(errno) => Err(ReadError::System { call: "read", errno }),
+        }
+    }
+
+    /// Returns how long the group has been enabled without counters since it was opened, without a system call and
+    /// without reading a counter.
+    ///
+    /// None while the group has no counters. If this is the same before and after a piece of code, the group had its
+    /// counters all the time in between.
+    pub fn time_without_counters(&self) -> Option<Duration> {
+        self.reader.absence().map(Duration::from_nanos)
+    }
+
+    /// Whether user space reads it, whenever it has its counters.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.open.obstacle.is_none()
+    }
+
+    /// Returns a [`Region`], which measures pieces of code with these counters. No system call if they have counters
+    /// now.
+    ///
+    /// # Errors
+    /// - [`RegionError::UserReadUnavailable`] if user space cannot read them, for another reason than that they have no
+    ///   counter now. A region has no fallback to `read(2)`.
+    /// - [`RegionError::FaultsNotContained`] on riscv64, on machines with several core types, and without a list of
+    ///   PMUs, before [`contain_faults`](crate::contain_faults).
+    /// - [`RegionError::Unreadable`] if that list exists and cannot be read.
+    /// - [`RegionError::Forked`] in the child of a fork.
+    pub fn region(&self) -> Result<Region<'_, N, O>, RegionError> {
+        self.region_in_order()
+    }
+
+    pub(crate) fn region_in_order<P: Order>(&self) -> Result<Region<'_, N, P>, RegionError> {
+        if self.open.process.is_past() {
+            return Err(RegionError::Forked);
+        }
+        match self.obstacle() {
+            // They may have their counters when the region starts, and widths may differ here.
+            None | Some((_, SyscallReason::NotScheduled)) => {}
+            Some((_, SyscallReason::Width { .. })) if self.open.obstacle.is_none() => {}
+            Some((event, reason)) => {
+                return Err(RegionError::UserReadUnavailable { event: named(event), reason });
+            }
+        }
+        if !faults::are_contained() && (asm::STALE_READ_FAULTS || core_types::may_be_several()?) {
+            return Err(RegionError::FaultsNotContained);
+        }
+        Ok(Region::new(&self.reader, &self.open.events))
+    }
+
+    /// Continues counting. One system call (`PERF_EVENT_IOC_ENABLE`).
+    ///
+    /// # Errors
+    /// [`ReadError::Forked`] in the child of a fork, [`ReadError::System`] for any other kernel error. None is known to
+    /// occur.
+    pub fn enable(&self) -> Result<(), ReadError> {
+        self.control(Control::Enable)
+    }
+
+    /// Stops counting. The counts stay, and reads are system calls until [`enable`](Group::enable). One system call
+    /// (`PERF_EVENT_IOC_DISABLE`).
+    ///
+    /// # Errors
+    /// As [`enable`](Group::enable).
+    pub fn disable(&self) -> Result<(), ReadError> {
+        self.control(Control::Disable)
+    }
+
+    /// Sets the counts to 0. Enabled and running time stay. One system call (`PERF_EVENT_IOC_RESET`), or three for
+    /// counters that user space reads, which are stopped meanwhile.
+    ///
+    /// # Errors
+    /// As [`enable`](Group::enable).
+    pub fn reset(&self) -> Result<(), ReadError> {
+        // If the event is reset while it counts, the kernel computes the page's `offset` from the register taken as
+        // unsigned. Sign extension then leaves the count one whole range short: 2^32 on arm64 with 32-bit counters,
+        // 2^48 on x86-64 (both seen with Linux 6.12). When the kernel schedules the event again, the offset is right.
+        if self.open.process.is_past() {
+            return Err(ReadError::Forked);
+        }
+        if !self.reader.is_scheduled() {
+            self.control(Control::Reset)?;
+            if !self.reader.is_scheduled() {
+                return Ok(());
+            }
+            // It got a counter just now, before the reset or after it: repeat the reset below.
+        }
+        self.control(Control::Disable)?;
+        let result = self.control(Control::Reset);
+        self.control(Control::Enable)?;
+        result
+    }
+
+    fn control(&self, request: Control) -> Result<(), ReadError> {
+        if self.open.process.is_past() {
+            return Err(ReadError::Forked);
+        }
+        kernel::control(&self.open.opened.leader, request)
+            .map_err(|errno| ReadError::System { call: "ioctl", errno })
+    }
+
+    /// Returns how these counters are read now, and if not from user space, the reason.
+    ///
+    /// No system call if they are read from user space. Otherwise it reads `/proc` or `/sys`, and asks the kernel whether
+    /// the group is in error state. It detects that access was revoked while the group is open only after
+    /// [`contain_faults`](crate::contain_faults), because that takes a read.
+    pub fn access(&self) -> Access {
+        if self.open.process.is_past() {
+            return Access::Forked;
+        }
+        // First, as `read` does.
+        if !self.reader.is_scheduled() && self.is_in_error_state() {
+            return Access::SystemCall(SyscallReason::ErrorState);
+        }
+        match self.obstacle() {
+            None => Access::UserSpace,
+            Some((_, reason)) => Access::SystemCall(reason),
+        }
+    }
+
+    /// Returns what [`access`](Group::access) does as far as this process's memory tells. Reads no setting and no
+    /// counter, and makes no system call.
+    pub(crate) fn access_in_memory(&self) -> Access {
+        if self.open.process.is_past() {
+            return Access::Forked;
+        }
+        match &self.open.obstacle {
+            Some((_, reason)) => Access::SystemCall(*reason),
+            None if self.reader.is_scheduled() => Access::UserSpace,
+            None => Access::SystemCall(SyscallReason::NotScheduled),
+        }
+    }
+
+    /// Returns why user space cannot read now, and which event. None if it can.
+    fn obstacle(&self) -> Option<(Event, SyscallReason)> {
+        if let Some(obstacle) = &self.open.obstacle {
+            return Some(*obstacle);
+        }
+        let leader = self.open.events.first().copied()?;
+        if self.reader.is_scheduled() {
+            let is_other =
+                |width: &u16| N > 1 && asm::WIDTH_IN_A_GROUP.is_some_and(|needed| needed != *width);
+            let mut widths = self.open.events.into_iter().zip(self.reader.widths());
+            if let Some((event, bits)) = widths.find(|(_, width)| is_other(width)) {
+                return Some((event, SyscallReason::Width { bits }));
+            }
+            if !faults::are_contained() || !self.is_refused() {
+                return None;
+            }
+            return Some(self.switched_off().unwrap_or((leader, SyscallReason::Refused)));
+        }
+        let off = self.switched_off();
+        Some(match off {
+            Some(off) => off,
+            // On riscv64, the page cannot tell that the kernel is too old. The missing setting can.
+            None if !asm::FIXED_WHEN_MAPPED && machine::lacks_user_access() => {
+                (leader, SyscallReason::NotOffered)
+            }
+            // Or in error state, which a region does not ask.
+            None => (leader, SyscallReason::NotScheduled),
+        })
+    }
+
+    /// Whether a read fails although the pages name counters: access was revoked. Nothing else makes it fail while the
+    /// kernel leaves the pages alone, which happens sooner or later.
+    fn is_refused(&self) -> bool {
+        loop {
+            let locks = self.reader.locks();
+            let is_none = self.reader.counts::<false>().is_none();
+            let is_scheduled = self.reader.is_scheduled();
+            if self.reader.locks() == locks {
+                return is_none && is_scheduled;
+            }
+        }
+    }
+
+    /// Whether it is pinned and has lost its counters for good. Only the kernel knows.
+    fn is_in_error_state(&self) -> bool {
+        matches!(self.reading_by_system_call(), Err(ReadError::ErrorState))
+    }
+
+    /// The first event for which the administrator has disabled user access.
+    fn switched_off(&self) -> Option<(Event, SyscallReason)> {
+        self.open.events.into_iter().find_map(|event| Some((event, setting_that_forbids(event)?)))
+    }
+
+    /// Returns the events.
+    pub fn events(&self) -> [Event; N] {
+        self.open.events
+    }
+
+    /// Whether all privilege levels are counted, of one event at least, because the PMU cannot exclude any. Only after
+    /// [`allow_all_privilege_levels`](Builder::allow_all_privilege_levels).
+    pub fn counts_all_privilege_levels(&self) -> bool {
+        self.open.opened.counts_all_levels
+    }
+}
+
+impl<const N: usize> Builder<[Event; N]> {
+    /// Opens the group: see [`Group::open`].
+    ///
+    /// # Errors
+    /// As [`Group::open`].
+    pub fn open(self) -> Result<Group<N>, OpenError> {
+        let (reader, open) = open(self.events, self.options)?;
+        Ok(Group { reader, open, order: PhantomData })
+    }
+
+    /// Opens the group with events that name no core type on this PMU.
+    pub(crate) fn open_on(self, pmu: u32) -> Result<Group<N>, OpenError> {
+        let (reader, open) = open_on(self.events, self.options, pmu)?;
+        Ok(Group { reader, open, order: PhantomData })
+    }
+}
+
+impl<const N: usize, O: Order> fmt::Debug for Group<N, O> {
+    /// Writes its events, and how they are read as far as the control pages tell. No system call.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group")
+            .field("events", &self.open.events)
+            .field("access", &self.access_in_memory())
+            .finish()
+    }
+}

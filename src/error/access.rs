@@ -1,0 +1,152 @@
+//! How a counter is read, and why not from user space.
+
+use super::ReadError;
+use crate::kernel::{self, Errno, PMU_DIRECTORY};
+use std::fmt;
+
+/// How a counter is read now, from [`Counter::access`](crate::Counter::access).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Access {
+    /// From user space: [`read_user`](crate::Counter::read_user) returns the count.
+    UserSpace,
+    /// By `read(2)`, a system call, for this reason.
+    SystemCall(SyscallReason),
+    /// Not at all: this process is a fork of the one that opened the counter.
+    Forked,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Access::UserSpace => write!(f, "read from user space"),
+            Access::SystemCall(reason) => write!(f, "read by system call: {reason}"),
+            Access::Forked => ReadError::Forked.fmt(f),
+        }
+    }
+}
+
+/// Why user space cannot read a counter, so that its reads are system calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SyscallReason {
+    /// The kernel counts this event in software.
+    SoftwareEvent,
+    /// The event has no counter now (`index` is 0): it is disabled, or more events are open than the PMU has
+    /// counters, and others have their turn.
+    NotScheduled,
+    /// The event is pinned and in error state: it could not get a counter, or lost it. Reads return
+    /// [`ReadError::ErrorState`].
+    ErrorState,
+    /// The administrator has disabled user access.
+    #[non_exhaustive]
+    SwitchedOff {
+        /// The file with the setting.
+        setting: &'static str,
+        /// Its value.
+        value: i32,
+    },
+    /// The kernel does not offer it for this event (`cap_user_rdpmc` is 0), and no setting tells why.
+    NotOffered,
+    /// The page offers it and the CPU refuses (a contained fault), and no setting tells why.
+    Refused,
+    /// The control page has the layout of a kernel before 3.12, whose capability bits are ambiguous.
+    PageTooOld,
+    /// Only the kernel reads counters of this width (`pmc_width`), or of a width that differs within a group.
+    #[non_exhaustive]
+    Width {
+        /// The width in bits.
+        bits: u16,
+    },
+    /// The register that the kernel publishes does not hold this event's count. Intel's topdown metrics are
+    /// packed fractions, and riscv64's firmware events have no register.
+    NotInItsRegister,
+    /// The event is pinned and open on several core types. No page tells if it lost its counter on one of them.
+    PinnedOnSeveralTypes,
+    /// The control page could not be mapped: the user's allowance of locked memory is used up (`EPERM`).
+    #[non_exhaustive]
+    MlockLimit {
+        /// `kernel.perf_event_mlock_kb`, in KiB per CPU. None if it cannot be read.
+        kilobytes: Option<u64>,
+    },
+    /// The control page could not be mapped for another reason.
+    #[non_exhaustive]
+    NotMapped {
+        /// The kernel's answer.
+        errno: Errno,
+    },
+}
+
+impl fmt::Display for SyscallReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SyscallReason::SoftwareEvent => {
+                write!(f, "the kernel counts this event in software. No action needed")
+            }
+            SyscallReason::NotScheduled => write!(
+                f,
+                "the event is not on a hardware counter now. Enable it, or open fewer events than the PMU has \
+                 counters (on x86-64 the kernel's watchdog holds one unless kernel.nmi_watchdog is 0), or on a \
+                 hybrid CPU keep the thread on the event's core type"
+            ),
+            SyscallReason::ErrorState => ReadError::ErrorState.fmt(f),
+            SyscallReason::SwitchedOff { setting, value } => write!(
+                f,
+                "user access is disabled ({setting} is {value}). Run `echo 1 > {setting}` as root, then open the \
+                 counter again"
+            ),
+            SyscallReason::NotOffered => write!(
+                f,
+                "the kernel offers no user access for this event. On x86-64 it may be disabled (root sees it in \
+                 {PMU_DIRECTORY}/cpu/rdpmc), arm64 needs Linux 5.17, riscv64 needs 6.6, and some events never have \
+                 it"
+            ),
+            SyscallReason::Refused => write!(
+                f,
+                "the kernel offers the counter and the CPU refuses to read it, for example after the thread moved \
+                 to another core type. Keep the thread on one core type, or open the counter again"
+            ),
+            SyscallReason::PageTooOld => write!(
+                f,
+                "the control page has the layout of a kernel before 3.12, whose capability bits are ambiguous. Use a \
+                 newer kernel"
+            ),
+            SyscallReason::Width { bits } => write!(
+                f,
+                "this CPU's counters are {bits} bits wide, and only the kernel reads that width. No action needed"
+            ),
+            SyscallReason::NotInItsRegister => {
+                write!(f, "no register holds this event's count. No action needed")
+            }
+            SyscallReason::PinnedOnSeveralTypes => write!(
+                f,
+                "the event is pinned and open on several core types. Keep the thread on one type while opening it, \
+                 or do not pin the event"
+            ),
+            SyscallReason::MlockLimit { kilobytes } => {
+                write!(
+                    f,
+                    "the control page cannot be mapped, because the user's allowance is used up"
+                )?;
+                if let Some(kilobytes) = kilobytes {
+                    write!(f, " (kernel.perf_event_mlock_kb is {kilobytes} per CPU)")?;
+                }
+                write!(
+                    f,
+                    ". Raise it or `ulimit -l`, give the program CAP_IPC_LOCK, or open fewer counters"
+                )
+            }
+            SyscallReason::NotMapped { errno } => {
+                let remedy = match errno.0 {
+                    kernel::ENOMEM => "Free memory or mappings and open it again",
+                    kernel::EAGAIN => {
+                        "This process locks all its memory and may lock no more, so raise `ulimit -l`"
+                    }
+                    kernel::EEXIST => "Other threads took the chosen addresses, so open it again",
+                    _ => "Check the security module's log, or report it with the kernel's version",
+                };
+                write!(f, "the control page cannot be mapped ({errno}). {remedy}")
+            }
+        }
+    }
+}

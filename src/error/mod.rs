@@ -1,0 +1,154 @@
+//! Errors and reasons: one type for each operation, and [`Error`] for all of them.
+//!
+//! Each message says what failed, the cause found on this machine, and the remedy. Neither `Display` nor `Debug`
+//! makes a system call.
+//!
+//! `Debug` prints the variant's name and the message, so that a `main` that returns an error prints the remedy.
+//! `source` is the kernel's [`Errno`], where there is one.
+
+// Floor 3: every reason this library can give. Uses `kernel` and `event`.
+
+/// Implements `Debug` as the variant's name and the message.
+macro_rules! debug_as_message {
+    ($type:ident: $($variant:ident)*) => {
+        impl std::fmt::Debug for $type {
+            /// Writes the variant's name and the message.
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let variant = match self {
+                    $($type::$variant { .. } => stringify!($variant),)*
+                };
+                write!(f, "{variant}: {self}")
+            }
+        }
+    };
+}
+
+pub(crate) mod access;
+pub(crate) mod clock;
+mod disturbed;
+mod name;
+mod named_event;
+mod open;
+mod read;
+mod region;
+
+pub use crate::kernel::{Errno, Unreadable};
+pub use access::SyscallReason;
+pub use disturbed::Disturbed;
+pub use name::NameError;
+pub use named_event::NamedEvent;
+pub use open::OpenError;
+pub use read::ReadError;
+pub use region::RegionError;
+
+use std::fmt;
+use std::io;
+
+/// Any error of this library: `?` converts the error of each operation into it.
+///
+/// Its message, its `Debug` and its `source` are those of the error inside.
+///
+/// ```
+/// use rdpmc::{Counter, Error, Event};
+///
+/// fn cycles_of(work: impl FnOnce()) -> Result<u64, Error> {
+///     let counter = Counter::open(Event::CYCLES)?; // OpenError
+///     let before = counter.read()?; // ReadError
+///     work();
+///     Ok(counter.read()? - before)
+/// }
+/// # let _ = cycles_of(|| ());
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// Something could not be opened.
+    Open(OpenError),
+    /// An open counter could not be read or controlled.
+    Read(ReadError),
+    /// A region could not be made.
+    Region(RegionError),
+    /// A region's sample is not a measurement.
+    Disturbed(Disturbed),
+    /// A name is not the name of an event.
+    Name(Box<NameError>),
+}
+
+impl Error {
+    fn inner(&self) -> &(dyn std::error::Error + 'static) {
+        match self {
+            Error::Open(error) => error,
+            Error::Read(error) => error,
+            Error::Region(error) => error,
+            Error::Disturbed(error) => error,
+            Error::Name(error) => error.as_ref(),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.inner(), f)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.inner(), f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.inner().source()
+    }
+}
+
+impl From<OpenError> for Error {
+    fn from(error: OpenError) -> Error {
+        Error::Open(error)
+    }
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Error {
+        Error::Read(error)
+    }
+}
+
+impl From<RegionError> for Error {
+    fn from(error: RegionError) -> Error {
+        Error::Region(error)
+    }
+}
+
+impl From<Disturbed> for Error {
+    fn from(disturbed: Disturbed) -> Error {
+        Error::Disturbed(disturbed)
+    }
+}
+
+impl From<NameError> for Error {
+    fn from(error: NameError) -> Error {
+        Error::Name(Box::new(error))
+    }
+}
+
+impl From<Unreadable> for Error {
+    fn from(unreadable: Unreadable) -> Error {
+        Error::Open(unreadable.into())
+    }
+}
+
+impl From<Error> for io::Error {
+    /// Keeps the error as the inner error, with the kind that fits its cause.
+    fn from(error: Error) -> io::Error {
+        let kind = match &error {
+            Error::Open(error) => error.io_kind(),
+            Error::Name(_) => io::ErrorKind::InvalidInput,
+            Error::Disturbed(_) => io::ErrorKind::Interrupted,
+            Error::Read(_) | Error::Region(_) => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, error)
+    }
+}

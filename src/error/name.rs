@@ -1,0 +1,193 @@
+//! Errors of event names.
+
+use crate::kernel::{PMU_DIRECTORY, Unreadable, Visible};
+use std::fmt::{self, Write as _};
+
+/// Why a name is not the name of an event, from `"name".parse::<Event>()` or
+/// [`Pmus::event`](crate::pmu::Pmus::event).
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NameError {
+    /// Neither the kernel nor a PMU of this machine has an event of this name.
+    #[non_exhaustive]
+    UnknownEvent {
+        /// The name.
+        name: String,
+        /// The nearest known names, at most 3.
+        nearest: Vec<String>,
+    },
+    /// This machine has no PMU of this name.
+    #[non_exhaustive]
+    UnknownPmu {
+        /// The name.
+        name: String,
+        /// The nearest known names, at most 3.
+        nearest: Vec<String>,
+    },
+    /// The PMU has no such term or event.
+    #[non_exhaustive]
+    UnknownTerm {
+        /// The PMU.
+        pmu: String,
+        /// The unknown term.
+        term: String,
+        /// The nearest known terms and events, at most 3.
+        nearest: Vec<String>,
+    },
+    /// Several PMUs have an event of this name.
+    #[non_exhaustive]
+    Ambiguous {
+        /// The name.
+        name: String,
+        /// The full name on each PMU.
+        choices: Vec<String>,
+    },
+    /// The value needs more bits than the PMU has for the term.
+    #[non_exhaustive]
+    TooLarge {
+        /// The PMU.
+        pmu: String,
+        /// The term.
+        term: String,
+        /// The number of bits of the term.
+        bits: u32,
+    },
+    /// The value is not a 64-bit number.
+    #[non_exhaustive]
+    NotANumber {
+        /// The PMU.
+        pmu: String,
+        /// The term.
+        term: String,
+        /// The value.
+        value: String,
+    },
+    /// The term repeats another: it is given twice, shares bits with another, or both are events.
+    #[non_exhaustive]
+    Twice {
+        /// The PMU.
+        pmu: String,
+        /// The term.
+        term: String,
+    },
+    /// The term needs a value: it has more than one bit, or the PMU's event requires one.
+    #[non_exhaustive]
+    NeedsValue {
+        /// The PMU.
+        pmu: String,
+        /// The term without a value.
+        term: String,
+    },
+    /// The modifiers are not valid, or one is repeated too often.
+    #[non_exhaustive]
+    Modifier {
+        /// The modifiers as given.
+        letters: String,
+    },
+    /// The second slash is missing.
+    #[non_exhaustive]
+    NotClosed {
+        /// The name.
+        name: String,
+    },
+    /// The name is too long.
+    #[non_exhaustive]
+    TooLong {
+        /// The maximum length in bytes.
+        limit: usize,
+    },
+    /// The kernel's list of PMUs could not be read, and the name depends on it.
+    Unreadable(Unreadable),
+}
+
+debug_as_message!(NameError: UnknownEvent UnknownPmu UnknownTerm Ambiguous TooLarge NotANumber Twice NeedsValue
+    Modifier NotClosed TooLong Unreadable);
+
+impl std::error::Error for NameError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            NameError::Unreadable(unreadable) => Some(&unreadable.errno),
+            _ => None,
+        }
+    }
+}
+
+impl From<Unreadable> for NameError {
+    fn from(unreadable: Unreadable) -> NameError {
+        NameError::Unreadable(unreadable)
+    }
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let f = &mut Visible(f);
+        // Ends the sentence with the nearest names, or without any with the remedy.
+        let suggest = |f: &mut Visible<'_, '_>, nearest: &[String], remedy: &str| match nearest {
+            [] => write!(f, ". {remedy}"),
+            [one] => write!(f, ". Did you mean {one}?"),
+            [first @ .., last] => write!(f, ". Did you mean {} or {last}?", first.join(", ")),
+        };
+        match self {
+            NameError::UnknownEvent { name, .. } if name.is_empty() => {
+                write!(f, "the event name is empty. Give one, such as cycles")
+            }
+            NameError::UnknownEvent { name, .. } if name.contains(',') => write!(
+                f,
+                "`{name}` is not an event name. Parse one event at a time, and open a group for several"
+            ),
+            NameError::UnknownEvent { name, nearest } => {
+                write!(f, "there is no event `{name}` on this machine")?;
+                suggest(
+                    f,
+                    nearest,
+                    "Run `perf list` to see them. For an event that exists only in perf's own tables, use the \
+                     encoding that `perf stat -vv -e NAME true` prints, e.g. cpu/event=0xc0,umask=0x1/",
+                )
+            }
+            NameError::UnknownPmu { name, nearest } => {
+                write!(f, "there is no PMU `{name}` on this machine")?;
+                suggest(f, nearest, &format!("Each PMU has a directory in {PMU_DIRECTORY}"))
+            }
+            NameError::UnknownTerm { pmu, term, nearest } => {
+                write!(f, "the PMU {pmu} has no term and no event `{term}`")?;
+                suggest(f, nearest, &format!("See {PMU_DIRECTORY}/{pmu}/format and events"))
+            }
+            NameError::Ambiguous { name, choices } => {
+                write!(
+                    f,
+                    "several PMUs have an event `{name}`. Choose one of {}",
+                    choices.join(", ")
+                )
+            }
+            NameError::TooLarge { pmu, term, bits } => write!(
+                f,
+                "the value of `{term}` (PMU {pmu}) does not fit into {bits} {}. Give a smaller one",
+                if *bits == 1 { "bit" } else { "bits" }
+            ),
+            NameError::NotANumber { pmu, term, value } => write!(
+                f,
+                "`{value}` is not a valid value for `{term}` (PMU {pmu}). Give a decimal or 0x-prefixed number of \
+                 at most 64 bits"
+            ),
+            NameError::Twice { pmu, term } => write!(
+                f,
+                "`{term}` (PMU {pmu}) sets bits that another term sets. Remove one of them"
+            ),
+            NameError::NeedsValue { pmu, term } => {
+                write!(f, "`{term}` (PMU {pmu}) needs a value. Write `{term}=VALUE`")
+            }
+            NameError::Modifier { letters } => write!(
+                f,
+                "`{letters}` are not valid event modifiers. Use any of u, k, h, G, H, I, D, e, P, S, W and up to \
+                 three p (tracepoints such as sched:sched_switch have no names here)"
+            ),
+            NameError::NotClosed { name } => {
+                write!(f, "`{name}` has no second slash. Write PMU/TERM=VALUE,.../")
+            }
+            NameError::TooLong { limit } => {
+                write!(f, "the name is longer than {limit} bytes. Give the name of one event")
+            }
+            NameError::Unreadable(unreadable) => write!(f, "{unreadable}"),
+        }
+    }
+}

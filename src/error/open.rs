@@ -1,0 +1,373 @@
+//! Errors of opening.
+
+use super::{NamedEvent, ReadError};
+use crate::kernel::{self, Errno, PMU_DIRECTORY, Unreadable};
+use std::fmt;
+use std::io;
+
+/// Why a counter, a group or a clock could not be opened, or the fault handler not be installed.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// This target is not Linux and has no `perf_event_open`.
+    Unsupported,
+    /// The event needs a hardware counter, and the kernel has no driver for a PMU of this CPU.
+    #[non_exhaustive]
+    NoPmu {
+        /// The event.
+        event: NamedEvent,
+        /// Whether this is known to be a virtual machine. It has the PMU that its host gives it.
+        is_virtual: bool,
+        /// Whether this is a KVM guest on an Intel model that usually has several core types. KVM gives no PMU to
+        /// guests on these.
+        is_guest_of_hybrid: bool,
+    },
+    /// The kernel or the PMU does not have this event, at least not with these settings (`ENOENT`, `EINVAL`,
+    /// `EOPNOTSUPP` and the like).
+    #[non_exhaustive]
+    EventNotSupported {
+        /// The event.
+        event: NamedEvent,
+        /// The kernel's answer.
+        errno: Errno,
+    },
+    /// The PMU cannot exclude privilege levels, and some were to be excluded. By default, all but user mode are.
+    #[non_exhaustive]
+    NoPrivilegeFilter {
+        /// The event.
+        event: NamedEvent,
+    },
+    /// The event includes guests, and the kernel refuses only that (`EOPNOTSUPP`). Either a virtual machine on this
+    /// host owns the PMU (KVM's mediated PMU, since Linux 7.0), or the PMU cannot count guests.
+    #[non_exhaustive]
+    IncludesGuests {
+        /// The event.
+        event: NamedEvent,
+    },
+    /// Nothing is left to count: the settings exclude every privilege level at which the event happens, or both
+    /// guests and the host. Software events happen on the host only.
+    #[non_exhaustive]
+    CountsNothing {
+        /// The event.
+        event: NamedEvent,
+    },
+    /// `kernel.perf_event_paranoid` forbids it to a process without `CAP_PERFMON`.
+    #[non_exhaustive]
+    Paranoid {
+        /// The value of the setting.
+        level: i32,
+        /// The highest value that allows the request: 2 for user mode alone, else 1.
+        allowed: i32,
+    },
+    /// The system call was denied, and this thread has a seccomp filter. Container runtimes deny it by default.
+    #[non_exhaustive]
+    Seccomp {
+        /// The filter's answer.
+        errno: Errno,
+    },
+    /// The kernel was built without `CONFIG_PERF_EVENTS`.
+    NoSystemCall,
+    /// The system call was denied, and neither `perf_event_paranoid` nor seccomp is the cause. A security module
+    /// or kernel lockdown may be.
+    #[non_exhaustive]
+    Denied {
+        /// The kernel's answer.
+        errno: Errno,
+    },
+    /// No file descriptor is left for the event.
+    #[non_exhaustive]
+    TooManyOpenFiles {
+        /// Whether the limit is the machine's (`ENFILE`) rather than the process's (`EMFILE`).
+        is_system_wide: bool,
+    },
+    /// A group has between 1 and 8 events.
+    #[non_exhaustive]
+    GroupSize {
+        /// The number of events requested.
+        events: usize,
+    },
+    /// The events of a group cannot all have counters at the same time, besides those that are pinned now.
+    #[non_exhaustive]
+    GroupTooLarge {
+        /// How many of the events, from the first, fit.
+        fit: usize,
+        /// The first event that does not fit.
+        event: NamedEvent,
+    },
+    /// The event's PMU counts for CPUs, packages or the machine (`cpumask`), not for a thread.
+    #[non_exhaustive]
+    NotPerThread {
+        /// The event.
+        event: NamedEvent,
+    },
+    /// Two events of a group belong to different PMUs. A group stays on one.
+    #[non_exhaustive]
+    SeveralPmus {
+        /// The group's first hardware event.
+        first: NamedEvent,
+        /// The event of another PMU.
+        event: NamedEvent,
+    },
+    /// Another user holds the PMU or one of its resources exclusively (`EBUSY`).
+    #[non_exhaustive]
+    Busy {
+        /// The event.
+        event: NamedEvent,
+    },
+    /// The event sets a field that this kernel does not know (`E2BIG`).
+    #[non_exhaustive]
+    UnsupportedField {
+        /// The size of `perf_event_attr` that has the field, in bytes.
+        needed: u32,
+        /// The size that this kernel knows, in bytes.
+        known: u32,
+    },
+    /// The PMU was read from a copy of another machine's files.
+    NotThisMachine,
+    /// This process is a fork of the one that was opening the counter.
+    Forked,
+    /// The kernel is out of memory (`ENOMEM`).
+    #[non_exhaustive]
+    OutOfMemory {
+        /// The system call.
+        call: &'static str,
+    },
+    /// The kernel's list of PMUs could not be read, and the event depends on it.
+    Unreadable(Unreadable),
+    /// A system call failed for a reason that is not known to occur.
+    #[non_exhaustive]
+    System {
+        /// The system call.
+        call: &'static str,
+        /// The kernel's answer.
+        errno: Errno,
+    },
+}
+
+debug_as_message!(OpenError: Unsupported NoPmu EventNotSupported NoPrivilegeFilter IncludesGuests CountsNothing
+    Paranoid Seccomp NoSystemCall Denied TooManyOpenFiles GroupSize GroupTooLarge NotPerThread SeveralPmus Busy
+    UnsupportedField NotThisMachine Forked OutOfMemory Unreadable System);
+
+impl OpenError {
+    /// Returns the event that the error is about. None if it is about the process or the machine.
+    pub fn event(&self) -> Option<&NamedEvent> {
+        match self {
+            OpenError::NoPmu { event, .. }
+            | OpenError::EventNotSupported { event, .. }
+            | OpenError::NoPrivilegeFilter { event }
+            | OpenError::IncludesGuests { event }
+            | OpenError::CountsNothing { event }
+            | OpenError::GroupTooLarge { event, .. }
+            | OpenError::NotPerThread { event }
+            | OpenError::SeveralPmus { event, .. }
+            | OpenError::Busy { event } => Some(event),
+            _ => None,
+        }
+    }
+
+    /// Returns the kernel's answer. None if the error has no error number of its own.
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            OpenError::EventNotSupported { errno, .. }
+            | OpenError::Seccomp { errno }
+            | OpenError::Denied { errno }
+            | OpenError::System { errno, .. } => Some(*errno),
+            OpenError::Unreadable(unreadable) => Some(unreadable.errno),
+            _ => None,
+        }
+    }
+
+    /// Makes an error of a call that ran out of something, or failed in a way that is not known to occur.
+    pub(crate) fn of_call(call: &'static str) -> impl Fn(Errno) -> OpenError {
+        move |errno| match errno.0 {
+            kernel::EMFILE => OpenError::TooManyOpenFiles { is_system_wide: false },
+            kernel::ENFILE => OpenError::TooManyOpenFiles { is_system_wide: true },
+            kernel::ENOMEM => OpenError::OutOfMemory { call },
+            _ => OpenError::System { call, errno },
+        }
+    }
+
+    /// Makes an error of a counter that could not be started while it was opened.
+    pub(crate) fn of_start(error: ReadError) -> OpenError {
+        match error {
+            ReadError::Forked => OpenError::Forked,
+            ReadError::System { call, errno } => OpenError::of_call(call)(errno),
+            // Only `read(2)` finds this. For a program, the remedy is that of any call that should not fail.
+            ReadError::ErrorState => OpenError::System { call: "ioctl", errno: Errno(0) },
+        }
+    }
+
+    pub(super) fn io_kind(&self) -> io::ErrorKind {
+        match self {
+            OpenError::Unsupported | OpenError::NoSystemCall => io::ErrorKind::Unsupported,
+            OpenError::Paranoid { .. } | OpenError::Seccomp { .. } | OpenError::Denied { .. } => {
+                io::ErrorKind::PermissionDenied
+            }
+            OpenError::OutOfMemory { .. } => io::ErrorKind::OutOfMemory,
+            OpenError::GroupSize { .. } => io::ErrorKind::InvalidInput,
+            _ => io::ErrorKind::Other,
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            OpenError::EventNotSupported { errno, .. }
+            | OpenError::Seccomp { errno }
+            | OpenError::Denied { errno }
+            | OpenError::System { errno, .. } => Some(errno),
+            OpenError::Unreadable(unreadable) => Some(&unreadable.errno),
+            _ => None,
+        }
+    }
+}
+
+impl From<Unreadable> for OpenError {
+    fn from(unreadable: Unreadable) -> OpenError {
+        match unreadable.errno.0 {
+            kernel::EMFILE => OpenError::TooManyOpenFiles { is_system_wide: false },
+            kernel::ENFILE => OpenError::TooManyOpenFiles { is_system_wide: true },
+            _ => OpenError::Unreadable(unreadable),
+        }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Unsupported => write!(
+                f,
+                "this target is not Linux and has no perf_event_open. Run on Linux to count"
+            ),
+            OpenError::NoPmu { event, is_guest_of_hybrid: true, .. } => write!(
+                f,
+                "{event} needs a hardware counter, and this virtual machine has none: KVM gives no PMU to guests \
+                 on hybrid Intel CPUs, as this model usually is. Run on the host, or use software events"
+            ),
+            OpenError::NoPmu { event, is_virtual: true, .. } => write!(
+                f,
+                "{event} needs a hardware counter, and this virtual machine has none (no core PMU in \
+                 {PMU_DIRECTORY}). Enable the virtual PMU in the hypervisor, run on the host, or use software events"
+            ),
+            OpenError::NoPmu { event, is_virtual: false, .. } => write!(
+                f,
+                "{event} needs a hardware counter, and the kernel offers none (no core PMU in {PMU_DIRECTORY}): the \
+                 driver may be missing, or the firmware may have disabled the PMU. Use software events, or another \
+                 machine"
+            ),
+            OpenError::EventNotSupported { event, errno } => write!(
+                f,
+                "{event} is not supported by this machine's PMU or kernel, at least not with these settings \
+                 ({errno}). Choose an event that `perf list` shows, or other privilege levels"
+            ),
+            OpenError::NoPrivilegeFilter { event } => write!(
+                f,
+                "{event} cannot be counted for user mode alone, because this PMU cannot exclude privilege levels. \
+                 Call allow_all_privilege_levels(true) to count all of them"
+            ),
+            OpenError::IncludesGuests { event } => write!(
+                f,
+                "{event} includes guests, and they cannot be counted: a virtual machine on this host owns the PMU \
+                 (mediated PMU), or the PMU cannot count guests. Exclude guests with exclude_guest(true), or drop \
+                 `G` from the name"
+            ),
+            OpenError::CountsNothing { event } => write!(
+                f,
+                "{event} would count nothing, because the settings exclude every privilege level at which it \
+                 happens, or both guests and the host. Include one with exclude_kernel(false) or \
+                 exclude_guest(false), or change modifiers such as `u` or `G` in the name, which take precedence"
+            ),
+            OpenError::Paranoid { level, allowed } => write!(
+                f,
+                "kernel.perf_event_paranoid is {level}, and this process does not have CAP_PERFMON. Run `sysctl \
+                 kernel.perf_event_paranoid={allowed}` as root, or give the program the capability{}",
+                if *allowed < 2 { ", or count user mode alone if the PMU can" } else { "" }
+            ),
+            OpenError::Seccomp { errno: Errno(0) } => write!(
+                f,
+                "perf_event_open returned 0 and opened no event, because a seccomp filter answers for the kernel. Run \
+                 with a profile that allows the call (`--security-opt seccomp=...`), or outside of the sandbox"
+            ),
+            OpenError::Seccomp { errno } => write!(
+                f,
+                "perf_event_open was denied ({errno}) by a seccomp filter, as container runtimes do by default. Run \
+                 the container with `--cap-add PERFMON` or with a profile that allows the call (`--security-opt \
+                 seccomp=...`), or run outside of the sandbox"
+            ),
+            OpenError::NoSystemCall => write!(
+                f,
+                "this kernel has no perf_event_open. Use one built with CONFIG_PERF_EVENTS"
+            ),
+            OpenError::Denied { errno } => write!(
+                f,
+                "perf_event_open was denied ({errno}), and neither kernel.perf_event_paranoid nor seccomp is the \
+                 cause. Check the security module's log (SELinux, AppArmor) and /sys/kernel/security/lockdown"
+            ),
+            OpenError::TooManyOpenFiles { is_system_wide: false } => write!(
+                f,
+                "this process has no file descriptor left, and each counter holds one. Raise `ulimit -n` or close \
+                 counters"
+            ),
+            OpenError::TooManyOpenFiles { is_system_wide: true } => write!(
+                f,
+                "this machine has no file descriptor left, and each counter holds one. Raise `sysctl fs.file-max` \
+                 or close files"
+            ),
+            OpenError::GroupSize { events } => write!(
+                f,
+                "a group has between 1 and 8 events, not {events}. Split them into several groups"
+            ),
+            OpenError::GroupTooLarge { fit: 0, event } => write!(
+                f,
+                "{event} cannot be counted now, because pinned events occupy every counter it could use. Close some \
+                 of them, or open the group disabled and enable it when they are closed"
+            ),
+            OpenError::GroupTooLarge { fit, event } => write!(
+                f,
+                "{event} cannot be counted together with the {fit} {} before it: the PMU has no counter left for it \
+                 (pinned events and, on x86-64, the kernel's watchdog hold some), or it belongs to another PMU. Put \
+                 it into a group of its own, or run `sysctl kernel.nmi_watchdog=0` as root",
+                if *fit == 1 { "event" } else { "events" }
+            ),
+            OpenError::NotPerThread { event } => write!(
+                f,
+                "{event} is counted for CPUs or the whole machine, not for a thread, and this library counts for a \
+                 thread. Use `perf stat -a -e {event}`"
+            ),
+            OpenError::SeveralPmus { first, event } => write!(
+                f,
+                "{event} and {first} belong to different PMUs, and a group stays on one. Put {event} into a group \
+                 of its own, or open a counter for each"
+            ),
+            OpenError::Busy { event } => write!(
+                f,
+                "another profiler or the firmware has exclusive use of what {event} needs. Stop it and try again"
+            ),
+            OpenError::UnsupportedField { needed, known } => write!(
+                f,
+                "the event needs {needed} bytes of perf_event_attr, and this kernel knows {known}. Leave the newest \
+                 config words at 0, or use a newer kernel"
+            ),
+            OpenError::NotThisMachine => write!(
+                f,
+                "this PMU was read from a copy of another machine's files, not from {PMU_DIRECTORY}. Take it from \
+                 Pmus::local() to count with it"
+            ),
+            OpenError::Forked => write!(
+                f,
+                "this process is a fork of the one that was opening the counter. Open a new counter in this process"
+            ),
+            OpenError::OutOfMemory { call } => write!(
+                f,
+                "{call} failed for lack of memory (ENOMEM). Free memory, or raise the limit of this process's memory \
+                 cgroup"
+            ),
+            OpenError::Unreadable(unreadable) => unreadable.fmt(f),
+            OpenError::System { call, errno } => write!(
+                f,
+                "{call} failed with {errno}, which is not known to occur. Please report it with the kernel's version"
+            ),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Errors of an open counter.
+
+use crate::kernel::Errno;
+use std::fmt;
+
+/// Why an open counter or group could not be read, started, stopped or reset.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The event is pinned and in error state: it could not get a counter, or lost it.
+    ErrorState,
+    /// This process is a fork of the one that opened the counter.
+    Forked,
+    /// The system call failed for a reason that is not known to occur.
+    #[non_exhaustive]
+    System {
+        /// The system call.
+        call: &'static str,
+        /// The kernel's answer.
+        errno: Errno,
+    },
+}
+
+debug_as_message!(ReadError: ErrorState Forked System);
+
+impl std::error::Error for ReadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ReadError::System { errno, .. } => Some(errno),
+            ReadError::ErrorState | ReadError::Forked => None,
+        }
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::ErrorState => write!(
+                f,
+                "the pinned event has no counter and is in error state. Pin fewer events, then call enable() \
+                 again"
+            ),
+            ReadError::Forked => write!(
+                f,
+                "this process is a fork, and the counter counts the parent's thread. Open a new counter in this \
+                 process"
+            ),
+            ReadError::System { call, errno } => write!(
+                f,
+                "{call} failed with {errno}, which is not known to occur. Please report it with the kernel's \
+                 version"
+            ),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Errors of making a region.
+
+use super::{NamedEvent, SyscallReason};
+use crate::kernel::Unreadable;
+use std::fmt;
+
+/// Why a [`Region`](crate::Region) could not be made or corrected.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RegionError {
+    /// A region reads its counters in user space, and this is not possible.
+    #[non_exhaustive]
+    UserReadUnavailable {
+        /// The first event that user space cannot read.
+        event: NamedEvent,
+        /// The reason.
+        reason: SyscallReason,
+    },
+    /// Reading a counter at the end of a region may fault on this machine.
+    /// Call [`contain_faults`](crate::contain_faults) first.
+    FaultsNotContained,
+    /// The overhead was measured with other events than those of the region.
+    OtherOverhead,
+    /// This process is a fork of the one that opened the counters.
+    Forked,
+    /// The kernel's list of PMUs could not be read. It tells whether there are several core types.
+    Unreadable(Unreadable),
+}
+
+debug_as_message!(RegionError: UserReadUnavailable FaultsNotContained OtherOverhead Forked Unreadable);
+
+impl std::error::Error for RegionError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            RegionError::Unreadable(unreadable) => Some(&unreadable.errno),
+            RegionError::UserReadUnavailable {
+                reason: SyscallReason::NotMapped { errno }, ..
+            } => Some(errno),
+            _ => None,
+        }
+    }
+}
+
+impl From<Unreadable> for RegionError {
+    fn from(unreadable: Unreadable) -> RegionError {
+        RegionError::Unreadable(unreadable)
+    }
+}
+
+impl fmt::Display for RegionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RegionError::UserReadUnavailable { event, reason: SyscallReason::SoftwareEvent } => {
+                write!(
+                    f,
+                    "a region reads its counters in user space, and the kernel counts {event} in software. Take the \
+                 difference of two reads, or choose a hardware event"
+                )
+            }
+            RegionError::UserReadUnavailable { event, reason } => write!(
+                f,
+                "a region reads its counters in user space, and {event} cannot be read there: {reason}"
+            ),
+            RegionError::FaultsNotContained => write!(
+                f,
+                "on this machine a counter may be gone when a region ends, and reading it then faults. Call \
+                 rdpmc::contain_faults() before making regions"
+            ),
+            RegionError::OtherOverhead => write!(
+                f,
+                "the overhead was measured with other events than those of the region. Measure it with \
+                 Overhead::measure and a region of the same counters"
+            ),
+            RegionError::Forked => super::ReadError::Forked.fmt(f),
+            RegionError::Unreadable(unreadable) => unreadable.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The names of the events whose meaning the kernel defines, as `perf list` has them and perf takes
+//! them; how other events are written where no files are read; and which names are near to one that is none.
+
+use crate::event::Event;
+use crate::event::WORDS;
+use crate::kernel::{HW_EVENT_MASK, cache, hardware, kind, software};
+use std::fmt;
+
+/// The name that is written first, then others that perf takes for it.
+type Names = &'static [&'static str];
+
+const HARDWARE: [(u64, Names); 10] = [
+    (hardware::CPU_CYCLES, &["cycles", "cpu-cycles"]),
+    (hardware::INSTRUCTIONS, &["instructions"]),
+    (hardware::CACHE_REFERENCES, &["cache-references"]),
+    (hardware::CACHE_MISSES, &["cache-misses"]),
+    (hardware::BRANCH_INSTRUCTIONS, &["branches", "branch-instructions"]),
+    (hardware::BRANCH_MISSES, &["branch-misses"]),
+    (hardware::BUS_CYCLES, &["bus-cycles"]),
+    (hardware::STALLED_CYCLES_FRONTEND, &["stalled-cycles-frontend", "idle-cycles-frontend"]),
+    (hardware::STALLED_CYCLES_BACKEND, &["stalled-cycles-backend", "idle-cycles-backend"]),
+    (hardware::REF_CPU_CYCLES, &["ref-cycles"]),
+];
+
+const SOFTWARE: [(u64, Names); 12] = [
+    (software::CPU_CLOCK, &["cpu-clock"]),
+    (software::TASK_CLOCK, &["task-clock"]),
+    (software::PAGE_FAULTS, &["page-faults", "faults"]),
+    (software::CONTEXT_SWITCHES, &["context-switches", "cs"]),
+    (software::CPU_MIGRATIONS, &["cpu-migrations", "migrations"]),
+    (software::PAGE_FAULTS_MIN, &["minor-faults"]),
+    (software::PAGE_FAULTS_MAJ, &["major-faults"]),
+    (software::ALIGNMENT_FAULTS, &["alignment-faults"]),
+    (software::EMULATION_FAULTS, &["emulation-faults"]),
+    (software::DUMMY, &["dummy"]),
+    (software::BPF_OUTPUT, &["bpf-output"]),
+    (software::CGROUP_SWITCHES, &["cgroup-switches"]),
+];
+
+const CACHES: [(u64, Names); 7] = [
+    (cache::L1D, &["L1-dcache", "l1-d", "l1d", "L1-data"]),
+    (cache::L1I, &["L1-icache", "l1-i", "l1i", "L1-instruction"]),
+    (cache::LL, &["LLC", "L2"]),
+    (cache::DTLB, &["dTLB", "d-tlb", "Data-TLB"]),
+    (cache::ITLB, &["iTLB", "i-tlb", "Instruction-TLB"]),
+    // Not perf's `branches`, whose misses would be taken for those of branches.
+    (cache::BPU, &["branch", "bpu", "btb", "bpc"]),
+    (cache::NODE, &["node"]),
+];
+
+/// The first name goes before a result, the second is for all of them.
+const ACCESSES: [(u64, Names); 3] = [
+    (cache::OP_READ, &["load", "loads", "read"]),
+    (cache::OP_WRITE, &["store", "stores", "write"]),
+    (cache::OP_PREFETCH, &["prefetch", "prefetches", "speculative-read", "speculative-load"]),
+];
+
+const OUTCOMES: [(u64, Names); 2] = [
+    (cache::RESULT_ACCESS, &["refs", "Reference", "ops", "access"]),
+    (cache::RESULT_MISS, &["misses", "miss"]),
+];
+
+/// Upper and lower case are the same, which perf need not let them be.
+fn find(table: &[(u64, Names)], name: &str) -> Option<u64> {
+    let has = |names: Names| names.iter().any(|known| known.eq_ignore_ascii_case(name));
+    table.iter().find(|(_, names)| has(names)).map(|(config, _)| *config)
+}
+
+/// The event of this name, if the kernel defines one.
+pub(crate) fn generic(name: &str) -> Option<Event> {
+    let of = |kind| move |config| Event::of_pmu(kind, config);
+    find(&HARDWARE, name)
+        .map(of(kind::HARDWARE))
+        .or_else(|| find(&SOFTWARE, name).map(of(kind::SOFTWARE)))
+        .or_else(|| cache_config(name).map(of(kind::HW_CACHE)))
+}
+
+/// `CACHE[-ACCESS][-OUTCOME]`, of which the last two may come in either order: reads if it does not
+/// say what, all of them if it does not say how they ended.
+fn cache_config(name: &str) -> Option<u64> {
+    let (cache, mut rest) = prefix(&CACHES, name)?;
+    let (mut access, mut outcome) = (None, None);
+    while !rest.is_empty() {
+        if let (None, Some((found, after))) = (access, prefix(&ACCESSES, rest)) {
+            (access, rest) = (Some(found), after);
+        } else if let (None, Some((found, after))) = (outcome, prefix(&OUTCOMES, rest)) {
+            (outcome, rest) = (Some(found), after);
+        } else {
+            return None;
+        }
+    }
+    let (access, outcome) =
+        (access.unwrap_or(cache::OP_READ), outcome.unwrap_or(cache::RESULT_ACCESS));
+    Some(cache::config(cache, access, outcome))
+}
+
+/// What of the table `text` begins with, up to a hyphen or the end, and what follows.
+fn prefix<'a>(table: &[(u64, Names)], text: &'a str) -> Option<(u64, &'a str)> {
+    table.iter().find_map(|(config, names)| {
+        names.iter().find_map(|name| {
+            let (start, rest) = text.split_at_checked(name.len())?;
+            let rest = match rest.strip_prefix('-') {
+                Some("") => return None,
+                Some(after) => after,
+                None if rest.is_empty() => rest,
+                None => return None,
+            };
+            start.eq_ignore_ascii_case(name).then_some((*config, rest))
+        })
+    })
+}
+
+/// The name of a generic or software event, whichever PMU it is to be counted by.
+pub(crate) fn name_of(event: &Event) -> Option<String> {
+    let first = |table: &[(u64, Names)], config| {
+        let (_, names) = table.iter().find(|(known, _)| *known == config)?;
+        names.first().map(|name| (*name).to_owned())
+    };
+    let [_, others @ ..] = event.words();
+    if others != [0; 4] {
+        return None; // no name has them
+    }
+    match event.kind {
+        kind::HARDWARE => first(&HARDWARE, event.config & HW_EVENT_MASK),
+        kind::SOFTWARE => first(&SOFTWARE, event.config),
+        kind::HW_CACHE => {
+            let config = event.config & HW_EVENT_MASK;
+            let cache = first(&CACHES, config & 0xff)?;
+            let outcome = config >> 16;
+            let (_, accesses) = ACCESSES.iter().find(|(known, _)| *known == config >> 8 & 0xff)?;
+            match (outcome, accesses) {
+                (cache::RESULT_ACCESS, [_, all, ..]) => Some(format!("{cache}-{all}")),
+                (cache::RESULT_MISS, [one, ..]) => Some(format!("{cache}-{one}-misses")),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The event's words, as the terms of a PMU.
+pub(crate) fn words_of(event: &Event) -> String {
+    let words = WORDS.iter().zip(event.words()).enumerate();
+    let set = words.filter(|(place, (_, word))| *place == 0 || *word != 0);
+    set.map(|(_, (name, word))| format!("{name}={word:#x}")).collect::<Vec<_>>().join(",")
+}
+
+/// The event by its type and its words, e.g. `4/config=0xc0,config1=0x1/u`.
+pub(crate) fn by_numbers(event: &Event) -> String {
+    format!("{}/{}/{}", event.kind, words_of(event), event.modifiers.letters())
+}
+
+impl fmt::Display for Event {
+    /// Writes the kernel's name for the event, e.g. `cycles:u`. A raw event is `r` and its number. Any other is
+    /// the type and the words of `perf_event_attr`, e.g. `10/config=0xc0/u`. On the same machine, each parses to
+    /// an equal event.
+    ///
+    /// Makes no system call. [`Pmus::name_of`](crate::Pmus::name_of) finds the name that a PMU has for it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match name_of(self) {
+            Some(name) if self.pmu().is_none() => write!(f, "{name}{}", self.modifiers),
+            _ if self.plain() == Event::raw(self.config) => {
+                write!(f, "r{:x}{}", self.config, self.modifiers)
+            }
+            _ => f.write_str(&by_numbers(self)),
+        }
+    }
+}
+
+impl fmt::Debug for Event {
+    /// As `Display`, e.g. `Event(cycles:u)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Event({self})")
+    }
+}
+
+/// The generic hardware events, in the kernel's order.
+pub(crate) fn hardware_events() -> impl Iterator<Item = Event> {
+    HARDWARE.iter().map(|(config, _)| Event::of_pmu(kind::HARDWARE, *config))
+}
+
+/// Every name that is written, and the others of events that have more.
+pub(crate) fn all() -> impl Iterator<Item = String> {
+    let generic = HARDWARE.iter().chain(&SOFTWARE).flat_map(|(_, names)| names.iter());
+    let caches = CACHES.iter().flat_map(|(cache, _)| {
+        ACCESSES.iter().flat_map(move |(access, _)| {
+            OUTCOMES.iter().filter_map(move |(outcome, _)| {
+                name_of(&Event::of_pmu(kind::HW_CACHE, cache::config(*cache, *access, *outcome)))
+            })
+        })
+    });
+    generic.map(|name| (*name).to_owned()).chain(caches)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_that_of_its_event() {
+        let names: Vec<String> = all().collect();
+        assert_eq!(names.len(), 10 + 4 + 12 + 3 + 7 * 3 * 2);
+        for name in names {
+            let event = generic(&name).unwrap();
+            let written = name_of(&event).unwrap();
+            assert_eq!(generic(&written), Some(event), "{name}");
+        }
+        assert_eq!(hardware_events().count(), 10);
+    }
+
+    #[test]
+    fn caches_as_perf_takes_them() {
+        for (name, config) in [
+            ("L1-dcache-load-misses", 0x1_00_00),
+            ("l1d-read-miss", 0x1_00_00),
+            ("L1-dcache-misses-loads", 0x1_00_00),
+            ("LLC", 0x0_00_02),
+            ("LLC-misses", 0x1_00_02),
+            ("dTLB-stores", 0x0_01_03),
+            ("i-tlb-Reference", 0x0_00_04),
+            ("branch-speculative-read-misses", 0x1_02_05),
+            ("node-prefetches", 0x0_02_06),
+        ] {
+            assert_eq!(generic(name), Some(Event::of_pmu(kind::HW_CACHE, config)), "{name}");
+        }
+        for wrong in
+            ["L1", "L1-dcachex", "L1-dcache-", "LLC-load-load", "LLC-misses-refs", "node-é"]
+        {
+            assert_eq!(generic(wrong), None, "{wrong}");
+        }
+        assert_eq!(generic("branch-misses"), Some(Event::BRANCH_MISSES), "hardware goes first");
+    }
+}

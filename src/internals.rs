@@ -1,0 +1,152 @@
+//! Private code for tests in packages of their own: the emulated machines, faults in shared objects, fuzzing. Only with
+//! `--cfg rdpmc_internals`, so it is no part of the library as others build it.
+#![allow(missing_docs)]
+
+pub use crate::kernel::abi;
+
+use crate::asm::order::Order;
+use crate::error::NameError;
+use crate::event::Event;
+use crate::event::WORDS;
+use crate::names;
+use crate::page::Pages;
+use crate::page::fork::Process;
+use crate::page::reader;
+use crate::pmu::field;
+use crate::pmu::files::SysfsFiles;
+use crate::pmu::{CpuSet, Pmu, Pmus};
+use crate::region::Region;
+use std::os::fd::OwnedFd;
+
+/// The reader of a group's control pages.
+pub struct Reader<const N: usize>(reader::Reader<N>);
+
+impl<const N: usize> Reader<N> {
+    /// Maps the pages of these descriptors. An error if the kernel refuses, or if the pages cannot be read.
+    pub fn map(descriptors: &[OwnedFd]) -> Result<Reader<N>, String> {
+        let process = Process::current().map_err(|errno| errno.to_string())?;
+        let pages = Pages::map(descriptors.iter(), process).map_err(|errno| errno.to_string())?;
+        let pages = pages.ok_or("forked")?;
+        reader::Reader::new(pages)
+            .map(Reader)
+            .map_err(|(place, why)| format!("page {place}: {why}"))
+    }
+
+    /// A reader that always returns None.
+    pub fn none() -> Reader<N> {
+        Reader(reader::Reader::none())
+    }
+
+    #[inline(always)]
+    pub fn counts<O: Order>(&self) -> Option<[u64; N]> {
+        if O::FENCED { self.0.counts::<true>() } else { self.0.counts::<false>() }
+    }
+
+    pub fn region<'a, O: Order>(&'a self, events: &'a [Event; N]) -> Region<'a, N, O> {
+        Region::new(&self.0, events)
+    }
+}
+
+/// Reads in the library itself, rather than inlined into the caller.
+#[inline(never)]
+pub fn is_none_in_the_library(reader: &Reader<1>) -> bool {
+    reader.0.counts::<false>().is_none()
+}
+
+/// The contents of a PMU's files.
+#[derive(Default)]
+pub struct PmuFiles {
+    pub type_id: String,
+    pub cpus: Option<String>,
+    pub cpumask: Option<String>,
+    /// The files in `format`, by name.
+    pub format: Vec<(String, String)>,
+    /// The files in `events`, by name.
+    pub events: Vec<(String, String)>,
+}
+
+impl PmuFiles {
+    /// The PMU of this name with these files. None if there is no valid type.
+    pub fn parse(&self, name: &str) -> Option<Pmu> {
+        let files = SysfsFiles {
+            type_id: self.type_id.clone(),
+            cpus: self.cpus.clone(),
+            cpumask: self.cpumask.clone(),
+            format: self.format.clone(),
+            events: self.events.clone(),
+        };
+        Pmu::parse(name, &files)
+    }
+}
+
+/// The event that these terms of the PMU make.
+pub fn event_of(pmu: &Pmu, terms: &str) -> Result<Event, NameError> {
+    // No file is read.
+    Pmus::from_dir("/nonexistent").event_of(pmu, terms)
+}
+
+/// The terms of this PMU that make the event.
+pub fn terms_of(pmu: &Pmu, event: Event) -> String {
+    names::terms_of(pmu, &event)
+}
+
+/// Whether the kernel defines the event for every CPU.
+pub fn is_generic(event: Event) -> bool {
+    event.is_generic()
+}
+
+pub fn parse_cpus(text: &str) -> Option<CpuSet> {
+    CpuSet::parse(text)
+}
+
+/// The bits of a term in the config words.
+pub struct Field(field::Field);
+
+impl Field {
+    pub fn parse(text: &str) -> Option<Field> {
+        field::Field::parse(text).map(Field)
+    }
+    pub fn width(&self) -> u32 {
+        self.0.width()
+    }
+    pub fn put(&self, value: u64, words: [u64; WORDS.len()]) -> Option<[u64; WORDS.len()]> {
+        self.0.put(value, words)
+    }
+    pub fn take(&self, words: &[u64; WORDS.len()]) -> Option<u64> {
+        self.0.take(words)
+    }
+}
+
+/// Errors and reasons as a test expects them: outside of the library, their variants cannot be constructed.
+pub mod expected {
+    use crate::error::{Errno, OpenError, RegionError, SyscallReason};
+    use crate::event::Event;
+
+    pub fn switched_off(setting: &'static str, value: i32) -> SyscallReason {
+        SyscallReason::SwitchedOff { setting, value }
+    }
+    pub fn mlock_limit(kilobytes: u64) -> SyscallReason {
+        SyscallReason::MlockLimit { kilobytes: Some(kilobytes) }
+    }
+    pub fn user_read_unavailable(event: Event, reason: SyscallReason) -> RegionError {
+        RegionError::UserReadUnavailable { event: event.into(), reason }
+    }
+    pub fn paranoid(level: i32, allowed: i32) -> OpenError {
+        OpenError::Paranoid { level, allowed }
+    }
+    pub fn seccomp(errno: i32) -> OpenError {
+        OpenError::Seccomp { errno: Errno(errno) }
+    }
+    pub fn too_many_open_files() -> OpenError {
+        OpenError::TooManyOpenFiles { is_system_wide: false }
+    }
+    pub fn no_pmu(event: Event, is_virtual: bool) -> OpenError {
+        OpenError::NoPmu { event: event.into(), is_virtual, is_guest_of_hybrid: false }
+    }
+    pub fn group_too_large(fit: usize, event: Event) -> OpenError {
+        OpenError::GroupTooLarge { fit, event: event.into() }
+    }
+    pub fn several_pmus(first: Event, event: Event) -> OpenError {
+        OpenError::SeveralPmus { first: first.into(), event: event.into() }
+    }
+}

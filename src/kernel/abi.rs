@@ -1,0 +1,336 @@
+//! The kernel's interface for counting, as `linux/perf_event.h` declares it.
+//!
+//! The tables are whole for counting (sampling records and their formats are left out: this
+//! library counts) and are compared with the installed header by `tests/kernel_header.rs`.
+#![allow(unsafe_code)]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    reason = "the interface is complete, for the comparison with the header and for tests"
+)]
+
+use std::mem::{offset_of, size_of};
+
+/// Bit `n` of a C bit field of 64 bits: compilers allot them from the least significant bit on
+/// little-endian targets, from the most significant on big-endian ones.
+const fn bit(n: u32) -> u64 {
+    if cfg!(target_endian = "big") { 1 << (63 - n) } else { 1 << n }
+}
+
+/// Where the kernel lists its PMUs, one directory each.
+pub const PMU_DIRECTORY: &str = "/sys/bus/event_source/devices";
+
+/// `struct perf_event_attr`, as of `PERF_ATTR_SIZE_VER9`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attr {
+    pub type_: u32,
+    pub size: u32,
+    pub config: u64,
+    /// Or `sample_freq`.
+    pub sample_period: u64,
+    pub sample_type: u64,
+    pub read_format: u64,
+    /// The bit field from `disabled` on: constants in [`flag`].
+    pub flags: u64,
+    /// Or `wakeup_watermark`.
+    pub wakeup_events: u32,
+    pub bp_type: u32,
+    /// Or `bp_addr`, `kprobe_func`, `uprobe_path`.
+    pub config1: u64,
+    /// Or `bp_len`, `kprobe_addr`, `probe_offset`.
+    pub config2: u64,
+    pub branch_sample_type: u64,
+    pub sample_regs_user: u64,
+    pub sample_stack_user: u32,
+    pub clockid: i32,
+    pub sample_regs_intr: u64,
+    pub aux_watermark: u32,
+    pub sample_max_stack: u16,
+    pub reserved_2: u16,
+    pub aux_sample_size: u32,
+    /// Or the bits `aux_start_paused`, `aux_pause`, `aux_resume`.
+    pub aux_action: u32,
+    pub sig_data: u64,
+    pub config3: u64,
+    pub config4: u64,
+}
+
+/// `PERF_ATTR_SIZE_VER0` to `VER9`: the sizes of `Attr` that kernels have known, oldest first.
+pub const ATTR_SIZES: [u32; 10] = [64, 72, 80, 96, 104, 112, 120, 128, 136, 144];
+
+/// Bits of [`Attr::flags`].
+pub mod flag {
+    use super::bit;
+    pub const DISABLED: u64 = bit(0);
+    pub const INHERIT: u64 = bit(1);
+    pub const PINNED: u64 = bit(2);
+    pub const EXCLUSIVE: u64 = bit(3);
+    pub const EXCLUDE_USER: u64 = bit(4);
+    pub const EXCLUDE_KERNEL: u64 = bit(5);
+    pub const EXCLUDE_HV: u64 = bit(6);
+    pub const EXCLUDE_IDLE: u64 = bit(7);
+    pub const MMAP: u64 = bit(8);
+    pub const COMM: u64 = bit(9);
+    pub const FREQ: u64 = bit(10);
+    pub const INHERIT_STAT: u64 = bit(11);
+    pub const ENABLE_ON_EXEC: u64 = bit(12);
+    pub const TASK: u64 = bit(13);
+    pub const WATERMARK: u64 = bit(14);
+    /// Two bits wide: the skid allowed, 0 (any) to 3 (none).
+    pub const PRECISE_IP: u64 = bit(15) | bit(16);
+    pub const MMAP_DATA: u64 = bit(17);
+    pub const SAMPLE_ID_ALL: u64 = bit(18);
+    pub const EXCLUDE_HOST: u64 = bit(19);
+    pub const EXCLUDE_GUEST: u64 = bit(20);
+    pub const EXCLUDE_CALLCHAIN_KERNEL: u64 = bit(21);
+    pub const EXCLUDE_CALLCHAIN_USER: u64 = bit(22);
+    pub const MMAP2: u64 = bit(23);
+    pub const COMM_EXEC: u64 = bit(24);
+    pub const USE_CLOCKID: u64 = bit(25);
+    pub const CONTEXT_SWITCH: u64 = bit(26);
+    pub const WRITE_BACKWARD: u64 = bit(27);
+    pub const NAMESPACES: u64 = bit(28);
+    pub const KSYMBOL: u64 = bit(29);
+    pub const BPF_EVENT: u64 = bit(30);
+    pub const AUX_OUTPUT: u64 = bit(31);
+    pub const CGROUP: u64 = bit(32);
+    pub const TEXT_POKE: u64 = bit(33);
+    pub const BUILD_ID: u64 = bit(34);
+    pub const INHERIT_THREAD: u64 = bit(35);
+    pub const REMOVE_ON_EXEC: u64 = bit(36);
+    pub const SIGTRAP: u64 = bit(37);
+    pub const DEFER_CALLCHAIN: u64 = bit(38);
+    pub const DEFER_OUTPUT: u64 = bit(39);
+}
+
+/// `enum perf_type_id`: values of [`Attr::type_`] that need no look into sysfs.
+pub mod kind {
+    pub const HARDWARE: u32 = 0;
+    pub const SOFTWARE: u32 = 1;
+    pub const TRACEPOINT: u32 = 2;
+    pub const HW_CACHE: u32 = 3;
+    pub const RAW: u32 = 4;
+    pub const BREAKPOINT: u32 = 5;
+}
+
+/// `PERF_PMU_TYPE_SHIFT`: where a PMU's type goes in the config of a generic event.
+pub const PMU_TYPE_SHIFT: u32 = 32;
+/// `PERF_HW_EVENT_MASK`: what is left of the config for the event.
+pub const HW_EVENT_MASK: u64 = 0xffff_ffff;
+
+/// `enum perf_hw_id`: configs of [`kind::HARDWARE`].
+pub mod hardware {
+    pub const CPU_CYCLES: u64 = 0;
+    pub const INSTRUCTIONS: u64 = 1;
+    pub const CACHE_REFERENCES: u64 = 2;
+    pub const CACHE_MISSES: u64 = 3;
+    pub const BRANCH_INSTRUCTIONS: u64 = 4;
+    pub const BRANCH_MISSES: u64 = 5;
+    pub const BUS_CYCLES: u64 = 6;
+    pub const STALLED_CYCLES_FRONTEND: u64 = 7;
+    pub const STALLED_CYCLES_BACKEND: u64 = 8;
+    pub const REF_CPU_CYCLES: u64 = 9;
+}
+
+/// `enum perf_hw_cache_id`, `..._op_id` and `..._op_result_id`: the three bytes of the config of
+/// [`kind::HW_CACHE`], lowest first.
+pub mod cache {
+    /// The `config` of a cache event.
+    pub const fn config(cache: u64, access: u64, outcome: u64) -> u64 {
+        cache | access << 8 | outcome << 16
+    }
+
+    pub const L1D: u64 = 0;
+    pub const L1I: u64 = 1;
+    pub const LL: u64 = 2;
+    pub const DTLB: u64 = 3;
+    pub const ITLB: u64 = 4;
+    pub const BPU: u64 = 5;
+    pub const NODE: u64 = 6;
+
+    pub const OP_READ: u64 = 0;
+    pub const OP_WRITE: u64 = 1;
+    pub const OP_PREFETCH: u64 = 2;
+
+    pub const RESULT_ACCESS: u64 = 0;
+    pub const RESULT_MISS: u64 = 1;
+}
+
+/// `enum perf_sw_ids`: configs of [`kind::SOFTWARE`].
+pub mod software {
+    pub const CPU_CLOCK: u64 = 0;
+    pub const TASK_CLOCK: u64 = 1;
+    pub const PAGE_FAULTS: u64 = 2;
+    pub const CONTEXT_SWITCHES: u64 = 3;
+    pub const CPU_MIGRATIONS: u64 = 4;
+    pub const PAGE_FAULTS_MIN: u64 = 5;
+    pub const PAGE_FAULTS_MAJ: u64 = 6;
+    pub const ALIGNMENT_FAULTS: u64 = 7;
+    pub const EMULATION_FAULTS: u64 = 8;
+    pub const DUMMY: u64 = 9;
+    pub const BPF_OUTPUT: u64 = 10;
+    pub const CGROUP_SWITCHES: u64 = 11;
+}
+
+/// `enum perf_event_read_format`: bits of [`Attr::read_format`].
+pub mod format {
+    pub const TOTAL_TIME_ENABLED: u64 = 1 << 0;
+    pub const TOTAL_TIME_RUNNING: u64 = 1 << 1;
+    pub const ID: u64 = 1 << 2;
+    pub const GROUP: u64 = 1 << 3;
+    pub const LOST: u64 = 1 << 4;
+}
+
+/// Flags of `perf_event_open` itself.
+pub mod open_flag {
+    pub const FD_NO_GROUP: u64 = 1 << 0;
+    pub const FD_OUTPUT: u64 = 1 << 1;
+    pub const PID_CGROUP: u64 = 1 << 2;
+    pub const FD_CLOEXEC: u64 = 1 << 3;
+}
+
+/// The numbers of `_IO`, `_IOR` and `_IOW` requests in the header, by name.
+#[cfg(target_os = "linux")]
+pub mod ioctl {
+    use super::Attr;
+    use std::ffi::{c_char, c_void};
+
+    const TYPE: u32 = b'$' as u32;
+    pub const ENABLE: u64 = libc::_IO(TYPE, 0) as u64;
+    pub const DISABLE: u64 = libc::_IO(TYPE, 1) as u64;
+    pub const REFRESH: u64 = libc::_IO(TYPE, 2) as u64;
+    pub const RESET: u64 = libc::_IO(TYPE, 3) as u64;
+    pub const PERIOD: u64 = libc::_IOW::<u64>(TYPE, 4) as u64;
+    pub const SET_OUTPUT: u64 = libc::_IO(TYPE, 5) as u64;
+    pub const SET_FILTER: u64 = libc::_IOW::<*mut c_char>(TYPE, 6) as u64;
+    pub const ID: u64 = libc::_IOR::<*mut u64>(TYPE, 7) as u64;
+    pub const SET_BPF: u64 = libc::_IOW::<u32>(TYPE, 8) as u64;
+    pub const PAUSE_OUTPUT: u64 = libc::_IOW::<u32>(TYPE, 9) as u64;
+    pub const QUERY_BPF: u64 = libc::_IOWR::<*mut c_void>(TYPE, 10) as u64;
+    pub const MODIFY_ATTRIBUTES: u64 = libc::_IOW::<*mut Attr>(TYPE, 11) as u64;
+    /// Argument: apply the request to the whole group.
+    pub const FLAG_GROUP: u64 = 1;
+}
+
+/// What a PMU driver of one architecture gives a meaning in [`Attr::config1`].
+pub mod arm64_config1 {
+    /// `attr.config1:0`, "long": count in 64 bits.
+    pub const LONG: u64 = 1 << 0;
+    /// `attr.config1:1`, "rdpmc": let user space read the counter.
+    pub const USER_ACCESS: u64 = 1 << 1;
+}
+
+/// `struct perf_event_mmap_page`: the first page of an event's mapping.
+///
+/// The kernel writes it while it is mapped: its fields are read through volatile loads or the
+/// assembly in `asm/`, never through a reference.
+///
+/// Linux before 3.12 laid it out the same but for `capabilities`: both bits it had then,
+/// `cap_usr_time` and `cap_usr_rdpmc`, lay on bit 0, so that one set bit does not say which;
+/// `time_zero` and what follows it were reserved and read 0. [`capability::BIT0_IS_DEPRECATED`]
+/// tells the two apart.
+#[repr(C)]
+pub struct ControlPage {
+    pub version: u32,
+    pub compat_version: u32,
+    pub lock: u32,
+    pub index: u32,
+    pub offset: i64,
+    pub time_enabled: u64,
+    pub time_running: u64,
+    /// A bit field: constants in [`capability`].
+    pub capabilities: u64,
+    pub pmc_width: u16,
+    pub time_shift: u16,
+    pub time_mult: u32,
+    pub time_offset: u64,
+    pub time_zero: u64,
+    pub size: u32,
+    pub reserved_1: u32,
+    pub time_cycles: u64,
+    pub time_mask: u64,
+    pub reserved: [u8; 116 * 8],
+    pub data_head: u64,
+    pub data_tail: u64,
+    pub data_offset: u64,
+    pub data_size: u64,
+    pub aux_head: u64,
+    pub aux_tail: u64,
+    pub aux_offset: u64,
+    pub aux_size: u64,
+}
+
+/// How far apart the control pages of a group are mapped, in bytes: as large as any page is where
+/// user space reads counters (arm64 has them of 4, 16 and 64 KiB, the others of 4).
+pub const STRIDE: usize = 1 << 16;
+
+/// Bits of [`ControlPage::capabilities`].
+pub mod capability {
+    use super::bit;
+    /// Before Linux 3.12 `cap_usr_time` and `cap_usr_rdpmc` at once; always 0 since.
+    pub const BIT0: u64 = bit(0);
+    /// Set since Linux 3.12: the bits below mean what they say.
+    pub const BIT0_IS_DEPRECATED: u64 = bit(1);
+    pub const USER_RDPMC: u64 = bit(2);
+    pub const USER_TIME: u64 = bit(3);
+    pub const USER_TIME_ZERO: u64 = bit(4);
+    pub const USER_TIME_SHORT: u64 = bit(5);
+}
+
+// The layout is the kernel's or nothing compiles.
+const _: () = {
+    assert!(size_of::<Attr>() == 144);
+    assert!(offset_of!(Attr, type_) == 0);
+    assert!(offset_of!(Attr, size) == 4);
+    assert!(offset_of!(Attr, config) == 8);
+    assert!(offset_of!(Attr, sample_period) == 16);
+    assert!(offset_of!(Attr, sample_type) == 24);
+    assert!(offset_of!(Attr, read_format) == 32);
+    assert!(offset_of!(Attr, flags) == 40);
+    assert!(offset_of!(Attr, wakeup_events) == 48);
+    assert!(offset_of!(Attr, bp_type) == 52);
+    assert!(offset_of!(Attr, config1) == 56);
+    assert!(offset_of!(Attr, config2) == 64);
+    assert!(offset_of!(Attr, branch_sample_type) == 72);
+    assert!(offset_of!(Attr, sample_regs_user) == 80);
+    assert!(offset_of!(Attr, sample_stack_user) == 88);
+    assert!(offset_of!(Attr, clockid) == 92);
+    assert!(offset_of!(Attr, sample_regs_intr) == 96);
+    assert!(offset_of!(Attr, aux_watermark) == 104);
+    assert!(offset_of!(Attr, sample_max_stack) == 108);
+    assert!(offset_of!(Attr, reserved_2) == 110);
+    assert!(offset_of!(Attr, aux_sample_size) == 112);
+    assert!(offset_of!(Attr, aux_action) == 116);
+    assert!(offset_of!(Attr, sig_data) == 120);
+    assert!(offset_of!(Attr, config3) == 128);
+    assert!(offset_of!(Attr, config4) == 136);
+
+    assert!(size_of::<ControlPage>() == 1024 + 64);
+    assert!(offset_of!(ControlPage, version) == 0);
+    assert!(offset_of!(ControlPage, compat_version) == 4);
+    assert!(offset_of!(ControlPage, lock) == 8);
+    assert!(offset_of!(ControlPage, index) == 12);
+    assert!(offset_of!(ControlPage, offset) == 16);
+    assert!(offset_of!(ControlPage, time_enabled) == 24);
+    assert!(offset_of!(ControlPage, time_running) == 32);
+    assert!(offset_of!(ControlPage, capabilities) == 40);
+    assert!(offset_of!(ControlPage, pmc_width) == 48);
+    assert!(offset_of!(ControlPage, time_shift) == 50);
+    assert!(offset_of!(ControlPage, time_mult) == 52);
+    assert!(offset_of!(ControlPage, time_offset) == 56);
+    assert!(offset_of!(ControlPage, time_zero) == 64);
+    assert!(offset_of!(ControlPage, size) == 72);
+    assert!(offset_of!(ControlPage, reserved_1) == 76);
+    assert!(offset_of!(ControlPage, time_cycles) == 80);
+    assert!(offset_of!(ControlPage, time_mask) == 88);
+    assert!(offset_of!(ControlPage, data_head) == 1024);
+    assert!(offset_of!(ControlPage, data_tail) == 1032);
+    assert!(offset_of!(ControlPage, data_offset) == 1040);
+    assert!(offset_of!(ControlPage, data_size) == 1048);
+    assert!(offset_of!(ControlPage, aux_head) == 1056);
+    assert!(offset_of!(ControlPage, aux_tail) == 1064);
+    assert!(offset_of!(ControlPage, aux_offset) == 1072);
+    assert!(offset_of!(ControlPage, aux_size) == 1080);
+};

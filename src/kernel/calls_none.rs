@@ -1,0 +1,89 @@
+//! The same names as `calls.rs` for targets without `perf_event_open`. Nothing can be opened, so calls that
+//! need an open event cannot happen.
+#![allow(unsafe_code)]
+
+use super::{Attr, Control, ControlPage, Errno};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::ptr::NonNull;
+
+pub(crate) const EPERM: i32 = 1;
+pub(crate) const ENOENT: i32 = 2;
+pub(crate) const EINTR: i32 = 4;
+pub(crate) const EIO: i32 = 5;
+pub(crate) const E2BIG: i32 = 7;
+pub(crate) const EAGAIN: i32 = 11;
+pub(crate) const ENOMEM: i32 = 12;
+pub(crate) const EACCES: i32 = 13;
+pub(crate) const EBUSY: i32 = 16;
+pub(crate) const EEXIST: i32 = 17;
+pub(crate) const ENODEV: i32 = 19;
+pub(crate) const ENOTDIR: i32 = 20;
+pub(crate) const EINVAL: i32 = 22;
+pub(crate) const ENFILE: i32 = 23;
+pub(crate) const EMFILE: i32 = 24;
+pub(crate) const EFBIG: i32 = 27;
+pub(crate) const ENOSPC: i32 = 28;
+pub(crate) const ENOSYS: i32 = 38;
+pub(crate) const EOPNOTSUPP: i32 = 95;
+
+pub(crate) const SUPPORTED: bool = false;
+
+#[derive(Debug)]
+pub(crate) enum Descriptor {}
+
+pub(crate) fn open(_: &mut Attr, _: Option<&Descriptor>) -> Result<Descriptor, Errno> {
+    Err(Errno(ENOSYS))
+}
+pub(crate) fn read(event: &Descriptor, _: &mut [u64]) -> Result<usize, Errno> {
+    match *event {}
+}
+pub(crate) fn control(leader: &Descriptor, _: Control) -> Result<(), Errno> {
+    match *leader {}
+}
+pub(crate) fn monotonic_raw(_: bool) -> Result<u64, Errno> {
+    Err(Errno(ENOSYS))
+}
+pub(crate) fn allowed_cpus() -> Vec<u32> {
+    Vec::new()
+}
+pub(crate) fn current_cpu() -> Option<u32> {
+    None
+}
+pub(crate) fn ticks_are_forbidden() -> bool {
+    true
+}
+pub(crate) fn map_at(
+    event: &Descriptor,
+    _: *mut ControlPage,
+) -> Result<NonNull<ControlPage>, Errno> {
+    match *event {}
+}
+pub(crate) fn free_place(_: usize) -> Result<*mut ControlPage, Errno> {
+    Err(Errno(ENOSYS))
+}
+/// # Safety
+/// Nothing can be mapped here, so nothing can be passed to this.
+pub(crate) unsafe fn unmap_page(_: NonNull<ControlPage>) {}
+pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+pub(crate) fn cover(_: NonNull<ControlPage>) -> Result<(), Errno> {
+    Ok(())
+}
+/// # Safety
+/// The handlers are never called.
+pub(crate) unsafe fn at_fork(
+    _: unsafe extern "C" fn(),
+    _: unsafe extern "C" fn(),
+    _: unsafe extern "C" fn(),
+) -> Result<(), Errno> {
+    Ok(())
+}
+/// The signals that a thread has blocked: there are none here.
+pub(crate) type Mask = ();
+pub(crate) fn block_signals() -> Option<Mask> {
+    None
+}
+pub(crate) fn restore_signals(_: &Mask) {}

@@ -1,0 +1,205 @@
+//! What `/proc` and `/sys` say about this machine and this process. Everything here may be missing,
+//! unreadable or strange: then the answer is None or no.
+
+use std::fs;
+use std::path::Path;
+
+fn text(path: impl AsRef<Path>) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+fn number<N: std::str::FromStr>(path: impl AsRef<Path>) -> Option<N> {
+    text(path)?.parse().ok()
+}
+
+/// `kernel.perf_event_paranoid`.
+pub(crate) fn paranoid_level() -> Option<i32> {
+    number("/proc/sys/kernel/perf_event_paranoid")
+}
+
+/// `kernel.perf_event_mlock_kb`: what a user may map without the right to lock memory.
+pub(crate) fn mlock_kilobytes() -> Option<u64> {
+    number("/proc/sys/kernel/perf_event_mlock_kb")
+}
+
+/// A field of this thread's status.
+fn status(field: &str) -> Option<String> {
+    let status = text("/proc/thread-self/status").or_else(|| text("/proc/self/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+    Some(line.trim().to_owned())
+}
+
+/// Whether a seccomp filter watches this thread's system calls.
+pub(crate) fn has_seccomp_filter() -> bool {
+    seccomp_mode() == Some(2)
+}
+
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
+
+fn has_capability(number: u32) -> bool {
+    let effective = status("CapEff").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+    effective.unwrap_or(0) >> number & 1 == 1
+}
+
+/// Whether `perf_event_paranoid` does not apply: CAP_PERFMON or CAP_SYS_ADMIN, of the initial
+/// user namespace.
+pub(crate) fn is_privileged() -> bool {
+    let capable = has_capability(CAP_SYS_ADMIN) || has_capability(CAP_PERFMON);
+    // Without such a file there are no user namespaces, and this is the only one.
+    let initial = text("/proc/self/uid_map")
+        .is_none_or(|map| map.split_ascii_whitespace().eq(["0", "0", "4294967295"]));
+    capable && initial
+}
+
+/// The setting by which the administrator allows or forbids user access, and its value.
+pub(crate) fn user_access() -> Option<(&'static str, i32)> {
+    let settings: &[&str] = if cfg!(target_arch = "x86_64") {
+        &["/sys/bus/event_source/devices/cpu/rdpmc", "/sys/bus/event_source/devices/cpu_core/rdpmc"]
+    } else {
+        &["/proc/sys/kernel/perf_user_access"]
+    };
+    settings.iter().find_map(|path| Some((*path, number::<i32>(path)?)))
+}
+
+/// Whether the kernel does not know that setting: others of perf are there, and it is not.
+pub(crate) fn lacks_user_access() -> bool {
+    user_access().is_none() && paranoid_level().is_some()
+}
+
+const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
+
+/// Whether the kernel could keep the time by this counter. It takes it off the list when it finds that
+/// it cannot.
+pub(crate) fn trusts_clock_source(name: &str) -> bool {
+    text(Path::new(CLOCK_SOURCES).join("available_clocksource"))
+        .is_some_and(|names| names.split_ascii_whitespace().any(|available| available == name))
+}
+
+/// Whether the kernel keeps the time by this counter.
+pub(crate) fn keeps_time_by(name: &str) -> bool {
+    text(Path::new(CLOCK_SOURCES).join("current_clocksource")).as_deref() == Some(name)
+}
+
+/// Whether this is known to be a virtual machine.
+pub(crate) fn is_virtual() -> bool {
+    let flagged = |cpuinfo: String| {
+        cpuinfo.lines().any(|line| {
+            line.starts_with("flags")
+                && line.split_ascii_whitespace().any(|flag| flag == "hypervisor")
+        })
+    };
+    text("/proc/cpuinfo").is_some_and(flagged)
+        || Path::new("/proc/device-tree/hypervisor").exists()
+        || Path::new("/sys/hypervisor/type").exists()
+}
+
+/// Whether the CPU is an Intel one with several core types. A guest sees that by its family and model alone.
+pub(crate) fn is_hybrid() -> bool {
+    text("/proc/cpuinfo").is_some_and(|cpuinfo| is_hybrid_in(&cpuinfo))
+}
+
+fn is_hybrid_in(cpuinfo: &str) -> bool {
+    // Lakefield; Alder, Raptor, Meteor, Arrow, Lunar, Panther, Wildcat Lake.
+    const MODELS: [u32; 14] =
+        [0x8a, 0x97, 0x9a, 0xb7, 0xba, 0xbf, 0xaa, 0xac, 0xb5, 0xc5, 0xc6, 0xbd, 0xcc, 0xd5];
+    let field = |name: &str| {
+        let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        Some(fields.find(|(known, _)| known.trim() == name)?.1.trim())
+    };
+    let model = field("model").and_then(|model| model.parse().ok());
+    field("vendor_id") == Some("GenuineIntel")
+        && field("cpu family") == Some("6")
+        && model.is_some_and(|model| MODELS.contains(&model))
+}
+
+/// The kernel's name and release, e.g. `Linux 6.12.43`.
+pub(crate) fn kernel() -> Option<String> {
+    let name = text("/proc/sys/kernel/ostype")?;
+    Some(format!("{name} {}", text("/proc/sys/kernel/osrelease")?))
+}
+
+/// What the processor is called, or each of its core types: by a name, or where it has none by the numbers
+/// that stand for one.
+pub(crate) fn processor() -> Option<String> {
+    let cpuinfo = text("/proc/cpuinfo")?;
+    let mut names: Vec<String> = Vec::new();
+    for processor in cpuinfo.split("\n\n") {
+        let field = |name: &str| {
+            let is_it = |line: &&str| line.split(':').next().map(str::trim) == Some(name);
+            Some(processor.lines().find(is_it)?.split_once(':')?.1.trim().to_owned())
+        };
+        let arm = || {
+            let (implementer, part) = (field("CPU implementer")?, field("CPU part")?);
+            let revision = field("CPU revision")?;
+            Some(format!("implementer {implementer}, part {part}, revision {revision}"))
+        };
+        let name = field("model name").or_else(arm).or_else(|| field("uarch"));
+        names.extend(name.or_else(|| field("isa")).filter(|name| !names.contains(name)));
+    }
+    if names.is_empty() { None } else { Some(names.join("; ")) }
+}
+
+/// Which of the capabilities this process has that `perf_event_paranoid` does not apply to; in the
+/// initial user namespace only.
+pub(crate) fn capability() -> Option<&'static str> {
+    is_privileged()
+        .then(|| if has_capability(CAP_PERFMON) { "CAP_PERFMON" } else { "CAP_SYS_ADMIN" })
+}
+
+/// The mode of seccomp (`Seccomp` in the thread's status): 0 none, 1 strict, 2 a filter.
+pub(crate) fn seccomp_mode() -> Option<u32> {
+    status("Seccomp")?.parse().ok()
+}
+
+/// `kernel.nmi_watchdog`: 1 where the kernel watches for processors that hang, by a counter of each.
+pub(crate) fn nmi_watchdog() -> Option<i32> {
+    number("/proc/sys/kernel/nmi_watchdog")
+}
+
+/// How many descriptors this process has open, and may have.
+pub(crate) fn descriptors() -> Option<(u64, u64)> {
+    let open = fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1); // but for this one
+    Some((open.try_into().ok()?, limit("Max open files")?))
+}
+
+/// How many KiB this process may lock; the largest number if there is no limit.
+pub(crate) fn locked_kilobytes() -> Option<u64> {
+    let bytes = limit("Max locked memory")?;
+    Some(if bytes == u64::MAX { bytes } else { bytes / 1024 })
+}
+
+/// A soft limit of this process; the largest number if there is none.
+fn limit(name: &str) -> Option<u64> {
+    let limits = text("/proc/self/limits")?;
+    let soft =
+        limits.lines().find_map(|line| line.strip_prefix(name)?.split_ascii_whitespace().next())?;
+    if soft == "unlimited" { Some(u64::MAX) } else { soft.parse().ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hybrid_processors_by_family_and_model() {
+        let cpuinfo = |vendor: &str, family: u32, model: u32| {
+            format!(
+                "processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n\
+                 model name\t: 12th Gen\nflags\t\t: fpu hypervisor\n\nprocessor\t: 1\n"
+            )
+        };
+        assert!(is_hybrid_in(&cpuinfo("GenuineIntel", 6, 0x97)));
+        assert!(is_hybrid_in(&cpuinfo("GenuineIntel", 6, 0xcc)));
+        for other in [
+            cpuinfo("GenuineIntel", 6, 0x8f),  // Sapphire Rapids
+            cpuinfo("GenuineIntel", 6, 0xbe),  // Alder Lake-N: efficient cores alone
+            cpuinfo("GenuineIntel", 18, 0x97), // another family
+            cpuinfo("AuthenticAMD", 6, 0x97),
+            "vendor_id : GenuineIntel\ncpu family : 6\nmodel : many\n".to_owned(),
+            String::new(),
+        ] {
+            assert!(!is_hybrid_in(&other), "{other}");
+        }
+    }
+}

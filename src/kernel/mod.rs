@@ -1,0 +1,25 @@
+//! Floor 1: the kernel. Its interface for counting, the system calls, what `/proc` and `/sys` say about this
+//! machine, and the conversion of ticks to nanoseconds. Uses nothing else of this library.
+
+pub mod abi;
+#[cfg_attr(not(target_os = "linux"), path = "calls_none.rs")]
+mod calls;
+pub(crate) mod conversion;
+mod errno;
+pub(crate) mod machine;
+mod unreadable;
+mod visible;
+
+pub(crate) use abi::*;
+pub(crate) use calls::*;
+pub use errno::Errno;
+pub use unreadable::Unreadable;
+pub(crate) use visible::Visible;
+
+/// A request to an event, for [`control`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Control {
+    Enable,
+    Disable,
+    Reset,
+}

@@ -1,0 +1,50 @@
+//! The error of a file that exists and cannot be read.
+
+use super::*;
+use std::fmt::{self, Write as _};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why what `/sys` says of PMUs is not known: a file that is there could not be read.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unreadable {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// The kernel's answer. `EFBIG` where this library has stopped: there is more than any kernel shows.
+    pub errno: Errno,
+}
+
+impl std::error::Error for Unreadable {}
+
+impl Unreadable {
+    pub(crate) fn new(path: &Path, error: &io::Error) -> Unreadable {
+        Unreadable { path: path.to_owned(), errno: Errno(error.raw_os_error().unwrap_or(EIO)) }
+    }
+}
+
+impl fmt::Debug for Unreadable {
+    /// The name of the type, and the message.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Unreadable: {self}")
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let remedy = match self.errno.0 {
+            EMFILE => "This process has no file descriptor left: raise `ulimit -n` or close files",
+            ENFILE => {
+                "This machine has no file descriptor left: raise `sysctl fs.file-max` or close files"
+            }
+            ENOMEM => "There is no memory for it: free some and try again",
+            EACCES | EPERM => {
+                "Let this process read /sys/bus/event_source/devices and what it links to"
+            }
+            EFBIG => "There is more in it than any kernel shows: pass another directory",
+            _ => "Try again, and if it stays so, report it with the kernel's version",
+        };
+        let path = self.path.display();
+        write!(Visible(f), "{path} cannot be read ({}). {remedy}", self.errno)
+    }
+}

@@ -1,0 +1,83 @@
+//! Which known names a wrong one may have been meant for.
+
+/// How many are suggested at the most.
+const SUGGESTED: usize = 3;
+
+/// The longest name that others are compared with, in bytes.
+const LONGEST: usize = 64;
+
+/// Those of `known` that `name` may have been meant for, the nearest first.
+pub(crate) fn nearest(name: &str, known: impl Iterator<Item = String>) -> Vec<String> {
+    let wanted = name.as_bytes();
+    let mut found: Vec<(usize, String)> = known
+        .filter_map(|known| {
+            let candidate = known.as_bytes();
+            // It may be the beginning of many, or a third of it may be wrong.
+            let begins = candidate.get(..wanted.len());
+            let more = candidate.len().abs_diff(wanted.len());
+            if wanted.len() >= 3 && begins.is_some_and(|begun| begun.eq_ignore_ascii_case(wanted)) {
+                return Some((more, known));
+            }
+            let near = |far: usize| far * 3 <= wanted.len().max(candidate.len());
+            let far = near(more).then(|| edit_distance(wanted, candidate))??;
+            near(far).then_some((far, known))
+        })
+        .collect();
+    found.sort();
+    found.dedup();
+    found.truncate(SUGGESTED);
+    found.into_iter().map(|(_, name)| name).collect()
+}
+
+/// How many letters have to be changed, left out, put in, or swapped with their neighbour, to make
+/// one of the other; upper and lower case are the same. None if one of them is too long.
+fn edit_distance(one: &[u8], other: &[u8]) -> Option<usize> {
+    if one.len().max(other.len()) > LONGEST {
+        return None;
+    }
+    let same =
+        |a: Option<&u8>, b: Option<&u8>| a.zip(b).is_some_and(|(a, b)| a.eq_ignore_ascii_case(b));
+    // Rows of the table of distances between all their beginnings.
+    let mut before = [0; LONGEST + 1];
+    let mut last: [usize; LONGEST + 1] = std::array::from_fn(|place| place);
+    for (i, a) in one.iter().enumerate() {
+        let at = |row: &[usize], place: usize| row.get(place).copied().unwrap_or(LONGEST);
+        let mut row = [i + 1; LONGEST + 1];
+        let mut left = i + 1;
+        for (j, b) in other.iter().enumerate() {
+            let changed = at(&last, j) + usize::from(!same(Some(a), Some(b)));
+            let mut least = changed.min(at(&last, j + 1) + 1).min(left + 1);
+            if i > 0 && j > 0 && same(one.get(i - 1), Some(b)) && same(Some(a), other.get(j - 1)) {
+                least = least.min(at(&before, j - 1) + 1);
+            }
+            left = least;
+            if let Some(place) = row.get_mut(j + 1) {
+                *place = least;
+            }
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last.get(other.len()).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::generic::all;
+
+    #[test]
+    fn near_names() {
+        let near = |name| nearest(name, all());
+        assert_eq!(near("cylces").first().map(String::as_str), Some("cycles"));
+        assert_eq!(near("instuctions"), ["instructions"]);
+        assert_eq!(near("brnach-misses").first().map(String::as_str), Some("branch-misses"));
+        assert_eq!(near("cache").len(), 2);
+        assert_eq!(near("inst_retired.any"), [""; 0]);
+        assert_eq!(near(""), [""; 0]);
+        assert_eq!(edit_distance(b"abc", b"aCb"), Some(1));
+        assert_eq!(edit_distance(b"", b"abc"), Some(3));
+        assert_eq!(edit_distance(b"kitten", b"sitting"), Some(3));
+        assert_eq!(edit_distance(b"same", b"SAME"), Some(0));
+        assert_eq!(edit_distance(&[b'a'; 65], b"a"), None);
+    }
+}

@@ -1,0 +1,100 @@
+//! Opens and maps the events of a group.
+
+use super::events::{Opened, READ_WORDS};
+use super::mapping::map_and_judge;
+use super::options::Options;
+use crate::error::{OpenError, SyscallReason};
+use crate::event::Event;
+use crate::kernel;
+use crate::page::fork::Process;
+use crate::page::reader::Reader;
+use crate::pmu::core_types;
+
+/// An open group, besides its reader: what only the slower paths need.
+pub(crate) struct OpenGroup<const N: usize> {
+    pub(crate) events: [Event; N],
+    pub(crate) opened: Opened,
+    /// Why the reader never answers, and for which event. None if it does while the events have counters.
+    pub(crate) obstacle: Option<(Event, SyscallReason)>,
+    pub(crate) process: Process,
+}
+
+/// Opens a group. Events that name no core type are opened on the one that [`core_types::of_group`] chooses.
+pub(crate) fn open<const N: usize>(
+    events: [Event; N],
+    options: Options,
+) -> Result<(Reader<N>, Box<OpenGroup<N>>), OpenError> {
+    match core_types::of_group(&events)? {
+        Some(pmu) => open_on(events, options, pmu),
+        None => open_by_either_name(events, options),
+    }
+}
+
+/// Opens a group, with events that name no core type on this PMU.
+pub(crate) fn open_on<const N: usize>(
+    events: [Event; N],
+    options: Options,
+    pmu: u32,
+) -> Result<(Reader<N>, Box<OpenGroup<N>>), OpenError> {
+    open_by_either_name(core_types::on_pmu(events, pmu)?, options)
+}
+
+/// Older kernels do not know the newer encoding of a generic event's PMU.
+fn open_by_either_name<const N: usize>(
+    events: [Event; N],
+    options: Options,
+) -> Result<(Reader<N>, Box<OpenGroup<N>>), OpenError> {
+    match open_as_is(events, options) {
+        Err(refusal @ OpenError::EventNotSupported { .. }) => {
+            match core_types::by_architecture(events)? {
+                Some(events) => open_as_is(events, options),
+                None => Err(refusal),
+            }
+        }
+        other => other,
+    }
+}
+
+fn open_as_is<const N: usize>(
+    events: [Event; N],
+    options: Options,
+) -> Result<(Reader<N>, Box<OpenGroup<N>>), OpenError> {
+    // Taken before anything is opened: from here on a signal handler may fork, and the child must not use what the
+    // parent has opened and mapped.
+    let process = Process::current().map_err(OpenError::of_call("pthread_atfork"))?;
+    let group = open_in(process, events, options);
+    if process.is_past() { Err(OpenError::Forked) } else { group }
+}
+
+fn open_in<const N: usize>(
+    process: Process,
+    events: [Event; N],
+    options: Options,
+) -> Result<(Reader<N>, Box<OpenGroup<N>>), OpenError> {
+    let opened = options.open_events(&events)?;
+    let (reader, obstacle) = match map_and_judge(&events, &opened, process)? {
+        Ok(reader) => (reader, None),
+        Err(obstacle) => (Reader::none(), Some(obstacle)),
+    };
+    let group = Box::new(OpenGroup { events, opened, obstacle, process });
+    if N > 1 && !options.is_disabled() && !reader.is_scheduled() && group.has_not_run()? {
+        // Perhaps it never will.
+        options.check_that_they_fit(&events, group.opened.form)?;
+    }
+    Ok((reader, group))
+}
+
+impl<const N: usize> OpenGroup<N> {
+    /// Whether the kernel says that the group has had no counters yet.
+    fn has_not_run(&self) -> Result<bool, OpenError> {
+        if self.process.is_past() {
+            return Err(OpenError::Forked);
+        }
+        let mut words = [0; READ_WORDS];
+        match kernel::read(&self.opened.leader, &mut words) {
+            Ok(0) => Ok(true),                           // in error state
+            Ok(_) => Ok(matches!(words, [_, _, 0, ..])), // the running time
+            Err(errno) => Err(OpenError::of_call("read")(errno)),
+        }
+    }
+}

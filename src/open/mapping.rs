@@ -1,0 +1,69 @@
+//! Maps the control pages of open events, and decides whether user space can read them.
+
+use super::events::Opened;
+use crate::asm;
+use crate::error::{OpenError, SyscallReason};
+use crate::event::Event;
+use crate::kernel::{self, Errno, machine};
+use crate::page::Pages;
+use crate::page::fork::Process;
+use crate::page::reader::Reader;
+
+/// What this answer to the mapping of a control page means here.
+pub(crate) fn why_not_mapped(errno: Errno) -> SyscallReason {
+    match errno.0 {
+        kernel::EPERM => SyscallReason::MlockLimit { kilobytes: machine::mlock_kilobytes() },
+        _ => SyscallReason::NotMapped { errno },
+    }
+}
+
+/// Maps the pages of a group and judges whether they can be read: if not, why, and by which event.
+///
+/// # Errors
+/// [`OpenError::Forked`] if this process is a fork of `process` by then.
+pub(super) fn map_and_judge<const N: usize>(
+    events: &[Event; N],
+    opened: &Opened,
+    process: Process,
+) -> Result<Result<Reader<N>, (Event, SyscallReason)>, OpenError> {
+    let [first, ..] = events.as_slice() else {
+        return Ok(Err((Event::DUMMY, SyscallReason::NotOffered)));
+    };
+    for &event in events {
+        let obstacle = if event.is_software() {
+            Some(SyscallReason::SoftwareEvent)
+        } else if event.is_not_in_its_register() {
+            Some(SyscallReason::NotInItsRegister)
+        } else if !asm::FIXED_WHEN_MAPPED {
+            // The page does not tell.
+            setting_that_forbids(event)
+        } else {
+            None
+        };
+        if let Some(obstacle) = obstacle {
+            return Ok(Err((event, obstacle)));
+        }
+    }
+    let descriptors = std::iter::once(&opened.leader).chain(&opened.siblings);
+    let pages = match Pages::map(descriptors, process) {
+        Ok(pages) => pages.ok_or(OpenError::Forked)?,
+        Err(errno) => return Ok(Err((*first, why_not_mapped(errno)))),
+    };
+    Ok(Reader::new(pages).map_err(|(place, obstacle)| {
+        let event = events.get(place).copied().unwrap_or(*first);
+        match obstacle {
+            SyscallReason::NotOffered => (event, setting_that_forbids(event).unwrap_or(obstacle)),
+            obstacle => (event, obstacle),
+        }
+    }))
+}
+
+/// The administrator's setting, if that is why.
+pub(crate) fn setting_that_forbids(event: Event) -> Option<SyscallReason> {
+    let (setting, value) = machine::user_access()?;
+    // On riscv64, 2 lets everybody read the registers of cycles and instructions, all the time, and
+    // nobody any other; the kernel publishes an index for others all the same.
+    let fixed = matches!(event.bare(), Event::CYCLES | Event::INSTRUCTIONS);
+    let off = value == 0 || (cfg!(target_arch = "riscv64") && value == 2 && !fixed);
+    off.then_some(SyscallReason::SwitchedOff { setting, value })
+}

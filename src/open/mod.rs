@@ -1,0 +1,16 @@
+//! Floor 5: from an event to its descriptor, its control page and a reader.
+//!
+//! `options` has the settings, `attempt` opens one event, `events` opens a group, `mapping` maps the control pages,
+//! `group` puts these together. Uses the floors below: `kernel`, `asm`, `event`, `pmu`, `error`, `names`, `page`.
+
+mod attempt;
+pub(crate) mod builder;
+mod events;
+mod group;
+mod mapping;
+mod options;
+
+pub(crate) use events::READ_WORDS;
+pub(crate) use group::{OpenGroup, open, open_on};
+pub(crate) use mapping::{setting_that_forbids, why_not_mapped};
+pub(crate) use options::Options;

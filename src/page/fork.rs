@@ -1,0 +1,209 @@
+//! What a fork does to open counters.
+//!
+//! The kernel does not copy the mapping of an event into the child. The next load from it would
+//! fault. So each thread keeps a list of its mappings. In the child, only the thread that forked
+//! exists, and only it may use its counters. A fork handler runs there and maps a page of zeros in
+//! place of each listed page. From then on `index` reads 0, and the number of forks tells the
+//! handles what happened.
+//!
+//! The C library lets signals through before it calls fork handlers in the child. A signal handler that
+//! reads a counter there would fault. So all signals are blocked from before the fork until the pages are
+//! covered.
+//!
+//! A signal handler may fork at any instruction, and return in parent and child. So whoever opens
+//! something takes a [`Process`] first. A page that is listed after such a fork is never read and
+//! never unmapped: in the child, its address may belong to somebody else.
+//!
+//! Not covered: a child made by `_Fork` or by a raw `clone` system call, where no handlers run; and
+//! a page whose address a fork handler registered before this one has taken for a mapping of its
+//! own. A child that shares the memory (`vfork`, `posix_spawn`) needs none of this.
+#![allow(unsafe_code)]
+
+use crate::kernel::{self, ControlPage, Errno};
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering, compiler_fence};
+
+/// The forks between the first process that opened a counter and this one.
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// How many calls of `before_fork` wait for their `restore`: the handlers may be registered twice.
+    static BLOCKED: Cell<u32> = const { Cell::new(0) };
+    /// The signals that were blocked before the first of these calls. None if blocking was refused.
+    static MASK: Cell<Option<kernel::Mask>> = const { Cell::new(None) };
+    /// The newest mapping of this thread. It needs no destructor, so that counters dropped late
+    /// in the thread's exit still find it.
+    static NEWEST: AtomicPtr<Mapping> = const { AtomicPtr::new(ptr::null_mut()) };
+}
+
+/// The process that a handle was opened in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process(usize);
+
+impl Process {
+    /// This process, watched for forks from now on.
+    pub(crate) fn current() -> Result<Process, Errno> {
+        static WATCHED: AtomicBool = AtomicBool::new(false);
+        if !WATCHED.load(Ordering::Acquire) {
+            // Two threads may both get here: a handler that runs twice does no harm.
+            // SAFETY: the handlers use atomics, thread-locals without destructors, mmap, munmap and
+            // pthread_sigmask, which are async-signal-safe once the thread-locals' memory is there.
+            unsafe { kernel::at_fork(before_fork, restore, in_child)? };
+            WATCHED.store(true, Ordering::Release);
+        }
+        Ok(Process(FORKS.load(Ordering::Relaxed)))
+    }
+
+    /// Whether this process is a fork of that one, so that the handle does not belong to it.
+    pub(crate) fn is_past(self) -> bool {
+        self.0 != FORKS.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs before a fork, on the thread that forks: no signal handler runs until the child's pages are covered.
+extern "C" fn before_fork() {
+    if BLOCKED.get() == 0 {
+        // A signal handler that forks before this has put everything back when it returns.
+        MASK.set(kernel::block_signals());
+    }
+    BLOCKED.set(BLOCKED.get() + 1);
+}
+
+/// Runs after a fork in the parent, and at the end of what runs in the child.
+extern "C" fn restore() {
+    match BLOCKED.get() {
+        // A fork that began before the handlers were there.
+        0 => {}
+        1 => {
+            BLOCKED.set(0);
+            if let Some(before) = MASK.take() {
+                kernel::restore_signals(&before);
+            }
+        }
+        more => BLOCKED.set(more - 1),
+    }
+}
+
+/// Runs in the child, on the thread that forked.
+extern "C" fn in_child() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+    let newest = NEWEST.try_with(|newest| newest.load(Ordering::Relaxed));
+    let mut next = newest.unwrap_or(ptr::null_mut());
+    // SAFETY: null, or a mapping on this thread's list, which is alive: Watched's drop takes it off
+    // the list before it frees it, and what this handler interrupts does not run meanwhile.
+    while let Some(mapping) = unsafe { next.as_ref() } {
+        // Zeros that an earlier fork put there are copied like any memory.
+        if mapping.is(Place::Event) {
+            mapping.set(match kernel::cover(mapping.page) {
+                Ok(()) => Place::Zeros,
+                Err(_) => Place::Lost,
+            });
+        }
+        next = mapping.older.load(Ordering::Relaxed);
+    }
+    restore();
+}
+
+/// What is at the address of a page.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u8)]
+enum Place {
+    /// The event's page.
+    Event,
+    /// Zeros: this is a fork.
+    Zeros,
+    /// Perhaps nothing of ours: this is a fork, and the zeros did not go there.
+    Lost,
+}
+
+/// A mapped page on its thread's list. A signal handler of the thread that forks is the other one to
+/// look at it, so what changes is atomic. One thread only is concerned, so Relaxed is enough; where
+/// the order matters there is a compiler fence.
+#[derive(Debug)]
+struct Mapping {
+    page: NonNull<ControlPage>,
+    /// A [`Place`].
+    place: AtomicU8,
+    older: AtomicPtr<Mapping>,
+    newer: AtomicPtr<Mapping>,
+}
+
+impl Mapping {
+    fn is(&self, place: Place) -> bool {
+        self.place.load(Ordering::Relaxed) == place as u8
+    }
+
+    fn set(&self, place: Place) {
+        self.place.store(place as u8, Ordering::Relaxed);
+    }
+}
+
+/// The owner of a [`Mapping`], which stays at one address while its owner moves.
+#[derive(Debug)]
+pub(crate) struct Watched(NonNull<Mapping>);
+
+impl Watched {
+    /// Owns a page, and puts it on this thread's list.
+    ///
+    /// It must not be read if `process` [is past](Process::is_past) afterwards: a signal handler may
+    /// have forked between the mapping and the list, and then this child has a hole there.
+    ///
+    /// # Safety
+    /// [`sys`] mapped the page on this thread, after `process` was taken. It has no other owner, and is
+    /// not read after this is dropped.
+    pub(crate) unsafe fn new(page: NonNull<ControlPage>, process: Process) -> Watched {
+        let older = NEWEST.with(|newest| newest.load(Ordering::Relaxed));
+        let mapping = NonNull::from(Box::leak(Box::new(Mapping {
+            page,
+            place: AtomicU8::new(Place::Event as u8),
+            older: AtomicPtr::new(older),
+            newer: AtomicPtr::new(ptr::null_mut()),
+        })));
+        // SAFETY: null, or alive, as it is on the list.
+        if let Some(older) = unsafe { older.as_ref() } {
+            older.newer.store(mapping.as_ptr(), Ordering::Relaxed);
+        }
+        // The mapping before the list: pairs with in_child, which may run between any two of these.
+        compiler_fence(Ordering::Release);
+        NEWEST.with(|newest| newest.store(mapping.as_ptr(), Ordering::Relaxed));
+        compiler_fence(Ordering::SeqCst); // on the list before it looks for a fork
+        // SAFETY: alive until the owner drops it.
+        let this = unsafe { mapping.as_ref() };
+        if process.is_past() && this.is(Place::Event) {
+            // Forked before it was on the list, so in_child has not covered it. Either the parent had
+            // mapped it, and this child has a hole there or what the signal handler has mapped since;
+            // or this child mapped the page itself, and keeps it.
+            this.set(Place::Lost);
+        }
+        Watched(mapping)
+    }
+}
+
+impl Drop for Watched {
+    /// Unmaps the page, if it is still ours, and takes it off the list. In this order, so that a
+    /// signal handler that forks in between finds a mapping to cover, if of a page that is gone.
+    fn drop(&mut self) {
+        // SAFETY: alive until the end of this function, and owned by self.
+        let mapping = unsafe { self.0.as_ref() };
+        if !mapping.is(Place::Lost) {
+            // SAFETY: `new` was given the page to own, or in_child has put zeros there.
+            unsafe { kernel::unmap_page(mapping.page) };
+        }
+        let older = mapping.older.load(Ordering::Relaxed);
+        let newer = mapping.newer.load(Ordering::Relaxed);
+        // SAFETY: null, or a neighbour on the list, which is alive.
+        if let Some(older) = unsafe { older.as_ref() } {
+            older.newer.store(newer, Ordering::Relaxed);
+        }
+        // SAFETY: as above.
+        match unsafe { newer.as_ref() } {
+            Some(newer) => newer.older.store(older, Ordering::Relaxed),
+            None => NEWEST.with(|newest| newest.store(older, Ordering::Relaxed)),
+        }
+        // Off the list before it is freed: pairs with in_child.
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: from Box::leak in `new`, off the list now, and owned by self alone.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}

@@ -1,0 +1,232 @@
+//! CPUs with several core types, each with a PMU of its own: which of them counts an event that names none.
+#![allow(unsafe_code)]
+
+use super::{CorePmu, CpuSet, Pmus};
+use crate::event::Event;
+use crate::kernel::{self, Unreadable, kind};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// One of several core types.
+#[derive(Debug)]
+pub(crate) struct CoreType {
+    /// The type of its PMU.
+    pub(crate) pmu: u32,
+    cpus: CpuSet,
+}
+
+/// Returns the core types: empty if there is only one, None if there is no list of PMUs.
+///
+/// A complete answer is kept for the rest of the process. A failed attempt is an error of this call, and the next one
+/// tries again. Nothing here waits for another thread: a fork would leave the child a lock that nobody releases.
+fn found() -> Result<Option<&'static [CoreType]>, Unreadable> {
+    static FOUND: AtomicPtr<Vec<CoreType>> = AtomicPtr::new(ptr::null_mut());
+    // SAFETY: null, or from Box::into_raw below, and then it is never freed.
+    if let Some(found) = unsafe { FOUND.load(Ordering::Acquire).as_ref() } {
+        return Ok(Some(found));
+    }
+    let Some(types) = read(&Pmus::local())? else { return Ok(None) };
+    let mine = Box::into_raw(Box::new(types));
+    let first = FOUND.compare_exchange(ptr::null_mut(), mine, Ordering::AcqRel, Ordering::Acquire);
+    let kept = match first {
+        Ok(_) => mine,
+        Err(theirs) => {
+            // SAFETY: from Box::into_raw above, and no other code has the pointer.
+            drop(unsafe { Box::from_raw(mine) });
+            theirs
+        }
+    };
+    // SAFETY: a published value is never freed.
+    Ok(Some(unsafe { &*kept }))
+}
+
+/// None if there is no list of PMUs, or if one of several core types does not list its CPUs.
+fn read(pmus: &Pmus) -> Result<Option<Vec<CoreType>>, Unreadable> {
+    let Some(pmus) = pmus.core()? else { return Ok(None) };
+    if pmus.len() < 2 {
+        return Ok(Some(Vec::new()));
+    }
+    let core_type = |pmu: CorePmu| Some(CoreType { pmu: pmu.type_id, cpus: pmu.cpus? });
+    Ok(pmus.into_iter().map(core_type).collect())
+}
+
+/// The core types, if there are several. Empty if that is unknown.
+fn several() -> Result<&'static [CoreType], Unreadable> {
+    Ok(found()?.unwrap_or(&[]))
+}
+
+/// Whether there may be several core types. True if that is unknown.
+pub(crate) fn may_be_several() -> Result<bool, Unreadable> {
+    Ok(found()?.is_none_or(|types| !types.is_empty()))
+}
+
+/// Whether the core types are unknown.
+pub(crate) fn are_unknown() -> bool {
+    !matches!(found(), Ok(Some(_)))
+}
+
+/// The type of the PMU that the event names. On hybrid x86-64, a raw event belongs to the PMU of type `RAW`.
+fn pmu_of(types: &[CoreType], event: &Event) -> Option<u32> {
+    let has_raw = || types.iter().any(|one| one.pmu == kind::RAW);
+    if event.kind == kind::RAW && has_raw() { Some(kind::RAW) } else { event.pmu() }
+}
+
+/// [`pmu_of`] for this machine.
+pub(crate) fn of(event: &Event) -> Result<Option<u32>, Unreadable> {
+    Ok(pmu_of(several()?, event))
+}
+
+/// The core types to open this event on if it names no PMU: none on a machine with one type, one if the thread's
+/// affinity mask is within one type, otherwise all.
+pub(crate) fn counting(event: &Event) -> Result<&'static [CoreType], Unreadable> {
+    if !event.is_of_the_core() {
+        return Ok(&[]); // without reading any file
+    }
+    Ok(match several()? {
+        [] => &[],
+        types => counting_of(types, event, &kernel::allowed_cpus()),
+    })
+}
+
+fn counting_of<'a>(types: &'a [CoreType], event: &Event, allowed: &[u32]) -> &'a [CoreType] {
+    if !event.is_of_the_core() || pmu_of(types, event).is_some() {
+        return &[];
+    }
+    let kept = types
+        .iter()
+        .position(|one| !allowed.is_empty() && allowed.iter().all(|cpu| one.cpus.contains(*cpu)));
+    kept.and_then(|kept| types.get(kept..=kept)).unwrap_or(types)
+}
+
+/// The position among `types` of the core type that this thread is on now.
+pub(crate) fn current(types: impl Iterator<Item = u32>) -> Option<usize> {
+    let cpu = kernel::current_cpu()?;
+    let here = several().ok()?.iter().find(|one| one.cpus.contains(cpu))?;
+    types.into_iter().position(|pmu| pmu == here.pmu)
+}
+
+/// The PMU for the events of a group that name none: that of another event of the group, else of the core type that
+/// the thread's affinity mask is within, else of the one that the thread is on. None on a machine with one core type,
+/// or if all events name a PMU.
+pub(crate) fn of_group(events: &[Event]) -> Result<Option<u32>, Unreadable> {
+    let mut types: &[CoreType] = &[];
+    for event in events {
+        types = counting(event)?;
+        if !types.is_empty() {
+            break;
+        }
+    }
+    let Some(first) = types.first() else { return Ok(None) };
+    let here = || {
+        let current = current(types.iter().map(|one| one.pmu))?;
+        Some(types.get(current)?.pmu)
+    };
+    Ok(named_in(several()?, events).or_else(here).or(Some(first.pmu)))
+}
+
+/// The first core type's PMU that one of the events names.
+fn named_in(types: &[CoreType], events: &[Event]) -> Option<u32> {
+    let is_one = |pmu: &u32| types.iter().any(|one| one.pmu == *pmu);
+    events.iter().filter_map(|event| pmu_of(types, event)).find(is_one)
+}
+
+/// Whether both events belong to the same PMU, as far as is known.
+pub(crate) fn are_of_one_pmu(first: &Event, second: &Event) -> Result<bool, Unreadable> {
+    Ok(match (of(first)?, of(second)?) {
+        (Some(first), Some(second)) => first == second,
+        (None, None) => true,
+        (Some(one), None) | (None, Some(one)) => {
+            Pmus::local().with_type(one)?.is_none_or(|pmu| pmu.is_core())
+        }
+    })
+}
+
+/// The same events on this PMU, in the encoding of Linux 5.13 (x86-64) or 6.6 (arm64) and later.
+pub(crate) fn on_pmu<const N: usize>(
+    mut events: [Event; N],
+    pmu: u32,
+) -> Result<[Event; N], Unreadable> {
+    for event in &mut events {
+        if !counting(event)?.is_empty() {
+            *event = event.on_core(pmu);
+        }
+    }
+    Ok(events)
+}
+
+/// The architectural events that arm64's driver uses for the generic ones: name in `events`, and number.
+const ARM64: [(Event, &str, u64); 9] = [
+    (Event::CYCLES, "cpu_cycles", 0x11),
+    (Event::INSTRUCTIONS, "inst_retired", 0x08),
+    (Event::CACHE_REFERENCES, "l1d_cache", 0x04),
+    (Event::CACHE_MISSES, "l1d_cache_refill", 0x03),
+    (Event::BRANCHES, "pc_write_retired", 0x0c),
+    (Event::BRANCH_MISSES, "br_mis_pred", 0x10),
+    (Event::BUS_CYCLES, "bus_cycles", 0x1d),
+    (Event::STALLED_CYCLES_FRONTEND, "stall_frontend", 0x23),
+    (Event::STALLED_CYCLES_BACKEND, "stall_backend", 0x24),
+];
+
+/// The same events for older kernels: generic events that name a PMU, by their architectural numbers. None if no event
+/// is one, or if the PMU does not list the number's event.
+pub(crate) fn by_architecture<const N: usize>(
+    events: [Event; N],
+) -> Result<Option<[Event; N]>, Unreadable> {
+    if !cfg!(target_arch = "aarch64") {
+        return Ok(None);
+    }
+    let mut result = events;
+    for event in result.iter_mut().filter(|event| event.is_generic()) {
+        let Some(type_id) = event.pmu() else { continue };
+        let own = ARM64.iter().find(|(generic, ..)| event.bare() == *generic);
+        let Some((_, name, number)) = own else { return Ok(None) };
+        let pmu = Pmus::local().with_type(type_id)?;
+        if !pmu.is_some_and(|pmu| pmu.event_named(name).is_some()) {
+            return Ok(None);
+        }
+        *event = Event::of_pmu(type_id, *number).modified(event.modifiers);
+    }
+    Ok((result != events).then_some(result))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// As on Intel's hybrids, whose first core type has the type of raw events, or as on arm64.
+    fn types(first: u32) -> [CoreType; 2] {
+        let cpus = |text| CpuSet::parse(text).unwrap();
+        [CoreType { pmu: first, cpus: cpus("0-3") }, CoreType { pmu: 10, cpus: cpus("4-7") }]
+    }
+
+    const NONE: [u32; 0] = [];
+
+    #[test]
+    fn which_types_count_an_event() {
+        let (intel, arm) = (types(kind::RAW), types(8));
+        let count = |types: &[CoreType], event: Event, allowed: &[u32]| {
+            counting_of(types, &event, allowed).iter().map(|one| one.pmu).collect::<Vec<_>>()
+        };
+        assert_eq!(count(&intel, Event::CYCLES, &[0, 4]), [4, 10]);
+        assert_eq!(count(&intel, Event::CYCLES, &[]), [4, 10], "the affinity is unknown");
+        assert_eq!(count(&intel, Event::CYCLES, &[0, 3]), [4]);
+        assert_eq!(count(&intel, Event::CYCLES, &[5]), [10]);
+        assert_eq!(count(&intel, Event::CYCLES.on_core(10), &[0, 4]), NONE);
+        assert_eq!(count(&intel, Event::raw(0xc0), &[0, 4]), NONE, "it is cpu_core's");
+        assert_eq!(count(&arm, Event::raw(0x11), &[0, 4]), [8, 10]);
+        assert_eq!(count(&arm, Event::TASK_CLOCK, &[0, 4]), NONE);
+        assert_eq!(count(&arm, Event::of_pmu(10, 0x11), &[0, 4]), NONE);
+    }
+
+    #[test]
+    fn what_the_others_of_a_group_follow() {
+        let (intel, arm) = (types(kind::RAW), types(8));
+        let atom = Event::CYCLES.on_core(10);
+        assert_eq!(named_in(&intel, &[Event::CYCLES, Event::INSTRUCTIONS]), None);
+        assert_eq!(named_in(&intel, &[Event::CYCLES, atom]), Some(10));
+        assert_eq!(named_in(&intel, &[Event::CYCLES, Event::raw(0xc0)]), Some(kind::RAW));
+        assert_eq!(named_in(&arm, &[Event::raw(0x11), Event::of_pmu(8, 0x11)]), Some(8));
+        assert_eq!(named_in(&arm, &[Event::of_pmu(77, 0), Event::TASK_CLOCK]), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! Every message names its cause and the remedy, and every error has its source.
+
+use crate::error::{Disturbed, Errno, Error, OpenError, ReadError, RegionError, SyscallReason};
+use crate::event::Event;
+use crate::kernel;
+use std::error::Error as _;
+
+#[test]
+fn every_message_names_cause_and_remedy() {
+    let event = Event::INSTRUCTIONS;
+    let no_pmu = |is_virtual, is_guest_of_hybrid| OpenError::NoPmu {
+        event: event.into(),
+        is_virtual,
+        is_guest_of_hybrid,
+    };
+    let unavailable = |reason| RegionError::UserReadUnavailable { event: event.into(), reason };
+    let errors: Vec<(Error, [&str; 2])> = vec![
+        (OpenError::Unsupported.into(), ["perf_event_open", "Run on Linux"]),
+        (no_pmu(true, false).into(), ["virtual machine", "hypervisor"]),
+        (no_pmu(false, false).into(), ["driver", "software events"]),
+        (no_pmu(true, true).into(), ["hybrid Intel CPUs", "on the host"]),
+        (OpenError::NoSystemCall.into(), ["no perf_event_open", "CONFIG_PERF_EVENTS"]),
+        (OpenError::Denied { errno: Errno(kernel::EPERM) }.into(), ["EPERM", "lockdown"]),
+        (OpenError::Busy { event: event.into() }.into(), ["exclusive use", "Stop it"]),
+        (
+            OpenError::UnsupportedField { needed: 144, known: 128 }.into(),
+            ["144 bytes", "newer kernel"],
+        ),
+        (
+            OpenError::TooManyOpenFiles { is_system_wide: true }.into(),
+            ["descriptor", "fs.file-max"],
+        ),
+        (OpenError::GroupSize { events: 9 }.into(), ["not 9", "several groups"]),
+        (
+            OpenError::GroupTooLarge { fit: 2, event: event.into() }.into(),
+            ["2 events before it", "group of its own"],
+        ),
+        (
+            OpenError::GroupTooLarge { fit: 1, event: event.into() }.into(),
+            ["1 event before it", "nmi_watchdog"],
+        ),
+        (
+            OpenError::GroupTooLarge { fit: 0, event: event.into() }.into(),
+            ["pinned events", "Close some"],
+        ),
+        (
+            OpenError::NotPerThread { event: event.into() }.into(),
+            ["not for a thread", "perf stat -a -e instructions"],
+        ),
+        (
+            OpenError::SeveralPmus { first: Event::CYCLES.into(), event: event.into() }.into(),
+            ["instructions and cycles belong to different PMUs", "a group of its own"],
+        ),
+        (
+            OpenError::System { call: "mmap", errno: Errno(kernel::ENODEV) }.into(),
+            ["mmap failed with ENODEV", "report it"],
+        ),
+        (
+            OpenError::IncludesGuests { event: event.into() }.into(),
+            ["instructions includes guests", "exclude_guest(true)"],
+        ),
+        (OpenError::NotThisMachine.into(), ["another machine", "Pmus::local()"]),
+        (OpenError::Paranoid { level: 4, allowed: 2 }.into(), ["is 4", "perf_event_paranoid=2"]),
+        (OpenError::OutOfMemory { call: "mmap" }.into(), ["mmap", "Free memory"]),
+        (OpenError::Seccomp { errno: Errno(0) }.into(), ["returned 0", "outside of the sandbox"]),
+        (OpenError::Forked.into(), ["fork", "Open a new counter"]),
+        (ReadError::ErrorState.into(), ["error state", "Pin fewer"]),
+        (ReadError::Forked.into(), ["fork", "Open a new counter"]),
+        (
+            ReadError::System { call: "read", errno: Errno(kernel::EIO) }.into(),
+            ["EIO", "report it"],
+        ),
+        (RegionError::FaultsNotContained.into(), ["faults", "rdpmc::contain_faults()"]),
+        (RegionError::OtherOverhead.into(), ["other events", "Overhead::measure"]),
+        (RegionError::Forked.into(), ["fork", "Open a new counter"]),
+        (unavailable(SyscallReason::Refused).into(), ["region", "core type"]),
+        (
+            unavailable(SyscallReason::NotMapped { errno: Errno(kernel::EAGAIN) }).into(),
+            ["EAGAIN", "ulimit -l"],
+        ),
+        (Disturbed::NoCounter.into(), ["no counter when", "fewer events"]),
+        (Disturbed::Faulted.into(), ["could not be read", "access()"]),
+        (
+            Disturbed::Interrupted { lock_moved: 6 }.into(),
+            ["switched the thread", "another sample"],
+        ),
+        (Disturbed::OtherCounters.into(), ["other counters", "same counters"]),
+    ];
+    for (error, words) in errors {
+        for word in words {
+            assert!(error.to_string().contains(word), "{error:?}");
+        }
+        assert!(format!("{error:?}").ends_with(&error.to_string()), "{error:?}");
+    }
+}
+
+#[test]
+fn the_source_is_the_kernels_answer() {
+    let errno = Errno(kernel::EIO);
+    let error = Error::from(ReadError::System { call: "read", errno });
+    let source = error.source().and_then(|source| source.downcast_ref::<Errno>());
+    assert_eq!(source.map(|errno| (errno.raw(), errno.to_string())), Some((5, "EIO".into())));
+    let refused = unavailable_because(SyscallReason::NotMapped { errno });
+    assert!(refused.source().is_some());
+    assert!(unavailable_because(SyscallReason::Refused).source().is_none());
+    let denied = std::io::Error::from(Error::from(OpenError::Denied { errno }));
+    assert_eq!(denied.kind(), std::io::ErrorKind::PermissionDenied);
+    assert!(denied.to_string().contains("EIO"), "{denied}");
+}
+
+fn unavailable_because(reason: SyscallReason) -> RegionError {
+    RegionError::UserReadUnavailable { event: Event::CYCLES.into(), reason }
+}

@@ -1,0 +1,21 @@
+//! Tests of private code, beside naive models. Tests of a single file are in that file.
+#![allow(unsafe_code)]
+
+#[macro_use]
+mod random;
+
+mod arithmetic;
+mod calibration;
+mod errors;
+mod kernel_header;
+#[cfg(target_os = "linux")]
+mod page;
+#[cfg(target_os = "linux")]
+#[path = "../../tests/process/mod.rs"]
+mod process;
+#[cfg(target_os = "linux")]
+mod provoked;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod simulated_kernel;
+#[path = "../../tests/skips/mod.rs"]
+mod skips;

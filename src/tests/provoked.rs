@@ -1,0 +1,501 @@
+//! Errors provoked for real, each in a process of its own where it takes more than an event. Not here, and
+//! where they are:
+//! - `ErrorState`: the emulated machines (`tests/vm/guest/src/scenarios`), `multiplexing.rs`;
+//!   `GroupTooLarge`: there, `groups.rs`; `SeveralPmus`: `core_types.rs`; `FaultsNotContained` and
+//!   `NotFromUserSpace`: `regions.rs`; `Disturbed`: `regions.rs` and `faults.rs`, and `simulated_kernel.rs`.
+//!   The limit of locked memory, which is no error: `access.rs`.
+//! - `Forked`: `lifetime.rs`. `Name`: `names.rs`.
+//! - Nowhere: `Denied`, which takes a security module's rule; `NoSystemCall`, another kernel;
+//!   `Unsupported`, another target, which CI builds.
+//!
+//! Of `Busy`, of `System` and of the machine's last descriptor there is the answer alone, from a filter: it
+//! takes a second profiler that reserves the PMU, a fault of the kernel, every descriptor.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use super::process::in_child;
+use super::{process, skips};
+use crate::error::{Errno, OpenError, SyscallReason};
+use crate::pmu::Pmus;
+use crate::region::Disturbed;
+use crate::{Access, Counter, Error, Event};
+use skips::skip;
+use std::fmt::Write;
+use std::{fs, ptr};
+
+/// Where the kernel lists them.
+const PMUS: &str = "/sys/bus/event_source/devices";
+
+/// The event that every machine has.
+fn open_software() -> Result<Counter, OpenError> {
+    Counter::open(Event::TASK_CLOCK)
+}
+
+/// Whether counters can be opened here at all; if not, the test is skipped and says why.
+fn can_open(test: &str) -> bool {
+    match open_software() {
+        Ok(_) => true,
+        Err(why) => {
+            skip(test, &why.to_string());
+            false
+        }
+    }
+}
+
+fn has_core_pmu() -> bool {
+    fs::read_dir(PMUS).is_ok_and(|pmus| {
+        pmus.flatten().any(|pmu| {
+            let name = pmu.file_name().to_string_lossy().into_owned();
+            name.starts_with("cpu") || name.starts_with("armv8") || pmu.path().join("cpus").exists()
+        })
+    })
+}
+
+fn paranoid_level() -> i32 {
+    let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    level.ok().and_then(|level| level.trim().parse().ok()).unwrap_or(2)
+}
+
+fn refused(opened: Result<Counter, OpenError>) -> Result<OpenError, String> {
+    opened.map_or_else(Ok, |counter| Err(format!("{} was opened", counter.event())))
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(is: T, should: T) -> Result<(), String> {
+    if is == should { Ok(()) } else { Err(format!("{is:?}, should be {should:?}")) }
+}
+
+#[test]
+fn no_pmu() {
+    if !can_open("no_pmu") {
+        return;
+    }
+    if has_core_pmu() {
+        return skip("no_pmu", "this machine has a PMU");
+    }
+    for event in [Event::INSTRUCTIONS, Event::CYCLES, Event::raw(0xc0)] {
+        let error = Counter::open(event).unwrap_err();
+        assert!(
+            matches!(&error, OpenError::NoPmu { event: named, .. } if named.event() == event),
+            "{error:?}"
+        );
+        assert!(error.to_string().contains(&event.to_string()), "{error}");
+    }
+}
+
+/// A program under a strict filter prints what went wrong, and is not killed for it.
+#[test]
+fn printing_makes_no_system_call() {
+    if !can_open("printing_makes_no_system_call") {
+        return;
+    }
+    // By what the kernel calls it, by its number, by its words; of a PMU that there is, and of one that there
+    // is not.
+    let events = [
+        Event::CYCLES,
+        Event::raw(0xc0),
+        Event::raw(0xc0).with_config1(3),
+        Event::of_pmu(1, 999),
+        Event::of_pmu(0x7fff_0001, 5),
+    ];
+    let errors: Vec<OpenError> =
+        events.iter().filter_map(|event| Counter::open(*event).err()).collect();
+    assert!(errors.len() >= 2, "{errors:?}");
+    let ends = |look: bool| {
+        process::wait(process::fork(|| {
+            let counter = std::mem::ManuallyDrop::new(open_software().unwrap());
+            let group = crate::Group::open([Event::TASK_CLOCK, Event::PAGE_FAULTS]).unwrap();
+            let group = std::mem::ManuallyDrop::new(group);
+            let print = |text: &mut String| {
+                for event in events {
+                    write!(text, "{event} {event:?}").unwrap();
+                }
+                for error in &errors {
+                    write!(text, "{error} {error:?}").unwrap();
+                }
+                write!(text, "{counter:?} {group:?}").unwrap();
+            };
+            // The first time the allocator asks for what memory it needs.
+            let mut text = String::new();
+            print(&mut text);
+            text.clear();
+            process::allow_only(libc::SYS_exit_group);
+            print(&mut text);
+            if look {
+                text.push_str(&Pmus::local().name_of(Event::of_pmu(1, 999)));
+            }
+            i32::from(text.is_empty())
+        }))
+    };
+    assert_eq!(ends(false), 0, "the wait status");
+    assert_eq!(libc::WTERMSIG(ends(true)), libc::SIGSYS, "what ends the control");
+}
+
+/// What a `main` prints that returns an error, and what `dbg!` prints of a handle.
+#[test]
+fn debug_is_readable() {
+    let event = Event::CYCLES;
+    let error = OpenError::Busy { event: event.into() };
+    assert_eq!(format!("{error:?}"), format!("Busy: {error}"));
+    let error: Error = "cylces".parse::<Event>().unwrap_err().into();
+    assert!(format!("{error:?}").ends_with("Did you mean cycles?"), "{error:?}");
+    assert_eq!(format!("{:?}", Disturbed::Faulted), format!("Faulted: {}", Disturbed::Faulted));
+    assert_eq!(format!("{:?}", event.kernel()), "Event(cycles:k)");
+    assert_eq!(
+        format!("{:?}", Event::of_pmu(9, 1).with_config2(2)),
+        "Event(9/config=0x1,config2=0x2/)"
+    );
+}
+
+#[test]
+fn debug_of_a_handle_has_events_and_access() {
+    if !can_open("debug_of_a_handle_has_events_and_access") {
+        return;
+    }
+    let counter = open_software().unwrap();
+    let shown = "Counter { event: Event(task-clock), access: SystemCall(SoftwareEvent) }";
+    assert_eq!(format!("{counter:?}"), shown);
+    let group = crate::Group::open([Event::TASK_CLOCK, Event::PAGE_FAULTS]).unwrap();
+    let events = "[Event(task-clock), Event(page-faults)]";
+    let shown = format!("Group {{ events: {events}, access: SystemCall(SoftwareEvent) }}");
+    assert_eq!(format!("{group:?}"), shown);
+    let clock = crate::Clock::open().unwrap();
+    assert_eq!(format!("{clock:?}"), format!("Clock {{ kind: {:?} }}", clock.kind()));
+}
+
+#[test]
+fn event_not_supported() {
+    if !can_open("event_not_supported") {
+        return;
+    }
+    let unknown = Event::of_pmu(1, 999);
+    let error = Counter::open(unknown).unwrap_err();
+    assert_eq!(
+        error,
+        OpenError::EventNotSupported { event: unknown.into(), errno: Errno(libc::ENOENT) }
+    );
+    assert!(error.to_string().contains("perf list"), "{error}");
+}
+
+/// Settings that leave nothing to count are an error, with or without a PMU, rather than a count of 0.
+#[test]
+fn nothing_to_count() {
+    if !can_open("nothing_to_count") {
+        return;
+    }
+    let named = |name: &str| -> Event { name.parse().unwrap() };
+    for event in [Event::CYCLES, Event::PAGE_FAULTS, Event::raw(0xc0)] {
+        let error = Counter::builder(event).exclude_user(true).open().unwrap_err();
+        assert_eq!(error, OpenError::CountsNothing { event: event.into() });
+        assert!(error.to_string().contains("exclude_kernel(false)"), "{error}");
+        let group = crate::Group::builder([Event::TASK_CLOCK, event]).exclude_user(true).open();
+        assert_eq!(group.unwrap_err(), OpenError::CountsNothing { event: event.into() });
+        if event != Event::PAGE_FAULTS {
+            let both = Counter::builder(event).exclude_host(true).exclude_guest(true).open();
+            assert_eq!(both.unwrap_err(), OpenError::CountsNothing { event: event.into() });
+        }
+    }
+    let switches = named("context-switches:u");
+    assert_eq!(
+        Counter::open(switches).unwrap_err(),
+        OpenError::CountsNothing { event: switches.into() }
+    );
+    // Time has no privilege level.
+    assert!(Counter::builder(Event::TASK_CLOCK).exclude_user(true).open().is_ok());
+    assert!(Counter::open(named("page-faults:u")).is_ok());
+}
+
+#[test]
+fn paranoid() {
+    if !can_open("paranoid") {
+        return;
+    }
+    let level = paranoid_level();
+    if level < 2 {
+        return skip("paranoid", &format!("perf_event_paranoid is {level} and allows everything"));
+    }
+    let rights = || if process::drop_rights() { Ok(()) } else { Err("no other user here") };
+    if let Err(why) = in_child(rights) {
+        return skip("paranoid", &why);
+    }
+    in_child(|| -> Result<(), String> {
+        assert!(process::drop_rights());
+        let kernel = Counter::builder(Event::TASK_CLOCK).exclude_kernel(false).open();
+        let error = refused(kernel)?;
+        same(error.clone(), OpenError::Paranoid { level, allowed: 1 })?;
+        let message = error.to_string();
+        same(message.contains(&format!("kernel.perf_event_paranoid is {level}")), true)?;
+        same(message.contains("sysctl kernel.perf_event_paranoid=1"), true)?;
+        if level > 2 {
+            same(refused(open_software())?, OpenError::Paranoid { level, allowed: 2 })?;
+        }
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn seccomp() {
+    if !can_open("seccomp") {
+        return;
+    }
+    for errno in [libc::EPERM, libc::EACCES, libc::ENOSYS] {
+        in_child(|| -> Result<(), String> {
+            process::refuse(libc::SYS_perf_event_open, errno);
+            let error = refused(open_software())?;
+            same(error.to_string().contains("seccomp"), true)?;
+            same(error, OpenError::Seccomp { errno: Errno(errno) })
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn too_many_descriptors() {
+    if !can_open("too_many_descriptors") {
+        return;
+    }
+    in_child(|| -> Result<(), String> {
+        process::limit(libc::RLIMIT_NOFILE as _, 64);
+        let mut counters = Vec::new();
+        loop {
+            match open_software() {
+                Ok(counter) => counters.push(counter),
+                Err(error) => {
+                    same(error.to_string().contains("ulimit -n"), true)?;
+                    return same(error, OpenError::TooManyOpenFiles { is_system_wide: false });
+                }
+            }
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn too_new_for_the_kernel() {
+    if !can_open("too_new_for_the_kernel") {
+        return;
+    }
+    // Linux 6.19 has config4, and a software event ignores it.
+    match Counter::open(Event::TASK_CLOCK.with_config4(1)) {
+        Ok(counter) => assert!(counter.read().unwrap() > 0),
+        Err(OpenError::UnsupportedField { needed, known }) => {
+            assert_eq!(needed, 144);
+            assert!((64..144).contains(&known), "{known}");
+        }
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+/// A filter can answer what the kernel does. Of a refusal to permit it would be found to be the cause.
+#[test]
+fn answers_that_no_setting_explains() {
+    if !can_open("answers_that_no_setting_explains") {
+        return;
+    }
+    let event = Event::TASK_CLOCK;
+    for (errno, should) in [
+        (libc::EBUSY, OpenError::Busy { event: event.into() }),
+        (libc::EMFILE, OpenError::TooManyOpenFiles { is_system_wide: false }),
+        (libc::ENFILE, OpenError::TooManyOpenFiles { is_system_wide: true }),
+        (libc::ENOMEM, OpenError::OutOfMemory { call: "perf_event_open" }),
+        // No kernel answers these two without an end; a filter does.
+        (libc::EINTR, OpenError::Seccomp { errno: Errno(libc::EINTR) }),
+        (0, OpenError::Seccomp { errno: Errno(0) }),
+    ] {
+        in_child(|| -> Result<(), String> {
+            process::refuse(libc::SYS_perf_event_open, errno);
+            same(refused(Counter::open(event))?, should)
+        })
+        .unwrap();
+    }
+}
+
+/// Where a filter answers 0 in the kernel's place, 0 is somebody else's descriptor, and stays so.
+#[test]
+fn standard_input_is_no_event() {
+    in_child(|| -> Result<(), String> {
+        process::refuse(libc::SYS_perf_event_open, 0);
+        for _ in 0..2 {
+            same(
+                refused(Counter::open(Event::TASK_CLOCK))?,
+                OpenError::Seccomp { errno: Errno(0) },
+            )?;
+            let clock = crate::Clock::open().map_err(|why| why.to_string())?;
+            same(matches!(clock.kind(), crate::clock::ClockKind::Page), false)?;
+        }
+        // SAFETY: asks for the flags of a descriptor.
+        same(unsafe { libc::fcntl(0, libc::F_GETFD) } >= 0, true)
+    })
+    .unwrap();
+}
+
+/// An event gets descriptor 0 where it is free, and that is no mistake.
+#[test]
+fn descriptor_0_may_be_an_event() {
+    if !can_open("descriptor_0_may_be_an_event") {
+        return;
+    }
+    in_child(|| -> Result<(), String> {
+        // SAFETY: this child has no use for it.
+        unsafe { libc::close(0) };
+        let counter = Counter::open(Event::TASK_CLOCK).map_err(|why| why.to_string())?;
+        same(process::perf_descriptors(), vec![0])?;
+        let before = counter.read().map_err(|why| why.to_string())?;
+        same(counter.read().is_ok_and(|after| after > before), true)?;
+        drop(counter);
+        same(process::perf_descriptors(), vec![])
+    })
+    .unwrap();
+}
+
+/// A group that is read by system call takes no memory of its own, so a limit of memory keeps no program from
+/// it: neither one that locks all it has, as those of real time do, nor one with few addresses.
+#[test]
+fn groups_without_room_for_pages() {
+    if !can_open("groups_without_room_for_pages") {
+        return;
+    }
+    let open_and_read = || -> Result<(), String> {
+        let group = crate::Group::open([Event::TASK_CLOCK, Event::PAGE_FAULTS]);
+        let group = group.map_err(|why| format!("{why:?}"))?;
+        let before = group.read().map_err(|why| format!("{why:?}"))?;
+        let after = group.read().map_err(|why| format!("{why:?}"))?;
+        same(before[0] < after[0], true)?;
+        let all = crate::Group::open([Event::TASK_CLOCK; 8]).map_err(|why| format!("{why:?}"))?;
+        same(all.read().is_ok(), true)?;
+        same(all.read_user(), None)
+    };
+    in_child(|| {
+        // A user without rights is what it is about; whoever may not become one, has none.
+        process::drop_rights();
+        process::limit(libc::RLIMIT_MEMLOCK as _, 1 << 16);
+        // SAFETY: takes a number.
+        same(unsafe { libc::mlockall(libc::MCL_FUTURE) }, 0)?;
+        open_and_read()
+    })
+    .unwrap();
+    in_child(|| {
+        // What there is, and no room for 64 KiB more.
+        let status = fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = status.split(' ').next().unwrap().parse().unwrap();
+        // SAFETY: reads a constant.
+        let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+        process::limit(libc::RLIMIT_AS as _, pages * size + (1 << 15));
+        open_and_read()
+    })
+    .unwrap();
+}
+
+/// From now on this process sees the files of one PMU, which there is not, in place of the machine's; the
+/// reason if it may not make that so.
+fn see_only(pmu: &str, number: u32, has_cpumask: bool) -> Result<(), String> {
+    let folder = std::ffi::CString::new(PMUS).unwrap();
+    let private = libc::MS_REC | libc::MS_PRIVATE;
+    // SAFETY: changes what this process alone sees; the strings live through the calls.
+    let mounted = unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(c"none".as_ptr(), c"/".as_ptr(), ptr::null(), private, ptr::null()) == 0
+            && libc::mount(c"none".as_ptr(), folder.as_ptr(), c"tmpfs".as_ptr(), 0, ptr::null())
+                == 0
+    };
+    if !mounted {
+        return Err(std::io::Error::last_os_error().to_string());
+    }
+    let folder = std::path::Path::new(PMUS).join(pmu);
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("type"), format!("{number}\n")).unwrap();
+    if has_cpumask {
+        fs::write(folder.join("cpumask"), "0\n").unwrap();
+    }
+    Ok(())
+}
+
+/// By each of this machine's PMUs that count for processors.
+#[test]
+fn not_of_a_thread() {
+    if !can_open("not_of_a_thread") {
+        return;
+    }
+    for pmu in Pmus::local().all().unwrap().iter().filter(|pmu| pmu.counts_for_cpus()) {
+        let event = Event::of_pmu(pmu.type_id(), 0);
+        match Counter::open(event) {
+            // Arm's SPE has such a file and samples threads.
+            Ok(_) => {}
+            Err(error) => assert_eq!(error, OpenError::NotPerThread { event: event.into() }),
+        }
+    }
+}
+
+/// As this machine may have no PMU that counts for processors, by one of which there are the files only.
+#[test]
+fn not_of_a_thread_by_its_files() {
+    const NUMBER: u32 = 0x7fff_0000;
+    let event = Event::of_pmu(NUMBER, 0);
+    if !can_open("not_of_a_thread_by_its_files") {
+        return;
+    }
+    let may_not = in_child(|| see_only("uncore", NUMBER, true));
+    if let Err(why) = may_not {
+        return skip("not_of_a_thread_by_its_files", &why);
+    }
+    for (has_cpumask, should) in [
+        (true, OpenError::NotPerThread { event: event.into() }),
+        (false, OpenError::EventNotSupported { event: event.into(), errno: Errno(libc::ENOENT) }),
+    ] {
+        in_child(|| -> Result<(), String> {
+            see_only("uncore", NUMBER, has_cpumask)?;
+            let error = refused(Counter::open(event))?;
+            same(error.to_string().contains("uncore/config=0x0/"), true)?;
+            same(error, should)
+        })
+        .unwrap();
+    }
+}
+
+/// x86-64's `msr` PMU counts whatever runs; it exists in virtual machines, too.
+#[test]
+fn no_privilege_filter() {
+    let number = fs::read_to_string("/sys/bus/event_source/devices/msr/type");
+    let Some(number) = number.ok().and_then(|number| number.trim().parse().ok()) else {
+        return skip("no_privilege_filter", "it takes a PMU that cannot filter, such as x86's msr");
+    };
+    if !can_open("no_privilege_filter") {
+        return;
+    }
+    let time_stamp_counter = Event::of_pmu(number, 0);
+    let error = match Counter::open(time_stamp_counter) {
+        Err(error @ (OpenError::Paranoid { .. } | OpenError::EventNotSupported { .. })) => {
+            return skip("no_privilege_filter", &error.to_string());
+        }
+        other => refused(other).unwrap(),
+    };
+    assert_eq!(error, OpenError::NoPrivilegeFilter { event: time_stamp_counter.into() });
+    assert!(error.to_string().contains("allow_all_privilege_levels"), "{error}");
+
+    let counter =
+        Counter::builder(time_stamp_counter).allow_all_privilege_levels(true).open().unwrap();
+    assert!(counter.counts_all_privilege_levels());
+    assert_eq!(counter.access(), Access::SystemCall(SyscallReason::NotOffered));
+    assert_eq!(counter.read_user(), None);
+    let before = counter.read().unwrap();
+    assert!(before < counter.read().unwrap());
+}
+
+#[test]
+fn a_software_event_is_no_error_and_says_how_it_is_read() {
+    if !can_open("a_software_event_is_no_error_and_says_how_it_is_read") {
+        return;
+    }
+    let counter = open_software().unwrap();
+    assert_eq!(counter.read_user(), None);
+    assert_eq!(counter.access(), Access::SystemCall(SyscallReason::SoftwareEvent));
+    let before = counter.reading().unwrap();
+    let after = counter.reading().unwrap();
+    assert!(before.value < after.value && !after.is_multiplexed());
+    counter.disable().unwrap();
+    let stopped = counter.read().unwrap();
+    assert_eq!(counter.read().unwrap(), stopped);
+    counter.reset().unwrap();
+    assert_eq!(counter.read().unwrap(), 0);
+    counter.enable().unwrap();
+    assert!(counter.read().unwrap() > 0);
+}
