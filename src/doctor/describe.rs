@@ -1,4 +1,4 @@
-//! What a PMU can do, as far as it can be found by trying.
+//! What a PMU can do, found by trying.
 
 use crate::counter::Counter;
 use crate::error::OpenError;
@@ -16,45 +16,45 @@ use std::fmt;
 pub struct Description {
     /// The PMU's name.
     pub name: String,
-    /// Its number (`type`).
-    pub number: u32,
-    /// Which processors it is of, if it says so.
-    pub processors: Option<CpuSet>,
-    /// How many counters it has that count any event, as far as this can be found: those that the kernel
-    /// lets a thread have at the same time, at this moment. So one that the kernel's watchdog or another
-    /// pinned event holds is missing, if this thread is where the PMU is.
+    /// Its type.
+    pub type_id: u32,
+    /// Its CPUs. None if it lists none.
+    pub cpus: Option<CpuSet>,
+    /// General-purpose counters available to this thread now. Excludes those held by the NMI watchdog or by pinned
+    /// events, if this thread is on the PMU's CPUs. None if unknown.
     pub general: Option<usize>,
-    /// How many more it has that count one event each: cycles, instructions, reference cycles.
+    /// Fixed-function counters, which count one event each: cycles, instructions, reference cycles. None if unknown.
     pub fixed: Option<usize>,
-    /// How wide the general ones are, in bits (`pmc_width`), where the kernel says so on a counter's page;
-    /// on arm64, that of cycles may be wider.
+    /// The width of a general-purpose counter in bits (`pmc_width`). None if no control page has it. On arm64, the
+    /// counter of cycles may be wider.
     pub width: Option<u16>,
-    /// How its counters are read: of the processor's own PMU that of cycles, of another that of its first
-    /// event; or why there is none.
+    /// How the cycles of a core PMU are read, or the first event of another PMU; or why it cannot be opened.
     pub access: Result<Access, OpenError>,
-    /// Whether it counts all privilege levels together, as it cannot tell them apart.
-    pub is_unfiltered: bool,
+    /// Whether it counts all privilege levels together, because it cannot exclude any.
+    pub counts_all_privilege_levels: bool,
 }
 
 impl Pmu {
-    /// Finds out what this PMU can do for this thread. It opens and closes events, by some hundred system
-    /// calls. Pinned ones are among them, which others, this thread's too, have to make room for until the
-    /// PMU's next turn. Of a PMU that is not this machine's ([`Pmus::in_folder`](crate::Pmus::in_folder))
-    /// nothing is opened, and `access` is [`OpenError::NotThisMachine`].
+    /// Finds out what this PMU can do for this thread, by opening and closing events.
     ///
-    /// How many counters there are it finds on x86-64 and arm64, for PMUs of the processor's cores.
+    /// Takes some hundred system calls. Some of the events are pinned, so others, of this thread too, may lose their turn
+    /// until the PMU's next rotation. Counters are counted on x86-64 and arm64, for core PMUs.
+    ///
+    /// For a PMU of another machine ([`Pmus::from_dir`](crate::pmu::Pmus::from_dir)), nothing is opened, and `access` is
+    /// [`OpenError::NotThisMachine`].
     pub fn describe(&self) -> Description {
+        let unopened = |error| Description {
+            name: self.name().to_owned(),
+            type_id: self.type_id(),
+            cpus: self.cpus().cloned(),
+            general: None,
+            fixed: None,
+            width: None,
+            counts_all_privilege_levels: false,
+            access: Err(error),
+        };
         if !self.is_local() {
-            return Description {
-                name: self.name().to_owned(),
-                number: self.type_id(),
-                processors: self.cpus().cloned(),
-                general: None,
-                fixed: None,
-                width: None,
-                is_unfiltered: false,
-                access: Err(OpenError::NotThisMachine),
-            };
+            return unopened(OpenError::NotThisMachine);
         }
         let event = match self.events().first() {
             _ if self.is_core() => self.own(Event::CYCLES),
@@ -64,49 +64,46 @@ impl Pmu {
                 .unwrap_or(Event::of_pmu(self.type_id(), 0)),
             None => Event::of_pmu(self.type_id(), 0),
         };
-        let counter = match self.counts_for_cpus() {
-            true => Err(OpenError::NotPerThread { event: named(event) }),
-            false => Counter::builder(event).allow_all_privilege_levels(true).open(),
+        if self.counts_for_cpus() {
+            return unopened(OpenError::NotPerThread { event: named(event) });
+        }
+        let counter = match Counter::builder(event).allow_all_privilege_levels(true).open() {
+            Ok(counter) => counter,
+            Err(error) => return unopened(error),
         };
-        let counters = if self.is_core() && counter.is_ok() { self.counters() } else { None };
-        // That of cycles, which may have a wider one of their own, if there is no other.
-        let any = counters.map(|counters| Counter::builder(counters.any).open());
-        let width = match &any {
-            Some(Ok(any)) => any.width(),
-            _ => counter.as_ref().ok().and_then(Counter::width),
-        };
+        let counters = if self.is_core() { self.counters() } else { None };
+        // The counter of cycles may be wider than the general ones, so it is the second choice.
+        let any = counters.and_then(|counters| Counter::open(counters.any).ok());
         Description {
-            name: self.name().to_owned(),
-            number: self.type_id(),
-            processors: self.cpus().cloned(),
             general: counters.map(|counters| counters.general),
             fixed: counters.map(|counters| counters.fixed),
-            width,
-            is_unfiltered: counter.as_ref().is_ok_and(Counter::counts_all_privilege_levels),
-            access: counter.map(|counter| counter.access()),
+            width: any.as_ref().unwrap_or(&counter).width(),
+            counts_all_privilege_levels: counter.counts_all_privilege_levels(),
+            access: Ok(counter.access()),
+            ..unopened(OpenError::Unsupported)
         }
     }
 
-    /// The generic event as counted by this PMU.
+    /// Returns the generic event on this PMU.
     fn own(&self, event: Event) -> Event {
-        // By its number it is this PMU's in any case, if the kernel is not too old to know that.
+        // With the type in its config it is this PMU's in any case, if the kernel is new enough.
         match core_types::may_be_several() {
             Ok(false) => event,
             Ok(true) | Err(_) => event.on_core(self.type_id()),
         }
     }
 
-    /// How many counters are for any event, and how many for one.
+    /// Counts the counters. None if that is not possible.
     fn counters(&self) -> Option<Counters> {
-        // Events that no fixed counter has, at least one of which any PMU should have.
+        // Events without a fixed counter. Every PMU should have one of them.
         let misses = Event::cache(Cache::L1Data, CacheAccess::Read, CacheResult::Miss);
         let mut any = vec![Event::BRANCH_MISSES, Event::CACHE_MISSES, Event::BRANCHES, misses];
         if cfg!(target_arch = "aarch64") {
-            any.push(Event::INSTRUCTIONS); // cycles only have a counter of their own there
+            any.push(Event::INSTRUCTIONS); // only cycles have a fixed counter there
         } else if !cfg!(target_arch = "x86_64") {
-            return None; // riscv64's firmware may have one register for each event
+            return None; // riscv64's firmware may have a register for each event
         }
-        // As this kernel has them.
+        // In this kernel's encoding.
         let known = |event| Some(Counter::open(self.own(event)).ok()?.event());
         let any = any.into_iter().find_map(known)?;
         let options = Options::default();
@@ -114,7 +111,7 @@ impl Pmu {
         let mut events = vec![any; general];
         let fixed = [Event::CYCLES, Event::INSTRUCTIONS, Event::REF_CYCLES];
         for fixed in fixed.into_iter().filter_map(known) {
-            // One of each at the most.
+            // At most one of each.
             if options.how_many(fixed, &events)? > 0 {
                 events.push(fixed);
             }
@@ -123,36 +120,36 @@ impl Pmu {
     }
 }
 
-/// What was found of a PMU's counters.
+/// The counters of a PMU.
 #[derive(Clone, Copy, Debug)]
 struct Counters {
-    /// An event that any of the general ones can have, and none of the fixed.
+    /// An event that every general-purpose counter can count, and no fixed one.
     any: Event,
     general: usize,
     fixed: usize,
 }
 
 impl fmt::Display for Description {
-    /// In a line.
+    /// Writes one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (type {})", self.name, self.number)?;
-        if let Some(processors) = &self.processors {
-            write!(f, ", processors {processors}")?;
+        write!(f, "{} (type {})", self.name, self.type_id)?;
+        if let Some(cpus) = &self.cpus {
+            write!(f, ", CPUs {cpus}")?;
         }
         if let (Some(general), Some(fixed)) = (self.general, self.fixed) {
-            write!(f, ", {general} general and {fixed} fixed counters")?;
+            write!(f, ", {general} general-purpose and {fixed} fixed-function counters")?;
         }
         if let Some(width) = self.width {
             write!(f, ", {width} bits")?;
         }
-        if self.is_unfiltered {
-            write!(f, ", no privilege filter")?;
+        if self.counts_all_privilege_levels {
+            write!(f, ", cannot exclude privilege levels")?;
         }
         f.write_str(match &self.access {
             Ok(Access::UserSpace) => ", read from user space",
-            Ok(Access::SystemCall(SyscallReason::NotScheduled)) => ", no counter at this moment",
+            Ok(Access::SystemCall(SyscallReason::NotScheduled)) => ", not on a counter now",
             Ok(_) => ", read by system call",
-            Err(OpenError::NotPerThread { .. }) => ", counts for processors, not for threads",
+            Err(OpenError::NotPerThread { .. }) => ", counts for CPUs, not for threads",
             Err(_) => ", not available to this process",
         })
     }

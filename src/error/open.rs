@@ -165,6 +165,22 @@ impl OpenError {
         }
     }
 
+    /// The event, to be named otherwise.
+    pub(crate) fn event_mut(&mut self) -> Option<&mut NamedEvent> {
+        match self {
+            OpenError::NoPmu { event, .. }
+            | OpenError::EventNotSupported { event, .. }
+            | OpenError::NoPrivilegeFilter { event }
+            | OpenError::IncludesGuests { event }
+            | OpenError::CountsNothing { event }
+            | OpenError::GroupTooLarge { event, .. }
+            | OpenError::NotPerThread { event }
+            | OpenError::SeveralPmus { event, .. }
+            | OpenError::Busy { event } => Some(event),
+            _ => None,
+        }
+    }
+
     /// Returns the kernel's answer. None if the error has no error number of its own.
     pub fn errno(&self) -> Option<Errno> {
         match self {

@@ -7,6 +7,7 @@
 mod machines;
 
 use machines::Machine;
+use rdpmc::doctor::LockedMemory;
 use rdpmc::error::OpenError;
 use rdpmc::{Access, diagnose};
 use serde_json::Value;
@@ -46,6 +47,7 @@ fn json_is_what_the_report_is() {
         "clock",
         "clock_error",
         "core_pmus",
+        "cpu",
         "descriptors_limit",
         "descriptors_open",
         "events",
@@ -57,7 +59,6 @@ fn json_is_what_the_report_is() {
         "nmi_watchdog",
         "other_pmus",
         "paranoid_level",
-        "processor",
         "seccomp_mode",
         "unreadable",
         "user_access",
@@ -67,7 +68,7 @@ fn json_is_what_the_report_is() {
     assert_eq!(keys(&json), of_the_report);
     assert_eq!(json["version"], report.version);
     assert_eq!(json["architecture"], report.architecture);
-    assert_eq!(json["processor"].as_str(), report.processor.as_deref());
+    assert_eq!(json["cpu"].as_str(), report.cpu.as_deref());
     assert_eq!(json["kernel"].as_str(), report.kernel.as_deref());
     assert_eq!(json["is_virtual"], report.is_virtual);
     assert_eq!(json["paranoid_level"].as_i64(), report.paranoid_level.map(i64::from));
@@ -76,15 +77,15 @@ fn json_is_what_the_report_is() {
         json["unreadable"].as_str(),
         report.unreadable.as_ref().map(ToString::to_string).as_deref()
     );
-    assert_eq!(json["seccomp_mode"].as_u64(), report.seccomp_mode.map(u64::from));
-    assert_eq!(json["user_access"].as_i64(), report.user_access.map(|(_, value)| value.into()));
-    let locked = report.locked_kilobytes.filter(|kilobytes| *kilobytes != u64::MAX);
-    assert_eq!(json["locked_kilobytes"].as_u64(), locked);
-    assert_eq!(json["locked_without_limit"], report.locked_kilobytes == Some(u64::MAX));
+    assert_eq!(json["seccomp_mode"].as_u64().is_some(), report.seccomp.is_some());
+    assert_eq!(json["user_access"].as_i64(), report.user_access.map(|access| access.value.into()));
+    let locked = json["locked_kilobytes"].as_u64().map(LockedMemory::Kilobytes);
+    let is_unlimited = json["locked_without_limit"] == true;
+    assert_eq!(locked.or(is_unlimited.then_some(LockedMemory::Unlimited)), report.locked_memory);
     assert_eq!(json["mlock_kilobytes"].as_u64(), report.mlock_kilobytes);
     assert_eq!(json["nmi_watchdog"].as_i64(), report.nmi_watchdog.map(i64::from));
-    assert_eq!(json["descriptors_open"].as_u64(), report.descriptors.map(|(open, _)| open));
-    let setting = report.user_access.map(|(setting, _)| setting);
+    assert_eq!(json["descriptors_open"].as_u64(), report.descriptors.map(|files| files.open));
+    let setting = report.user_access.map(|access| access.setting);
     assert_eq!(json["user_access_setting"].as_str(), setting);
     let clock = report.clock.as_ref().map(ToString::to_string);
     assert_eq!(json["clock"].as_str(), clock.as_deref().ok());
@@ -92,29 +93,29 @@ fn json_is_what_the_report_is() {
     for (json, pmu) in json["core_pmus"].as_array().unwrap().iter().zip(&report.core_pmus) {
         let of_a_pmu = [
             "access",
+            "counts_all_privilege_levels",
+            "cpus",
             "error",
             "fixed",
             "general",
-            "is_unfiltered",
             "name",
-            "number",
-            "processors",
+            "type_id",
             "user_space",
             "width",
         ];
         assert_eq!(keys(json), of_a_pmu);
         assert_eq!(json["name"], pmu.name);
-        assert_eq!(json["number"], pmu.number);
-        let processors = pmu.processors.as_ref().map(ToString::to_string);
-        assert_eq!(json["processors"].as_str(), processors.as_deref());
+        assert_eq!(json["type_id"], pmu.type_id);
+        let cpus = pmu.cpus.as_ref().map(ToString::to_string);
+        assert_eq!(json["cpus"].as_str(), cpus.as_deref());
         assert_eq!(json["general"].as_u64(), pmu.general.map(|counters| counters as u64));
         assert_eq!(json["fixed"].as_u64(), pmu.fixed.map(|counters| counters as u64));
         assert_eq!(json["width"].as_u64(), pmu.width.map(u64::from));
         assert_eq!(json["user_space"], pmu.access == Ok(Access::UserSpace));
-        assert_eq!(json["is_unfiltered"], pmu.is_unfiltered);
+        assert_eq!(json["counts_all_privilege_levels"], pmu.counts_all_privilege_levels);
         is_access(json, &pmu.access);
     }
-    assert_eq!(json["descriptors_limit"].as_u64(), report.descriptors.map(|(_, limit)| limit));
+    assert_eq!(json["descriptors_limit"].as_u64(), report.descriptors.map(|files| files.limit));
     assert_eq!(json["core_pmus"].as_array().unwrap().len(), report.core_pmus.len());
     let names: Vec<&str> =
         json["other_pmus"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
@@ -122,10 +123,13 @@ fn json_is_what_the_report_is() {
     let events = json["events"].as_array().unwrap();
     assert_eq!(events.len(), report.events.len());
     for (json, event) in events.iter().zip(&report.events) {
-        assert_eq!(keys(json), ["access", "error", "event", "is_unfiltered", "user_space"]);
+        assert_eq!(
+            keys(json),
+            ["access", "counts_all_privilege_levels", "error", "event", "user_space"]
+        );
         assert_eq!(json["event"], event.event.to_string());
         assert_eq!(json["user_space"], event.access == Ok(Access::UserSpace));
-        assert_eq!(json["is_unfiltered"], event.is_unfiltered);
+        assert_eq!(json["counts_all_privilege_levels"], event.counts_all_privilege_levels);
         is_access(json, &event.access);
     }
     let advice: Vec<&str> =
@@ -134,9 +138,9 @@ fn json_is_what_the_report_is() {
     // What a hostile machine could call itself.
     let mut hostile = report;
     let name = "a \"quoted\" \\ name\n\t\u{1}é\u{2028}";
-    hostile.processor = Some(name.into());
+    hostile.cpu = Some(name.into());
     (hostile.nmi_watchdog, hostile.mlock_kilobytes) = (Some(-7), None);
     let json: Value = serde_json::from_str(&hostile.to_json()).unwrap();
-    assert_eq!(json["processor"], name);
+    assert_eq!(json["cpu"], name);
     assert_eq!((json["nmi_watchdog"].as_i64(), &json["mlock_kilobytes"]), (Some(-7), &Value::Null));
 }

@@ -1,0 +1,128 @@
+//! The remedies for what a report found.
+
+use super::{Availability, Report};
+use crate::error::access::Access;
+use crate::error::{NamedEvent, OpenError};
+use crate::event::Event;
+use crate::kernel::{self, Errno};
+use crate::pmu::core_types;
+
+/// Fewer free descriptors than this are worth a line.
+const FEW_DESCRIPTORS: u64 = 64;
+
+impl Availability {
+    /// Whether the PMU lacks the event, so that there is no remedy. `counts_others` shows that there is a PMU.
+    pub(super) fn is_lacking(&self, counts_others: bool) -> bool {
+        counts_others
+            && matches!(
+                self.access,
+                Err(OpenError::EventNotSupported {
+                    errno: Errno(kernel::ENOENT | kernel::EOPNOTSUPP),
+                    ..
+                })
+            )
+    }
+
+    /// Returns the problem and its remedy, in the same words for all events that have it. None if there is nothing to do.
+    fn remedy(&self, counts_others: bool) -> Option<String> {
+        match &self.access {
+            _ if self.is_lacking(counts_others) => None,
+            Ok(Access::UserSpace) => None,
+            Ok(_) if self.event.is_software() => None,
+            Ok(access) => Some(access.to_string()),
+            Err(error) => {
+                let mut error = error.clone();
+                if let Some(event) = error.event_mut() {
+                    let this = match event.name().split_once('/') {
+                        Some((pmu, _)) => format!("this on {pmu}"),
+                        None => "this".into(),
+                    };
+                    *event = NamedEvent::new(event.event(), this);
+                }
+                Some(error.to_string())
+            }
+        }
+    }
+}
+
+impl Report {
+    /// Whether one of the hardware events can be counted.
+    pub(super) fn counts_hardware(&self) -> bool {
+        self.events.iter().any(|event| !event.event.is_software() && event.access.is_ok())
+    }
+
+    /// Returns a line for each problem.
+    pub(super) fn remedies(&self) -> Vec<String> {
+        let mut lines = self.remedies_of_events();
+        let mut add = |holds: bool, line: &str| {
+            if holds {
+                lines.push(line.to_owned());
+            }
+        };
+        add(
+            self.counts_hardware()
+                && self.capability.is_none()
+                && self.paranoid_level.is_some_and(|level| level >= 2),
+            "this process may count user mode only, because kernel.perf_event_paranoid is 2 or more. To count the \
+             kernel too, run `sysctl kernel.perf_event_paranoid=1` as root, or give the program CAP_PERFMON",
+        );
+        add(
+            self.nmi_watchdog.is_some_and(|on| on > 0) && !self.core_pmus.is_empty(),
+            "the kernel's watchdog may hold a counter of each CPU. Run `sysctl kernel.nmi_watchdog=0` as root to free \
+             it",
+        );
+        add(
+            self.user_access.is_some_and(|access| access.value == 2),
+            "every process may read the counters, even without an open event, and observe others. Set user access to \
+             1 unless something needs 2",
+        );
+        add(
+            self.core_pmus.len() > 1,
+            "there are several core types. Keep a thread on one (`taskset`) for groups and regions; a single counter \
+             returns the sum",
+        );
+        add(
+            self.unreadable.is_none() && core_types::are_unknown(),
+            "the core types are unknown, and a count may be of one of them only. Make /sys/bus/event_source visible",
+        );
+        add(
+            self.counts_hardware()
+                && self.events.iter().any(|event| event.counts_all_privilege_levels),
+            "this PMU cannot exclude the kernel. Call allow_all_privilege_levels(true), and take the minimum of \
+             several samples",
+        );
+        add(
+            self.descriptors.is_some_and(|descriptors| {
+                descriptors.limit.saturating_sub(descriptors.open) < FEW_DESCRIPTORS
+            }),
+            "few file descriptors are left, and each counter takes one. Raise `ulimit -n`",
+        );
+        lines.extend(self.unreadable.as_ref().map(ToString::to_string));
+        lines
+    }
+
+    /// Returns a line for each cause, with the events that have it.
+    fn remedies_of_events(&self) -> Vec<String> {
+        let mut causes: Vec<(String, Vec<Event>)> = Vec::new();
+        for event in &self.events {
+            let Some(cause) = event.remedy(self.counts_hardware()) else { continue };
+            match causes.iter_mut().find(|(known, _)| *known == cause) {
+                Some((_, events)) => events.push(event.event),
+                None => causes.push((cause, vec![event.event])),
+            }
+        }
+        let is_hardware = |event: &Event| !event.is_software();
+        let hardware = self.events.iter().filter(|event| is_hardware(&event.event)).count();
+        let line = |(cause, events): (String, Vec<Event>)| match events.len() {
+            all if all == self.events.len() => format!("all events: {cause}"),
+            all if all == hardware && events.iter().all(is_hardware) => {
+                format!("all hardware events: {cause}")
+            }
+            _ => {
+                let events: Vec<String> = events.iter().map(ToString::to_string).collect();
+                format!("{}: {cause}", events.join(", "))
+            }
+        };
+        causes.into_iter().map(line).collect()
+    }
+}

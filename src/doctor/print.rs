@@ -1,0 +1,117 @@
+//! The report as text.
+
+use super::{LockedMemory, Report, Seccomp};
+use crate::clock::{CalibratedReason, ClockKind};
+use crate::error::access::Access;
+use crate::kernel::Visible;
+use std::fmt::{self, Write as _};
+
+const UNKNOWN: &str = "unknown";
+
+fn or_unknown(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| UNKNOWN.into(), |value| value.to_string())
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in self.lines() {
+            // Files may contain anything.
+            write!(Visible(f), "{name:21}{value}")?;
+            writeln!(f)?;
+        }
+        writeln!(f, "\nevents (user mode)")?;
+        let counts_others = self.counts_hardware();
+        for event in &self.events {
+            let how = match &event.access {
+                Ok(Access::UserSpace) => "read from user space",
+                Ok(_) => "read by system call",
+                Err(_) if event.is_lacking(counts_others) => {
+                    "not available: this PMU does not have it"
+                }
+                Err(_) => "not available",
+            };
+            let levels =
+                if event.counts_all_privilege_levels { ", all privilege levels" } else { "" };
+            writeln!(f, "  {:24}{how}{levels}", event.event.to_string())?;
+        }
+        match self.advice.as_slice() {
+            [] => write!(f, "\nnothing to do"),
+            lines => {
+                write!(f, "\nwhat to do")?;
+                lines.iter().try_for_each(|line| write!(f, "\n- {line}"))
+            }
+        }
+    }
+}
+
+impl Report {
+    /// The lines above the events: name and value.
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        let kind =
+            if self.is_virtual { ", in a virtual machine" } else { ", no known virtual machine" };
+        let mut lines = vec![
+            ("rdpmc", format!("{} for {}", self.version, self.architecture)),
+            ("CPU", or_unknown(self.cpu.as_ref())),
+            ("kernel", or_unknown(self.kernel.as_ref()) + kind),
+        ];
+        match (self.core_pmus.as_slice(), &self.unreadable) {
+            ([], Some(unreadable)) => lines.push(("PMU", unreadable.to_string())),
+            ([], None) => lines.push(("PMU", "no core PMU".into())),
+            (pmus, _) => lines.extend(pmus.iter().map(|pmu| ("PMU", pmu.to_string()))),
+        }
+        let exempt = match self.capability {
+            Some(capability) => format!(" (bypassed: {capability})"),
+            None => String::new(),
+        };
+        let seccomp = match self.seccomp {
+            Some(Seccomp::Off) => "off".into(),
+            Some(Seccomp::Strict) => "strict".into(),
+            Some(Seccomp::Filter) => "a filter".into(),
+            Some(Seccomp::Other(mode)) => mode.to_string(),
+            None => UNKNOWN.into(),
+        };
+        let user_access = self.user_access.map(|access| {
+            let meaning = match access.value {
+                0 => " (disabled)",
+                1 => " (allowed for processes with an open event)",
+                2 => " (allowed for every process)",
+                _ => "",
+            };
+            format!("{} is {}{meaning}", access.setting, access.value)
+        });
+        let locked = match self.locked_memory {
+            Some(LockedMemory::Unlimited) => "unlimited".into(),
+            Some(LockedMemory::Kilobytes(kilobytes)) => format!("{kilobytes} KiB"),
+            None => UNKNOWN.into(),
+        };
+        let mlock =
+            or_unknown(self.mlock_kilobytes.map(|kilobytes| format!("{kilobytes} KiB per CPU")));
+        let open =
+            self.descriptors.map(|files| format!("{} of {} in use", files.open, files.limit));
+        let watchdog = match self.nmi_watchdog {
+            Some(0) => "off".into(),
+            Some(_) => "on, and may hold a counter".into(),
+            None => UNKNOWN.into(),
+        };
+        let clock = match &self.clock {
+            // The events' line has the reason.
+            Ok(ClockKind::Calibrated(CalibratedReason::NoEvent(_))) => {
+                "the tick counter, calibrated against CLOCK_MONOTONIC_RAW: no event can be opened"
+                    .into()
+            }
+            Ok(kind) => kind.to_string(),
+            Err(error) => error.to_string(),
+        };
+        lines.extend([
+            ("other PMUs", self.other_pmus.join(", ")),
+            ("perf_event_paranoid", or_unknown(self.paranoid_level) + &exempt),
+            ("seccomp", seccomp),
+            ("user access", or_unknown(user_access)),
+            ("mlock limits", format!("perf_event_mlock_kb {mlock}, RLIMIT_MEMLOCK {locked}")),
+            ("file descriptors", or_unknown(open)),
+            ("nmi_watchdog", watchdog),
+            ("clock", clock),
+        ]);
+        lines
+    }
+}
