@@ -1,15 +1,13 @@
-//! How an arm64 processor reads a counter: `mrs`, whose operand names the counter, so that each
-//! counter needs an instruction of its own and the index picks one from a table.
-//!
-//! Every such `mrs` has an entry in the exception table, see `src/faults.rs`. One that faults goes on
-//! where the table's entry for `index` 0 does: no counter.
-//!
-//! The entries have no landing pads (`bti`), which would cost every read an instruction. The loader
-//! enforces them only in programs of which every object has them; Rust's standard library, as rustup
-//! installs it, has none. A program that is built with branch protection throughout
-//! (`-Z build-std -Z branch-protection=bti`) must not read counters with this library: the first read
-//! gets SIGILL.
+//! arm64: `mrs`, whose operand names the counter, so each counter has an instruction of its own in a table.
 #![allow(unsafe_code)]
+
+// Every `mrs` of the table has an entry in the exception table (`src/page/faults.rs`). One that faults resumes where
+// the table's entry for `index` 0 does: no counter.
+//
+// The table's entries have no landing pads (`bti`), which would cost every read an instruction. The loader enforces
+// them only in programs of which every object has them. Rust's standard library, as rustup installs it, has none. A
+// program built with branch protection throughout (`-Z build-std -Z branch-protection=bti`) must not read counters
+// with this library: the first read gets SIGILL.
 
 use super::Value;
 use crate::kernel::{ControlPage, STRIDE};
@@ -17,25 +15,25 @@ use std::arch::asm;
 use std::ffi::c_void;
 use std::mem::offset_of;
 
-/// What names this processor's counters: a table of 33 entries of 16 bytes, each reading the counter
-/// that an `index` stands for into `x9` and returning. Where there is no such counter, or reading it
-/// faults, `x9` comes back as all ones, `lr` as 0 and [`POISON`] in `x11`; `x10` is used up.
+/// The way from the page's `index` to a counter: a table of 33 entries of 16 bytes.
+///
+/// The entry of an `index` reads its counter into `x9` and returns. If there is no such counter, or reading it
+/// faults, `x9` is all ones, `lr` is 0, and `x11` has the bit [`POISON`]. `x10` is clobbered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers(*const Entry);
 
-/// Code, not data: its address only is taken.
+/// An entry of the table. It is code, not data: only its address is used.
 #[repr(C)]
 struct Entry([u32; 4]);
 
-/// More than any sum of eight locks: what it is part of is no such sum.
+/// A value above any sum of eight locks, so that a sum that contains it is recognized.
 const POISON: u64 = 1 << 62;
 
-/// Emits a table and yields its address. `$extend` follows each `mrs`.
+/// Emits a table and returns its address. `$extend` follows each `mrs`.
 macro_rules! table {
     ($extend:literal) => {{
         let table: *const Entry;
-        // SAFETY: the code emitted goes to a section of its own and does not run here; what runs
-        // here forms an address.
+        // SAFETY: the emitted code is in a section of its own and does not run here. What runs here forms an address.
         unsafe {
             asm!(
                 ".pushsection .text.rdpmc_counters, \"ax\", @progbits",
@@ -80,8 +78,9 @@ macro_rules! table {
 }
 
 impl Registers {
-    /// For counters of this width (`pmc_width`), if they can be read here: the kernel's driver has
-    /// counters of 64 and of 32 bits. Above bit 32 the latter read as they please.
+    /// Returns the table for counters of this width (`pmc_width`). None for a width that only the kernel reads.
+    ///
+    /// The kernel's driver has counters of 64 and of 32 bits. The upper bits of the latter are undefined.
     #[inline(never)]
     pub(crate) fn of_width(width: u16) -> Option<Registers> {
         match width {
@@ -91,13 +90,13 @@ impl Registers {
         }
     }
 
-    /// For a page whose `index` stays 0: any table will do.
+    /// Returns registers for a page whose `index` stays 0. Any table serves.
     #[inline(never)]
     pub(crate) fn none() -> Registers {
         Registers(table!(""))
     }
 
-    /// The register that `index` stands for, which counts from 1.
+    /// Returns the register of `index`, which counts from 1. None if no counter has that index.
     #[inline(always)]
     pub(crate) fn register(self, index: u32) -> Option<Register> {
         match index {
@@ -109,29 +108,28 @@ impl Registers {
 
 pub(crate) const FIXED_WHEN_MAPPED: bool = true;
 
-/// Whether a register that its event has lost can fault, on a machine of one core type.
+/// Whether reading a register that its event has lost can fault on a machine with one core type.
 pub(crate) const STALE_READ_FAULTS: bool = false;
 
-/// The width, in bits, that all counters of a group must have for [`counts`], if it minds.
+/// The width in bits that [`counts`] needs of all counters, if it needs one.
 pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = None;
 
-/// `isb`, if the read is to be ordered: no later instruction starts before all earlier ones are
-/// complete.
+/// `isb`, if the read is ordered: no later instruction starts before all earlier ones are complete.
 macro_rules! fence {
     () => {
         ".if {ORDERED}\nisb\n.endif"
     };
 }
 
-/// The event's count, or None while the page's `index` is 0 or if the read faults.
+/// Returns the event's count. None while the page's `index` is 0, or if the read faults.
 ///
-/// The seqlock: `lock` first and `lock` last, and a difference means the kernel has moved the
-/// counter in between. It does so only while this thread is interrupted, so what lies between
-/// the two loads may come in any order.
+/// The seqlock: `lock` is loaded first and last, and a difference means that the kernel has moved the counter in
+/// between. The kernel does so only while this thread is interrupted. So the instructions between the two loads may
+/// run in any order.
 ///
 /// # Safety
-/// `page` is readable. If the processor forbids to read the counter that `index` names, `mrs` traps: the
-/// process gets SIGILL, which ends it unless faults are contained. A read that is allowed has no effect.
+/// `page` is readable. If the CPU forbids reading the counter of `index`, `mrs` traps: the process gets SIGILL, which
+/// ends it unless faults are contained. An allowed read has no effect.
 #[inline(always)]
 pub(crate) unsafe fn count<const ORDERED: bool>(
     page: *const ControlPage,
@@ -139,10 +137,9 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
 ) -> Option<u64> {
     let count: u64;
     let from: u64;
-    // SAFETY: the loads are within the page, which the caller vouches for. The kernel writes it on
-    // this same processor, so no barrier but the compiler's is needed, which an asm block that may
-    // touch memory is. The branch goes to an entry of the table whatever the index: those the
-    // table does not hold are turned into 0, whose entry reads nothing.
+    // SAFETY: the loads are within the page, which the caller promises is readable. The kernel writes the page on
+    // this CPU, so a compiler barrier is enough. An asm block that may touch memory is one. The branch goes to an
+    // entry of the table whatever the index: an index without an entry becomes 0, whose entry reads nothing.
     unsafe {
         asm!(
             "2:",
@@ -179,15 +176,15 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
     if from == 0 { None } else { Some(count) }
 }
 
-// One `ldp` loads both.
+// One `ldp` loads both fields.
 const _: () = assert!(offset_of!(ControlPage, index) == offset_of!(ControlPage, lock) + 4);
 
-/// The counts of `N` events, at most 8, whose pages lie [`STRIDE`] apart, all of one moment; or None
-/// while the `index` of one is 0 or if a read faults.
+/// Returns the simultaneous counts of `N` events, at most 8, whose pages are [`STRIDE`] apart. None while an `index`
+/// is 0, or if a read faults.
 ///
-/// The seqlock over all of them: each `lock` is loaded before its counter is read, and all of them
-/// again after the last. It is their sum that is compared: a lock only ever advances, so if one has
-/// changed, what is left is below 0. Above it is what [`POISON`] leaves.
+/// One seqlock covers all pages. Each `lock` is loaded before its counter is read, and all are loaded again after the
+/// last counter. Their sums are subtracted: a lock only ever advances, so the difference is negative if one has
+/// changed. A positive difference contains [`POISON`].
 ///
 /// # Safety
 /// As for [`count`], for each of the pages.
@@ -199,14 +196,14 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
     let (a, b, c, d): (u64, u64, u64, u64);
     let (mut e, mut f, mut g, mut h) = (0, 0, 0, 0);
     let left: u64;
-    // One counter, into one register; nothing if it is not among the N.
+    // Reads one counter into one register. Empty if the group does not have it.
     #[rustfmt::skip]
     macro_rules! one {
         ($n:literal, $into:ident) => {
             concat!(
                 ".if ", $n, " < {N}\n",
                 ".if ", $n, " == 0\n",
-                "ldp  w11, {index:w}, [{page}, #{LOCK}]\n", // this and the next pair with the last loads
+                "ldp  w11, {index:w}, [{page}, #{LOCK}]\n", // this load and the next pair with the last
                 ".else\n",
                 "add  {page}, {page}, #{STRIDE} >> 12, lsl #12\n",
                 "ldp  {lock:w}, {index:w}, [{page}, #{LOCK}]\n",
@@ -225,7 +222,7 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
             )
         };
     }
-    // Its lock again: from the last page to the first.
+    // Loads its lock again, from the last page to the first.
     #[rustfmt::skip]
     macro_rules! again {
         ($n:literal) => {
@@ -267,8 +264,11 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
             )
         };
     }
-    // SAFETY: as in count. That the pages after one whose index is 0 are readable, the caller vouches
-    // for as well. Four need not use registers that their caller wants back.
+    // SAFETY: the loads are within the pages, which the caller promises are readable. The kernel writes the pages on
+    // this CPU, so a compiler barrier is enough. An asm block that may touch memory is one. The caller promises the
+    // pages after one whose index is 0, too. Each branch goes to an entry of the table whatever the index: an index
+    // without an entry becomes 0, whose entry reads nothing.
+    // Up to four counts need no callee-saved register.
     unsafe {
         if N <= 4 {
             counts!(0 a, 1 b, 2 c, 3 d; 3, 2, 1, 0);
@@ -286,19 +286,19 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
     Some(counts)
 }
 
-/// A register, for [`value`].
+/// A register that [`value`] reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register(*const Entry);
 
-/// Reads a register, and does nothing else: but for the branch there and back, not one instruction
-/// before it, nor after. If it faults, the value says so.
+/// Reads a register and nothing else: except for the branch there and back, no instruction before the read and none
+/// after. [`Value::is_fault`] reports a fault.
 ///
 /// # Safety
-/// None needed by memory. If the processor forbids the read, it traps, as in [`count`].
+/// None needed for memory. If the CPU forbids the read, it traps, as in [`count`].
 #[inline(always)]
 pub(crate) unsafe fn value(register: Register) -> Value {
     let bits: u64;
-    // SAFETY: the branch goes to an entry of the table, which uses the registers named here.
+    // SAFETY: the branch goes to an entry of the table, which uses only the registers named here.
     unsafe {
         asm!(
             "blr {entry}",
@@ -313,10 +313,10 @@ pub(crate) unsafe fn value(register: Register) -> Value {
     Value::new(bits, register)
 }
 
-/// `isb`: no later instruction starts before all earlier ones are complete.
+/// Runs `isb`: no later instruction starts before all earlier ones are complete.
 #[inline(always)]
 pub(crate) fn fence() {
-    // SAFETY: touches nothing.
+    // SAFETY: `isb` touches no register and no memory.
     unsafe { asm!("isb", options(nostack, preserves_flags)) };
 }
 
@@ -327,23 +327,23 @@ exception_table!(
     "add  {end}, {end}, :lo12:__stop_rdpmc_faults"
 );
 
-/// Where the processor goes on after a signal handler.
+/// Returns the address of the saved program counter, where the CPU goes on after a signal handler.
 ///
 /// # Safety
-/// `context` is what the kernel gave the handler.
+/// `context` is what the kernel passed to the handler.
 pub(crate) unsafe fn program_counter(context: *mut c_void) -> *mut usize {
-    // SAFETY: by the caller's promise, context is a `ucontext_t`.
+    // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`.
     unsafe { (&raw mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.pc).cast() }
 }
 
-/// The tick counter that the page's clock fields convert: the virtual count.
+/// Reads the tick counter that the page's clock fields convert: the virtual count.
 ///
 /// # Safety
 /// This thread has not forbidden itself to read it (`PR_SET_TSC`, since Linux 6.12).
 #[inline(always)]
 pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
     let ticks: u64;
-    // SAFETY: the caller's promise that user space may read it; nothing else is touched.
+    // SAFETY: the caller promises that this thread may read the tick counter. The read touches no memory.
     unsafe {
         asm!(
             fence!(),
@@ -357,10 +357,10 @@ pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
     ticks
 }
 
-/// What the kernel calls the tick counter among its clock sources.
+/// The tick counter's name among the kernel's clock sources.
 pub(crate) const TICKS: Option<&str> = Some("arch_sys_counter");
 
-/// Whether the tick counter goes on at one rate, whatever the processor does: by the architecture.
+/// Whether the tick counter has a constant rate in every state of the CPU. The architecture guarantees it.
 pub(crate) fn ticks_are_invariant() -> bool {
     true
 }

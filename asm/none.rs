@@ -1,41 +1,41 @@
-//! Every other target: no counter can be read from user space, and no tick counter either.
+//! Every other target: user space can read neither a counter nor a tick counter.
 #![allow(unsafe_code)]
 
 use crate::kernel::ControlPage;
 #[cfg(target_os = "linux")]
 use std::{ffi::c_void, ops::Range};
 
-/// What names this processor's counters: it has none to name.
+/// The way to no counter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers;
 
 impl Registers {
-    /// No width can be read here.
+    /// Returns None: no width can be read here.
     pub(crate) fn of_width(_: u16) -> Option<Registers> {
         None
     }
 
-    /// For a page whose `index` stays 0.
+    /// Returns registers for a page whose `index` stays 0.
     pub(crate) fn none() -> Registers {
         Registers
     }
 
-    /// There is none.
+    /// Returns None: there is no register.
     pub(crate) fn register(self, _: u32) -> Option<Register> {
         None
     }
 }
 
-/// See the other architectures: whatever this kernel publishes, it is of no use here.
+/// Whether the kernel fixes capability and width when it maps the page. Its pages have no use here.
 pub(crate) const FIXED_WHEN_MAPPED: bool = true;
 
-/// There is nothing to read.
+/// Whether a stale read can fault. There is nothing to read.
 pub(crate) const STALE_READ_FAULTS: bool = false;
 
-/// There is nothing to read.
+/// The width that a group needs. There is nothing to read.
 pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = None;
 
-/// Always None.
+/// Returns None.
 ///
 /// # Safety
 /// None needed: the page is not touched.
@@ -47,7 +47,7 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
     None
 }
 
-/// Always None.
+/// Returns None.
 ///
 /// # Safety
 /// None needed: the pages are not touched.
@@ -59,15 +59,15 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
     None
 }
 
-/// There is none.
+/// A register that does not exist.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register;
 
-/// What none held.
+/// The value of no register.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value;
 
-/// Not to be called.
+/// Must not be called: there is no register.
 ///
 /// # Safety
 /// None needed: nothing is read.
@@ -76,34 +76,34 @@ pub(crate) unsafe fn value(_: Register) -> Value {
 }
 
 impl Value {
-    /// See the other architectures.
+    /// Returns the placeholder.
     pub(crate) fn unread(_: Register) -> Value {
         Value
     }
-    /// See the other architectures.
+    /// Returns the register that does not exist.
     pub(crate) fn register(self) -> Register {
         Register
     }
-    /// Always.
+    /// Returns true: nothing is ever read.
     pub(crate) fn is_fault(self) -> bool {
         true
     }
-    /// Always 0.
+    /// Returns 0.
     pub(crate) fn bits(self) -> u64 {
         0
     }
 }
 
-/// Nothing.
+/// Does nothing.
 pub(crate) fn fence() {}
 
-/// Empty.
+/// Returns the empty exception table.
 #[cfg(target_os = "linux")]
 pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
     std::ptr::null()..std::ptr::null()
 }
 
-/// Nowhere.
+/// Returns null.
 ///
 /// # Safety
 /// None needed: the context is not touched.
@@ -112,19 +112,19 @@ pub(crate) unsafe fn program_counter(_: *mut c_void) -> *mut usize {
     std::ptr::null_mut()
 }
 
-/// Always 0.
+/// Returns 0.
 ///
 /// # Safety
-/// None needed; and nobody calls it, since there is no counter that is invariant.
+/// None needed. Nothing calls it, because there is no invariant tick counter.
 #[inline(always)]
 pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
     0
 }
 
-/// None is read here.
+/// The name of the tick counter. None is read here.
 pub(crate) const TICKS: Option<&str> = None;
 
-/// None is read here.
+/// Returns false: no tick counter is read here.
 pub(crate) fn ticks_are_invariant() -> bool {
     false
 }

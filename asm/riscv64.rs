@@ -1,16 +1,14 @@
-//! How a riscv64 processor reads a counter: `csrr`, whose operand names the counter, so that each
-//! counter needs an instruction of its own and the index picks one from a table.
-//!
-//! Every such `csrr` has an entry in the exception table, see `src/faults.rs`. One that faults goes
-//! on where the table's entry for `index` 0 does: no counter.
-//!
-//! The entries have no landing pads (`lpad`, Zicfilp), which would cost every read an instruction. They are
-//! enforced only in programs of which every object has them; Rust's standard library, as rustup installs
-//! it, has none.
-//!
-//! There is no fence here for ordered reads of counters: `fence` orders none, and the architecture has a
-//! processor read a counter as if in program order.
+//! riscv64: `csrr`, whose operand names the counter, so each counter has an instruction of its own in a table.
 #![allow(unsafe_code)]
+
+// Every `csrr` of the table has an entry in the exception table (`src/page/faults.rs`). One that faults resumes where
+// the table's entry for `index` 0 does: no counter.
+//
+// The table's entries have no landing pads (`lpad`, Zicfilp), which would cost every read an instruction. They are
+// enforced only in programs of which every object has them. Rust's standard library, as rustup installs it, has none.
+//
+// Ordered reads of counters have no fence here. `fence` does not order them, and the architecture makes a CPU read a
+// counter as if in program order.
 
 use super::Value;
 use crate::kernel::{ControlPage, STRIDE};
@@ -18,24 +16,24 @@ use std::arch::asm;
 use std::ffi::c_void;
 use std::mem::offset_of;
 
-/// What names this processor's counters: a table of 33 entries of 8 bytes, each reading the counter
-/// that an `index` stands for into `a0` and returning to `t0`. Where there is no such counter, or
-/// reading it faults, `a0` comes back as all ones and `t2` as 0.
+/// The way from the page's `index` to a counter: a table of 33 entries of 8 bytes.
+///
+/// The entry of an `index` reads its counter into `a0` and returns to `t0`. If there is no such counter, or reading
+/// it faults, `a0` is all ones and `t2` is 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers(*const [u32; 2]);
 
 impl Registers {
-    /// The width is the business of each read here: it moves with the counter.
+    /// Returns the table for every width: each read loads the width, because it moves with the counter.
     pub(crate) fn of_width(_: u16) -> Option<Registers> {
         Some(Registers::none())
     }
 
-    /// The one table there is; its entry for `index` 0 reads nothing.
+    /// Returns the only table. Its entry for `index` 0 reads nothing.
     #[inline(never)]
     pub(crate) fn none() -> Registers {
         let table: *const [u32; 2];
-        // SAFETY: the code emitted goes to a section of its own and does not run here; what runs
-        // here forms an address.
+        // SAFETY: the emitted code is in a section of its own and does not run here. What runs here forms an address.
         unsafe {
             asm!(
                 ".pushsection .text.rdpmc_counters, \"ax\", @progbits",
@@ -82,7 +80,7 @@ impl Registers {
         Registers(table)
     }
 
-    /// The register that `index` stands for, which counts from 1.
+    /// Returns the register of `index`, which counts from 1. None if no counter has that index.
     #[inline(always)]
     pub(crate) fn register(self, index: u32) -> Option<Register> {
         match index {
@@ -94,21 +92,21 @@ impl Registers {
 
 pub(crate) const FIXED_WHEN_MAPPED: bool = false;
 
-/// Whether a register that its event has lost can fault: the kernel closes it to user space.
+/// Whether a register that its event has lost can fault. It can, because the kernel closes it to user space.
 pub(crate) const STALE_READ_FAULTS: bool = true;
 
-/// The width, in bits, that all counters of a group must have for [`counts`], if it minds.
+/// The width in bits that [`counts`] needs of all counters, if it needs one.
 pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = Some(64);
 
-/// The event's count, or None while the page's `index` is 0 or if the read faults.
+/// Returns the event's count. None while the page's `index` is 0, or if the read faults.
 ///
-/// The seqlock: `lock` first and `lock` last, and a difference means the kernel has moved the
-/// counter in between. It does so only while this thread is interrupted, so what lies between
-/// the two loads may come in any order.
+/// The seqlock: `lock` is loaded first and last, and a difference means that the kernel has moved the counter in
+/// between. The kernel does so only while this thread is interrupted. So the instructions between the two loads may
+/// run in any order.
 ///
 /// # Safety
-/// `page` is readable. If the processor forbids to read the counter that `index` names, `csrr` traps: the
-/// process gets SIGILL, which ends it unless faults are contained. A read that is allowed has no effect.
+/// `page` is readable. If the CPU forbids reading the counter of `index`, `csrr` traps: the process gets SIGILL,
+/// which ends it unless faults are contained. An allowed read has no effect.
 #[inline(always)]
 pub(crate) unsafe fn count<const ORDERED: bool>(
     page: *const ControlPage,
@@ -116,10 +114,9 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
 ) -> Option<u64> {
     let count: u64;
     let counted: u64;
-    // SAFETY: the loads are within the page, which the caller vouches for. The kernel writes it on
-    // this same processor, so no barrier but the compiler's is needed, which an asm block that may
-    // touch memory is. The jump goes to an entry of the table only: an index it does not hold
-    // leaves before, with t2 at 0.
+    // SAFETY: the loads are within the page, which the caller promises is readable. The kernel writes the page on
+    // this CPU, so a compiler barrier is enough. An asm block that may touch memory is one. The jump goes to entries
+    // of the table only: an index without an entry skips it, with `t2` at 0.
     unsafe {
         asm!(
             "2:",
@@ -131,7 +128,7 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
             "add   t1, {registers}, t1",
             "jalr  t0, 0(t1)",                  // csrr a0
             "lhu   t1, {WIDTH}({page})",
-            "neg   t1, t1",                     // a shift by -width is one by 64 - width
+            "neg   t1, t1",                     // a shift by -width is a shift by 64 - width
             "sll   a0, a0, t1",
             "sra   a0, a0, t1",
             "ld    {count}, {OFFSET}({page})",
@@ -157,11 +154,11 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
     if counted == 0 { None } else { Some(count) }
 }
 
-/// The counts of `N` events, at most 8, whose pages lie [`STRIDE`] apart, all of one moment; or None
-/// while the `index` of one is 0, or its counter has not 64 bits, or if a read faults.
+/// Returns the simultaneous counts of `N` events, at most 8, whose pages are [`STRIDE`] apart. None while an `index`
+/// is 0, if a counter is not 64 bits wide, or if a read faults.
 ///
-/// The seqlock over all of them: each `lock` is loaded before its counter is read, and all of them
-/// again after the last. It is their sum that is compared: a lock only ever advances.
+/// One seqlock covers all pages. Each `lock` is loaded before its counter is read, and all are loaded again after the
+/// last counter. Their sums are compared, because a lock only ever advances.
 ///
 /// # Safety
 /// As for [`count`], for each of the pages.
@@ -173,21 +170,21 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
     let (a, b, c, d): (u64, u64, u64, u64);
     let (mut e, mut f, mut g, mut h) = (0, 0, 0, 0);
     let widths: u64;
-    // One counter, into one register; nothing if it is not among the N.
+    // Reads one counter into one register. Empty if the group does not have it.
     #[rustfmt::skip]
     macro_rules! one {
         ($n:literal, $into:ident) => {
             concat!(
                 ".if ", $n, " < {N}\n",
                 ".if ", $n, " == 0\n",
-                "lw    {locks}, {LOCK}({page})\n", // this and the next pair with the last loads of lock
+                "lw    {locks}, {LOCK}({page})\n", // this load and the next pair with the last loads of lock
                 "lhu   t2, {WIDTH}({page})\n",
                 ".else\n",
                 "add   {page}, {page}, {stride}\n",
                 "lw    t1, {LOCK}({page})\n",
                 "add   {locks}, {locks}, t1\n",
                 "lhu   t1, {WIDTH}({page})\n",
-                "and   t2, t2, t1\n", // 64 if all are, as none is wider
+                "and   t2, t2, t1\n", // 64 if all are 64, because none is wider
                 ".endif\n",
                 "lw    t1, {INDEX}({page})\n",
                 "bgeu  t1, {end}, 4f\n",
@@ -200,7 +197,7 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
             )
         };
     }
-    // Its lock again: from the last page to the first.
+    // Loads its lock again, from the last page to the first.
     #[rustfmt::skip]
     macro_rules! again {
         ($n:literal) => {
@@ -245,8 +242,11 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
             )
         };
     }
-    // SAFETY: as in count. That the pages after one whose index is 0 are readable, the caller vouches
-    // for as well. Four need not use registers that their caller wants back.
+    // SAFETY: the loads are within the pages, which the caller promises are readable. The kernel writes the pages on
+    // this CPU, so a compiler barrier is enough. An asm block that may touch memory is one. The caller promises the
+    // pages after one whose index is 0, too. The jumps go to entries of the table only: an index without an entry
+    // ends the read, with `t2` at 0.
+    // Up to four counts need no callee-saved register.
     unsafe {
         if N <= 4 {
             counts!(0 a, 1 b, 2 c, 3 d; 3, 2, 1, 0);
@@ -264,19 +264,19 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
     Some(counts)
 }
 
-/// A register, for [`value`].
+/// A register that [`value`] reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register(*const [u32; 2]);
 
-/// Reads a register, and does nothing else: but for the jump there and back, not one instruction
-/// before it, nor after. If it faults, the value says so.
+/// Reads a register and nothing else: except for the jump there and back, no instruction before the read and none
+/// after. [`Value::is_fault`] reports a fault.
 ///
 /// # Safety
-/// None needed by memory. If the processor forbids the read, it traps, as in [`count`].
+/// None needed for memory. If the CPU forbids the read, it traps, as in [`count`].
 #[inline(always)]
 pub(crate) unsafe fn value(register: Register) -> Value {
     let bits: u64;
-    // SAFETY: the jump goes to an entry of the table, which uses the registers named here.
+    // SAFETY: the jump goes to an entry of the table, which uses only the registers named here.
     unsafe {
         asm!(
             "jalr  t0, 0({entry})",
@@ -290,32 +290,33 @@ pub(crate) unsafe fn value(register: Register) -> Value {
     Value::new(bits, register)
 }
 
-/// Nothing: this processor needs no fence.
+/// Does nothing: counters need no fence on this architecture.
 #[inline(always)]
 pub(crate) fn fence() {}
 
 exception_table!("lla {start}, __start_rdpmc_faults", "lla {end}, __stop_rdpmc_faults");
 
-/// Where the processor goes on after a signal handler.
+/// Returns the address of the saved program counter, where the CPU goes on after a signal handler.
 ///
 /// # Safety
-/// `context` is what the kernel gave the handler.
+/// `context` is what the kernel passed to the handler.
 pub(crate) unsafe fn program_counter(context: *mut c_void) -> *mut usize {
-    // SAFETY: the caller's promise. The program counter is in the place of x0, which never changes.
+    // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`. The program counter is in the slot of
+    // x0, which never changes.
     unsafe { (&raw mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.__gregs).cast() }
 }
 
-/// The tick counter that the page's clock fields convert: `time`.
+/// Reads the tick counter that the page's clock fields convert: `time`.
 ///
-/// Ordered, it needs fences where counters need none: it is not this processor's own, and to `fence`
-/// reading it is an input.
+/// Ordered, it needs fences, unlike counters: `time` does not belong to this CPU, and `fence` treats reading it as
+/// input.
 ///
 /// # Safety
 /// None needed: Linux lets every thread read it.
 #[inline(always)]
 pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
     let ticks: u64;
-    // SAFETY: user space may read it; nothing else is touched.
+    // SAFETY: Linux lets every thread read `time`. The read touches no memory.
     unsafe {
         asm!(
             ".if {ORDERED}\nfence rw, i\n.endif",
@@ -329,10 +330,10 @@ pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
     ticks
 }
 
-/// What the kernel calls the tick counter among its clock sources.
+/// The tick counter's name among the kernel's clock sources.
 pub(crate) const TICKS: Option<&str> = Some("riscv_clocksource");
 
-/// Whether the tick counter goes on at one rate, whatever the processor does: by the architecture.
+/// Whether the tick counter has a constant rate in every state of the CPU. The architecture guarantees it.
 pub(crate) fn ticks_are_invariant() -> bool {
     true
 }

@@ -1,13 +1,11 @@
-//! How an x86-64 processor reads a counter: `rdpmc`, which takes the counter's number in ECX, so
-//! one instruction serves every counter.
-//!
-//! Every `rdpmc` here has an entry in the exception table, see `src/faults.rs`.
-//!
-//! A forbidden counter does not always fault: since Intel's Panther Cove (CPUID.23H:EBX bit 2, "RDPMC user
-//! disable") it may read 0 instead. So 0 is no count, on every processor. To look for it costs one
-//! instruction; to look first whether this processor may hide counters would cost two. A counter that is at 0,
-//! one of 2^48 values, is left to the kernel to read.
+//! x86-64: `rdpmc`, which takes the counter's number in ECX, so that one instruction reads every counter.
 #![allow(unsafe_code)]
+
+// Every `rdpmc` here has an entry in the exception table (`src/page/faults.rs`).
+//
+// A forbidden counter does not always fault. Since Intel's Panther Cove (CPUID.23H:EBX bit 2, "RDPMC user disable"),
+// it may read 0 instead. So 0 is never a count, on any CPU. This check takes one instruction. A check whether the CPU
+// may hide counters would take two. A counter whose value is 0, one of 2^48, is left to the kernel to read.
 
 use crate::kernel::{ControlPage, STRIDE};
 use std::arch::asm;
@@ -15,13 +13,14 @@ use std::arch::x86_64::__cpuid;
 use std::ffi::c_void;
 use std::mem::offset_of;
 
-/// What names this processor's counters: nothing, `rdpmc` takes the index as it is.
+/// The way from the page's `index` to a counter. It is empty, because `rdpmc` takes the index directly.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers;
 
 impl Registers {
-    /// For counters of this width (`pmc_width`), if they can be read here: 48 bits, the width of
-    /// nearly every processor since 2008 (some Atoms have 40), which makes the sign extension one
+    /// Returns the way to counters of this width (`pmc_width`). None for a width that only the kernel reads.
+    ///
+    /// 48 bits is the width of nearly every CPU since 2008 (some Atoms have 40). It makes the sign extension one
     /// instruction.
     pub(crate) fn of_width(width: u16) -> Option<Registers> {
         match width {
@@ -30,12 +29,12 @@ impl Registers {
         }
     }
 
-    /// For a page whose `index` stays 0.
+    /// Returns registers for a page whose `index` stays 0.
     pub(crate) fn none() -> Registers {
         Registers
     }
 
-    /// The register that `index` stands for, which counts from 1.
+    /// Returns the register of `index`, which counts from 1. None for 0.
     #[inline(always)]
     pub(crate) fn register(self, index: u32) -> Option<Register> {
         Some(Register(index.checked_sub(1)?))
@@ -44,14 +43,14 @@ impl Registers {
 
 pub(crate) const FIXED_WHEN_MAPPED: bool = true;
 
-/// Whether a register that its event has lost can fault, on a machine of one core type.
+/// Whether reading a register that its event has lost can fault on a machine with one core type.
 pub(crate) const STALE_READ_FAULTS: bool = false;
 
-/// The width, in bits, that all counters of a group must have for [`counts`], if it minds.
+/// The width in bits that [`counts`] needs of all counters, if it needs one.
 pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = None;
 
-/// `rdpmc` and its entry in the exception table: if it faults, it makes a detour, in a section of
-/// its own, through `$instead` to the label `$resume`.
+/// `rdpmc` and its entry in the exception table. A fault resumes in a separate section, at a trampoline: `$instead`,
+/// then a jump to the label `$resume`.
 #[rustfmt::skip]
 macro_rules! rdpmc {
     ($instead:literal, $resume:literal) => {
@@ -70,15 +69,15 @@ macro_rules! rdpmc {
     };
 }
 
-/// The same where a fault is to look like `index` 0, as which the label 3 takes it.
+/// `rdpmc`, whose fault looks like `index` 0 to the code at label 3.
 macro_rules! rdpmc_or_none {
     () => {
         rdpmc!("mov ecx, -1", "3f")
     };
 }
 
-/// Where a read that gave 0 goes, in a section of its own. If a `lock` has changed by what `$again` finds,
-/// the counter was moved and its old register cleared, and all is read again. If not, there is no count.
+/// The trampoline for a read that returned 0, in a separate section. If `$again` finds that a `lock` has changed, the
+/// counter was moved and its old register cleared: all is read again. Otherwise there is no count.
 #[rustfmt::skip]
 macro_rules! zero {
     ($again:expr) => {
@@ -93,23 +92,22 @@ macro_rules! zero {
     };
 }
 
-/// `lfence`, if the read is to be ordered: no later instruction starts before all earlier ones are
-/// complete.
+/// `lfence`, if the read is ordered: no later instruction starts before all earlier ones are complete.
 macro_rules! fence {
     () => {
         ".if {ORDERED}\nlfence\n.endif"
     };
 }
 
-/// The event's count, or None while the page's `index` is 0, or if the counter is forbidden to user space.
+/// Returns the event's count. None while the page's `index` is 0, or if user space may not read the counter.
 ///
-/// The seqlock: `lock` first and `lock` last, and a difference means the kernel has moved the
-/// counter in between. It does so only while this thread is interrupted, so what lies between
-/// the two loads may come in any order, and `offset` is added straight from memory.
+/// The seqlock: `lock` is loaded first and last, and a difference means that the kernel has moved the counter in
+/// between. The kernel does so only while this thread is interrupted. So the instructions between the two loads may
+/// run in any order, and `offset` is added straight from memory.
 ///
 /// # Safety
-/// `page` is readable. If the processor forbids to read the counter that `index` names, `rdpmc` traps: the
-/// process gets SIGSEGV, which ends it unless faults are contained. A read that is allowed has no effect.
+/// `page` is readable. If the CPU forbids reading the counter of `index`, `rdpmc` traps: the process gets SIGSEGV,
+/// which ends it unless faults are contained. An allowed read has no effect.
 #[inline(always)]
 pub(crate) unsafe fn count<const ORDERED: bool>(
     page: *const ControlPage,
@@ -117,15 +115,15 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
 ) -> Option<u64> {
     let count: u64;
     let register: u32;
-    // SAFETY: the loads are within the page, which the caller vouches for. The kernel writes it on
-    // this same processor, so no barrier but the compiler's is needed, which an asm block that may
-    // touch memory is. `rdpmc` is reached with a non-zero index only.
+    // SAFETY: the loads are within the page, which the caller promises is readable. The kernel writes the page on
+    // this CPU, so a compiler barrier is enough. An asm block that may touch memory is one. `rdpmc` runs with a
+    // non-zero index only.
     unsafe {
         asm!(
             "2:",
             "mov   {lock:e}, [{page} + {LOCK}]",    // pairs with the last load of lock
             "mov   ecx, [{page} + {INDEX}]",
-            "sub   ecx, 1",                         // index counts from 1, 0 means no counter
+            "sub   ecx, 1",                         // index counts from 1. 0 means no counter
             "jb    3f",
             fence!(),
             rdpmc_or_none!(),
@@ -134,7 +132,7 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
             "shl   {count}, 32",
             "or    {count}, rax",                   // rax has bits 0..32
             zero!("cmp {lock:e}, [{page} + {LOCK}]"), // pairs with the first load of lock
-            "jz    9b",                             // 0 is a forbidden counter's
+            "jz    9b",                             // a forbidden counter reads 0
             "add   {count}, [{page} + {OFFSET}]",
             "cmp   {lock:e}, [{page} + {LOCK}]",    // pairs with the first load of lock
             "jne   2b",
@@ -155,11 +153,11 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
     if register == u32::MAX { None } else { Some(count) }
 }
 
-/// The counts of `N` events, at most 8, whose pages lie [`STRIDE`] apart, all of one moment; or None
-/// while the `index` of one is 0, or if one is forbidden to user space.
+/// Returns the simultaneous counts of `N` events, at most 8, whose pages are [`STRIDE`] apart. None while an `index`
+/// is 0, or if user space may not read one of the counters.
 ///
-/// The seqlock over all of them: each `lock` is loaded before its counter is read, and all of them
-/// again after the last. It is their sum that is compared: a lock only ever advances.
+/// One seqlock covers all pages. Each `lock` is loaded before its counter is read, and all are loaded again after the
+/// last counter. Their sums are compared, because a lock only ever advances.
 ///
 /// # Safety
 /// As for [`count`], for each of the pages.
@@ -171,14 +169,14 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
     let (a, b, c, d): (u64, u64, u64, u64);
     let (mut e, mut f, mut g, mut h) = (0, 0, 0, 0);
     let register: u32;
-    // One counter, into one register; nothing if it is not among the N.
+    // Reads one counter into one register. Empty if the group does not have it.
     #[rustfmt::skip]
     macro_rules! one {
         ($n:literal, $into:ident) => {
             concat!(
                 ".if ", $n, " < {N}\n",
                 ".if ", $n, " == 0\n",
-                "mov   {locks:e}, [{pages} + {LOCK}]\n", // this and the next pair with the last loads
+                "mov   {locks:e}, [{pages} + {LOCK}]\n", // this load and the next pair with the last
                 fence!(), "\n",
                 ".else\n",
                 "add   {locks:e}, [{pages} + {STRIDE} * ", $n, " + {LOCK}]\n",
@@ -203,13 +201,13 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
             )
         };
     }
-    // Its lock again.
+    // Loads its lock again.
     #[rustfmt::skip]
     macro_rules! again {
         ($n:literal) => {
             concat!(
                 ".if ", $n, " < {N}\n",
-                "sub   {locks:e}, [{pages} + {STRIDE} * ", $n, " + {LOCK}]\n", // pairs with the first
+                "sub   {locks:e}, [{pages} + {STRIDE} * ", $n, " + {LOCK}]\n", // pairs with the first load
                 ".endif",
             )
         };
@@ -239,7 +237,10 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
             )
         };
     }
-    // SAFETY: as in count. Four need not use registers that their caller wants back.
+    // SAFETY: the loads are within the pages, which the caller promises are readable. The kernel writes the pages on
+    // this CPU, so a compiler barrier is enough. An asm block that may touch memory is one. `rdpmc` runs with
+    // non-zero indices only.
+    // Up to four counts need no callee-saved register.
     unsafe {
         if N <= 4 {
             counts!(0 a, 1 b, 2 c, 3 d);
@@ -257,11 +258,11 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
     Some(counts)
 }
 
-/// A register, for [`value`].
+/// A register that [`value`] reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register(u32);
 
-/// What a register held: its lower and its upper half.
+/// The value of a register: its lower and its upper half.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value {
     low: u64,
@@ -269,15 +270,15 @@ pub(crate) struct Value {
     register: Register,
 }
 
-/// Reads a register, and does nothing else: not one instruction before it, nor after. If it faults,
-/// the value says so.
+/// Reads a register and nothing else: no instruction before the read and none after. [`Value::is_fault`] reports a
+/// fault.
 ///
 /// # Safety
-/// None needed by memory. If the processor forbids the read, it traps, as in [`count`].
+/// None needed for memory. If the CPU forbids the read, it traps, as in [`count`].
 #[inline(always)]
 pub(crate) unsafe fn value(register: Register) -> Value {
     let (low, high): (u64, u64);
-    // SAFETY: the caller's promise; nothing else is touched.
+    // SAFETY: `rdpmc` touches no memory. The caller accepts the trap of a forbidden read.
     unsafe {
         asm!(
             rdpmc!("mov edx, -1", "2f"),
@@ -292,37 +293,36 @@ pub(crate) unsafe fn value(register: Register) -> Value {
 }
 
 impl Value {
-    /// In its place until it is read.
+    /// Returns a placeholder until the register is read.
     #[inline(always)]
     pub(crate) fn unread(register: Register) -> Value {
         Value { low: 0, high: 0, register }
     }
 
-    /// Where it came from, for the read that follows.
+    /// Returns the register that it is read from.
     #[inline(always)]
     pub(crate) fn register(self) -> Register {
         self.register
     }
 
-    /// Whether there was no value: the read faulted, or gave 0 in place of a forbidden counter's. Were the
-    /// bits above a register's 48 ones rather than zeros, one near its end would look so, too, which is a
-    /// sample thrown away, and not a wrong one.
+    /// Whether the read faulted, or returned 0 as a forbidden counter does. If the CPU returned ones above bit 47, a
+    /// value close to wrapping would be mistaken for a fault: a lost sample, never a wrong one.
     #[inline(always)]
     pub(crate) fn is_fault(self) -> bool {
         self.high == u64::from(u32::MAX) || self.bits() == 0
     }
 
-    /// What the register held, as the processor gives it: the bits above its width are anything.
+    /// Returns the register's bits. Those above its width are undefined.
     #[inline(always)]
     pub(crate) fn bits(self) -> u64 {
         self.high << 32 | self.low
     }
 }
 
-/// `lfence`: no later instruction starts before all earlier ones are complete.
+/// Runs `lfence`: no later instruction starts before all earlier ones are complete.
 #[inline(always)]
 pub(crate) fn fence() {
-    // SAFETY: touches nothing.
+    // SAFETY: `lfence` touches no register and no memory.
     unsafe { asm!("lfence", options(nostack, preserves_flags)) };
 }
 
@@ -331,26 +331,27 @@ exception_table!(
     "lea {end}, [rip + __stop_rdpmc_faults]"
 );
 
-/// Where the processor goes on after a signal handler.
+/// Returns the address of the saved program counter, where the CPU goes on after a signal handler.
 ///
 /// # Safety
-/// `context` is what the kernel gave the handler.
+/// `context` is what the kernel passed to the handler.
 pub(crate) unsafe fn program_counter(context: *mut c_void) -> *mut usize {
-    // SAFETY: the caller's promise, and the register is one of those saved there.
+    // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`. REG_RIP is the index of one of its
+    // registers.
     unsafe {
         let registers = &raw mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         registers.cast::<usize>().add(libc::REG_RIP as usize)
     }
 }
 
-/// The tick counter that the page's clock fields convert: the time stamp counter.
+/// Reads the tick counter that the page's clock fields convert: the time stamp counter.
 ///
 /// # Safety
 /// This thread has not forbidden itself to read it (`PR_SET_TSC`).
 #[inline(always)]
 pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
     let ticks: u64;
-    // SAFETY: the caller's promise that user space may read it; nothing else is touched.
+    // SAFETY: the caller promises that this thread may read the tick counter. `rdtsc` touches no memory.
     unsafe {
         asm!(
             fence!(),
@@ -367,14 +368,14 @@ pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
     ticks
 }
 
-/// What the kernel calls the tick counter among its clock sources.
+/// The tick counter's name among the kernel's clock sources.
 pub(crate) const TICKS: Option<&str> = Some("tsc");
 
-/// The name by which the hypervisor calls itself, where the processor says so: `KVMKVMKVM`, zeros after it.
+/// Returns the hypervisor's name for itself, if the CPU reports one: `KVMKVMKVM`, padded with zeros.
 pub(crate) fn hypervisor() -> Option<[u8; 12]> {
     const NAME: u32 = 0x4000_0000;
     #[allow(unused_unsafe, reason = "newer Rust has it safe")]
-    // SAFETY: every x86-64 processor has cpuid, and a hypervisor that shows itself has this leaf.
+    // SAFETY: every x86-64 CPU has `cpuid`, and a hypervisor that announces itself (ECX bit 31) has this leaf.
     let words = unsafe {
         if __cpuid(1).ecx & 1 << 31 == 0 {
             return None;
@@ -385,13 +386,13 @@ pub(crate) fn hypervisor() -> Option<[u8; 12]> {
     words.concat().try_into().ok()
 }
 
-/// Whether the tick counter goes on at one rate, whatever the processor does, by its own word
-/// (`CPUID` 8000_0007, EDX bit 8).
+/// Whether the tick counter has a constant rate in every state of the CPU, as the CPU reports (`CPUID` 8000_0007, EDX
+/// bit 8).
 pub(crate) fn ticks_are_invariant() -> bool {
     const LAST: u32 = 0x8000_0000;
     const POWER: u32 = 0x8000_0007;
     #[allow(unused_unsafe, reason = "newer Rust has it safe")]
-    // SAFETY: every x86-64 processor has the instruction.
+    // SAFETY: every x86-64 CPU has `cpuid`.
     unsafe {
         __cpuid(LAST).eax >= POWER && __cpuid(POWER).edx & 1 << 8 != 0
     }

@@ -1,7 +1,8 @@
-//! One thing beside others, in one run: criterion measures each, by the library's clock, and in every
-//! sample the one that it is compared with runs as often, just before or just after. So what disturbs the
-//! machine disturbs both, and their ratio is that of the same moment. (Both are in the same loop, some of
-//! which is in the ratio, and makes it a little nearer to 1.)
+//! Compares functions with a baseline, in one run.
+//!
+//! criterion measures each function with the library's clock. In every sample, the baseline runs as often, just
+//! before or just after. A disturbance of the machine affects both, and their ratio little. (Both run in one loop,
+//! whose cost is part of the ratio, and makes it a little nearer to 1.)
 #![allow(unreachable_pub)]
 
 use criterion::{BenchmarkGroup, Criterion};
@@ -11,8 +12,8 @@ use std::cell::RefCell;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// criterion with the clock for its measurement, on a thread that stays on one processor: one that moves
-/// measures the moves.
+/// Returns criterion with the clock as its measurement, for a thread that stays on one CPU. Otherwise, migrations
+/// would be measured, too.
 pub fn criterion() -> Result<Criterion<ClockMeasurement>, Error> {
     if let Some(core) = core_affinity::get_core_ids().and_then(|cores| cores.first().copied()) {
         core_affinity::set_for_current(core);
@@ -23,11 +24,11 @@ pub fn criterion() -> Result<Criterion<ClockMeasurement>, Error> {
         .warm_up_time(Duration::from_millis(200))
         .measurement_time(Duration::from_millis(1_000))
         .configure_from_args();
-    println!("Time is by {}.", Clock::open()?.kind());
+    println!("The time comes from {}.", Clock::open()?.kind());
     Ok(criterion)
 }
 
-/// What the others are compared with, and what came out of it.
+/// A group of benchmarks with a baseline, and its results.
 pub struct Comparison<'a> {
     group: BenchmarkGroup<'a, ClockMeasurement>,
     clock: Clock,
@@ -35,7 +36,7 @@ pub struct Comparison<'a> {
     rows: RefCell<Vec<Row>>,
 }
 
-/// How long so many calls take, in nanoseconds.
+/// Makes a number of calls, and returns their time in nanoseconds.
 type Timed<'a> = dyn Fn(&Clock, u64) -> u64 + 'a;
 
 struct Row {
@@ -44,8 +45,8 @@ struct Row {
     ratio: f64,
 }
 
-/// How long so many calls take, in nanoseconds. Not inlined: so the same call is the same code, as what is
-/// compared and as what it is compared with.
+/// Returns the time of `calls` calls in nanoseconds. Not inlined, so that a function and the baseline have the same
+/// code if they make the same call.
 #[inline(never)]
 fn time<T>(clock: &Clock, calls: u64, call: &impl Fn() -> T) -> u64 {
     let start = clock.ordered().now();
@@ -56,7 +57,7 @@ fn time<T>(clock: &Clock, calls: u64, call: &impl Fn() -> T) -> u64 {
 }
 
 impl<'a> Comparison<'a> {
-    /// Begins a group of benchmarks, and measures what the others are compared with.
+    /// Begins a group of benchmarks, and measures the baseline.
     pub fn with<T>(
         criterion: &'a mut Criterion<ClockMeasurement>,
         group: &str,
@@ -74,11 +75,11 @@ impl<'a> Comparison<'a> {
         Ok(comparison)
     }
 
-    /// Measures one beside it.
+    /// Measures a function and compares it with the baseline.
     pub fn beside<T>(&mut self, name: &str, call: impl Fn() -> T) {
         let Comparison { group, clock, baseline: (_, baseline), rows } = self;
-        // Calls in a sample, what they took, and what as many of the baseline took, which comes first
-        // every other time.
+        // For each sample: the calls, their time, and the time of as many calls of the baseline. The baseline runs
+        // first in every other sample.
         let samples = RefCell::new(Vec::new());
         group.bench_function(name, |bencher| {
             bencher.iter_custom(|calls| {
@@ -92,9 +93,9 @@ impl<'a> Comparison<'a> {
         });
         let samples = samples.into_inner();
         if samples.iter().all(|(calls, ..)| *calls <= 1) {
-            return; // not measured, only tried
+            return; // only tried, not measured
         }
-        // In few calls there is little but noise: the first of the warm-up, or of `--quick`.
+        // Short samples have little but noise: the first of the warm-up, or of `--quick`.
         let of = |what: fn(f64, f64, f64) -> f64| {
             let enough = samples.iter().filter(|(_, this, _)| *this >= ENOUGH);
             median(enough.map(|(calls, this, baseline)| what(*calls as f64, *this, *baseline)))
@@ -109,7 +110,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The table.
+/// Prints the table.
 impl Drop for Comparison<'_> {
     fn drop(&mut self) {
         let rows = self.rows.take();
@@ -125,7 +126,7 @@ impl Drop for Comparison<'_> {
     }
 }
 
-/// Nanoseconds that a sample takes at least to say something.
+/// The minimum time of a sample that is used, in nanoseconds.
 const ENOUGH: f64 = 50_000.0;
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

@@ -1,4 +1,4 @@
-//! What it takes to know the time, beside others' clocks: `cargo bench --bench clock`.
+//! Compares the cost of reading the time with that of other clocks: `cargo bench --bench clock`.
 #![allow(missing_docs)]
 
 use rdpmc::{Clock, Error};
@@ -11,7 +11,7 @@ fn main() -> Result<(), Error> {
     let ordered = clock.ordered();
     let quanta = quanta::Clock::new();
     if !minstant::is_tsc_available() {
-        println!("minstant has no tick counter here, and asks the kernel.");
+        println!("minstant has no tick counter on this machine, and calls the kernel.");
     }
     let mut comparison = Comparison::with(&mut criterion, "clock", "Clock::now", || clock.now())?;
     comparison.beside("Clock::ticks", || clock.ticks());

@@ -1,5 +1,6 @@
-//! What it takes to read counters, beside the other ways: `cargo bench --bench reads`.
-//! What this machine does not have is left out, and said.
+//! Compares the cost of reading counters with that of other ways: `cargo bench --bench reads`.
+//!
+//! What this machine does not have is left out, with a message.
 #![allow(missing_docs)]
 
 use criterion::Criterion;
@@ -29,15 +30,15 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Opened once more, by perf-event2.
+/// Opens the event once more, with perf-event2.
 fn theirs(event: impl TheirEvent) -> std::io::Result<perf_event::Counter> {
     perf_event::Builder::new(event).exclude_kernel(true).exclude_hv(true).enabled(true).build()
 }
 
-/// A plain `read(2)` of an event that is open already.
+/// Makes a plain `read(2)` of an event that is already open.
 fn read_2(event: &perf_event::Counter) -> [u64; 4] {
     let mut words = [0; 4];
-    // SAFETY: the words are valid for the write.
+    // SAFETY: `words` is valid for writes of its own size.
     unsafe { libc::read(event.as_raw_fd(), words.as_mut_ptr().cast(), size_of_val(&words)) };
     words
 }
@@ -56,7 +57,7 @@ fn user_space(criterion: &mut Criterion<ClockMeasurement>) -> Result<(), Error> 
             if sampler.read_user().count().is_some() {
                 comparison.beside("perf-event2 Sampler::read_user", || sampler.read_user().count());
             } else {
-                println!("perf-event2 reads nothing from user space here.");
+                println!("perf-event2 cannot read counters from user space on this machine.");
             }
         }
     }
@@ -64,10 +65,10 @@ fn user_space(criterion: &mut Criterion<ClockMeasurement>) -> Result<(), Error> 
     Ok(())
 }
 
-/// A counter that has to be read from user space.
+/// Opens a counter that user space must be able to read.
 fn from_user_space(event: Event) -> Result<Counter, Error> {
     let counter = Counter::builder(event).allow_all_privilege_levels(true).open()?;
-    counter.region()?; // the error that says why not
+    counter.region()?; // fails with the reason if user space cannot
     Ok(counter)
 }
 
@@ -99,7 +100,7 @@ fn groups(criterion: &mut Criterion<ClockMeasurement>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Here the library can only be as good as `read(2)`.
+/// Reads events that the kernel counts. The library is at best as fast as `read(2)`.
 fn by_the_kernel(criterion: &mut Criterion<ClockMeasurement>) -> Result<(), Error> {
     let counter = &Counter::open(Event::TASK_CLOCK)?;
     let group = Group::open([Event::TASK_CLOCK, Event::PAGE_FAULTS])?;

@@ -1,5 +1,6 @@
-//! Measures three workloads and prints a table, what one operation of each costs. For code too short for
-//! that, see `region.rs`.
+//! Measures three workloads, and prints a table of the cost of one operation of each.
+//!
+//! For shorter code, see the example `region` of rdpmc-bench.
 //!
 //! `cargo run --release --example quickstart`
 
@@ -8,16 +9,16 @@ use rdpmc::{Counter, Event};
 use std::hint::black_box;
 use std::time::Instant;
 
-/// What is counted. The hardware's last: read last before the work and first after it, so that what
-/// reading the others costs is not in their counts.
+/// The events. The hardware events are last: they are read last before the work and first after it, so their counts
+/// do not include the reads of the others.
 const EVENTS: [Event; 4] =
     [Event::PAGE_FAULTS, Event::BRANCH_MISSES, Event::INSTRUCTIONS, Event::CYCLES];
 
 type Counters = [Result<Counter, OpenError>; 4];
 
 fn main() {
-    // So that a read that the processor refuses, say since the administrator switched user access off
-    // meanwhile, is an answer like any other.
+    // A read that faults then returns no count, and does not kill the process. It faults after the administrator has
+    // revoked user access, for example.
     let _ = rdpmc::contain_faults();
     let counters =
         EVENTS.map(|event| Counter::builder(event).allow_all_privilege_levels(true).open());
@@ -28,7 +29,7 @@ fn main() {
     measure("sum of an array", numbers.len(), &counters, || {
         black_box(numbers.iter().fold(0, |sum: u64, n| black_box(sum + n)));
     });
-    // More of them than a branch predictor remembers from run to run.
+    // More numbers than a branch predictor remembers from run to run.
     let random = shuffled(1 << 16);
     measure("unpredictable branches", random.len(), &counters, || {
         let mut taken = 0;
@@ -52,13 +53,13 @@ fn main() {
     print_how_they_were_read(&counters);
 }
 
-/// Nanoseconds, and a count for each of [`EVENTS`] that could be counted.
+/// The nanoseconds, and a count for each of [`EVENTS`] that could be counted.
 struct Sample {
     nanoseconds: f64,
     counts: [Option<f64>; 4],
 }
 
-/// What one run of `work` takes.
+/// Measures one run of `work`.
 fn sample(counters: &Counters, work: &mut impl FnMut()) -> Sample {
     let read = |counter: &Result<Counter, OpenError>| counter.as_ref().ok()?.read().ok();
     let start = Instant::now();
@@ -77,7 +78,7 @@ fn sample(counters: &Counters, work: &mut impl FnMut()) -> Sample {
     Sample { nanoseconds, counts }
 }
 
-/// The fastest of some runs.
+/// Returns the fastest of 50 runs.
 fn fastest(counters: &Counters, mut work: impl FnMut()) -> Sample {
     let mut best = sample(counters, &mut work);
     for _ in 1..50 {
@@ -89,7 +90,7 @@ fn fastest(counters: &Counters, mut work: impl FnMut()) -> Sample {
     best
 }
 
-/// Prints what one operation of `work` takes, less what measuring nothing takes.
+/// Prints the cost of one operation of `work`. The cost of measuring is subtracted.
 fn measure(name: &str, operations: usize, counters: &Counters, work: impl FnMut()) {
     let nothing = fastest(counters, || ());
     let work = fastest(counters, work);
@@ -99,8 +100,8 @@ fn measure(name: &str, operations: usize, counters: &Counters, work: impl FnMut(
         let (count, nothing) = counts.next()?;
         Some(per_operation(count?, nothing?))
     });
-    // Of two counters by themselves. Where others take turns with them, their counts are not of the same
-    // moments: examples/group.rs has them counted together.
+    // These are separate counters. If they are multiplexed, their counts are of different times. examples/group.rs
+    // counts them together.
     let ratio = match (instructions, cycles) {
         (Some(instructions), Some(cycles)) if cycles > 0.0 => Some(instructions / cycles),
         _ => None,
@@ -116,7 +117,7 @@ fn measure(name: &str, operations: usize, counters: &Counters, work: impl FnMut(
     );
 }
 
-/// A number with two decimals, or a dash where nothing could be counted.
+/// Formats a number with two decimals, or a dash if it could not be counted.
 fn cell(number: Option<f64>, width: usize) -> String {
     match number {
         Some(number) => format!("{number:width$.2}"),
@@ -124,7 +125,7 @@ fn cell(number: Option<f64>, width: usize) -> String {
     }
 }
 
-/// Says of each event how it was read, or why not: the same sentence once, for all that it is true of.
+/// Prints how each event was read, or why not. Events with the same sentence share a line.
 fn print_how_they_were_read(counters: &Counters) {
     let mut sentences: Vec<(String, Vec<String>)> = Vec::new();
     for (event, counter) in EVENTS.iter().zip(counters) {
@@ -132,13 +133,13 @@ fn print_how_they_were_read(counters: &Counters) {
         let sentence = match counter {
             Ok(counter) => {
                 let all = if counter.counts_all_privilege_levels() {
-                    ", the kernel's share included"
+                    ", including the kernel"
                 } else {
                     ""
                 };
                 let low = match counter.reading() {
                     Ok(reading) if reading.is_multiplexed() => {
-                        ", and low: it had to take turns with others"
+                        ", and low because the event was multiplexed"
                     }
                     _ => "",
                 };
@@ -156,7 +157,7 @@ fn print_how_they_were_read(counters: &Counters) {
     }
 }
 
-/// The numbers below `length` in an order that no predictor knows.
+/// Returns the numbers below `length` in an unpredictable order.
 fn shuffled(length: usize) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..length).collect();
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
@@ -170,7 +171,7 @@ fn shuffled(length: usize) -> Vec<usize> {
     numbers
 }
 
-/// For each place the next one to visit, so that all of them form one cycle.
+/// Returns the index to visit after each index, so that all of them form one cycle.
 fn one_cycle(length: usize) -> Vec<usize> {
     let order = shuffled(length);
     let mut next = vec![0; length];

@@ -1,6 +1,7 @@
-//! A loop that runs all day, as a trading engine's or a game's: what each of its stages takes, in time, cycles
-//! and instructions, as percentiles at the end. Once it is set up, nothing in it allocates, nor makes a system
-//! call (unless the clock has to be the kernel's); `tests/stages.rs` runs it where both are forbidden.
+//! Measures the stages of a loop that runs all day, such as a trading engine's or a game's.
+//!
+//! Prints percentiles of time, cycles and instructions at the end. Once it is set up, the loop neither allocates nor
+//! makes a system call (unless the clock is the kernel's). `tests/stages.rs` runs it where both are forbidden.
 //!
 //! `cargo run --release --example stages`
 
@@ -42,35 +43,35 @@ enum Stage {
 
 const STAGES: [&str; 3] = ["decode", "update", "encode"];
 
-/// What the stages took so far. It belongs to its thread, as the counters do: each thread has its own.
+/// The measurements of the stages so far. Like the counters, a meter belongs to its thread: each thread has its own.
 pub(crate) struct Meter {
     clock: Clock,
-    /// Where there are none, on a virtual machine without a PMU, say, there is still the time.
+    /// Without counters, for example on a virtual machine without a PMU, the time is still measured.
     counters: Result<Group<2>, OpenError>,
     stages: [Histograms; STAGES.len()],
-    /// What a stage takes that does nothing: to be taken off.
+    /// The cost of an empty stage, to be subtracted.
     nothing: [u64; 3],
     last: Border,
-    /// Stages at whose border there was nothing to read.
+    /// The number of stages without counts, because a border had none.
     uncounted: u64,
 }
 
-/// What is read where a stage ends and the next begins.
+/// The values that are read where a stage ends and the next begins.
 #[derive(Clone, Copy, Default)]
 struct Border {
     ticks: u64,
     counts: Option<[u64; 2]>,
 }
 
-/// Of the ticks, the cycles and the instructions of a stage. Of constant size, however long it goes on.
+/// Histograms of the ticks, the cycles and the instructions of a stage. Their size is constant.
 type Histograms = [Histogram<u64>; 3];
 
 impl Meter {
-    /// The setup: system calls and allocations are here.
+    /// Sets up the meter. All system calls and allocations are here.
     pub(crate) fn open() -> Result<Meter, Box<dyn std::error::Error>> {
-        // So that nothing can end the process, whatever the administrator changes while it runs.
+        // A read that faults then does not kill the process, whatever the administrator changes while it runs.
         rdpmc::contain_faults()?;
-        // Pinned: others' turns never take the counters away, so no count lacks a part.
+        // Pinned: never multiplexed, so that counts are complete.
         let counters = Group::builder([Event::CYCLES, Event::INSTRUCTIONS]).pinned(true);
         let mut meter = Meter {
             clock: Clock::open()?,
@@ -91,13 +92,13 @@ impl Meter {
         Ok(meter)
     }
 
-    /// Before the first stage.
+    /// Begins the first stage.
     #[inline]
     fn begin(&mut self) {
         self.last = self.border();
     }
 
-    /// After each. What it takes to write things down is in no stage: the next begins afterwards.
+    /// Ends a stage. The time to record it is in no stage, because the next one begins afterwards.
     #[inline]
     fn end_of(&mut self, stage: Stage) {
         let amounts = self.since(self.border());
@@ -115,11 +116,10 @@ impl Meter {
     #[inline]
     fn border(&self) -> Border {
         Border {
-            // The processor's own; nanoseconds are made of them at the end.
+            // The raw ticks, which are converted to nanoseconds at the end.
             ticks: self.clock.ticks(),
-            // Never a system call; `read` would make one where there is no answer. Not ordered: the processor
-            // may still be at the end of one stage when the next begins. `ordered()` waits for it, and costs
-            // that time.
+            // Never a system call, which `read` would make if there is no counter. Not ordered: the CPU may still be
+            // at the end of one stage when the next begins. `ordered()` waits for it, and takes that time.
             counts: self.counters.as_ref().ok().and_then(Group::read_user),
         }
     }
@@ -135,7 +135,7 @@ impl Meter {
         }
     }
 
-    /// How many stages were written down, and how many of them without counts.
+    /// Returns the number of recorded stages, and the number of those without counts.
     pub(crate) fn recorded(&self) -> (u64, u64) {
         (self.stages.iter().map(|[ticks, ..]| ticks.len()).sum(), self.uncounted)
     }
@@ -163,19 +163,19 @@ impl Meter {
             Ok(group) => {
                 println!("{recorded} stages, {uncounted} of them not counted; {}.", group.access());
             }
-            Err(why) => println!("{recorded} stages, by time alone: {why}."),
+            Err(why) => println!("{recorded} stages, measured by time alone: {why}."),
         }
-        println!("The time is by {}.", self.clock.kind());
+        println!("The time comes from {}.", self.clock.kind());
     }
 }
 
-/// To two digits, of up to 10^12: 34 KiB each.
+/// Returns histograms with two digits for values up to 10^12: 34 KiB each.
 fn histograms() -> Result<Histograms, hdrhistogram::CreationError> {
     let histogram = || Histogram::new_with_bounds(1, 1_000_000_000_000, 2);
     Ok([histogram()?, histogram()?, histogram()?])
 }
 
-// What is measured: a market's messages, its book, and an order in answer.
+// The measured code: a market's messages, its book, and the orders in answer.
 
 const LEVELS: usize = 1 << 10;
 
@@ -189,19 +189,19 @@ pub(crate) fn feed() -> Vec<String> {
     (0..1 << 12).map(line).collect()
 }
 
-/// `LEVEL,AMOUNT`
+/// Parses `LEVEL,AMOUNT`.
 fn decode(message: &str) -> Option<Change> {
     let (level, amount) = message.split_once(',')?;
     Some(Change { level: level.parse().ok()?, amount: amount.parse().ok()? })
 }
 
-/// The first level on which more is offered than wanted.
+/// Returns the first level on which more is offered than wanted.
 fn update(book: &mut [i64; LEVELS], change: Change) -> Option<usize> {
     *book.get_mut(change.level)? += change.amount;
     book.iter().position(|amount| *amount > 0)
 }
 
-/// How long the order is.
+/// Writes an order, and returns its length.
 fn encode(order: &mut [u8; 64], best: Option<usize>) -> usize {
     let mut rest = order.as_mut_slice();
     match best.map(|level| write!(rest, "BUY 100 AT {level}")) {

@@ -1,5 +1,5 @@
-//! The clock on the machine that this is, whichever kind it has here. `tests/vm` has the page's on real
-//! kernels, and every kind.
+//! The clock on this machine, whichever kind it has here. `tests/vm` tests the page-based clock on real kernels, and
+//! every other kind.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
@@ -14,21 +14,21 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How far off the time is at the most. Where the clock has to calibrate, it is known once the time was asked
-/// for; or not for so long that another second passed, and then it may be anything.
+/// Returns the clock's error bound in nanoseconds. A calibrated clock has one after `now`, unless more than a second
+/// passes in between. Then the error may be anything.
 fn bound_of(clock: &Clock) -> u64 {
     clock.now();
     clock.error_bound().map_or(u64::MAX / 8, |bound| bound.as_nanos() as u64)
 }
 
-/// How far a time is off CLOCK_MONOTONIC_RAW at least, and how far it may be. None if something else had
-/// the processor meanwhile, so that the two do not belong together.
+/// Returns the minimum difference from CLOCK_MONOTONIC_RAW, and the bound. None if another thread had the CPU in
+/// between, so that the two times do not belong together.
 fn off(clock: &Clock) -> Option<(u64, u64)> {
     let bound = bound_of(clock);
     let before = monotonic_raw();
     let now = clock.ordered().now();
     let after = monotonic_raw();
-    // Whether there was a look before the time was told or after it, the wider one is what it was.
+    // A calibration may come before `now` or after it, so the wider bound applies.
     let bound = bound.max(bound_of(clock)) + 1;
     let off = before.saturating_sub(now).max(now.saturating_sub(after));
     (after - before < 20_000).then_some((off, bound))
@@ -57,7 +57,7 @@ fn ticks_and_times_fit_together() {
         let (first, begun) = (clock.ordered().ticks(), clock.ordered().now());
         let (ended, last) = (clock.ordered().now(), clock.ordered().ticks());
         assert!(begun <= ended && first <= last);
-        // A calibrated clock may have looked in between.
+        // The clock may have calibrated in between.
         let bound = before.max(bound_of(&clock)) + 1;
         let conversion = clock.conversion();
         let (from, to) = (conversion.ticks_to_ns(first), conversion.ticks_to_ns(last));
@@ -83,12 +83,12 @@ fn it_never_goes_back() {
         assert!(last <= now, "{now} after {last}");
         last = now;
         if round % 1_000_000 == 0 {
-            thread::sleep(Duration::from_millis(50)); // time for the page, or for a look
+            thread::sleep(Duration::from_millis(50)); // time for the page, or for a calibration
         }
     }
 }
 
-/// Under a filter such as a container's there is no page, on any machine.
+/// Under a filter such as a container's, there is no page on any machine.
 #[test]
 fn without_an_event_it_is_within_its_bound() {
     in_child(|| {
@@ -119,7 +119,7 @@ fn without_an_event_it_is_within_its_bound() {
     .unwrap();
 }
 
-/// Asked for nothing but the time, it looks at the kernel's clock all the same.
+/// A clock that is asked for nothing but the time still calibrates.
 #[test]
 fn it_refines_itself() {
     in_child(|| {
@@ -132,7 +132,7 @@ fn it_refines_itself() {
             let before = monotonic_raw();
             let now = clock.ordered().now();
             let after = monotonic_raw();
-            // At first it knows the rate by 200 microseconds.
+            // At first, it knows the rate from 200 microseconds.
             if begun.elapsed() > Duration::from_secs(1) {
                 worst = worst.max(before.saturating_sub(now)).max(now.saturating_sub(after));
             }
@@ -149,13 +149,13 @@ fn it_refines_itself() {
 #[test]
 fn a_thread_that_may_not_read_ticks_asks_the_kernel() {
     thread::spawn(|| {
-        // SAFETY: concerns this thread's tick counter, which nothing here reads any more.
+        // SAFETY: affects this thread's tick counter only, which nothing here reads any more.
         if unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) } != 0 {
             let why = "this kernel does not let a thread forbid itself the tick counter";
             return skips::skip("a_thread_that_may_not_read_ticks_asks_the_kernel", why);
         }
         let clock = Clock::open().unwrap();
-        // Where the library reads no ticks, it does not matter.
+        // If the library reads no ticks, the setting does not matter.
         let reasons = [KernelReason::Forbidden, KernelReason::NotHere].map(ClockKind::Kernel);
         assert!(reasons.contains(&clock.kind()), "{:?}", clock.kind());
         let times = [
@@ -169,7 +169,8 @@ fn a_thread_that_may_not_read_ticks_asks_the_kernel() {
         assert!(times.is_sorted(), "{times:?}");
         assert_eq!(clock.ticks_to_ns(times[1]), times[1]);
         assert_eq!(clock.ns_to_ticks(times[1]), times[1]);
-        // SAFETY: as above; the end of a thread may want the time.
+        // The end of a thread may need the time.
+        // SAFETY: affects this thread's tick counter only.
         assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) }, 0);
     })
     .join()
@@ -192,7 +193,7 @@ fn in_a_fork_it_goes_on() {
         let inner = monotonic_raw() - inner;
         let last = clock.now();
         let outer = monotonic_raw() - outer;
-        // A tenth of a thousandth for a page's rate, which may be another.
+        // Plus 0.01 % for the page's rate, which may differ.
         let (told, slack) = (last - first, 2 * bound_of(&clock) + 1_000 + outer / 10_000);
         match inner <= told + slack && told <= outer + slack {
             true => Ok(last),
@@ -214,8 +215,8 @@ fn in_a_fork_it_goes_on() {
     goes_on(before).unwrap();
 }
 
-/// Four threads hand their times to each other in a ring for so long. None may find another's to be of
-/// the future by more than both clocks may be off; and none may be off further than it says.
+/// Four threads pass their times around a ring for `time`. No thread may find another's time in the future by more
+/// than the sum of both error bounds, and no clock may exceed its own bound.
 fn handed_on_for(time: Duration) {
     const HANDS: usize = 4;
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..HANDS).map(|_| channel()).unzip();
@@ -231,7 +232,7 @@ fn handed_on_for(time: Duration) {
                     let is_calibrated = matches!(clock.kind(), ClockKind::Calibrated(_));
                     let mut own = 0;
                     let (mut handed, mut back, mut worst) = (0_u64, 0, (0, 0));
-                    // Each hands one on, so that all are under way at the same time.
+                    // Each thread passes one on, so that all are busy at once.
                     to.send((0, 0)).unwrap();
                     while let Ok((theirs, their_bound)) = from.recv() {
                         let bound = bound_of(&clock);

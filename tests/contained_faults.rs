@@ -1,8 +1,8 @@
-//! Faults are contained however a program is built: its debug build, its release build, small, as one
-//! piece (LTO), linked statically, in a shared object that it loads, and with the library itself in one.
-//! Every read faults for real: the pages say that there is a counter, and there is none.
+//! Faults are contained however a program is built: as a debug build, as a release build, small, as one piece (LTO),
+//! linked statically, in a shared object that it loads, and with the library itself in one.
 //!
-//! What is passed on to others' handlers, and the real thing, is shown by the emulated machines.
+//! Every read faults for real: the pages report a counter, and there is none. The emulated machines test what is
+//! passed on to other handlers, and faults of real counters.
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -24,11 +24,11 @@ mod builds {
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
-    /// Builds `package` and gives the folder with what came out.
+    /// Builds `package` and returns the directory of its output.
     fn build(package: &str, profile: &str, flags: &str) -> PathBuf {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("contained").join(
-            // Flags of their own would have all built anew each time.
+            // Each set of flags has a directory, because a change of flags rebuilds everything.
             flags.rsplit(' ').next().unwrap().replace(['+', '='], ""),
         );
         let status = Command::new(env!("CARGO"))
@@ -52,7 +52,7 @@ mod builds {
     #[test]
     fn contained_however_built() {
         let debug = build("program", "dev", "").join("program");
-        // The control: without the handler the first read ends it.
+        // The control: without the handler, the first read ends the program.
         let control = Command::new(&debug).arg("without").status().unwrap();
         if control.success() || control.code() == Some(1) {
             let why = "the setting rdpmc is 2 here, so rdpmc does not fault";
@@ -69,11 +69,11 @@ mod builds {
             let plugin = build("plugin", profile, "").join("libplugin.so");
             assert_eq!(run(&debug, Some(&plugin)), Some(0), "{profile}, in a shared object");
         }
-        // Both the program and what it loads have a handler, one in front of the other.
+        // Both the program and the object that it loads have a handler, one in front of the other.
         let plugin = build("plugin", "release", "").join("libplugin.so");
         let both = Command::new(&debug).arg(&plugin).env("FIRST", "1").status().unwrap();
         assert_eq!(both.code(), Some(0), "two handlers");
-        // The reads are inlined into the program, and those that are not are in the library's object.
+        // The reads are inlined into the program. Those that are not are in the library's shared object.
         let dynamic = build("dynamic", "release", "-C prefer-dynamic");
         let standard = ["--print", "target-libdir", "--target", "x86_64-unknown-linux-gnu"];
         let standard = Command::new("rustc").args(standard).output().unwrap();

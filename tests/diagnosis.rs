@@ -1,4 +1,4 @@
-//! The report on this machine, beside what its files say.
+//! The report on this machine, compared with the machine's files.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
@@ -29,13 +29,13 @@ fn it_says_what_the_files_say() {
     let mlock = file("/proc/sys/kernel/perf_event_mlock_kb");
     assert_eq!(report.mlock_kilobytes.map(|kilobytes| kilobytes as i64), mlock);
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: limit is valid for the write.
+    // SAFETY: `limit` is valid for the write.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
     assert_eq!(report.descriptors.map(|files| files.limit), Some(limit.rlim_cur));
-    // Other tests of this process open and close some meanwhile.
+    // Other tests of this process open and close some at the same time.
     let open = fs::read_dir("/proc/self/fd").unwrap().count() as u64;
     assert!(report.descriptors.is_some_and(|files| files.open.abs_diff(open) < 30), "{report}");
-    // SAFETY: as above.
+    // SAFETY: `limit` is valid for the write.
     unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
     let locked = match limit.rlim_cur {
         libc::RLIM_INFINITY => LockedMemory::Unlimited,
@@ -45,11 +45,11 @@ fn it_says_what_the_files_say() {
     let pmus = Pmus::local().all().unwrap();
     assert_eq!(report.core_pmus.len() + report.other_pmus.len(), pmus.len());
 
-    // Ten of the kernel's generic ones, and one of software.
+    // Ten of the kernel's generic events, and one software event.
     assert_eq!(report.events.len(), 11);
     for found in &report.events {
         let counter = Counter::builder(found.event).allow_all_privilege_levels(true).open();
-        // Whether it has a counter at this moment may change.
+        // Whether the event has a counter now may change.
         assert_eq!(found.access.is_ok(), counter.is_ok(), "{}", found.event);
         if let (Err(found), Err(error)) = (&found.access, &counter) {
             assert_eq!(found, error);
@@ -57,7 +57,7 @@ fn it_says_what_the_files_say() {
     }
 }
 
-/// On a machine whose only lack is a PMU.
+/// On a machine that lacks nothing but a PMU.
 #[test]
 fn it_says_that_there_is_no_pmu() {
     let report = diagnose();
@@ -83,7 +83,7 @@ fn it_says_that_there_is_no_pmu() {
     assert!(report.advice.iter().any(advice), "{report}");
 }
 
-/// The report's text, in a child in which something is off.
+/// Returns the report's text from a child in which `off` has changed something.
 fn advice(off: impl FnOnce()) -> String {
     let mut said = String::new();
     let (reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -98,14 +98,14 @@ fn advice(off: impl FnOnce()) -> String {
     said
 }
 
-/// As in a container that shows no PMUs: nothing is said of what a PMU lacks, and what is off stays among what
-/// there is to do.
+/// As in a container that shows no PMUs: the report does not mention what a PMU lacks, and what is off stays in the
+/// advice.
 #[test]
 fn where_no_pmus_are_shown() {
     let hidden = in_child(|| {
         let folder = c"/sys/bus/event_source".as_ptr();
         let (private, none) = (libc::MS_REC | libc::MS_PRIVATE, std::ptr::null());
-        // SAFETY: changes what this process alone sees; the strings live through the calls.
+        // SAFETY: the strings live through the calls, which change the mounts of this process alone.
         let is_hidden = unsafe {
             libc::unshare(libc::CLONE_NEWNS) == 0
                 && libc::mount(c"none".as_ptr(), c"/".as_ptr(), none, private, none.cast()) == 0
@@ -153,7 +153,7 @@ fn with_few_descriptors() {
 fn as_a_user_without_rights() {
     let said = advice(|| assert!(process::drop_rights()));
     assert!(!said.contains("bypassed"), "{said}");
-    // Not every kernel takes levels above 2 for more than 2.
+    // Some kernels treat levels above 2 as 2.
     let denied = said.contains("and this process does not have CAP_PERFMON");
     assert_eq!(denied, said.contains("task-clock              not available"), "{said}");
 }

@@ -1,7 +1,7 @@
-//! A process forks while other threads are about to open their first counters. The child has nobody to
-//! wait for, and whatever it opens is its own.
+//! A process forks while other threads are about to open their first counters. The child must not wait for these
+//! threads, and what it opens is its own.
 //!
-//! Each process here is a fork of one that has never called the library, so that all is the first time.
+//! Each process here is a fork of one that has never called the library, so every call is a first call.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
@@ -28,9 +28,9 @@ const FIRST_CALLS: [(&str, fn()); 6] = [
     ("diagnose", || drop(rdpmc::diagnose())),
 ];
 
-/// What a child must be able to do, within 2 seconds: 0 if it is.
+/// What a child must be able to do within 2 seconds. Returns 0 if it can.
 fn opens_its_own() -> i32 {
-    // SAFETY: takes a number. One that waits for ever is killed.
+    // SAFETY: alarm takes a number. A child that hangs is killed.
     unsafe { libc::alarm(2) };
     let all = || -> Result<(), Error> {
         rdpmc::contain_faults()?;
@@ -62,7 +62,7 @@ fn can_open(test: &str) -> bool {
     opened == 0
 }
 
-/// The listing of the PMUs and the installation of the handler take 100 ms, so the fork comes in between.
+/// Listing the PMUs and installing the handler take 100 ms each, so the fork comes in between.
 #[test]
 fn forked_beside_a_thread_that_looks_or_installs() {
     const TEST: &str = "forked_beside_a_thread_that_looks_or_installs";
@@ -70,7 +70,7 @@ fn forked_beside_a_thread_that_looks_or_installs() {
     if !can_open(TEST) {
         return;
     }
-    // A clock neither lists nor installs.
+    // A clock neither lists PMUs nor installs a handler.
     for (name, first_call) in FIRST_CALLS.into_iter().filter(|(name, _)| *name != "Clock::open") {
         let calls = [libc::SYS_getdents64, libc::SYS_rt_sigaction];
         let slow = |_: &_| Answer::Delay(SLOW);
@@ -81,7 +81,7 @@ fn forked_beside_a_thread_that_looks_or_installs() {
                 thread::sleep(Duration::from_millis(1));
             }
             let came_in_between = switch.was_asked() && !other.is_finished();
-            // What the child does is not delayed.
+            // The child's calls are not delayed.
             switch.set(false);
             let status = wait(fork(opens_its_own));
             other.join().unwrap();
@@ -101,7 +101,7 @@ fn forked_beside_threads_at_random_moments() {
         return;
     }
     let begun = Instant::now();
-    // A generator of numbers, the same each time: the constants of MMIX's.
+    // A random number generator with the constants of MMIX's. Its numbers are the same each time.
     let mut random = 42_u64;
     for round in 0..2_000 {
         random =

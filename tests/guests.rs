@@ -1,5 +1,5 @@
-//! Events that include guests, and a kernel that refuses them: see `attacks/guests.rs`. One test, so that
-//! nothing else runs in the process that forks.
+//! Events that include guests, and a kernel that refuses them: see `attacks/guests.rs`. There is only one test, so
+//! that nothing else runs in the process that forks.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)]
@@ -17,7 +17,7 @@ fn events_with_guests_are_refused() {
     if cfg!(target_arch = "riscv64") {
         return skips::skip(test, "riscv64 has no flag for guests");
     }
-    // This process must be allowed to count, the kernel too.
+    // This process must be permitted to count, in the kernel, too.
     for event in [Event::TASK_CLOCK, Event::INSTRUCTIONS.kernel()] {
         match Counter::open(event) {
             Ok(_) | Err(OpenError::NoPmu { .. }) => {}

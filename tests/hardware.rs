@@ -1,6 +1,6 @@
-//! On a machine with a PMU that user space may read: the real processor counts what is known, and
-//! is read without the kernel. Otherwise skipped; the
-//! emulated machines of `tests/vm` assert exact numbers everywhere.
+//! The CPU counts known work and is read without the kernel, on a machine with a PMU that user space may read.
+//!
+//! On other machines these tests are skipped. The emulated machines of `tests/vm` assert exact numbers everywhere.
 #![cfg(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
@@ -24,12 +24,12 @@ use std::hint::black_box;
 const STANDS_STILL: &str =
     "the counter stands still: the hypervisor has none for it at this moment";
 
-/// Whether counters may stand still here.
+/// Returns whether counters may stand still here.
 fn is_virtual() -> bool {
     rdpmc::diagnose().is_virtual
 }
 
-/// Whether the counter does not count a thousand rounds, which is an error on a real machine.
+/// Returns whether the counter misses a thousand rounds, which is an error on a real machine.
 fn stands_still(counter: &Counter) -> bool {
     let before = counter.read().unwrap();
     countdown(black_box(1_000));
@@ -39,7 +39,7 @@ fn stands_still(counter: &Counter) -> bool {
     is_still
 }
 
-/// A counter, or a skip said.
+/// Opens a counter, or skips the test.
 fn open(test: &str, event: Event) -> Option<Counter> {
     match Counter::builder(event).allow_all_privilege_levels(true).open() {
         Ok(counter) if counter.access() == Access::UserSpace => {
@@ -67,11 +67,11 @@ fn instructions_of_known_work() {
     let sample = |rounds: u64| {
         let before = counter.read_user();
         countdown(black_box(rounds));
-        // None where the kernel had the event off the PMU at that moment: not a sample.
+        // None if the kernel had the event off the PMU at that moment: not a sample.
         let counted = counter.read_user().zip(before).map(|(after, before)| after - before);
         counted.filter(|counted| !may_stand_still || *counted > 2 * rounds)
     };
-    // An interrupt may count as an instruction on real processors: the least is the truth.
+    // On real CPUs, an interrupt may count as an instruction, so the minimum is exact.
     let least = |rounds| (0..1_000).filter_map(|_| sample(rounds)).min().unwrap();
     let constant = least(0);
     for rounds in [1, 1_000, 100_000] {
@@ -90,7 +90,7 @@ fn counts_never_go_backwards() {
     }
 }
 
-/// All counters that instructions can have, at the same time.
+/// Uses all counters that can count instructions, at the same time.
 #[test]
 fn every_counter_counts() {
     const ROUNDS: u64 = 100_000;
@@ -104,7 +104,7 @@ fn every_counter_counts() {
     let has_one = |counter: &Counter| counter.read().is_ok();
     let counters: Vec<Counter> = (0..16).map_while(|_| pinned().ok().filter(has_one)).collect();
     assert!(!counters.is_empty());
-    // 0 from a pinned counter that another user has displaced, which is a sample that stands still.
+    // A pinned counter that another user has displaced gives 0, which is a sample that stands still.
     let read = || counters.iter().map(|counter| counter.read().unwrap_or(0)).collect::<Vec<_>>();
     let (mut least, mut still) = (vec![u64::MAX; counters.len()], 0);
     for _ in 0..100 {
@@ -126,7 +126,7 @@ fn every_counter_counts() {
         return skip(test, STANDS_STILL);
     }
     assert!(still == 0 || is_virtual(), "{still} samples, and no hypervisor to blame");
-    // The reads before and after are counted, too; where each is a system call, only their way there.
+    // The reads before and after are counted, too. Of a system call, only the user-mode part is.
     for counted in least.into_iter().filter(|least| *least < u64::MAX) {
         assert!((2 * ROUNDS..3 * ROUNDS).contains(&counted), "{counted} for {ROUNDS} rounds");
     }

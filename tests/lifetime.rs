@@ -12,7 +12,7 @@ use rdpmc::{Access, Counter, Event};
 use skips::skip;
 use std::sync::{Mutex, PoisonError};
 
-/// One test at a time: each counts what this process has open and mapped.
+/// Runs one test at a time, because each counts what this process has open and mapped.
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -44,7 +44,7 @@ fn lifetime(event: Event) {
     dropped_as_the_thread_ends(event);
 }
 
-/// Not what the threads it starts do.
+/// A counter does not count the threads that its thread starts.
 fn counts_this_thread_alone() {
     const PAGES: usize = 1_000;
     let ours = Counter::open(Event::PAGE_FAULTS).unwrap();
@@ -66,7 +66,7 @@ fn its_descriptor_says_close_on_exec(event: Event) {
     let _counter = Counter::open(event).unwrap();
     let descriptors = perf_descriptors();
     let [descriptor] = descriptors[..] else { panic!("{descriptors:?} of one counter") };
-    // SAFETY: asks for the flags of a descriptor.
+    // SAFETY: F_GETFD takes no pointer.
     let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
     assert_eq!(flags, libc::FD_CLOEXEC);
 }
@@ -109,7 +109,7 @@ fn any_order_leaves_nothing(event: Event) {
     nothing_is_left();
 }
 
-/// In a child, the parent's counters answer everything and do nothing.
+/// In a child, the parent's counters answer every call and do nothing.
 fn is_useless(counter: &Counter) -> Result<(), String> {
     let answers = [
         counter.read_user().is_none(),
@@ -127,14 +127,14 @@ fn the_child_of_a_fork_is_safe(event: Event) {
     let counters: Vec<Counter> = (0..3).map(|_| Counter::open(event).unwrap()).collect();
     in_child(|| -> Result<(), String> {
         counters.iter().try_for_each(is_useless)?;
-        // The child has counters of its own, which its own child has not.
+        // The child has counters of its own, which are useless in its own child.
         let own = Counter::open(event).map_err(|why| why.to_string())?;
         own.read().map_err(|why| why.to_string())?;
         in_child(|| -> Result<(), String> {
             counters.iter().try_for_each(is_useless)?;
             is_useless(&own)
         })?;
-        // SAFETY: read out once: the parent's vector is forgotten by the _exit that ends this child.
+        // SAFETY: the value is read once, and _exit ends this child before the parent's vector could be dropped.
         drop(unsafe { std::ptr::read(&counters) });
         if perf_descriptors().len() == 1 { Ok(()) } else { Err("not dropped".to_owned()) }
     })

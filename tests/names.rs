@@ -1,5 +1,7 @@
-//! Names of events on machines that are not at hand (`tests/machines`), from their copies of
-//! `/sys/bus/event_source/devices`: to events by a naive reading of the same files, and back.
+//! Names of events on machines that are not at hand (`tests/machines`).
+//!
+//! The names are parsed with copies of those machines' `/sys/bus/event_source/devices`. A naive reading of these
+//! files gives the expected events, and each event is written back as a name.
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -23,8 +25,8 @@ fn event_of_words(pmu: u32, words: [u64; 5]) -> Event {
         .with_config4(words[4])
 }
 
-/// What terms come to by one bit after the other of a `format` file; None if one takes a value from
-/// whoever asks.
+/// Computes the words of `terms`, one bit of a `format` file after the other. None if a term needs a value from the
+/// user.
 fn naive(machine: &Machine, pmu: &str, terms: &str) -> Option<[u64; 5]> {
     let mut words = [0; 5];
     for term in terms.split(',') {
@@ -87,7 +89,7 @@ fn every_event_of_every_machine() {
                 machine.file(&format!("{name}/cpus")).or(machine.file(&format!("{name}/cpumask")));
             assert_eq!(pmu.cpus().map(ToString::to_string).as_deref(), processors, "{name}");
 
-            // Each term by itself, with all its bits set.
+            // Each term alone, with all its bits set.
             let format = machine.of(name, "format");
             assert_eq!(pmu.terms().count(), format.len(), "{name}");
             for (term, bits) in pmu.terms() {
@@ -133,7 +135,7 @@ fn every_event_of_every_machine() {
                         let is = pmus.event(&written).unwrap();
                         assert_eq!(is, event_of_words(pmu.type_id(), words), "{written}");
                         assert_eq!(pmus.event(&pmus.name_of(is)), Ok(is), "{written}");
-                        // A flag more goes before none of its own.
+                        // Additional terms and modifiers do not displace the event's own.
                         let more = format!("{name}/{event},config4=5/u");
                         let marked = pmus.event(&more).unwrap();
                         assert_eq!(pmus.event(&pmus.name_of(marked)), Ok(marked), "{more}");
@@ -150,7 +152,7 @@ fn every_event_of_every_machine() {
     );
 }
 
-/// On a machine, these names are these numbers, and are written back so.
+/// Checks that these names give these events on a machine, and that the events are written back as given.
 fn check(machine: &str, names: &[(&str, u32, [u64; 5], &str)]) {
     let name = NAMES.iter().find(|name| **name == machine).unwrap();
     let machine = Machine::new(name, "check");
@@ -185,17 +187,17 @@ fn on_an_intel_server() {
             ),
             ("cpu/mem-loads/", 4, [0x1cd, 3, 0, 0, 0], "cpu/mem-loads/"),
             ("mem-loads", 4, [0x1cd, 3, 0, 0, 0], "cpu/mem-loads/"),
-            // What is said goes before what the name stands for.
+            // An explicit term overrides what the name stands for.
             (
                 "cpu/ldlat=30,mem-loads/",
                 4,
                 [0x1cd, 30, 0, 0, 0],
                 "cpu/event=0xcd,umask=0x1,ldlat=0x1e/",
             ),
-            // Whole words first, whatever the order.
+            // Whole words apply first, in any order of the terms.
             ("cpu/umask=2,config=0xc0/", 4, [0x2c0, 0, 0, 0, 0], "cpu/event=0xc0,umask=0x2/"),
             ("cpu/umask=2,rc0/", 4, [0x2c0, 0, 0, 0, 0], "cpu/event=0xc0,umask=0x2/"),
-            // As perf prints those that it has from its own tables.
+            // Written as perf prints the events of its own tables.
             (
                 "cpu/event=0xc0,period=0x1e8483,umask=0x1/",
                 4,
@@ -271,7 +273,7 @@ fn on_the_others() {
     check(
         "amd-zen",
         &[
-            // Twelve bits, of which the upper four are elsewhere.
+            // Twelve bits, of which the upper four are in another location.
             (
                 "cpu/event=0x1c0,umask=0x7f/",
                 4,
@@ -307,7 +309,7 @@ fn on_the_others() {
                 "armv8_cortex_a72/event=0x11,rdpmc/",
             ),
             ("armv8_cortex_a72/r11/", big, words(0x11, 0), "armv8_cortex_a72/cpu_cycles/"),
-            // There is no PMU of that number: the kernel finds one that takes it.
+            // No PMU has this type: the kernel finds one that accepts the event.
             ("r11", 4, words(0x11, 0), "r11"),
         ],
     );
@@ -341,7 +343,7 @@ fn on_the_others() {
     );
 }
 
-/// Faults of this thread's own instructions, and of the kernel's, as it writes to this thread's memory.
+/// Page faults of this thread's own instructions, and of the kernel as it writes to this thread's memory.
 #[cfg(target_os = "linux")]
 #[test]
 fn modifiers_say_whose_faults_are_counted() {
@@ -356,16 +358,16 @@ fn modifiers_say_whose_faults_are_counted() {
     let faults_of = |touch: &dyn Fn(&mut [u8])| {
         let (access, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // An allocator could give memory that was touched before.
-        // SAFETY: new memory, at a place that the kernel chooses.
+        // An allocator could return memory that was touched before.
+        // SAFETY: the mapping is new, at an address that the kernel chooses.
         let mapping = unsafe { libc::mmap(std::ptr::null_mut(), BYTES, access, kind, -1, 0) };
         assert_ne!(mapping, libc::MAP_FAILED);
-        // SAFETY: it is that long, of zeros, and nobody else's.
+        // SAFETY: the mapping is that long, zeroed, and has no other user.
         let memory = unsafe { std::slice::from_raw_parts_mut(mapping.cast::<u8>(), BYTES) };
         let before = group.read().unwrap();
         touch(memory);
         let after = group.read().unwrap();
-        // SAFETY: what is unmapped is used no more.
+        // SAFETY: the memory is not used after this.
         assert_eq!(unsafe { libc::munmap(mapping, BYTES) }, 0);
         [0, 1, 2].map(|event| after[event] - before[event])
     };
@@ -393,7 +395,7 @@ fn what_is_wrong_and_what_is_near() {
         ("cpu/umask=256/", "of `umask` (PMU cpu) does not fit into 8 bits"),
         ("cpu/inv=2/", "of `inv` (PMU cpu) does not fit into 1 bit."),
         ("cpu/umask=0x/", "`0x` is not a valid value for `umask`"),
-        ("cpu/umask=-1/", "`-1` is not a valid value"), // which perf 6.12 takes for 1, and 6.1 does not
+        ("cpu/umask=-1/", "`-1` is not a valid value"), // perf 6.12 takes it for 1, 6.1 does not
         ("cpu/umask=99999999999999999999/", "at most 64 bits"),
         ("cpu/config/", "`config` (PMU cpu) needs a value"),
         ("cpu/event/", "`event` (PMU cpu) needs a value"),
@@ -442,7 +444,7 @@ fn a_strange_folder_is_no_trouble() {
     };
     let pmus = rdpmc::pmu::Pmus::from_dir(folder.join("devices"));
     assert!(pmus.all().unwrap().is_empty(), "there is no such folder");
-    // Beside the folder, not in it.
+    // Beside the directory, not in it.
     write("type", b"3");
     write("beside/type", b"3");
     let long = |start: &str| format!("{start}{}", "\n".repeat(1 << 17)).into_bytes();
@@ -464,12 +466,12 @@ fn a_strange_folder_is_no_trouble() {
     write("odd/events/empty", b"");
     write("odd/events/scaled", b"good=1");
     write("odd/events/scaled.scale", b"nan");
-    write("odd/cpus", b"0-"); // a PMU of cores, all the same
+    write("odd/cpus", b"0-"); // still a PMU of cores
     std::fs::create_dir_all(folder.join("devices/odd/events/folder")).unwrap();
-    // Whoever opens or reads one of these as it comes, waits for ever.
+    // A program that opens or reads one of these without care waits forever.
     let fifo = |path: &str| {
         let path = std::ffi::CString::new(folder.join(path).to_str().unwrap()).unwrap();
-        // SAFETY: a string that lives through the call.
+        // SAFETY: the string lives through the call.
         assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
     };
     let link = |to: &str, path: &str| {
@@ -493,7 +495,7 @@ fn a_strange_folder_is_no_trouble() {
     assert_eq!(pmus.event("odd/period/"), Ok(Event::of_pmu(7, 9)), "here it is no setting");
     let unknown_pmu = |name: &str| matches!(pmus.event(name), Err(NameError::UnknownPmu { .. }));
     assert!(unknown_pmu("../good=1/") && unknown_pmu("./good=1/") && unknown_pmu(".../good=1/"));
-    // A term goes before an event of its name, and before the kernel's.
+    // A term takes precedence over an event of that name, and over the kernel's names.
     assert_eq!(pmus.event("odd/flag/"), Ok(Event::of_pmu(7, 1 << 9)));
     assert_eq!(pmus.event("odd/good=1,node=1/"), Ok(Event::of_pmu(7, 1 << 10 | 1)));
     for config in [1 << 9, 1 << 10, 7, 7 | 1 << 10] {
@@ -509,7 +511,7 @@ fn a_strange_folder_is_no_trouble() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// All files of a folder have one bound together: the error says where it was reached.
+/// All files of a directory share one limit. The error names the file at which it was reached.
 #[test]
 fn a_huge_folder_is_an_error() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("huge");
@@ -530,7 +532,7 @@ fn a_huge_folder_is_an_error() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// What a terminal would obey is shown instead: of names, and of what files say.
+/// Characters that a terminal would obey are escaped, in names and in texts from files.
 #[test]
 fn messages_are_printable() {
     let machine = Machine::new("intel-hybrid", "printable");
@@ -546,7 +548,7 @@ fn messages_are_printable() {
         format!("cpu_core/{escape}"),
         format!("{escape},cycles"),
     ] {
-        // At the ends of a name, white space does not belong to it.
+        // White space at the ends of a name is not part of it.
         let name = format!("x{name}x");
         let said = devices.event(&name).unwrap_err().to_string();
         assert!(!said.chars().any(char::is_control), "{said:?}");
@@ -602,7 +604,7 @@ fn any_event_is_written_so_that_it_is_found() {
         }
         assert_eq!(event.to_string().parse(), Ok(event));
     };
-    // Found by an earlier generator.
+    // An earlier generator found this one.
     is_found(event_of_words(0, [0, 0, 0, 1, 0]));
     for _ in 0..300 {
         let kind = (random() % 20) as u32;

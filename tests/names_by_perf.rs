@@ -1,5 +1,5 @@
-//! A name is what perf takes it for: on this machine, and by the folders of others, which perf reads where
-//! the emulated machines do not have them.
+//! A name means what perf takes it for: on this machine, and with other machines' directories, which the emulated
+//! machines do not have.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)]
@@ -14,7 +14,7 @@ use rdpmc::error::NameError;
 
 use std::process::Command;
 
-/// Names of several terms, of x86-64's own PMU; whether perf takes them or not.
+/// Names of several terms for x86-64's core PMU, whether perf accepts them or not.
 const COMPOSED: [&str; 31] = [
     "event=0xc0,umask=0x01,inv,cmask=2",
     "cmask=2,inv=1,umask=1,event=192",
@@ -90,7 +90,7 @@ fn names_of_other_machines() {
                     same += 1;
                 }
                 (Err(_), Err(_)) => both_refuse += 1,
-                // What perf merges.
+                // Terms that perf merges.
                 (Ok(_), Err(NameError::Twice { .. })) => both_refuse += 1,
                 (theirs, ours) => {
                     panic!("{name} of {}: perf {theirs:?}, here {ours:?}", machine.name)

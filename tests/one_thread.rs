@@ -1,11 +1,11 @@
-//! What reads counters stays on its thread: this does not compile if any of it is `Send` or `Sync`.
+//! Types that read counters stay on their thread: this does not compile if one of them is `Send` or `Sync`.
 #![allow(missing_docs)]
 
 use rdpmc::order::Ordered;
 use rdpmc::region::Start;
 use rdpmc::{AvailableGroup, Clock, Counter, DynGroup, Event, Group, Region};
 
-/// Where a type has the trait, two implementations fit, and the compiler cannot tell which is meant.
+/// If a type has the trait, two implementations apply, and the compiler cannot choose.
 macro_rules! is_not {
     ($marker:ident: $($type:ty),+) => {
         const _: () = {
@@ -36,7 +36,7 @@ stays!(
     Start<'static, 2, Ordered>
 );
 
-/// What is counted, and what has been, can go anywhere.
+/// Events and counts can go anywhere.
 #[test]
 fn plain_values_go_anywhere() {
     fn goes_anywhere<T: Send + Sync + Clone + 'static>() {}

@@ -1,8 +1,8 @@
-//! Signals that are not faults of this library's reads, with `contain_faults` called before: whoever was
-//! there before gets them, and where nobody was, they end the process as they would have.
+//! Signals that are not faults of this library's reads, after `contain_faults`.
 //!
-//! What takes a counter is shown by the emulated machines: `tests/vm/run TARGET only
-//! foreign_faults_reach_the_programs_handler`, say.
+//! The handler that was installed before gets them. Without one, they end the process as they would have. The
+//! emulated machines test what takes a counter, for example `tests/vm/run TARGET only
+//! foreign_faults_reach_the_programs_handler`.
 #![cfg(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
@@ -18,26 +18,26 @@ use std::mem::zeroed;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::SeqCst};
 
-/// How a child ends that contains faults, after `before`, and does this.
+/// Runs `before`, contains faults, and runs `after`, in a child. Returns its wait status.
 fn ends(before: fn(), after: fn()) -> i32 {
     wait(fork(|| {
         before();
         rdpmc::contain_faults().unwrap();
-        // SAFETY: takes a number: one that goes on for ever ends.
+        // SAFETY: alarm takes a number. A child that hangs is killed.
         unsafe { libc::alarm(10) };
         after();
         0
     }))
 }
 
-/// The same, and the signal that killed it, or None.
+/// Returns the signal that killed such a child, or None.
 fn killed_by(before: fn(), after: fn()) -> Option<c_int> {
     let status = ends(before, after);
     libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status))
 }
 
 fn set(signal: c_int, handler: usize, flags: c_int) -> libc::sigaction {
-    // SAFETY: the action is whole, and all handlers here are async-signal-safe.
+    // SAFETY: the action is fully initialized, and all handlers here are async-signal-safe.
     unsafe {
         let (mut action, mut before): (libc::sigaction, libc::sigaction) = (zeroed(), zeroed());
         action.sa_sigaction = handler;
@@ -56,15 +56,15 @@ fn default() {
 fn nothing() {}
 
 fn touch_nothing() {
-    // Not null itself, of which a debug build would panic.
+    // Not null itself, because a debug build would panic.
     let nowhere = std::hint::black_box(ptr::without_provenance::<u8>(8));
-    // SAFETY: it is not; that is the end of this child, or its handler jumps away.
+    // SAFETY: nothing is mapped there. The read ends this child, or its handler jumps away.
     unsafe { nowhere.read_volatile() };
 }
 
-/// Sends this thread a signal that says it is a fault.
+/// Sends this thread a signal that claims to be a fault.
 fn forge() {
-    // SAFETY: a structure of numbers; the kernel copies it, and a process may send itself any.
+    // SAFETY: the structure has only numbers, and the kernel copies it. A process may send itself any signal.
     unsafe {
         let mut info: siginfo_t = zeroed();
         info.si_signo = libc::SIGSEGV;
@@ -79,8 +79,8 @@ fn forge() {
 #[test]
 fn a_forged_fault_ends_the_process() {
     assert_eq!(killed_by(default, forge), Some(libc::SIGSEGV));
-    // Rust's own handler puts the default back and waits for it to happen again. So the process goes on, as
-    // it does by itself, and reads are still contained.
+    // Rust's own handler restores the default action and waits for the fault to happen again. It does not, so the
+    // process goes on, with or without this library, and reads are still contained.
     let alone = wait(fork(|| {
         forge();
         0
@@ -91,7 +91,7 @@ fn a_forged_fault_ends_the_process() {
         assert_ne!(now.sa_sigaction, libc::SIG_DFL);
     }
     assert_eq!((alone, ends(nothing, still_contained)), (0, 0));
-    // The second is the end, as it is without.
+    // The second signal ends the process, as it does without this library.
     fn twice() {
         forge();
         forge();
@@ -100,33 +100,33 @@ fn a_forged_fault_ends_the_process() {
     assert_eq!(killed_by(nothing, touch_nothing), Some(libc::SIGSEGV));
 }
 
-/// A handler that leaves a signal frame which the kernel cannot restore gets SIGSEGV, and no instruction that
+/// A handler that leaves a signal frame which the kernel cannot restore gets SIGSEGV, without an instruction that
 /// would fault again.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_frame_that_cannot_be_restored_ends_the_process() {
     extern "C" fn spoil(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
-        // SAFETY: the kernel's context; what it says of the floating point registers is nowhere.
+        // SAFETY: the context is the kernel's. Only the kernel uses its pointer to the floating point registers.
         unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.fpregs = ptr::dangling_mut() };
     }
     fn spoiled() {
         set(libc::SIGUSR1, spoil as *const () as usize, libc::SA_SIGINFO);
-        // SAFETY: takes a number.
+        // SAFETY: raise takes a number.
         unsafe { libc::raise(libc::SIGUSR1) };
     }
     assert_eq!(killed_by(default, spoiled), Some(libc::SIGSEGV));
 }
 
-/// What is sent again is what came: the address, for whoever looks at the core.
+/// The signal that is sent again is the one that came, with its address, for readers of the core dump.
 #[test]
 fn the_default_ends_the_process_with_the_signal_that_came() {
     assert_eq!(killed_by(default, touch_nothing), Some(libc::SIGSEGV));
     let send = || {
-        // SAFETY: takes a number.
+        // SAFETY: raise takes a number.
         unsafe { libc::raise(libc::SIGILL) };
     };
     assert_eq!(killed_by(default, send), Some(libc::SIGILL));
-    // A filter that refuses to send it does not keep a fault from happening.
+    // A filter that refuses the sending does not keep a fault from happening again.
     let filtered = || {
         process::refuse(libc::SYS_rt_tgsigqueueinfo, libc::EPERM);
         touch_nothing();
@@ -134,11 +134,11 @@ fn the_default_ends_the_process_with_the_signal_that_came() {
     assert_eq!(killed_by(default, filtered), Some(libc::SIGSEGV));
 }
 
-/// The handler that a crash reporter found when it put itself in front.
+/// The handler that a crash reporter found when it installed its own.
 static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static CALLS: AtomicU32 = AtomicU32::new(0);
 
-/// Calls what was there before. Ends the child if it goes on and on.
+/// Calls the handler that was there before. Ends the child if the calls do not end.
 extern "C" fn reporter(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     if CALLS.fetch_add(1, SeqCst) > 5 {
         // SAFETY: ends the child.
@@ -147,7 +147,7 @@ extern "C" fn reporter(signal: c_int, info: *mut siginfo_t, context: *mut c_void
     match FOUND.load(SeqCst) as usize {
         libc::SIG_DFL | libc::SIG_IGN => {}
         found => {
-            // SAFETY: it was installed with SA_SIGINFO, and this is what the kernel gave.
+            // SAFETY: the handler was installed with SA_SIGINFO, and the arguments are the kernel's.
             let found: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
                 unsafe { std::mem::transmute(found) };
             found(signal, info, context);
@@ -174,21 +174,21 @@ fn a_handler_that_puts_itself_in_front_again_is_called_once_more_and_that_is_all
     assert_eq!(killed_by(installed, reported_again), Some(libc::SIGSEGV));
 }
 
-/// A handler that jumps out of itself, a thousand times, at the same place of the stack: each time it is
-/// another fault, though the context is at the same address.
+/// A handler jumps out of itself a thousand times, at one position of the stack. Each time it is another fault,
+/// though the context is at an unchanged address.
 #[test]
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 fn a_handler_that_jumps_away_is_called_each_time() {
     use std::arch::asm;
 
-    /// Where to go on, and with which stack.
+    /// The address at which to continue, with its stack pointer.
     static PLACE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
     extern "C" fn jump(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
         CALLS.fetch_add(1, SeqCst);
-        // As siglongjmp: this handler never returns, nor does the one that called it.
-        // SAFETY: the mask is this thread's; the context has the registers of the place that faulted, where
-        // `fault` goes on at PLACE with the stack as it is there.
+        // As siglongjmp does: neither this handler nor its caller returns.
+        // SAFETY: the mask is this thread's. The context has the registers of the faulting location, and `fault`
+        // continues at PLACE with the stack pointer of that location.
         unsafe {
             let mut mask: libc::sigset_t = zeroed();
             libc::sigaddset(&mut mask, libc::SIGSEGV);
@@ -202,7 +202,8 @@ fn a_handler_that_jumps_away_is_called_each_time() {
 
     #[inline(never)]
     fn fault() {
-        // SAFETY: faults, and goes on at the label with the same stack; all other registers are given up.
+        // SAFETY: faults, and continues at the label with an unchanged stack pointer. All other registers are
+        // clobbered.
         unsafe {
             asm!(
                 "lea rax, [rip + 2f]",
@@ -235,7 +236,7 @@ fn a_handler_that_jumps_away_is_called_each_time() {
     assert_eq!(ends(installed, thousand), 0);
 }
 
-/// Eight threads at once, and the handler is there once: what was before gets its signal once.
+/// Eight threads install the handler at once, and it is there once: the earlier handler gets its signal once.
 #[test]
 fn installed_by_many_threads_at_once() {
     extern "C" fn count(_: c_int) {
@@ -248,7 +249,7 @@ fn installed_by_many_threads_at_once() {
             for thread in threads {
                 thread.join().unwrap().unwrap();
             }
-            // SAFETY: takes a number.
+            // SAFETY: raise takes a number.
             unsafe { libc::raise(libc::SIGSEGV) };
             CALLS.load(SeqCst) as i32 - 1
         }));

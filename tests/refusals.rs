@@ -1,4 +1,4 @@
-//! Each system call of the library's is refused in turn: see `attacks/refusals.rs`. One test, so that
+//! Each system call of the library is refused in turn: see `attacks/refusals.rs`. There is only one test, so that
 //! nothing else runs in the process that forks.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
@@ -11,7 +11,7 @@ mod skips;
 
 use attacks::refusals::{OPERATIONS, Operation, everywhere};
 
-/// A copy of another machine's files, which this process reads in place of its own.
+/// A copy of another machine's files, which this process reads instead of its own.
 const COPY: Operation = Operation {
     name: "another machine's PMUs",
     run: || {

@@ -1,5 +1,5 @@
-//! What examples/stages.rs promises of its loop: no allocation and no system call in it. The emulated
-//! machines run it without system calls with counters that are read (their `a_loop_of_stages`).
+//! The promises of examples/stages.rs: its loop makes no allocation and no system call. The emulated machines run it
+//! without system calls and with counters that are read (`a_loop_of_stages`).
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -54,23 +54,23 @@ fn a_loop_of_stages_makes_no_system_call() {
     assert_eq!(libc::WTERMSIG(ends(false)), libc::SIGSYS, "what ends the control");
 }
 
-/// The system's, and how often each thread asked it.
+/// The system's allocator, with the number of each thread's allocations.
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: all is passed on to the system's.
+// SAFETY: every call is passed on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise is the system's condition.
+        // SAFETY: the caller's promise is the condition of the system's allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: likewise.
+        // SAFETY: the caller's promise is the condition of the system's allocator.
         unsafe { System.dealloc(memory, layout) }
     }
 }

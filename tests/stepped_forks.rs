@@ -1,5 +1,5 @@
-//! A signal handler forks after every instruction of `open` and `drop`: see `attacks/stepped_forks.rs`. It
-//! has no test harness, whose threads would hold locks when it forks.
+//! A signal handler forks after every instruction of `open` and `drop`: see `attacks/stepped_forks.rs`. There is no
+//! test harness, because its threads would hold locks at the fork.
 #![allow(missing_docs)]
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -20,7 +20,8 @@ fn main() {
     if let Err(why) = attacks::open(rdpmc::Event::TASK_CLOCK) {
         return skips::skip("stepped_forks", &why.to_string());
     }
-    // The first takes many more instructions: every 97th of them, three times. Of the others, every one.
+    // The first call takes many more instructions, so it forks after every 97th, with three offsets. The other calls
+    // fork after every instruction.
     let of_the_first = Plan { every: 97, phases: &[0, 32, 64], most_steps: u32::MAX };
     let of_others = Plan { every: 7, phases: &[0, 1, 2, 3, 4, 5, 6], most_steps: 20_000 };
     let result = first(&of_the_first).and_then(|()| all(&of_others, skips::say));

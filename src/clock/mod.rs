@@ -1,4 +1,4 @@
-//! Time without a system call, in ticks and in nanoseconds: [`Clock`](crate::Clock).
+//! Time without a system call, in ticks and in nanoseconds.
 #![allow(unsafe_code)]
 
 // Floor 7. Uses `open` for the page of an event that counts nothing, and the floors below it.

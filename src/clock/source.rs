@@ -1,4 +1,4 @@
-//! The source of a clock's time: the hot path, and what keeps it up to date.
+//! The source of a clock's time: the hot path, and the updates of its conversion parameters.
 #![allow(unsafe_code)]
 
 use super::calibration::{Calibration, Sample};
@@ -21,36 +21,36 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fen
 /// The state of a [`Clock`](super::Clock), whatever the order of its reads.
 #[repr(C)]
 pub(crate) struct Source {
-    // What the hot path needs comes first. A signal handler of this thread may ask the clock, too. So what
-    // changes is atomic, but for the first three `Cell`s: as atomics they cost x86-64 5 instructions of 19,
-    // as LLVM folds no atomic load into the instruction that uses it. They are words that are loaded once
-    // each; and where several belong together, in `line`, `lock` tells whether they do. One thread only is
-    // concerned, so Relaxed is enough; where the order matters there is a compiler fence.
-    /// Whether the tick counter may be read at all.
+    // The hot path's fields come first. A signal handler of this thread may use the clock, too, so fields that change
+    // are atomic, except for the three `Cell`s. As atomics, they cost 5 instructions of 19 on x86-64, because LLVM
+    // folds no atomic load into the instruction that uses it. Their words are loaded once each. For `line`, which has
+    // several words, `lock` shows whether they belong together. Only one thread is involved, so Relaxed is enough.
+    // Where the order matters, there is a compiler fence.
+    /// Whether the tick counter may be read.
     ticking: Cell<bool>,
-    /// What was at `lock_at` when `line` was made.
+    /// The value at `lock_at` when `line` was made.
     lock: AtomicU32,
-    /// Written while `lock` says that there is none, see `follow`.
+    /// The conversion parameters. Written only while `lock` is invalid: see `follow`.
     line: Cell<Line>,
-    /// The latest time that was given.
+    /// The latest time that was returned.
     last: Cell<u64>,
-    /// The page's `lock`, or `lines`.
+    /// Points to the page's `lock`, or to `lines`.
     lock_at: AtomicPtr<u32>,
-    /// How many lines there have been without a page, times two.
+    /// The lock of a clock without a page: grows by two with each new `line`.
     lines: Rc<AtomicU32>,
-    /// Of a clock that began without a page, one that never changes.
+    /// The control page. If the clock was opened without one, a page that never changes.
     pages: Pages<1>,
-    /// Why it began without a page.
+    /// Why the clock was opened without a page.
     reason: Option<CalibratedReason>,
-    /// What to add to CLOCK_MONOTONIC_RAW for a clock that has lost its page to go on where it was.
+    /// The offset to CLOCK_MONOTONIC_RAW with which a clock that has lost its page continues its timeline.
     offset: AtomicU64,
     state: Reserved<State>,
-    /// Whether CLOCK_MONOTONIC_RAW takes a system call, see [`kernel::monotonic_raw`].
+    /// Whether CLOCK_MONOTONIC_RAW takes a system call: see [`kernel::monotonic_raw`].
     is_forbidden: bool,
     process: Process,
 }
 
-/// What is at no `lock_at` while this thread runs: the kernel leaves a `lock` even.
+/// Never the value at `lock_at` while this thread runs: the kernel leaves a `lock` even.
 const NO_LOCK: u32 = u32::MAX;
 
 /// A value with one user at a time: the thread, or a signal handler that interrupts it.
@@ -64,16 +64,16 @@ impl<T> Reserved<T> {
         Reserved { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// What this makes of the value, or None if it interrupts another use.
+    /// Calls `this` with the value. None if this call interrupts another use.
     fn with<R>(&self, this: impl FnOnce(&mut T) -> R) -> Option<R> {
         if self.taken.load(Relaxed) {
             return None;
         }
-        // A handler that comes in between has given it back when this goes on.
+        // A handler that runs here has released the value when this continues.
         self.taken.store(true, Relaxed);
-        compiler_fence(Ordering::SeqCst); // pairs with the load, in a handler
-        // SAFETY: it belongs to one thread, as UnsafeCell is not Sync, and there, `taken` keeps a handler
-        // from it until this is done.
+        compiler_fence(Ordering::SeqCst); // pairs with the load in a handler
+        // SAFETY: UnsafeCell is not Sync, so the value belongs to one thread. There, `taken` is set until `this`
+        // returns, so a signal handler makes no second reference.
         let result = this(unsafe { &mut *self.value.get() });
         compiler_fence(Ordering::SeqCst);
         self.taken.store(false, Relaxed);
@@ -81,8 +81,7 @@ impl<T> Reserved<T> {
     }
 }
 
-/// For targets without 64-bit atomics, which have no tick counter that is known here: their clock is the
-/// kernel's.
+/// For targets without 64-bit atomics. This library knows no tick counter of these, so their clock is the kernel's.
 #[cfg(not(target_has_atomic = "64"))]
 #[derive(Debug)]
 struct AtomicU64(Cell<u64>);
@@ -108,26 +107,18 @@ pub(crate) enum Kind {
     Kernel(KernelReason),
 }
 
-/// What only the slower paths need.
+/// The state that only the slower paths need.
 struct State {
     kind: Kind,
     conversion: Conversion,
-    /// Of a calibrated clock.
+    /// The calibration of a `Calibrated` clock.
     calibration: Option<Calibration>,
-    /// The latest time that was given before the time last stood still.
+    /// The latest time that was returned before the clock was last held because it ran ahead.
     latest: u64,
 }
 
 impl Source {
-    /// Opens a clock for this thread.
-    ///
-    /// Costs four system calls if it is of the page, and `Drop` one more. A calibrated one costs these
-    /// five, reads two files of `/sys`, and compares its clocks for 200 microseconds.
-    ///
-    /// # Errors
-    /// [`OpenError::Unsupported`] where there is no Linux; [`OpenError::System`] if there is no
-    /// CLOCK_MONOTONIC_RAW, or no memory for a fork handler, which no kernel and no C library is known
-    /// for.
+    /// Opens a clock for this thread: see [`Clock::open`](super::Clock::open).
     pub(super) fn open() -> Result<Source, OpenError> {
         if !kernel::SUPPORTED {
             return Err(OpenError::Unsupported);
@@ -139,7 +130,7 @@ impl Source {
             None => Err((Kind::Kernel(KernelReason::NotHere), None)),
             Some(_) if is_forbidden => Err((Kind::Kernel(KernelReason::Forbidden), None)),
             Some(name) => open_page(process).map_err(|reason| {
-                // By the architecture, there is one counter for all processors elsewhere.
+                // On other architectures, there is one counter for all CPUs.
                 let is_trusted =
                     !cfg!(target_arch = "x86_64") || machine::trusts_clock_source(name);
                 (Kind::without_page(is_trusted), Some(reason))
@@ -189,37 +180,39 @@ impl Source {
         if !self.ticking.get() {
             return self.kernel_ticks();
         }
-        // SAFETY: this thread may, `open` has seen; that it must not forbid itself the counter
-        // afterwards, the documentation says.
+        // SAFETY: `open` has checked that this thread may read the counter. `Clock` documents that a thread that
+        // forbids it to itself afterwards gets SIGSEGV.
         unsafe { asm::ticks::<ORDERED>() }
     }
 
     #[cold]
     #[inline(never)]
     fn kernel_ticks(&self) -> u64 {
-        // It answered when the clock was opened; if it does no more, the clock stands still.
+        // The call succeeded when the clock was opened. If it fails now, the clock stands still.
         let last = self.last.get().wrapping_sub(self.offset.load(Relaxed));
         kernel::monotonic_raw(self.is_forbidden).unwrap_or(last)
     }
 
-    /// The hot path. If what was `lock` before the ticks were read is the page's afterwards, the line
-    /// is what the page said meanwhile, all of it from one round; and no signal handler has put
-    /// another line in its place.
+    /// Returns the time: the hot path.
+    ///
+    /// If `lock`, loaded before the ticks, equals the value at `lock_at` after them, `line` was valid in between.
+    /// Then it is one consistent set of parameters, and no signal handler has replaced it.
     #[inline(always)]
     pub(super) fn now_in_order<const ORDERED: bool>(&self) -> u64 {
         if self.ticking.get() {
             let lock = self.lock.load(Relaxed);
             compiler_fence(Ordering::SeqCst); // the lock first; pairs with follow
-            // SAFETY: as in ticks_in_order.
+            // SAFETY: `ticking` is set only if `open` has checked that this thread may read the counter.
             let ticks = unsafe { asm::ticks::<ORDERED>() };
             let line = self.line.get();
             if ticks < line.limit {
                 let now = line.ns(ticks);
                 compiler_fence(Ordering::SeqCst); // the line first; pairs with follow
-                // SAFETY: the lock of a page, or of this clock, readable while this has them. Volatile,
-                // as the kernel writes the page's, on this processor while this thread is interrupted.
+                // SAFETY: `lock_at` points to the lock of the clock's page or to its `lines`, which are readable
+                // while the clock has them. Volatile, because the kernel writes the page's lock, on this CPU while
+                // this thread is interrupted.
                 let is_current = unsafe { self.lock_at.load(Relaxed).read_volatile() } == lock;
-                // A counter that has wrapped, or was set back, gives an earlier time.
+                // A counter that has wrapped, or was set back, yields an earlier time.
                 if is_current && !is_before(now, self.last.get()) {
                     self.last.set(now);
                     return now;
@@ -232,14 +225,12 @@ impl Source {
     #[cold]
     #[inline(never)]
     fn now_slowly(&self) -> u64 {
-        // In a signal handler that has come in between, the latest time is the time.
+        // A signal handler that interrupts an update gets the latest time.
         self.state.with(|state| self.renew(state));
         self.last.get()
     }
 
-    /// How ticks become nanoseconds and back, by what is known at this moment: for several of them at
-    /// once, for later, or for another thread. It reads the page anew, some hundred instructions;
-    /// otherwise costs what [`now`](Clock::now) does.
+    /// Returns the current conversion of ticks: see [`Clock::conversion`](super::Clock::conversion).
     pub(super) fn conversion(&self) -> Conversion {
         let conversion = self.state.with(|state| {
             let (ticks, conversion) = self.renew(state);
@@ -248,11 +239,7 @@ impl Source {
         conversion.unwrap_or_else(|| Conversion::standing_still(self.last.get()))
     }
 
-    /// Returns the clock's current source and, if it is not the control page, the reason.
-    ///
-    /// Never calibrates. Costs some hundred instructions, and sometimes eight calls of `clock_gettime`. If the
-    /// clock has lost its page, this is the source that the next call of [`now`](Clock::now) switches to. That
-    /// call may still find that the calibration fails.
+    /// Returns the clock's current source: see [`Clock::kind`](super::Clock::kind).
     pub(super) fn kind(&self) -> ClockKind {
         self.kind_of(self.state.with(|state| match (self.update(state), state.kind) {
             (None, Kind::Page) => Kind::without_page(self.process.is_past()),
@@ -281,25 +268,12 @@ impl Source {
         }
     }
 
-    /// How far from CLOCK_MONOTONIC_RAW the time of this moment may be, in nanoseconds, if the clock is a
-    /// [`Calibrated`](ClockKind::Calibrated) one. 0 for the other kinds, which are not measured against it:
-    /// the one is the kernel's own formula, the other that clock itself. Of the child of a fork, it is how
-    /// far from a clock that went on with CLOCK_MONOTONIC_RAW from some moment of the fork. While the time
-    /// stands still because it was ahead, of whatever kind, by how much is included. Costs what
-    /// [`kind`](Clock::kind) does.
-    ///
-    /// It is half of what the narrowest look at both clocks took, and grows until the next. That the
-    /// counter goes on as it did, it takes for granted since the last look, a second ago at the most: if
-    /// it does not, since a hypervisor has moved the virtual machine, say, the next look starts anew.
-    /// Where the kernel keeps CLOCK_MONOTONIC_RAW by another oscillator than the counter's, it allows for
-    /// their rates to change by a tenth of a millionth in some seconds.
-    ///
-    /// None if the clock has lost its page or has to calibrate again, until the next call of
-    /// [`now`](Clock::now). None also in a signal handler that interrupts an update.
+    /// Returns the maximum difference from CLOCK_MONOTONIC_RAW in nanoseconds: see
+    /// [`Clock::error_bound`](super::Clock::error_bound).
     pub(super) fn error_bound(&self) -> Option<u64> {
         let bound = self.state.with(|state| {
             let (ticks, conversion) = self.update(state)?;
-            // Until the time has caught up, it stands still at the latest one.
+            // The clock is held at the latest time until the conversion has caught up.
             let (now, last) = (conversion.ticks_to_ns(ticks), self.last.get());
             let ahead = later(now, last).wrapping_sub(now);
             let bound = state.calibration.map_or(0, |calibration| calibration.error_bound(ticks));
@@ -308,8 +282,8 @@ impl Source {
         bound.flatten()
     }
 
-    /// Brings up to date what the clock goes by, and the latest time; gives the former, with ticks of
-    /// this moment. Allocates nothing, as signal handlers may come here.
+    /// Updates the parameters and the latest time, recalibrating if necessary. Returns the current ticks and the
+    /// conversion. Allocates nothing, because signal handlers call it.
     fn renew(&self, state: &mut State) -> (u64, Conversion) {
         loop {
             if let Some(known) = self.update(state) {
@@ -337,7 +311,7 @@ impl Source {
                 (Kind::Calibrated, calibration) => {
                     *calibration = calibration.and_then(|known| known.refined(look()?));
                     if calibration.is_none() {
-                        // So that the next call of `now` comes to `begin_anew`.
+                        // Sends the next call of `now` to `begin_anew`.
                         self.lock.store(NO_LOCK, Relaxed);
                         return None;
                     }
@@ -346,14 +320,14 @@ impl Source {
                 (Kind::Kernel(_), _) => (Conversion::of_nanoseconds(self.offset.load(Relaxed)), 0),
             };
             state.conversion = conversion;
-            // From here to the new line, a signal handler is given the latest time, and does not change it.
+            // Until the new parameters are published, a signal handler gets the latest time, and does not change it.
             self.lock.store(NO_LOCK, Relaxed);
             compiler_fence(Ordering::SeqCst); // the lock first; pairs with now_in_order
             let latest = later(self.last.get(), state.latest);
             let now = conversion.ticks_to_ns(ticks);
             self.last.set(later(now, latest));
-            // While the time stands still, all calls come here: one that a signal handler interrupts before it
-            // stores its time would have the next go by that.
+            // While the clock is held, every call takes this path, which uses `state.latest`. A call that a signal
+            // handler interrupts may store an earlier time in `last`, which the hot path would use next.
             let limit = if is_before(now, latest) {
                 state.latest = latest;
                 0
@@ -377,7 +351,7 @@ impl Source {
     fn begin_anew(&self, state: &mut State) {
         match state.kind {
             Kind::Page => self.go_on_without_page(state),
-            Kind::Kernel(_) => {} // which is never out of date
+            Kind::Kernel(_) => {} // never out of date
             Kind::Calibrated => {
                 state.calibration = calibrate(false);
                 if state.calibration.is_none() {
@@ -387,9 +361,10 @@ impl Source {
         }
     }
 
-    /// Publishes the line to the hot path. `lock` must be NO_LOCK. Whoever of main program and signal handler
-    /// interrupts the other, none takes parts of two lines for one: the one finds another lock than before,
-    /// the other none that is right.
+    /// Publishes `line` to the hot path. `lock` must be NO_LOCK before.
+    ///
+    /// The lock is restored last. So neither an interrupted reader nor a signal handler combines two sets of
+    /// parameters: the former sees another lock than before, the latter an invalid one.
     fn follow(&self, line: Line, lock_at: *const u32, lock: u32) {
         self.lock_at.store(lock_at.cast_mut(), Relaxed);
         self.line.set(line);
@@ -402,20 +377,22 @@ impl Source {
         self.ticking.set(!matches!(kind, Kind::Kernel(_)));
     }
 
-    /// The page is a fork's, which the kernel trusted the counter for; or it has found that it
-    /// should not have.
+    /// Continues without the page.
+    ///
+    /// Either this process is a fork, in whose parent the kernel trusted the counter. Or the kernel has stopped
+    /// trusting it.
     fn go_on_without_page(&self, state: &mut State) {
         if let Some(look) = look() {
             let time = state.conversion.ticks_to_ns(look.middle());
             self.offset.store(time.wrapping_sub(look.ns), Relaxed);
         }
-        // So that no lock to come is one of the page's that an interrupted call may still hold.
+        // No future lock may equal one of the page that an interrupted call still holds.
         self.lines.store(self.lock.load(Relaxed), Relaxed);
         self.become_kind(state, Kind::without_page(self.process.is_past()));
     }
 }
 
-/// Whether one time is before another, both on a timeline that may begin with negative times.
+/// Whether `one` is before `other`, on a timeline that may begin with negative times.
 #[inline(always)]
 fn is_before(one: u64, other: u64) -> bool {
     (one.wrapping_sub(other) as i64) < 0
@@ -426,7 +403,7 @@ fn later(one: u64, other: u64) -> u64 {
 }
 
 impl Kind {
-    /// The best there is without a page, if the kernel trusts the tick counter or not.
+    /// Returns the best kind without a page, by whether the kernel trusts the tick counter.
     fn without_page(is_trusted: bool) -> Kind {
         match is_trusted {
             false => Kind::Kernel(KernelReason::NotTrusted),
@@ -436,7 +413,7 @@ impl Kind {
     }
 }
 
-/// The page of an event that counts nothing, if it has a clock.
+/// Opens an event that counts nothing, and maps its page. An error if the page has no clock.
 fn open_page(process: Process) -> Result<Pages<1>, CalibratedReason> {
     let opened =
         Options::default().open_events(&[Event::DUMMY]).map_err(CalibratedReason::NoEvent)?;
@@ -451,15 +428,17 @@ fn open_page(process: Process) -> Result<Pages<1>, CalibratedReason> {
     }
 }
 
-/// Samples at both clocks, so often that nothing has come in between once: the narrowest counts. None if
-/// the kernel's does not answer.
+/// Takes eight samples of both clocks, so that nothing comes in between in one of them, and returns the narrowest.
+/// None if the kernel's clock fails.
 fn look() -> Option<Sample> {
     let mut narrowest: Option<Sample> = None;
     for _ in 0..8 {
-        // SAFETY: whoever calls this has found that this thread may read the counter.
+        // SAFETY: only clocks that use the tick counter come here, and `open` has checked that this thread may read
+        // it.
         let before = unsafe { asm::ticks::<true>() };
         let ns = kernel::monotonic_raw(false).ok()?;
-        // SAFETY: likewise.
+        // SAFETY: only clocks that use the tick counter come here, and `open` has checked that this thread may read
+        // it.
         let after = unsafe { asm::ticks::<true>() };
         let look = Sample { before, after, ns };
         if narrowest.is_none_or(|narrowest| look.width() < narrowest.width()) {
@@ -469,7 +448,7 @@ fn look() -> Option<Sample> {
     narrowest
 }
 
-/// Calibrates the counter, in 200 microseconds. None if it stands still, or the kernel's clock does.
+/// Calibrates the counter, in 200 microseconds. None if the counter or the kernel's clock stands still.
 fn calibrate(same_oscillator: bool) -> Option<Calibration> {
     let first = look()?;
     for _ in 0..10_000 {
@@ -485,12 +464,12 @@ fn calibrate(same_oscillator: bool) -> Option<Calibration> {
 mod tests {
     use super::*;
 
-    /// As if a look had found that the clock was ahead.
+    /// Imitates a sample that shows that the clock ran ahead.
     #[test]
     fn a_clock_that_was_ahead_stands_still_and_says_by_how_much() -> Result<(), OpenError> {
         let process = Process::current().map_err(|_| OpenError::Unsupported)?;
         let clock = Source::new(Pages::empty(), Kind::Calibrated, None, false, process);
-        // Whatever has asked, the hot path knows how late it is.
+        // Any call updates the latest time that the hot path knows.
         let told = clock.now_in_order::<false>();
         let from = clock.ticks_in_order::<false>();
         while clock.conversion().delta_ns(clock.ticks_in_order::<false>() - from) < 1_000 {}
@@ -505,7 +484,7 @@ mod tests {
             ],
             [ahead; 3]
         );
-        // A call that was interrupted by these stores what it had found before.
+        // A call that these have interrupted stores its earlier time.
         clock.last.set(told);
         assert_eq!(clock.now_in_order::<false>(), ahead);
         let (bound, now) = (
@@ -516,7 +495,7 @@ mod tests {
         Ok(())
     }
 
-    /// Only who asks for the time pays for a calibration.
+    /// Only a request for the time calibrates.
     #[test]
     fn what_has_to_be_calibrated_has_no_bound() -> Result<(), OpenError> {
         let process = Process::current().map_err(|_| OpenError::Unsupported)?;
@@ -529,7 +508,7 @@ mod tests {
         assert_eq!(clock.kind(), ClockKind::Calibrated(CalibratedReason::NotOffered));
         assert_eq!(is_calibrated(), Some(false));
         clock.now_in_order::<false>();
-        // A second later it would look again, and not calibrate.
+        // A second later it would take another sample, and not calibrate.
         assert!(clock.error_bound().is_some());
         assert_eq!(is_calibrated(), Some(true));
         Ok(())

@@ -231,7 +231,7 @@ impl<O: Order> Counter<O> {
     /// multiplexed event. Ordered, the times are those just before the fence.
     ///
     /// Without a system call if the page has a clock (`cap_user_time`) and the event a counter: 92 instructions on
-    /// x86-64, 79 on arm64 (80 with 32-bit counters), 88 on riscv64. Otherwise by `read(2)`.
+    /// x86-64, 75 on arm64 (76 with 32-bit counters), 86 on riscv64. Otherwise by `read(2)`.
     ///
     /// # Errors
     /// As [`read`](Counter::read).

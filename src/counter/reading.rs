@@ -1,18 +1,18 @@
-//! A count, and how long it was counted.
+//! A count with its enabled and running time.
 
 use std::time::Duration;
 
 /// A count and its times, from [`Counter::reading`](crate::Counter::reading) or
 /// [`Group::reading`](crate::Group::reading).
 ///
-/// When more events are open than the PMU has counters, the kernel lets them take turns (multiplexing). The running time
-/// is then less than the enabled time, and `value` is the count during the running time.
+/// When more events are open than the PMU has counters, the kernel lets them take turns (multiplexing). The running
+/// time is then less than the enabled time, and `value` is the count during the running time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reading {
-    /// The events counted while the event had a counter.
+    /// The count while the event had a counter.
     pub value: u64,
-    /// In nanoseconds, as the kernel has them.
+    /// In nanoseconds, as the kernel reports it. `time_running` is the part of it with a counter.
     pub(crate) time_enabled: u64,
     pub(crate) time_running: u64,
 }
@@ -23,7 +23,7 @@ impl Reading {
         Duration::from_nanos(self.time_enabled)
     }
 
-    /// Returns how long of that the event had a counter.
+    /// Returns for how long of that time the event had a counter.
     pub fn time_running(&self) -> Duration {
         Duration::from_nanos(self.time_running)
     }
@@ -54,13 +54,13 @@ impl Reading {
         })
     }
 
-    /// Whether the event had no counter for part of the time, so that `value` is not the whole count.
+    /// Returns whether the event had no counter for part of the time, so that `value` is not the whole count.
     pub fn is_multiplexed(&self) -> bool {
         self.time_running != self.time_enabled
     }
 
-    /// Estimates the count for the whole enabled time, rounded down: `value` times enabled over running time, computed in
-    /// 128 bits.
+    /// Estimates the count for the whole enabled time, rounded down: `value` times enabled over running time,
+    /// computed in 128 bits.
     ///
     /// None if the event never had a counter, or if the estimate exceeds 64 bits.
     pub fn scaled(&self) -> Option<u64> {
@@ -68,8 +68,8 @@ impl Reading {
     }
 }
 
-/// Scales a count from `running` to `enabled` nanoseconds, rounded down. None if the event never ran, or if the estimate
-/// does not fit in 64 bits.
+/// Scales a count from `running` to `enabled` nanoseconds, rounded down. None if the event never ran, or if the
+/// estimate does not fit in 64 bits.
 pub(crate) fn scale(value: u64, enabled: u64, running: u64) -> Option<u64> {
     let estimate = (u128::from(value) * u128::from(enabled)).checked_div(u128::from(running))?;
     u64::try_from(estimate).ok()
@@ -85,13 +85,13 @@ mod tests {
 
     #[test]
     fn a_difference_is_scaled_by_itself() {
-        // Half of the first second without a counter, all of the next one with it.
+        // No counter for half of the first microsecond, a counter for all of the second one.
         let (first, second) = (reading(500, 1_000, 500), reading(1_500, 2_000, 1_500));
         let difference = second.since(&first);
         assert_eq!(difference, Some(reading(1_000, 1_000, 1_000)));
         assert_eq!(difference.map(|both| both.is_multiplexed()), Some(false));
         assert_eq!(difference.and_then(|both| both.scaled()), Some(1_000));
-        // The whole is not: its estimate less that of the beginning is another number.
+        // The difference of the two estimates is another number.
         assert_eq!(second.scaled().zip(first.scaled()), Some((2_000, 1_000)));
         let third = reading(1_600, 3_000, 1_750);
         assert_eq!(third.since(&second).and_then(|both| both.scaled()), Some(400));

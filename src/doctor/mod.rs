@@ -1,4 +1,4 @@
-//! What this machine lets this process count and read, and what to do about the rest: [`diagnose`](crate::diagnose).
+//! What this machine lets this process count and read, and what to do about the rest.
 
 // Floor 8. `describe` tries what a PMU can do, `advice` has the remedies, `print` and `json` write the report. Uses
 // everything below.
@@ -107,7 +107,7 @@ pub struct Report {
     pub nmi_watchdog: Option<i32>,
     /// The generic hardware events, and one software event.
     pub events: Vec<Availability>,
-    /// The source of a [`Clock`](crate::Clock).
+    /// The source of a [`Clock`].
     pub clock: Result<ClockKind, OpenError>,
     /// What to do: a line for each problem.
     pub advice: Vec<String>,

@@ -1,12 +1,12 @@
-//! The names of the events whose meaning the kernel defines, as `perf list` has them and perf takes
-//! them; how other events are written where no files are read; and which names are near to one that is none.
+//! The names of the kernel's events, as `perf list` prints and perf accepts them, and the notation of other events
+//! without reading files.
 
 use crate::event::Event;
 use crate::event::WORDS;
 use crate::kernel::{HW_EVENT_MASK, cache, hardware, kind, software};
 use std::fmt;
 
-/// The name that is written first, then others that perf takes for it.
+/// The names of one event: the printed name first, then perf's aliases.
 type Names = &'static [&'static str];
 
 const HARDWARE: [(u64, Names); 10] = [
@@ -43,12 +43,12 @@ const CACHES: [(u64, Names); 7] = [
     (cache::LL, &["LLC", "L2"]),
     (cache::DTLB, &["dTLB", "d-tlb", "Data-TLB"]),
     (cache::ITLB, &["iTLB", "i-tlb", "Instruction-TLB"]),
-    // Not perf's `branches`, whose misses would be taken for those of branches.
+    // Without perf's alias `branches`, whose misses would be mistaken for those of the hardware event.
     (cache::BPU, &["branch", "bpu", "btb", "bpc"]),
     (cache::NODE, &["node"]),
 ];
 
-/// The first name goes before a result, the second is for all of them.
+/// The first name is printed before `misses`, the second for all accesses.
 const ACCESSES: [(u64, Names); 3] = [
     (cache::OP_READ, &["load", "loads", "read"]),
     (cache::OP_WRITE, &["store", "stores", "write"]),
@@ -60,13 +60,13 @@ const OUTCOMES: [(u64, Names); 2] = [
     (cache::RESULT_MISS, &["misses", "miss"]),
 ];
 
-/// Upper and lower case are the same, which perf need not let them be.
+/// Returns the config of the event of this name. Ignores case, which perf may not.
 fn find(table: &[(u64, Names)], name: &str) -> Option<u64> {
     let has = |names: Names| names.iter().any(|known| known.eq_ignore_ascii_case(name));
     table.iter().find(|(_, names)| has(names)).map(|(config, _)| *config)
 }
 
-/// The event of this name, if the kernel defines one.
+/// Returns the event of this name. None if the kernel defines none.
 pub(crate) fn generic(name: &str) -> Option<Event> {
     let of = |kind| move |config| Event::of_pmu(kind, config);
     find(&HARDWARE, name)
@@ -75,8 +75,8 @@ pub(crate) fn generic(name: &str) -> Option<Event> {
         .or_else(|| cache_config(name).map(of(kind::HW_CACHE)))
 }
 
-/// `CACHE[-ACCESS][-OUTCOME]`, of which the last two may come in either order: reads if it does not
-/// say what, all of them if it does not say how they ended.
+/// Parses `CACHE[-ACCESS][-OUTCOME]` to a config. The last two parts may come in either order. The default access is
+/// a read, and the default outcome is all accesses.
 fn cache_config(name: &str) -> Option<u64> {
     let (cache, mut rest) = prefix(&CACHES, name)?;
     let (mut access, mut outcome) = (None, None);
@@ -94,7 +94,7 @@ fn cache_config(name: &str) -> Option<u64> {
     Some(cache::config(cache, access, outcome))
 }
 
-/// What of the table `text` begins with, up to a hyphen or the end, and what follows.
+/// Returns the config whose name `text` begins with, up to a hyphen or the end, and the rest of `text`.
 fn prefix<'a>(table: &[(u64, Names)], text: &'a str) -> Option<(u64, &'a str)> {
     table.iter().find_map(|(config, names)| {
         names.iter().find_map(|name| {
@@ -110,7 +110,7 @@ fn prefix<'a>(table: &[(u64, Names)], text: &'a str) -> Option<(u64, &'a str)> {
     })
 }
 
-/// The name of a generic or software event, whichever PMU it is to be counted by.
+/// Returns the name of a generic or software event, whichever PMU counts it. None for other events.
 pub(crate) fn name_of(event: &Event) -> Option<String> {
     let first = |table: &[(u64, Names)], config| {
         let (_, names) = table.iter().find(|(known, _)| *known == config)?;
@@ -118,7 +118,7 @@ pub(crate) fn name_of(event: &Event) -> Option<String> {
     };
     let [_, others @ ..] = event.words();
     if others != [0; 4] {
-        return None; // no name has them
+        return None; // no named event sets these
     }
     match event.kind {
         kind::HARDWARE => first(&HARDWARE, event.config & HW_EVENT_MASK),
@@ -138,24 +138,24 @@ pub(crate) fn name_of(event: &Event) -> Option<String> {
     }
 }
 
-/// The event's words, as the terms of a PMU.
+/// Returns the event's words as terms, e.g. `config=0xc0,config1=0x1`.
 pub(crate) fn words_of(event: &Event) -> String {
     let words = WORDS.iter().zip(event.words()).enumerate();
     let set = words.filter(|(place, (_, word))| *place == 0 || *word != 0);
     set.map(|(_, (name, word))| format!("{name}={word:#x}")).collect::<Vec<_>>().join(",")
 }
 
-/// The event by its type and its words, e.g. `4/config=0xc0,config1=0x1/u`.
+/// Returns the event by its type and its words, e.g. `4/config=0xc0,config1=0x1/u`.
 pub(crate) fn by_numbers(event: &Event) -> String {
     format!("{}/{}/{}", event.kind, words_of(event), event.modifiers.letters())
 }
 
 impl fmt::Display for Event {
-    /// Writes the kernel's name for the event, e.g. `cycles:u`. A raw event is `r` and its number. Any other is
-    /// the type and the words of `perf_event_attr`, e.g. `10/config=0xc0/u`. On the same machine, each parses to
-    /// an equal event.
+    /// Writes the kernel's name for the event, e.g. `cycles:u`. A raw event is `r` and its number. Any other is the
+    /// type and the words of `perf_event_attr`, e.g. `10/config=0xc0/u`. Parsed on this machine, each gives an equal
+    /// event.
     ///
-    /// Makes no system call. [`Pmus::name_of`](crate::Pmus::name_of) finds the name that a PMU has for it.
+    /// Makes no system call. [`Pmus::name_of`](crate::pmu::Pmus::name_of) finds the name that a PMU has for it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match name_of(self) {
             Some(name) if self.pmu().is_none() => write!(f, "{name}{}", self.modifiers),
@@ -168,18 +168,18 @@ impl fmt::Display for Event {
 }
 
 impl fmt::Debug for Event {
-    /// As `Display`, e.g. `Event(cycles:u)`.
+    /// Writes the `Display` form, e.g. `Event(cycles:u)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Event({self})")
     }
 }
 
-/// The generic hardware events, in the kernel's order.
+/// Returns the generic hardware events, in the kernel's order.
 pub(crate) fn hardware_events() -> impl Iterator<Item = Event> {
     HARDWARE.iter().map(|(config, _)| Event::of_pmu(kind::HARDWARE, *config))
 }
 
-/// Every name that is written, and the others of events that have more.
+/// Returns every name that is printed, and the aliases of hardware and software events.
 pub(crate) fn all() -> impl Iterator<Item = String> {
     let generic = HARDWARE.iter().chain(&SOFTWARE).flat_map(|(_, names)| names.iter());
     let caches = CACHES.iter().flat_map(|(cache, _)| {

@@ -1,4 +1,4 @@
-//! What can be counted: [`Event`](crate::Event), its names and its unit.
+//! The events that can be counted: [`Event`], its names and its unit.
 
 // Floor 2: events as the kernel's numbers, their modifiers and generic names. Uses `kernel`.
 
@@ -11,15 +11,16 @@ pub use unit::Unit;
 use crate::kernel::{HW_EVENT_MASK, PMU_TYPE_SHIFT, cache, hardware, kind, software};
 use modifiers::Modifiers;
 
-/// `config`, `config1` and so on.
+/// The configuration words of an event: `config` to `config4`.
 pub(crate) type Words = [u64; 5];
 
-/// The names of the words.
+/// The names of the configuration words.
 pub(crate) const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", "config4"];
 
-/// Something the kernel can count for a thread: a constant of this type, a
-/// [cache event](Event::cache), a [raw](Event::raw) event of the processor, one of
-/// [any PMU](Event::of_pmu), or one by its name, as perf has it.
+/// An event that the kernel can count for a thread.
+///
+/// It is a constant of this type, a [cache event](Event::cache), a [raw](Event::raw) event of the CPU, or an event of
+/// [any PMU](Event::of_pmu). It can also be parsed from a name in perf's syntax.
 ///
 /// ```
 /// use rdpmc::{Error, Event};
@@ -37,46 +38,49 @@ pub(crate) const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", 
 ///
 /// | name | event |
 /// |---|---|
-/// | `cycles`, `page-faults`, `L1-dcache-load-misses` | what the kernel defines for all processors: `perf list`'s hardware, software and cache events |
+/// | `cycles`, `page-faults`, `L1-dcache-load-misses` | an event that the kernel defines for all CPUs: `perf list`'s hardware, software and cache events |
 /// | `r01c2` | a [raw](Event::raw) event, in hexadecimal |
-/// | `cpu/event=0xc0,umask=0x01,inv,cmask=2/` | an event of a PMU, by the terms in its `format` folder, and `config` to `config4` |
-/// | `cpu/mem-loads/`, `msr/tsc/` | the same, by a name in its `events` folder; further terms replace its own (perf merges them) |
-/// | `mem-loads` | the same, if one PMU only has an event of that name |
+/// | `cpu/event=0xc0,umask=0x01,inv,cmask=2/` | an event of a PMU, by the terms in its `format` directory, and `config` to `config4` |
+/// | `cpu/mem-loads/`, `msr/tsc/` | an event of a PMU, by a name in its `events` directory; further terms replace its own (perf merges them) |
+/// | `mem-loads` | an event of a PMU, if only one PMU has an event of that name |
 /// | `cpu_core/cycles/`, `armv8_cortex_a72/r11/` | the kernel's or a raw event, on this PMU |
 ///
-/// PMUs, their terms and their events are those of this machine (`/sys/bus/event_source/devices`):
-/// [`Pmus`](crate::Pmus) lists them. Names that perf takes from its own tables, such as
-/// `inst_retired.any`, are unknown to the kernel: `perf stat -vv -e NAME true` prints what they stand
-/// for; the terms of sampling in it, such as `period`, have no effect. Modifiers may follow, after a colon or
-/// the last slash, as in `cycles:uk`:
+/// PMUs, their terms and their events are those of this machine (`/sys/bus/event_source/devices`).
+/// [`Pmus`](crate::pmu::Pmus) lists them. The kernel does not know names from perf's own tables, such as
+/// `inst_retired.any`. `perf stat -vv -e NAME true` prints the terms of such a name. Terms of sampling among them,
+/// such as `period`, have no effect.
 ///
-/// | modifier | |
+/// Modifiers may follow a colon or the last slash, as in `cycles:uk`:
+///
+/// | modifier | meaning |
 /// |---|---|
-/// | `u`, `k`, `h` | count user mode, the kernel, the hypervisor, and nothing else (`cpu-clock` and `task-clock` count all the same); without any, what [`Builder`](crate::Builder) says, user mode alone unless it says otherwise |
-/// | `G`, `H` | count guests alone, the host alone, with `GH` both; without any, the host alone |
+/// | `u`, `k`, `h` | count user mode, the kernel, the hypervisor, and no other level (`cpu-clock` and `task-clock` ignore this); without any, what [`Builder`](crate::Builder) sets, by default user mode alone |
+/// | `G`, `H` | count guests alone, the host alone, with `GH` both; without any, what [`Builder`](crate::Builder) sets, by default the host alone |
 /// | `D`, `e` | pinned, exclusive; in a group, the whole group |
 /// | `I` | not while idle |
-/// | `p`, `pp`, `ppp`, `P`, `S`, `W` | about samples, and perf's groups: taken, and without effect here |
+/// | `p`, `pp`, `ppp`, `P`, `S`, `W` | for samples and perf's groups: accepted, without effect here |
 ///
-/// What a name says takes precedence over what the [`Builder`](crate::Builder) says. `Display` writes such a
-/// name without a system call; parsed on the same machine, it gives an equal event. For an event of a PMU it
-/// is numbers, and [`Pmus::name_of`](crate::Pmus::name_of) finds the PMU's own name.
+/// A modifier takes precedence over the setting of the [`Builder`](crate::Builder). `Display` writes such a name
+/// without a system call. Parsed on this machine, the name gives an equal event. For an event of a PMU, it consists
+/// of numbers, and [`Pmus::name_of`](crate::pmu::Pmus::name_of) finds the PMU's own name.
 ///
 /// # Several core types
 ///
-/// Where the processor has cores of several types (Intel's hybrids, arm's big.LITTLE), each has a PMU
-/// of its own, and the kernel's events belong to none: [`Counter`](crate::Counter) then counts
-/// them on all, [`Group`](crate::Group) on one. So too raw events on arm64; on Intel's hybrids these are
-/// `cpu_core`'s, which has their number, where perf opens them on both. `cpu_atom/cycles/` is of one PMU from
-/// the start, and `mem-loads` by itself, which both have, is an error.
+/// CPUs with several core types (Intel's hybrids, arm's big.LITTLE) have a PMU for each type. The kernel's events
+/// belong to none of them: [`Counter`](crate::Counter) counts them on all types, [`Group`](crate::Group) on one.
+///
+/// - Raw events belong to no type on arm64. On Intel's hybrids they are events of `cpu_core`, whose PMU type they
+///   have. perf opens them on both types.
+/// - `cpu_atom/cycles/` belongs to one PMU from the start.
+/// - `mem-loads` alone is an error there, because both PMUs have it.
 ///
 /// # Constants
 ///
 /// The constants up to [`REF_CYCLES`](Event::REF_CYCLES) are the kernel's generic hardware events
-/// (`PERF_TYPE_HARDWARE`), which it translates for the processor at hand, and of which every
-/// processor lacks some. Those from [`CPU_CLOCK`](Event::CPU_CLOCK) on are software events
-/// (`PERF_TYPE_SOFTWARE`): the kernel counts them itself, on every machine, and reading one is
-/// always a system call.
+/// (`PERF_TYPE_HARDWARE`). The kernel translates them for the CPU, and every CPU lacks some.
+///
+/// The constants from [`CPU_CLOCK`](Event::CPU_CLOCK) on are software events (`PERF_TYPE_SOFTWARE`). The kernel
+/// counts them itself, on every machine, and reading one is always a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Event {
     pub(crate) kind: u32,
@@ -107,7 +111,7 @@ impl Event {
         Event::new(kind::SOFTWARE, config)
     }
 
-    /// Core clock cycles, which slow down and speed up with the processor's frequency.
+    /// Core clock cycles, whose rate follows the CPU's frequency.
     pub const CYCLES: Event = Event::hardware(hardware::CPU_CYCLES);
     /// Retired instructions.
     pub const INSTRUCTIONS: Event = Event::hardware(hardware::INSTRUCTIONS);
@@ -117,7 +121,7 @@ impl Event {
     pub const CACHE_MISSES: Event = Event::hardware(hardware::CACHE_MISSES);
     /// Retired branch instructions.
     pub const BRANCHES: Event = Event::hardware(hardware::BRANCH_INSTRUCTIONS);
-    /// Retired branches that were predicted wrongly.
+    /// Retired branches that were mispredicted.
     pub const BRANCH_MISSES: Event = Event::hardware(hardware::BRANCH_MISSES);
     /// Bus cycles.
     pub const BUS_CYCLES: Event = Event::hardware(hardware::BUS_CYCLES);
@@ -128,10 +132,9 @@ impl Event {
     /// Cycles of a clock of constant frequency.
     pub const REF_CYCLES: Event = Event::hardware(hardware::REF_CPU_CYCLES);
 
-    /// Nanoseconds by the clock of the processor while this thread runs: nearly
-    /// [`TASK_CLOCK`](Event::TASK_CLOCK).
+    /// Nanoseconds of the CPU's clock while this thread runs: nearly [`TASK_CLOCK`](Event::TASK_CLOCK).
     pub const CPU_CLOCK: Event = Event::software(software::CPU_CLOCK);
-    /// Nanoseconds this thread has run.
+    /// Nanoseconds for which this thread has run.
     pub const TASK_CLOCK: Event = Event::software(software::TASK_CLOCK);
     /// Page faults.
     pub const PAGE_FAULTS: Event = Event::software(software::PAGE_FAULTS);
@@ -139,98 +142,97 @@ impl Event {
     pub const MINOR_FAULTS: Event = Event::software(software::PAGE_FAULTS_MIN);
     /// Page faults that needed input or output.
     pub const MAJOR_FAULTS: Event = Event::software(software::PAGE_FAULTS_MAJ);
-    /// Switches of this thread off its processor. The kernel does them, so unlike the others here
-    /// this event, like [`CPU_MIGRATIONS`](Event::CPU_MIGRATIONS) and
-    /// [`CGROUP_SWITCHES`](Event::CGROUP_SWITCHES), is opened with the kernel included.
+    /// Switches of this thread off its CPU. They happen in the kernel, so this event is opened with the kernel
+    /// included. Among the events here, so are only [`CPU_MIGRATIONS`](Event::CPU_MIGRATIONS) and
+    /// [`CGROUP_SWITCHES`](Event::CGROUP_SWITCHES).
     pub const CONTEXT_SWITCHES: Event = Event::software(software::CONTEXT_SWITCHES);
-    /// Moves of this thread to another processor; the kernel is included.
+    /// Migrations of this thread to another CPU. The kernel is included.
     pub const CPU_MIGRATIONS: Event = Event::software(software::CPU_MIGRATIONS);
-    /// Unaligned accesses that the kernel carried out.
+    /// Unaligned accesses that the kernel performed.
     pub const ALIGNMENT_FAULTS: Event = Event::software(software::ALIGNMENT_FAULTS);
     /// Instructions that the kernel emulated.
     pub const EMULATION_FAULTS: Event = Event::software(software::EMULATION_FAULTS);
     /// Nothing: a placeholder (`PERF_COUNT_SW_DUMMY`).
     pub const DUMMY: Event = Event::software(software::DUMMY);
-    /// Switches to a thread of another control group; the kernel is included.
+    /// Switches to a thread of another control group. The kernel is included.
     pub const CGROUP_SWITCHES: Event = Event::software(software::CGROUP_SWITCHES);
 
-    /// A generic cache event (`PERF_TYPE_HW_CACHE`). Every processor has some of the
-    /// combinations only.
+    /// Returns a generic cache event (`PERF_TYPE_HW_CACHE`). Every CPU has only some of the combinations.
     pub const fn cache(cache: Cache, access: CacheAccess, outcome: CacheResult) -> Event {
         Event::new(kind::HW_CACHE, cache::config(cache as u64, access as u64, outcome as u64))
     }
 
-    /// An event of this processor by its own encoding (`PERF_TYPE_RAW`), e.g. event select and
-    /// unit mask on x86-64: see the processor's manual.
+    /// Returns an event by the CPU's own encoding (`PERF_TYPE_RAW`), e.g. event select and unit mask on x86-64. See
+    /// the CPU's manual.
     pub const fn raw(config: u64) -> Event {
         Event::new(kind::RAW, config)
     }
 
-    /// An event of the PMU whose number (`/sys/bus/event_source/devices/NAME/type`) is given.
+    /// Returns an event of the PMU of this type (`/sys/bus/event_source/devices/NAME/type`).
     pub const fn of_pmu(pmu: u32, config: u64) -> Event {
         Event::new(pmu, config)
     }
 
-    /// The same event counted in kernel mode alone, as `NAME:k` is. It takes the place of the
-    /// event's privilege modifiers. It needs `kernel.perf_event_paranoid` 1 or less, or `CAP_PERFMON`.
+    /// Returns this event, counted in kernel mode alone, as `NAME:k` is. Replaces the event's privilege modifiers.
+    /// Needs `kernel.perf_event_paranoid` 1 or less, or `CAP_PERFMON`.
     ///
-    /// It has no effect on [`CPU_CLOCK`](Event::CPU_CLOCK) and [`TASK_CLOCK`](Event::TASK_CLOCK): time has no
-    /// privilege level.
+    /// Has no effect on [`CPU_CLOCK`](Event::CPU_CLOCK) and [`TASK_CLOCK`](Event::TASK_CLOCK): time has no privilege
+    /// level.
     ///
-    /// [`INSTRUCTIONS`](Event::INSTRUCTIONS) of the kernel, in a group with what is measured, show whether an
-    /// interrupt came in between: see [`Region`](crate::Region#interrupts).
+    /// Kernel-mode [`INSTRUCTIONS`](Event::INSTRUCTIONS) in a measurement's group show whether an interrupt occurred
+    /// during it: see [`Region`](crate::Region#interrupts).
     #[must_use]
     pub const fn kernel(self) -> Event {
         Event { modifiers: self.modifiers.kernel(), ..self }
     }
 
-    /// The same event with the second configuration word set. On arm64 a value other than 0 takes
-    /// the place of what this library would ask there to be let read the counter in user space.
+    /// Returns this event with the second configuration word set. On arm64, a value other than 0 replaces the one by
+    /// which this library requests user access.
     #[must_use]
     pub const fn with_config1(self, config1: u64) -> Event {
         Event { config1, ..self }
     }
 
-    /// The same event with the third configuration word set.
+    /// Returns this event with the third configuration word set.
     #[must_use]
     pub const fn with_config2(self, config2: u64) -> Event {
         Event { config2, ..self }
     }
 
-    /// The same event with the fourth configuration word set, which needs Linux 6.3.
+    /// Returns this event with the fourth configuration word set. Needs Linux 6.3.
     #[must_use]
     pub const fn with_config3(self, config3: u64) -> Event {
         Event { config3, ..self }
     }
 
-    /// The same event with the fifth configuration word set, which needs Linux 6.19.
+    /// Returns this event with the fifth configuration word set. Needs Linux 6.19.
     #[must_use]
     pub const fn with_config4(self, config4: u64) -> Event {
         Event { config4, ..self }
     }
 
-    /// `config` to `config4`.
+    /// Returns `config` to `config4`.
     pub(crate) fn words(&self) -> Words {
         [self.config, self.config1, self.config2, self.config3, self.config4]
     }
 
-    /// The event of the PMU of this number whose words are these.
+    /// Returns the event of the PMU of type `kind` with these words.
     pub(crate) fn of_words(kind: u32, words: Words) -> Event {
         let [config, config1, config2, config3, config4] = words;
         Event { kind, config, config1, config2, config3, config4, modifiers: Modifiers::NONE }
     }
 
-    /// The same event with other modifiers.
+    /// Returns this event with other modifiers.
     pub(crate) fn modified(self, modifiers: Modifiers) -> Event {
         Event { modifiers, ..self }
     }
 
-    /// The same event without modifiers.
+    /// Returns this event without modifiers.
     pub(crate) fn plain(self) -> Event {
         self.modified(Modifiers::NONE)
     }
 
-    /// The number of the PMU that the event says it is of, if it is of hardware and says so.
+    /// Returns the type of the PMU that the event names. None for a software event, and if it names none.
     pub(crate) fn pmu(&self) -> Option<u32> {
         match self.kind {
             kind::HARDWARE | kind::HW_CACHE => {
@@ -242,8 +244,9 @@ impl Event {
         }
     }
 
-    /// An event of the processor that does not say which PMU counts it, on the one of this number: a generic
-    /// one by the upper half of `config`, since Linux 5.13 on x86-64 and 6.6 on arm64.
+    /// Returns the event on the PMU of this type, if it is an event of the CPU that names no PMU. A generic event
+    /// names one in the upper half of `config`, since Linux 5.13 on x86-64 and 6.6 on arm64. Other events are
+    /// unchanged.
     pub(crate) fn on_core(self, pmu: u32) -> Event {
         if !self.is_of_the_core() || self.pmu().is_some() {
             return self;
@@ -257,18 +260,18 @@ impl Event {
         }
     }
 
-    /// What it is, without modifiers, and if it is generic, without the PMU.
+    /// Returns the event without modifiers, and if it is generic, without the PMU.
     pub(crate) fn bare(self) -> Event {
         let config = if self.is_generic() { self.config & HW_EVENT_MASK } else { self.config };
         Event { config, ..self }.plain()
     }
 
-    /// Whether the kernel counts this event in software: no PMU, no counter to read.
+    /// Whether the kernel counts this event in software: without a PMU, and without a counter to read.
     pub(crate) fn is_software(&self) -> bool {
         matches!(self.kind, kind::SOFTWARE | kind::TRACEPOINT | kind::BREAKPOINT)
     }
 
-    /// Whether this is an event whose meaning the kernel defines, for every processor.
+    /// Whether the kernel defines the meaning of this hardware event for every CPU.
     pub(crate) fn is_generic(&self) -> bool {
         matches!(self.kind, kind::HARDWARE | kind::HW_CACHE)
     }
@@ -279,86 +282,83 @@ impl Event {
             return false;
         }
         if cfg!(target_arch = "x86_64") {
-            // Event select 0 with a unit mask from 0x80 on: on Intel the topdown metrics, eight
-            // packed bits each. (AMD has a few ordinary events there: for them this is a loss of
-            // speed, not of truth.)
+            // Event select 0 with a unit mask of 0x80 or more: Intel's topdown metrics, eight packed bits each. AMD
+            // has a few ordinary events there, which are read more slowly and still correctly.
             self.config & 0xff == 0 && self.config & 0x8000 != 0
         } else if cfg!(target_arch = "riscv64") {
-            // Events of the firmware, which no register counts: the kernel publishes that of the
-            // cycles for them.
+            // Firmware events, which no register counts. The kernel publishes the cycle counter's register for them.
             self.config & 1 << 63 != 0
         } else {
             false
         }
     }
 
-    /// Whether the kernel alone brings the event about, so that leaving the kernel out would leave
-    /// nothing.
+    /// Whether the event happens only in the kernel, so that excluding the kernel leaves nothing to count.
     pub(crate) fn happens_in_the_kernel(&self) -> bool {
         const SWITCHES: [u64; 3] =
             [software::CONTEXT_SWITCHES, software::CPU_MIGRATIONS, software::CGROUP_SWITCHES];
         self.kind == kind::SOFTWARE && SWITCHES.contains(&self.config)
     }
 
-    /// Whether this is a tracepoint. Most happen in the kernel. Those of system calls count as user mode's.
+    /// Whether this is a tracepoint. Most happen in the kernel. Those of system calls count as user mode.
     pub(crate) fn is_tracepoint(&self) -> bool {
         self.kind == kind::TRACEPOINT
     }
 
-    /// Whether the kernel counts this event at all privilege levels, whatever it is asked to leave out.
+    /// Whether the kernel counts this event at all privilege levels, even those that it is asked to exclude.
     pub(crate) fn has_no_privilege_level(&self) -> bool {
         const THESE: [u64; 3] = [software::CPU_CLOCK, software::TASK_CLOCK, software::DUMMY];
         self.kind == kind::SOFTWARE && THESE.contains(&self.config)
     }
 
-    /// Whether this is an event of the processor's own PMU, whatever that is called.
+    /// Whether this is an event of the CPU's own PMU, whatever the name of that PMU.
     pub(crate) fn is_of_the_core(&self) -> bool {
         self.is_generic() || self.kind == kind::RAW
     }
 }
 
-/// Which cache a [cache event](Event::cache) is about (`enum perf_hw_cache_id`).
+/// The cache of a [cache event](Event::cache) (`enum perf_hw_cache_id`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]
 #[non_exhaustive]
 pub enum Cache {
-    /// First level, data.
+    /// The first-level data cache.
     L1Data = cache::L1D,
-    /// First level, instructions.
+    /// The first-level instruction cache.
     L1Instruction = cache::L1I,
-    /// Last level.
+    /// The last-level cache.
     LastLevel = cache::LL,
-    /// Translations of data addresses.
+    /// The TLB of data addresses.
     DataTlb = cache::DTLB,
-    /// Translations of instruction addresses.
+    /// The TLB of instruction addresses.
     InstructionTlb = cache::ITLB,
-    /// Branch prediction.
+    /// The branch predictor.
     BranchPrediction = cache::BPU,
-    /// Memory of the local NUMA node.
+    /// The memory of the local NUMA node.
     Node = cache::NODE,
 }
 
-/// What was wanted of the cache (`enum perf_hw_cache_op_id`).
+/// The kind of access to the cache (`enum perf_hw_cache_op_id`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]
 #[non_exhaustive]
 pub enum CacheAccess {
-    /// To load from it.
+    /// Loads.
     Read = cache::OP_READ,
-    /// To store to it.
+    /// Stores.
     Write = cache::OP_WRITE,
-    /// To fill it ahead of use.
+    /// Prefetches: fills ahead of use.
     Prefetch = cache::OP_PREFETCH,
 }
 
-/// How it ended (`enum perf_hw_cache_op_result_id`).
+/// The result of the access (`enum perf_hw_cache_op_result_id`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]
 #[non_exhaustive]
 pub enum CacheResult {
-    /// Either way: all accesses.
+    /// All accesses, with either result.
     Access = cache::RESULT_ACCESS,
-    /// Not found.
+    /// Misses.
     Miss = cache::RESULT_MISS,
 }
 

@@ -1,9 +1,9 @@
-//! What follows the colon of an event's name, as in `cycles:uk`.
+//! The modifiers of an event: the letters after the colon of its name, as in `cycles:uk`.
 
 use crate::kernel::flag;
 use std::fmt;
 
-/// perf's letters that mean something for counting, and those for sampling that cannot do harm.
+/// A set of perf's modifier letters: those for counting, and those for sampling that are harmless.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Modifiers(u16);
 
@@ -18,10 +18,10 @@ const PINNED: u16 = 1 << 7;
 const EXCLUSIVE: u16 = 1 << 8;
 const GROUP_SAMPLES: u16 = 1 << 12;
 const WEAK_GROUP: u16 = 1 << 13;
-/// Three bits: how often `p` was written is how many of them are set.
+/// Three bits. The number of set bits is the number of `p` letters.
 const PRECISE: [u16; 3] = [1 << 9, 1 << 10, 1 << 11];
 
-/// In the order in which they are written back.
+/// The letters in the order in which they are printed.
 const LETTERS: [(char, u16); 14] = [
     ('u', USER),
     ('k', KERNEL),
@@ -42,7 +42,7 @@ const LETTERS: [(char, u16); 14] = [
 impl Modifiers {
     pub(crate) const NONE: Modifiers = Modifiers(0);
 
-    /// None if there is another letter among them, or one once too often.
+    /// Parses letters. None if one is unknown, or repeated too often.
     pub(crate) fn parse(letters: &str) -> Option<Modifiers> {
         letters.chars().try_fold(Modifiers::NONE, |Modifiers(set), letter| {
             let (_, bit) =
@@ -51,12 +51,12 @@ impl Modifiers {
         })
     }
 
-    /// The same with kernel mode alone.
+    /// Returns these modifiers with kernel mode as the only privilege level.
     pub(crate) const fn kernel(self) -> Modifiers {
         Modifiers(self.0 & !(USER | HYPERVISOR) | KERNEL)
     }
 
-    /// The flags of the attr for an event that would have these if it had no modifiers.
+    /// Returns the attr's flags for an event with these modifiers. Without modifiers, they are `unless_said`.
     pub(crate) fn flags(self, unless_said: u64) -> u64 {
         let has = |bit| self.0 & bit != 0;
         let mut flags = unless_said;
@@ -85,14 +85,14 @@ impl Modifiers {
 }
 
 impl Modifiers {
-    /// The letters without a colon, as they follow a slash.
+    /// Returns the letters without a colon, as they follow a slash.
     pub(crate) fn letters(self) -> String {
         LETTERS.iter().filter(|(_, bit)| self.0 & bit != 0).map(|(letter, _)| *letter).collect()
     }
 }
 
 impl fmt::Display for Modifiers {
-    /// With the colon, if there are any.
+    /// Writes a colon and the letters, or nothing if there are none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let colon = if *self == Modifiers::NONE { "" } else { ":" };
         write!(f, "{colon}{}", self.letters())

@@ -3,7 +3,7 @@
 use super::{Event, cache, kind};
 use std::fmt;
 
-/// What an event counts, from [`Event::unit`].
+/// The unit of an event's count, from [`Event::unit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unit {
@@ -17,15 +17,15 @@ pub enum Unit {
     Branches,
     /// Accesses to a cache.
     Accesses,
-    /// Misses of a cache, or wrong predictions.
+    /// Misses of a cache, or mispredictions.
     Misses,
     /// Faults that the kernel handled.
     Faults,
     /// Switches to another thread.
     Switches,
-    /// Moves to another CPU.
+    /// Migrations to another CPU.
     Migrations,
-    /// Events of another kind, such as those of a PMU's own.
+    /// Events of another kind, such as a PMU's own.
     Events,
 }
 

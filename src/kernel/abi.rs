@@ -1,7 +1,7 @@
 //! The kernel's interface for counting, as `linux/perf_event.h` declares it.
 //!
-//! The tables are whole for counting (sampling records and their formats are left out: this
-//! library counts) and are compared with the installed header by `tests/kernel_header.rs`.
+//! The tables are complete for counting. Sampling records and their formats are left out. `tests/kernel_header.rs`
+//! compares the tables with the installed header.
 #![allow(unsafe_code)]
 #![allow(
     dead_code,
@@ -12,13 +12,13 @@
 
 use std::mem::{offset_of, size_of};
 
-/// Bit `n` of a C bit field of 64 bits: compilers allot them from the least significant bit on
-/// little-endian targets, from the most significant on big-endian ones.
+/// Returns bit `n` of a 64-bit C bit field. Compilers allocate bits from the least significant one on little-endian
+/// targets, and from the most significant one on big-endian targets.
 const fn bit(n: u32) -> u64 {
     if cfg!(target_endian = "big") { 1 << (63 - n) } else { 1 << n }
 }
 
-/// Where the kernel lists its PMUs, one directory each.
+/// The directory in which the kernel lists its PMUs, one subdirectory each.
 pub const PMU_DIRECTORY: &str = "/sys/bus/event_source/devices";
 
 /// `struct perf_event_attr`, as of `PERF_ATTR_SIZE_VER9`.
@@ -32,7 +32,7 @@ pub struct Attr {
     pub sample_period: u64,
     pub sample_type: u64,
     pub read_format: u64,
-    /// The bit field from `disabled` on: constants in [`flag`].
+    /// The bit field that starts with `disabled`: constants in [`flag`].
     pub flags: u64,
     /// Or `wakeup_watermark`.
     pub wakeup_events: u32,
@@ -57,7 +57,7 @@ pub struct Attr {
     pub config4: u64,
 }
 
-/// `PERF_ATTR_SIZE_VER0` to `VER9`: the sizes of `Attr` that kernels have known, oldest first.
+/// `PERF_ATTR_SIZE_VER0` to `VER9`: the sizes of `Attr` in successive kernel versions, oldest first.
 pub const ATTR_SIZES: [u32; 10] = [64, 72, 80, 96, 104, 112, 120, 128, 136, 144];
 
 /// Bits of [`Attr::flags`].
@@ -78,7 +78,7 @@ pub mod flag {
     pub const ENABLE_ON_EXEC: u64 = bit(12);
     pub const TASK: u64 = bit(13);
     pub const WATERMARK: u64 = bit(14);
-    /// Two bits wide: the skid allowed, 0 (any) to 3 (none).
+    /// The permitted skid in two bits: 0 (any) to 3 (none).
     pub const PRECISE_IP: u64 = bit(15) | bit(16);
     pub const MMAP_DATA: u64 = bit(17);
     pub const SAMPLE_ID_ALL: u64 = bit(18);
@@ -105,7 +105,7 @@ pub mod flag {
     pub const DEFER_OUTPUT: u64 = bit(39);
 }
 
-/// `enum perf_type_id`: values of [`Attr::type_`] that need no look into sysfs.
+/// `enum perf_type_id`: the values of [`Attr::type_`] that do not come from sysfs.
 pub mod kind {
     pub const HARDWARE: u32 = 0;
     pub const SOFTWARE: u32 = 1;
@@ -115,9 +115,9 @@ pub mod kind {
     pub const BREAKPOINT: u32 = 5;
 }
 
-/// `PERF_PMU_TYPE_SHIFT`: where a PMU's type goes in the config of a generic event.
+/// `PERF_PMU_TYPE_SHIFT`: the position of a PMU's type in the config of a generic event.
 pub const PMU_TYPE_SHIFT: u32 = 32;
-/// `PERF_HW_EVENT_MASK`: what is left of the config for the event.
+/// `PERF_HW_EVENT_MASK`: the bits of that config that hold the event.
 pub const HW_EVENT_MASK: u64 = 0xffff_ffff;
 
 /// `enum perf_hw_id`: configs of [`kind::HARDWARE`].
@@ -134,10 +134,10 @@ pub mod hardware {
     pub const REF_CPU_CYCLES: u64 = 9;
 }
 
-/// `enum perf_hw_cache_id`, `..._op_id` and `..._op_result_id`: the three bytes of the config of
-/// [`kind::HW_CACHE`], lowest first.
+/// `enum perf_hw_cache_id`, `..._op_id` and `..._op_result_id`: the three bytes of the config of [`kind::HW_CACHE`],
+/// lowest first.
 pub mod cache {
-    /// The `config` of a cache event.
+    /// Returns the `config` of a cache event.
     pub const fn config(cache: u64, access: u64, outcome: u64) -> u64 {
         cache | access << 8 | outcome << 16
     }
@@ -191,7 +191,7 @@ pub mod open_flag {
     pub const FD_CLOEXEC: u64 = 1 << 3;
 }
 
-/// The numbers of `_IO`, `_IOR` and `_IOW` requests in the header, by name.
+/// The numbers of the header's `_IO`, `_IOR`, `_IOW` and `_IOWR` requests.
 #[cfg(target_os = "linux")]
 pub mod ioctl {
     use super::Attr;
@@ -210,11 +210,11 @@ pub mod ioctl {
     pub const PAUSE_OUTPUT: u64 = libc::_IOW::<u32>(TYPE, 9) as u64;
     pub const QUERY_BPF: u64 = libc::_IOWR::<*mut c_void>(TYPE, 10) as u64;
     pub const MODIFY_ATTRIBUTES: u64 = libc::_IOW::<*mut Attr>(TYPE, 11) as u64;
-    /// Argument: apply the request to the whole group.
+    /// The argument that applies a request to the whole group.
     pub const FLAG_GROUP: u64 = 1;
 }
 
-/// What a PMU driver of one architecture gives a meaning in [`Attr::config1`].
+/// Bits of [`Attr::config1`] that arm64's PMU driver defines.
 pub mod arm64_config1 {
     /// `attr.config1:0`, "long": count in 64 bits.
     pub const LONG: u64 = 1 << 0;
@@ -224,13 +224,12 @@ pub mod arm64_config1 {
 
 /// `struct perf_event_mmap_page`: the first page of an event's mapping.
 ///
-/// The kernel writes it while it is mapped: its fields are read through volatile loads or the
-/// assembly in `asm/`, never through a reference.
+/// The kernel writes to it while it is mapped. Its fields are therefore read by volatile loads or the assembly in
+/// `asm/`, never through a reference.
 ///
-/// Linux before 3.12 laid it out the same but for `capabilities`: both bits it had then,
-/// `cap_usr_time` and `cap_usr_rdpmc`, lay on bit 0, so that one set bit does not say which;
-/// `time_zero` and what follows it were reserved and read 0. [`capability::BIT0_IS_DEPRECATED`]
-/// tells the two apart.
+/// Linux before 3.12 has another `capabilities`: both of its bits, `cap_usr_time` and `cap_usr_rdpmc`, are bit 0, so
+/// a set bit does not identify one. `time_zero` and the fields after it were reserved and read 0.
+/// [`capability::BIT0_IS_DEPRECATED`] distinguishes the two layouts.
 #[repr(C)]
 pub struct ControlPage {
     pub version: u32,
@@ -262,16 +261,16 @@ pub struct ControlPage {
     pub aux_size: u64,
 }
 
-/// How far apart the control pages of a group are mapped, in bytes: as large as any page is where
-/// user space reads counters (arm64 has them of 4, 16 and 64 KiB, the others of 4).
+/// The distance between the control pages of a group, in bytes: the largest page size of the targets on which user
+/// space reads counters. arm64 has pages of 4, 16 and 64 KiB, the others of 4 KiB.
 pub const STRIDE: usize = 1 << 16;
 
 /// Bits of [`ControlPage::capabilities`].
 pub mod capability {
     use super::bit;
-    /// Before Linux 3.12 `cap_usr_time` and `cap_usr_rdpmc` at once; always 0 since.
+    /// Before Linux 3.12, both `cap_usr_time` and `cap_usr_rdpmc`. Always 0 since.
     pub const BIT0: u64 = bit(0);
-    /// Set since Linux 3.12: the bits below mean what they say.
+    /// Set since Linux 3.12: the bits below are valid.
     pub const BIT0_IS_DEPRECATED: u64 = bit(1);
     pub const USER_RDPMC: u64 = bit(2);
     pub const USER_TIME: u64 = bit(3);
@@ -279,7 +278,7 @@ pub mod capability {
     pub const USER_TIME_SHORT: u64 = bit(5);
 }
 
-// The layout is the kernel's or nothing compiles.
+// A layout other than the kernel's does not compile.
 const _: () = {
     assert!(size_of::<Attr>() == 144);
     assert!(offset_of!(Attr, type_) == 0);

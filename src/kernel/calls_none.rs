@@ -1,5 +1,5 @@
-//! The same names as `calls.rs` for targets without `perf_event_open`. Nothing can be opened, so calls that
-//! need an open event cannot happen.
+//! Stand-ins for `calls.rs` on targets without `perf_event_open`. No event can be opened, so functions that take one
+//! are never called.
 #![allow(unsafe_code)]
 
 use super::{Attr, Control, ControlPage, Errno};
@@ -64,7 +64,7 @@ pub(crate) fn free_place(_: usize) -> Result<*mut ControlPage, Errno> {
     Err(Errno(ENOSYS))
 }
 /// # Safety
-/// Nothing can be mapped here, so nothing can be passed to this.
+/// Nothing can be mapped here, so there is no page to pass.
 pub(crate) unsafe fn unmap_page(_: NonNull<ControlPage>) {}
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     File::open(path)
@@ -81,7 +81,7 @@ pub(crate) unsafe fn at_fork(
 ) -> Result<(), Errno> {
     Ok(())
 }
-/// The signals that a thread has blocked: there are none here.
+/// A placeholder for the set of signals that a thread has blocked.
 pub(crate) type Mask = ();
 pub(crate) fn block_signals() -> Option<Mask> {
     None

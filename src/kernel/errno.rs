@@ -1,4 +1,4 @@
-//! Error numbers by their names.
+//! The kernel's error numbers and their names.
 
 use super::calls::*;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::io;
 
 /// An error number of the kernel, such as `ENOENT`.
 ///
-/// `Display` writes the name that the manual pages use. The system's own sentence would mislead: the `ENOENT` of
+/// `Display` writes the name that the manual pages use. The system's own message would mislead: the `ENOENT` of
 /// `perf_event_open` is not about files.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(pub(crate) i32);

@@ -1,5 +1,5 @@
-//! What `/proc` and `/sys` say about this machine and this process. Everything here may be missing,
-//! unreadable or strange: then the answer is None or no.
+//! Facts about this machine and this process, from `/proc` and `/sys`. If a file is missing, unreadable or malformed,
+//! the answer is None or false.
 
 use std::fs;
 use std::path::Path;
@@ -12,24 +12,24 @@ fn number<N: std::str::FromStr>(path: impl AsRef<Path>) -> Option<N> {
     text(path)?.parse().ok()
 }
 
-/// `kernel.perf_event_paranoid`.
+/// Returns `kernel.perf_event_paranoid`.
 pub(crate) fn paranoid_level() -> Option<i32> {
     number("/proc/sys/kernel/perf_event_paranoid")
 }
 
-/// `kernel.perf_event_mlock_kb`: what a user may map without the right to lock memory.
+/// Returns `kernel.perf_event_mlock_kb`: the KiB that a user may map without the right to lock memory.
 pub(crate) fn mlock_kilobytes() -> Option<u64> {
     number("/proc/sys/kernel/perf_event_mlock_kb")
 }
 
-/// A field of this thread's status.
+/// Returns a field of this thread's status.
 fn status(field: &str) -> Option<String> {
     let status = text("/proc/thread-self/status").or_else(|| text("/proc/self/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
     Some(line.trim().to_owned())
 }
 
-/// Whether a seccomp filter watches this thread's system calls.
+/// Whether a seccomp filter checks this thread's system calls.
 pub(crate) fn has_seccomp_filter() -> bool {
     seccomp_mode() == Some(2)
 }
@@ -42,17 +42,17 @@ fn has_capability(number: u32) -> bool {
     effective.unwrap_or(0) >> number & 1 == 1
 }
 
-/// Whether `perf_event_paranoid` does not apply: CAP_PERFMON or CAP_SYS_ADMIN, of the initial
-/// user namespace.
+/// Whether `perf_event_paranoid` does not apply: the process has CAP_PERFMON or CAP_SYS_ADMIN in the initial user
+/// namespace.
 pub(crate) fn is_privileged() -> bool {
     let capable = has_capability(CAP_SYS_ADMIN) || has_capability(CAP_PERFMON);
-    // Without such a file there are no user namespaces, and this is the only one.
+    // A kernel without this file has no user namespaces, and this process is in the only one.
     let initial = text("/proc/self/uid_map")
         .is_none_or(|map| map.split_ascii_whitespace().eq(["0", "0", "4294967295"]));
     capable && initial
 }
 
-/// The setting by which the administrator allows or forbids user access, and its value.
+/// Returns the setting by which the administrator allows or forbids user access: its path and its value.
 pub(crate) fn user_access() -> Option<(&'static str, i32)> {
     let settings: &[&str] = if cfg!(target_arch = "x86_64") {
         &["/sys/bus/event_source/devices/cpu/rdpmc", "/sys/bus/event_source/devices/cpu_core/rdpmc"]
@@ -62,21 +62,21 @@ pub(crate) fn user_access() -> Option<(&'static str, i32)> {
     settings.iter().find_map(|path| Some((*path, number::<i32>(path)?)))
 }
 
-/// Whether the kernel does not know that setting: others of perf are there, and it is not.
+/// Whether the kernel lacks that setting, although it has perf's other settings.
 pub(crate) fn lacks_user_access() -> bool {
     user_access().is_none() && paranoid_level().is_some()
 }
 
 const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
 
-/// Whether the kernel could keep the time by this counter. It takes it off the list when it finds that
-/// it cannot.
+/// Whether this counter is among the kernel's available clock sources. The kernel removes a counter from the list
+/// when it finds that it cannot use it.
 pub(crate) fn trusts_clock_source(name: &str) -> bool {
     text(Path::new(CLOCK_SOURCES).join("available_clocksource"))
         .is_some_and(|names| names.split_ascii_whitespace().any(|available| available == name))
 }
 
-/// Whether the kernel keeps the time by this counter.
+/// Whether this counter is the kernel's current clock source.
 pub(crate) fn keeps_time_by(name: &str) -> bool {
     text(Path::new(CLOCK_SOURCES).join("current_clocksource")).as_deref() == Some(name)
 }
@@ -94,7 +94,7 @@ pub(crate) fn is_virtual() -> bool {
         || Path::new("/sys/hypervisor/type").exists()
 }
 
-/// Whether the CPU is an Intel one with several core types. A guest sees that by its family and model alone.
+/// Whether the CPU is an Intel model with several core types. In a guest, only its family and model show that.
 pub(crate) fn is_hybrid() -> bool {
     text("/proc/cpuinfo").is_some_and(|cpuinfo| is_hybrid_in(&cpuinfo))
 }
@@ -113,14 +113,13 @@ fn is_hybrid_in(cpuinfo: &str) -> bool {
         && model.is_some_and(|model| MODELS.contains(&model))
 }
 
-/// The kernel's name and release, e.g. `Linux 6.12.43`.
+/// Returns the kernel's name and release, e.g. `Linux 6.12.43`.
 pub(crate) fn kernel() -> Option<String> {
     let name = text("/proc/sys/kernel/ostype")?;
     Some(format!("{name} {}", text("/proc/sys/kernel/osrelease")?))
 }
 
-/// What the processor is called, or each of its core types: by a name, or where it has none by the numbers
-/// that stand for one.
+/// Returns the name of the CPU, or of each of its core types. A CPU without a name is identified by its numbers.
 pub(crate) fn processor() -> Option<String> {
     let cpuinfo = text("/proc/cpuinfo")?;
     let mut names: Vec<String> = Vec::new();
@@ -140,36 +139,36 @@ pub(crate) fn processor() -> Option<String> {
     if names.is_empty() { None } else { Some(names.join("; ")) }
 }
 
-/// Which of the capabilities this process has that `perf_event_paranoid` does not apply to; in the
-/// initial user namespace only.
+/// Returns the capability that exempts this process from `perf_event_paranoid`. None outside the initial user
+/// namespace, or if it has none.
 pub(crate) fn capability() -> Option<&'static str> {
     is_privileged()
         .then(|| if has_capability(CAP_PERFMON) { "CAP_PERFMON" } else { "CAP_SYS_ADMIN" })
 }
 
-/// The mode of seccomp (`Seccomp` in the thread's status): 0 none, 1 strict, 2 a filter.
+/// Returns the seccomp mode (`Seccomp` in the thread's status): 0 none, 1 strict, 2 filter.
 pub(crate) fn seccomp_mode() -> Option<u32> {
     status("Seccomp")?.parse().ok()
 }
 
-/// `kernel.nmi_watchdog`: 1 where the kernel watches for processors that hang, by a counter of each.
+/// Returns `kernel.nmi_watchdog`. If it is 1, the kernel watches for hung CPUs with one counter of each.
 pub(crate) fn nmi_watchdog() -> Option<i32> {
     number("/proc/sys/kernel/nmi_watchdog")
 }
 
-/// How many descriptors this process has open, and may have.
+/// Returns the number of descriptors that this process has open, and its limit.
 pub(crate) fn descriptors() -> Option<(u64, u64)> {
-    let open = fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1); // but for this one
+    let open = fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1); // without the directory's own
     Some((open.try_into().ok()?, limit("Max open files")?))
 }
 
-/// How many KiB this process may lock; the largest number if there is no limit.
+/// Returns the KiB that this process may lock, `u64::MAX` if unlimited.
 pub(crate) fn locked_kilobytes() -> Option<u64> {
     let bytes = limit("Max locked memory")?;
     Some(if bytes == u64::MAX { bytes } else { bytes / 1024 })
 }
 
-/// A soft limit of this process; the largest number if there is none.
+/// Returns a soft limit of this process, `u64::MAX` if unlimited.
 fn limit(name: &str) -> Option<u64> {
     let limits = text("/proc/self/limits")?;
     let soft =

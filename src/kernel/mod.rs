@@ -1,5 +1,5 @@
-//! Floor 1: the kernel. Its interface for counting, the system calls, what `/proc` and `/sys` say about this
-//! machine, and the conversion of ticks to nanoseconds. Uses nothing else of this library.
+//! Floor 1: the kernel's interface for counting, its system calls, facts about the machine from `/proc` and `/sys`,
+//! and the conversion of ticks to nanoseconds. Uses nothing else of this library.
 
 pub mod abi;
 #[cfg_attr(not(target_os = "linux"), path = "calls_none.rs")]
@@ -16,7 +16,7 @@ pub use errno::Errno;
 pub use unreadable::Unreadable;
 pub(crate) use visible::Visible;
 
-/// A request to an event, for [`control`].
+/// A request for [`control`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Control {
     Enable,

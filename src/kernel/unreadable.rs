@@ -5,13 +5,13 @@ use std::fmt::{self, Write as _};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why what `/sys` says of PMUs is not known: a file that is there could not be read.
+/// A file or directory of the PMU list in `/sys` that exists and could not be read.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unreadable {
     /// The file or directory.
     pub path: PathBuf,
-    /// The kernel's answer. `EFBIG` where this library has stopped: there is more than any kernel shows.
+    /// The kernel's answer. `EFBIG` if this library stopped because there is more to read than any kernel shows.
     pub errno: Errno,
 }
 
@@ -24,7 +24,7 @@ impl Unreadable {
 }
 
 impl fmt::Debug for Unreadable {
-    /// The name of the type, and the message.
+    /// Writes the type's name and the message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Unreadable: {self}")
     }

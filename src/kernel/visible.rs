@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Writes text on, with what a terminal would obey rather than show made visible (`\u{1b}`): control
-/// characters, and those that turn the direction of writing. Names and files may contain anything.
+/// A writer that escapes characters that a terminal would obey rather than show (`\u{1b}`): control characters, line
+/// separators, and marks that change the direction of writing. Names and files may contain anything.
 pub(crate) struct Visible<'a, 'b>(pub(crate) &'a mut fmt::Formatter<'b>);
 
 impl fmt::Write for Visible<'_, '_> {

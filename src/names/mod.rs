@@ -1,4 +1,4 @@
-//! From the name of an event to the event, and back: perf's syntax.
+//! Converts event names in perf's syntax to events, and back.
 
 mod suggest;
 
@@ -10,30 +10,31 @@ use crate::pmu::field::Field;
 use crate::pmu::{Pmu, PmuEvent, Pmus};
 use std::str::FromStr;
 
-/// The longest name, in bytes.
+/// The maximum length of a name, in bytes.
 const LONGEST: usize = 1024;
 
 impl FromStr for Event {
     type Err = NameError;
 
-    /// The event of this name on this machine: see [`Event`], and [`Pmus::event`].
+    /// Parses the name of an event on this machine: see [`Event`] and [`Pmus::event`].
     fn from_str(name: &str) -> Result<Event, NameError> {
         Pmus::local().event(name)
     }
 }
 
-/// The event by the name that it has on this machine, for an error. Reads files where [`Pmus::name_of`] does.
+/// Returns the event with its name on this machine, for an error. Reads the files that [`Pmus::name_of`] reads.
 pub(crate) fn named(event: Event) -> NamedEvent {
     NamedEvent::new(event, Pmus::local().name_of(event))
 }
 
 impl Pmus {
-    /// The event of this name: see [`Event`] for how they are written. No system call for what the
-    /// kernel defines for all processors; for others, reads the files of the PMU, or of all PMUs if
-    /// none is named.
+    /// Returns the event of this name. [`Event`] has the syntax.
+    ///
+    /// Makes no system call for events that the kernel defines for all CPUs. For others, it reads the files of the
+    /// PMU, or of all PMUs if the name has none.
     ///
     /// # Errors
-    /// What is wrong with the name, and which names are near.
+    /// [`NameError`] with the fault in the name, and the nearest known names.
     pub fn event(&self, name: &str) -> Result<Event, NameError> {
         if name.len() > LONGEST {
             return Err(NameError::TooLong { limit: LONGEST });
@@ -60,7 +61,7 @@ impl Pmus {
                 None => {
                     return Err(NameError::UnknownPmu {
                         name: pmu.to_owned(),
-                        // perf takes settings of its own between the slashes of `cycles//`.
+                        // perf accepts settings of its own between the slashes of `cycles//`.
                         nearest: match generic::generic(pmu) {
                             Some(_) => vec![pmu.to_owned()],
                             None => suggest::nearest(pmu, self.names()?.into_iter()),
@@ -91,7 +92,7 @@ impl Pmus {
                 let known = generic::all().chain(pmus.iter().flat_map(events));
                 let mut nearest = suggest::nearest(name, known);
                 for near in &mut nearest {
-                    // With the PMU, so that it can be taken as it is.
+                    // With the PMU, so that the suggestion can be used as it is.
                     let pmu = pmus.iter().find(|pmu| pmu.event_named(near).is_some());
                     if let (Some(pmu), None) = (pmu, generic::generic(near)) {
                         *near = whole(pmu, near);
@@ -106,7 +107,7 @@ impl Pmus {
         }
     }
 
-    /// The event of a PMU that these terms make.
+    /// Returns the event of this PMU that the terms encode.
     pub(crate) fn event_of(&self, pmu: &Pmu, terms: &str) -> Result<Event, NameError> {
         if let Some(event) = self.generic_event_of(pmu, terms)? {
             return Ok(event);
@@ -121,7 +122,7 @@ impl Pmus {
             pmu: pmu.name().to_owned(),
             term: term.name.to_owned(),
         };
-        // An event's own terms first, so that others go before them wherever they stand.
+        // A named event's own terms come first, so that explicit terms override them in any position.
         let (mut words, mut wanting) = (Words::default(), Vec::new());
         let mut events = terms.iter().filter_map(|term| Some((term, term.event_of(pmu)?)));
         if let Some((_, event)) = events.next() {
@@ -135,7 +136,7 @@ impl Pmus {
         if let Some((second, _)) = events.next() {
             return Err(twice(second));
         }
-        // Then whole words, as perf does, whatever the order.
+        // Whole words come next, in any position, as in perf.
         let is_word = |term: &&Term<'_>| term.word(pmu).is_some();
         let others = || terms.iter().filter(|term| term.event_of(pmu).is_none());
         let mut said = Words::default();
@@ -146,7 +147,7 @@ impl Pmus {
             }
             words = term.put(pmu, words)?;
             for ((said, bits), word) in said.iter_mut().zip(bits).zip(words) {
-                // Of a whole word what is set in it, so that terms may add to the rest.
+                // For a whole word only its set bits, so that terms may set the others.
                 *said |= if is_word(&term) { bits & word } else { bits };
             }
             wanting.retain(|name| *name != term.name);
@@ -159,22 +160,24 @@ impl Pmus {
         }
     }
 
-    /// One of the kernel's own events, counted by this PMU, unless it has one of that name itself.
+    /// Returns the kernel's event of this name, counted by this PMU. None if the PMU has an event or a term of that
+    /// name.
     fn generic_event_of(&self, pmu: &Pmu, name: &str) -> Result<Option<Event>, Unreadable> {
         let generic = generic::generic(name).filter(|event| pmu.is_core() && event.is_generic());
         let Some(event) = generic else { return Ok(None) };
         if pmu.event_named(name).is_some() || pmu.field(name).is_some() {
             return Ok(None);
         }
-        // Where there is one such PMU, older kernels need not be told which.
+        // If there is only one such PMU, the event need not name it, which older kernels do not support.
         let is_one_of_several = self.core()?.is_some_and(|core| core.len() > 1);
         Ok(Some(if is_one_of_several { event.on_core(pmu.type_id()) } else { event }))
     }
 
-    /// The name of an event, by which [`event`](Pmus::event) finds one that is equal to it: the kernel's
-    /// name for it, or the PMU's own name, or the PMU's terms; where there is no such PMU, its number
-    /// and the words, which only this library understands. For events of PMUs, reads their files; where
-    /// these cannot be read at the moment, it is the number, too.
+    /// Returns a name from which [`event`](Pmus::event) makes an equal event.
+    ///
+    /// The name is the kernel's, the PMU's own, or made of the PMU's terms. If there is no such PMU, or its files
+    /// cannot be read now, it is the PMU type and the words. Only this library understands that form. Reads the files
+    /// of the PMU for events of PMUs.
     pub fn name_of(&self, event: Event) -> String {
         let generic = generic::name_of(&event);
         if generic.is_some() && event.pmu().is_none() {
@@ -202,7 +205,7 @@ fn of_letters(letters: &str) -> Result<Modifiers, NameError> {
     Modifiers::parse(letters).ok_or_else(|| NameError::Modifier { letters: letters.to_owned() })
 }
 
-/// `r` and up to 16 hexadecimal digits, before which newer perf lets `0x` be put.
+/// Parses `r` and up to 16 hexadecimal digits. The digits may begin with `0x`, as in newer perf.
 fn raw(name: &str) -> Option<u64> {
     let digits = name.strip_prefix('r')?;
     hexadecimal(digits.strip_prefix("0x").unwrap_or(digits))
@@ -213,7 +216,7 @@ fn hexadecimal(digits: &str) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok().filter(|_| plain)
 }
 
-/// One of the terms between the slashes.
+/// A term between the slashes.
 struct Term<'a> {
     name: &'a str,
     value: Option<&'a str>,
@@ -227,20 +230,20 @@ impl<'a> Term<'a> {
         }
     }
 
-    /// The PMU's event of that name. A term of the same name goes before it, as in perf.
+    /// Returns the PMU's event of that name. A term of that name takes precedence, as in perf.
     fn event_of<'p>(&self, pmu: &'p Pmu) -> Option<&'p PmuEvent> {
         let is_event = self.value.is_none() && pmu.field(self.name).is_none();
         pmu.event_named(self.name).filter(|_| is_event)
     }
 
-    /// Whether it is about sampling, or what perf calls the event: both are nothing to a counter.
+    /// Whether the term is for sampling, or perf's label of the event. A counter ignores both.
     fn is_of_sampling(&self, pmu: &Pmu) -> bool {
         const OTHERS: [&str; 5] = ["name", "period", "freq", "percore", "metric-id"];
         let is_own = pmu.field(self.name).is_some() || self.event_of(pmu).is_some();
         OTHERS.contains(&self.name) && !is_own
     }
 
-    /// Which whole word it sets, if it does: the first by `r` and digits, too.
+    /// Returns the index of the word that the term sets as a whole. `r` and digits set the first.
     fn word(&self, pmu: &Pmu) -> Option<usize> {
         if pmu.field(self.name).is_some() {
             return None;
@@ -249,7 +252,7 @@ impl<'a> Term<'a> {
         word.or_else(|| raw(self.name).filter(|_| self.value.is_none()).map(|_| 0))
     }
 
-    /// The bits that it sets or clears.
+    /// Returns the bits that the term sets or clears.
     fn bits(&self, pmu: &Pmu) -> Words {
         let mut bits = pmu.field(self.name).map_or(Words::default(), |field| *field.bits());
         if let Some(word) = self.word(pmu).and_then(|word| bits.get_mut(word)) {
@@ -258,7 +261,7 @@ impl<'a> Term<'a> {
         bits
     }
 
-    /// The words with the term's value in its place.
+    /// Returns the words with the term's value set.
     fn put(&self, pmu: &Pmu, words: Words) -> Result<Words, NameError> {
         let needs_value =
             || NameError::NeedsValue { pmu: pmu.name().to_owned(), term: self.name.to_owned() };
@@ -303,7 +306,7 @@ impl<'a> Term<'a> {
         let terms = pmu.terms().map(|(name, _)| name.to_owned());
         let known = terms.chain(pmu.events().iter().map(|event| event.name.clone()));
         let core: Vec<String> = if pmu.is_core() { generic::all().collect() } else { Vec::new() };
-        // What has just been said is none of them.
+        // The wrong term itself is not a suggestion.
         let known = known.chain(core).filter(|known| known != self.name);
         NameError::UnknownTerm {
             pmu: pmu.name().to_owned(),
@@ -313,13 +316,13 @@ impl<'a> Term<'a> {
     }
 }
 
-/// The terms of this PMU that make the event's words: the name of an event that it has, if one is just
-/// that; else its terms; else the words themselves.
+/// Returns terms of this PMU that encode the event's words: the name of an equal event of the PMU, else the PMU's
+/// terms, else the words themselves.
 pub(crate) fn terms_of(pmu: &Pmu, event: &Event) -> String {
     let words = event.words();
     let is_it = |known: &&PmuEvent| {
         if pmu.field(&known.name).is_some() {
-            return false; // that is a term
+            return false; // a term of that name takes precedence
         }
         let own = known.terms.split(',').map(Term::parse);
         let made = own.into_iter().try_fold(Words::default(), |words, term| match term.value {
@@ -332,7 +335,7 @@ pub(crate) fn terms_of(pmu: &Pmu, event: &Event) -> String {
         return known.name.clone();
     }
     let has = |bits: &Words| words.iter().zip(bits).any(|(word, bits)| word & bits != 0);
-    // As people write them: the event first, then flags, then what has more bits.
+    // In the usual order: the event and unit mask, then flags, then wider fields.
     let mut fields: Vec<(&str, &Field)> =
         pmu.fields().filter(|(_, field)| has(field.bits())).collect();
     let first = |name| FIRST.iter().position(|known| *known == name).unwrap_or(FIRST.len());
@@ -340,7 +343,7 @@ pub(crate) fn terms_of(pmu: &Pmu, event: &Event) -> String {
     let mut left = words;
     let mut terms = Vec::new();
     for (name, field) in &fields {
-        // Terms may share bits: then one that has all that are set of them is it, and the first of those.
+        // Fields may overlap: print the first one that covers every set bit of the fields that it overlaps.
         let is_part = |(_, other): &(&str, &Field)| {
             let mut bits = words.iter().zip(field.bits()).zip(other.bits());
             let shares = field.bits().iter().zip(other.bits()).any(|(own, other)| own & other != 0);
@@ -363,5 +366,5 @@ pub(crate) fn terms_of(pmu: &Pmu, event: &Event) -> String {
     }
 }
 
-/// What is written first.
+/// The terms that are written first.
 const FIRST: [&str; 2] = ["event", "umask"];

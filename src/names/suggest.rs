@@ -1,18 +1,18 @@
-//! Which known names a wrong one may have been meant for.
+//! Suggests known names for a wrong one.
 
-/// How many are suggested at the most.
+/// The maximum number of suggestions.
 const SUGGESTED: usize = 3;
 
-/// The longest name that others are compared with, in bytes.
+/// The maximum length of a name that is compared, in bytes.
 const LONGEST: usize = 64;
 
-/// Those of `known` that `name` may have been meant for, the nearest first.
+/// Returns the names in `known` that `name` may have been meant for, nearest first.
 pub(crate) fn nearest(name: &str, known: impl Iterator<Item = String>) -> Vec<String> {
     let wanted = name.as_bytes();
     let mut found: Vec<(usize, String)> = known
         .filter_map(|known| {
             let candidate = known.as_bytes();
-            // It may be the beginning of many, or a third of it may be wrong.
+            // `name` may be a prefix, or up to a third of it may be wrong.
             let begins = candidate.get(..wanted.len());
             let more = candidate.len().abs_diff(wanted.len());
             if wanted.len() >= 3 && begins.is_some_and(|begun| begun.eq_ignore_ascii_case(wanted)) {
@@ -29,15 +29,14 @@ pub(crate) fn nearest(name: &str, known: impl Iterator<Item = String>) -> Vec<St
     found.into_iter().map(|(_, name)| name).collect()
 }
 
-/// How many letters have to be changed, left out, put in, or swapped with their neighbour, to make
-/// one of the other; upper and lower case are the same. None if one of them is too long.
+/// Returns the case-insensitive optimal string alignment distance. None if either is longer than `LONGEST`.
 fn edit_distance(one: &[u8], other: &[u8]) -> Option<usize> {
     if one.len().max(other.len()) > LONGEST {
         return None;
     }
     let same =
         |a: Option<&u8>, b: Option<&u8>| a.zip(b).is_some_and(|(a, b)| a.eq_ignore_ascii_case(b));
-    // Rows of the table of distances between all their beginnings.
+    // Rows of the table of distances between all prefixes.
     let mut before = [0; LONGEST + 1];
     let mut last: [usize; LONGEST + 1] = std::array::from_fn(|place| place);
     for (i, a) in one.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Opens one event: the requests to the kernel, and the meaning of its refusals on this machine.
+//! Opens one event: makes the requests to the kernel, and diagnoses refusals.
 
 use super::options::{FILTER, NO_GUESTS, Options};
 use crate::asm;
@@ -11,7 +11,7 @@ use crate::names::named;
 use crate::pmu::Pmus;
 
 impl Options {
-    /// Opens one event, and says whether all privilege levels are counted in spite of what was asked.
+    /// Opens one event. The flag is true if it counts all privilege levels although a filter was requested.
     pub(super) fn open_event(&self, attempt: Attempt<'_>) -> Result<(Descriptor, bool), OpenError> {
         let refusal = match attempt.open() {
             Ok(descriptor) => return Ok((descriptor, false)),
@@ -24,7 +24,7 @@ impl Options {
         if refusal.errno.0 == kernel::EOPNOTSUPP && attempt.is_refused_for_guests()? {
             return Err(OpenError::IncludesGuests { event: named(attempt.event) });
         }
-        // What nobody asked for, and a PMU may refuse that has no guests.
+        // Excluding guests is only the default, and a PMU that has no guests may refuse it.
         let guests = attempt.flags & NO_GUESTS & !attempt.event.modifiers.flags(self.set);
         if attempt.flags & FILTER | guests == 0 {
             return Err(attempt.diagnose(refusal));
@@ -32,8 +32,8 @@ impl Options {
         self.open_with_fewer_flags(attempt, refusal, guests)
     }
 
-    /// Opens an event that was refused: without the flags `guests`, or without a privilege filter if that is
-    /// allowed. Otherwise finds the reason.
+    /// Retries a refused event without the flags `guests`, or without a privilege filter if that is allowed.
+    /// Otherwise returns the reason for the refusal.
     fn open_with_fewer_flags(
         &self,
         attempt: Attempt<'_>,
@@ -44,7 +44,7 @@ impl Options {
         let unfiltered = attempt.without(FILTER | guests);
         let mut answer = unfiltered.open();
         if guests != 0 && answer.as_ref().map_or_else(Refusal::is_permission_denied, |_| true) {
-            // It is not to take a descriptor, nor a place in the group, from what is asked next.
+            // Closed first, so that the next attempt can have its descriptor and its place in the group.
             let was_granted = answer.is_ok();
             drop(answer);
             if let Some(descriptor) = attempt.without(guests).open_if_possible()? {
@@ -67,28 +67,29 @@ impl Options {
                     Err(no_filter())
                 }
             }
-            // What keeps it from being found out.
+            // Any other error hides whether the flags are the reason.
             Err(other) if !other.is_of_the_event() => Err(unfiltered.diagnose(other)),
             Err(_) => Err(attempt.diagnose(refusal)),
         }
     }
 }
 
-/// The values of `config1` to try in turn. On arm64 user access has to be asked for there, and a
-/// 64-bit counter, which not every event on every processor can have. A group has one form for all,
-/// so that all its counters have the same width.
+/// The values of `config1` to try in turn.
+///
+/// On arm64, `config1` requests user access and a 64-bit counter. Not every event on every CPU can have these. A
+/// group has one value for all its events, so that all its counters have one width.
 pub(super) const FORMS: &[u64] = if cfg!(target_arch = "aarch64") {
     &[arm64_config1::USER_ACCESS | arm64_config1::LONG, arm64_config1::USER_ACCESS, 0]
 } else {
     &[0]
 };
 
-/// One event to be asked of the kernel.
+/// A request to the kernel for one event.
 #[derive(Clone, Copy)]
 pub(super) struct Attempt<'a> {
     pub(super) event: Event,
     pub(super) flags: u64,
-    /// The event's, or one of [`FORMS`].
+    /// The event's own value, or one of [`FORMS`].
     pub(super) config1: u64,
     pub(super) leader: Option<&'a Descriptor>,
     /// `PERF_FORMAT_GROUP`, or 0.
@@ -101,12 +102,12 @@ impl Attempt<'_> {
         perf_event_open(event, config1, flags, leader, group)
     }
 
-    /// The same without these flags.
+    /// Returns this request without `flags`.
     fn without(&self, flags: u64) -> Self {
         Attempt { flags: self.flags & !flags, ..*self }
     }
 
-    /// None if the kernel refuses. An error if resources ran out.
+    /// Opens the event. None if the kernel refuses it, an error if resources ran out.
     fn open_if_possible(&self) -> Result<Option<Descriptor>, OpenError> {
         match self.open() {
             Ok(descriptor) => Ok(Some(descriptor)),
@@ -115,7 +116,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Whether this was refused because it includes guests: the kernel grants the same without them.
+    /// Whether the request was refused because it includes guests: the kernel grants it without them.
     fn is_refused_for_guests(&self) -> Result<bool, OpenError> {
         if self.flags & flag::EXCLUDE_GUEST != 0 {
             return Ok(false);
@@ -124,8 +125,10 @@ impl Attempt<'_> {
         Ok(Attempt { flags, ..*self }.open_if_possible()?.is_some())
     }
 
-    /// Whether the processor's PMU refuses these flags for an event that every one has, as it did for this one.
-    /// It tells a process that may not ask without them.
+    /// Whether the core PMU refuses `flags` for cycles, too, with the error of `refusal`. Every core PMU has that
+    /// event.
+    ///
+    /// This works for a process that may not open events without these flags.
     fn core_refuses_flags(&self, flags: u64, refusal: Refusal) -> bool {
         let cycles = Attempt {
             event: Event::CYCLES,
@@ -138,7 +141,7 @@ impl Attempt<'_> {
             && cycles.open().is_err_and(|answer| answer.errno == refusal.errno)
     }
 
-    /// What a refusal comes to on this machine.
+    /// Finds the reason for a refusal on this machine.
     fn diagnose(&self, refusal: Refusal) -> OpenError {
         let event = self.event;
         let Errno(errno) = refusal.errno;
@@ -174,7 +177,7 @@ impl Attempt<'_> {
                 Some(Err(unreadable)) => unreadable.into(),
                 _ => OpenError::EventNotSupported { event: named(event), errno: refusal.errno },
             },
-            // No kernel answers these.
+            // The kernel never returns these.
             0 | kernel::EINTR if machine::has_seccomp_filter() => {
                 OpenError::Seccomp { errno: refusal.errno }
             }
@@ -182,7 +185,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Who refused: the paranoid level (always by `EACCES`), a seccomp filter, or another.
+    /// Finds what denied permission: the paranoid level (always with `EACCES`), a seccomp filter, or something else.
     fn diagnose_permission(&self, errno: i32) -> OpenError {
         let allowed = if self.flags & flag::EXCLUDE_KERNEL != 0 { 2 } else { 1 };
         match machine::paranoid_level() {
@@ -203,7 +206,7 @@ fn is_guest_of_hybrid() -> bool {
     asm::hypervisor().is_some_and(|name| name.starts_with(b"KVMKVMKVM")) && machine::is_hybrid()
 }
 
-/// Whether one of [`FORMS`] goes into this event's `config1`.
+/// Whether this event takes one of [`FORMS`] as its `config1`.
 pub(super) fn takes_forms(event: Event) -> Result<bool, OpenError> {
     if !cfg!(target_arch = "aarch64") || event.config1 != 0 || event.is_software() {
         return Ok(false);
@@ -211,28 +214,27 @@ pub(super) fn takes_forms(event: Event) -> Result<bool, OpenError> {
     if event.is_of_the_core() {
         return Ok(true);
     }
-    // To another PMU these bits may mean anything, unless it says that they are what they are to the
-    // processor's own.
+    // On another PMU, these bits may have any meaning, unless its format `rdpmc` says that they have the core PMU's.
     Ok(Pmus::local().with_type(event.kind)?.is_some_and(|pmu| pmu.field("rdpmc").is_some()))
 }
 
-/// The kernel's no.
+/// A request that the kernel refused.
 #[derive(Clone, Copy)]
 pub(super) struct Refusal {
     errno: Errno,
-    /// The size of the attr that was passed.
+    /// The size of the attr that was passed, in bytes.
     needed: u32,
-    /// The size that the kernel wrote back.
+    /// The size that the kernel wrote back, in bytes.
     known: u32,
 }
 
 impl Refusal {
-    /// Whether this process may not open that.
+    /// Whether this process lacks the permission.
     fn is_permission_denied(&self) -> bool {
         matches!(self.errno.0, kernel::EACCES | kernel::EPERM)
     }
 
-    /// Whether the kernel or the PMU does not have that.
+    /// Whether the kernel or the PMU does not support the request.
     fn is_of_the_event(&self) -> bool {
         matches!(
             self.errno.0,
@@ -240,7 +242,7 @@ impl Refusal {
         )
     }
 
-    /// Whether resources ran out, which says nothing of the event.
+    /// Whether resources ran out, which does not depend on the event.
     fn is_out_of_resources(&self) -> bool {
         matches!(self.errno.0, kernel::EMFILE | kernel::ENFILE | kernel::ENOMEM)
     }
@@ -269,7 +271,7 @@ fn perf_event_open(
     kernel::open(&mut attr, leader).map_err(|errno| Refusal { errno, needed, known: attr.size })
 }
 
-/// The first size of the ladder that carries what is set, so that older kernels accept it.
+/// Returns the smallest size of the attr that holds all fields that are set, so that older kernels accept it.
 fn smallest_size(attr: &Attr) -> u32 {
     let [first, with_config2, .., with_config3, with_config4] = ATTR_SIZES;
     match attr {

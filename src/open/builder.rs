@@ -1,23 +1,23 @@
-//! What can be chosen of a counter before it is opened.
+//! The settings of a counter or a group before it is opened.
 
 use super::options::Options;
 use crate::kernel::flag;
 
-/// How to open a counter or a group of them: from
-/// [`Counter::builder`](crate::Counter::builder), where `E` is the [`Event`](crate::Event), or
-/// [`Group::builder`](crate::Group::builder), where it is an array of events.
+/// The settings with which a counter or a group is opened.
 ///
-/// What cannot be chosen: the counter is of the calling thread, on whatever processor it runs, is
-/// not inherited by its children and does not survive `exec`. For anything else a read from user
-/// space could be silently wrong. What an event's own [modifiers](crate::Event#names)
-/// say takes precedence over what is said here.
+/// [`Counter::builder`](crate::Counter::builder) returns one whose `E` is the [`Event`](crate::Event). For
+/// [`Group::builder`](crate::Group::builder), `E` is an array of events.
 ///
+/// Some things are fixed, because a read from user space could otherwise be silently wrong. The counter belongs to
+/// the calling thread, on any CPU. Its children do not inherit it, and it does not survive `exec`.
+///
+/// An event's own [modifiers](crate::Event#names) take precedence over these settings.
 /// ```
 /// use rdpmc::{Counter, Event};
 ///
 /// match Counter::builder(Event::PAGE_FAULTS).disabled(true).open() {
 ///     Ok(faults) => assert_eq!(faults.read(), Ok(0)),
-///     Err(why) => println!("{why}"), // e.g. a container's seccomp filter
+///     Err(why) => println!("{why}"), // for example, a container's seccomp filter
 /// }
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ impl<E> Builder<E> {
         Builder { events, options: Options::default() }
     }
 
-    /// The same of something else.
+    /// Returns a builder of other events with these settings.
     pub(crate) fn of<F>(self, events: F) -> Builder<F> {
         Builder { events, options: self.options }
     }
@@ -41,69 +41,80 @@ impl<E> Builder<E> {
         Builder { options: self.options.with(flag, on), ..self }
     }
 
-    /// Leaves out user mode (`exclude_user`). Default: false. Include the kernel at the same time, with
-    /// [`exclude_kernel(false)`](Builder::exclude_kernel). Otherwise nothing is left to count, and opening
-    /// fails with [`OpenError::CountsNothing`](crate::error::OpenError::CountsNothing).
+    /// Excludes user mode (`exclude_user`). Default: false.
+    ///
+    /// The kernel is excluded by default, so this alone leaves nothing to count, and opening fails with
+    /// [`OpenError::CountsNothing`](crate::error::OpenError::CountsNothing). Include the kernel with
+    /// [`exclude_kernel(false)`](Builder::exclude_kernel).
     pub fn exclude_user(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_USER, exclude)
     }
 
-    /// Leaves out the kernel (`exclude_kernel`). Default: true, but for the three events that happen in the
-    /// kernel only, such as [`Event::CONTEXT_SWITCHES`](crate::Event::CONTEXT_SWITCHES), and for tracepoints,
-    /// most of which do as well. Counting it needs
-    /// `kernel.perf_event_paranoid` 1 or less, or `CAP_PERFMON`.
+    /// Excludes the kernel (`exclude_kernel`). Default: true, with two exceptions.
+    ///
+    /// - The three events that happen in the kernel only, such as
+    ///   [`Event::CONTEXT_SWITCHES`](crate::Event::CONTEXT_SWITCHES).
+    /// - Tracepoints, most of which also happen in the kernel only.
+    ///
+    /// Counting the kernel needs `kernel.perf_event_paranoid` 1 or less, or `CAP_PERFMON`.
     pub fn exclude_kernel(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_KERNEL, exclude)
     }
 
-    /// Leaves out the hypervisor (`exclude_hv`). Default: as for the kernel. x86-64 ignores it.
+    /// Excludes the hypervisor (`exclude_hv`). Default: as for the kernel. x86-64 ignores it.
     pub fn exclude_hypervisor(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_HV, exclude)
     }
 
-    /// Leaves out virtual machines that this thread runs (`exclude_guest`). Default: true for hardware
-    /// events, on PMUs that have the flag. Include guests only if this thread is a VM's virtual CPU: since
-    /// Linux 7.0 such an event keeps VMs with a mediated PMU from starting, and opening it fails with
-    /// [`Error::IncludesGuests`](crate::Error::IncludesGuests) while one runs.
+    /// Excludes virtual machines that this thread runs (`exclude_guest`). Default: true for hardware events, on PMUs
+    /// that have the flag.
+    ///
+    /// Include guests only if this thread is a VM's virtual CPU. Since Linux 7.0, an event that includes guests
+    /// prevents VMs with a mediated PMU from starting. While such a VM runs, opening the event fails with
+    /// [`OpenError::IncludesGuests`](crate::error::OpenError::IncludesGuests).
     pub fn exclude_guest(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_GUEST, exclude)
     }
 
-    /// Leaves out this machine itself (`exclude_host`). Default: false. Include guests at the same time, with
-    /// [`exclude_guest(false)`](Builder::exclude_guest), as a name with `:G` does. Otherwise nothing is left to
-    /// count.
+    /// Excludes the host, which is this machine itself (`exclude_host`). Default: false.
+    ///
+    /// Also include guests with [`exclude_guest(false)`](Builder::exclude_guest), as a name with `:G` does. Otherwise
+    /// nothing is left to count.
     pub fn exclude_host(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_HOST, exclude)
     }
 
-    /// Leaves out idle time (`exclude_idle`). Default: false: a thread's own counter sees none,
-    /// and arm64 refuses to be asked.
+    /// Excludes idle time (`exclude_idle`). Default: false. A thread's own counter counts no idle time, and arm64
+    /// refuses the flag.
     pub fn exclude_idle(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_IDLE, exclude)
     }
 
-    /// Always on the PMU or not at all (`pinned`): the event or group takes no turns with others; if there
-    /// is no counter for it, it goes into error state and reads are
-    /// [`Error::ErrorState`](crate::Error::ErrorState). Default: false.
+    /// Keeps the event or group on the PMU at all times, without multiplexing (`pinned`). Default: false.
+    ///
+    /// If it does not get its counters, it goes into error state, and reads fail with
+    /// [`ReadError::ErrorState`](crate::error::ReadError::ErrorState).
     pub fn pinned(self, pinned: bool) -> Builder<E> {
         self.set(flag::PINNED, pinned)
     }
 
-    /// Alone on the PMU when it is there (`exclusive`). Default: false.
+    /// Gives the event or group the PMU exclusively while it is scheduled (`exclusive`). Default: false.
     pub fn exclusive(self, exclusive: bool) -> Builder<E> {
         self.set(flag::EXCLUSIVE, exclusive)
     }
 
-    /// Counts from [`Counter::enable`](crate::Counter::enable) on rather than from the start
-    /// (`disabled`). Default: false.
+    /// Opens the event or group without starting it (`disabled`). It counts from
+    /// [`Counter::enable`](crate::Counter::enable) on. Default: false.
     pub fn disabled(self, disabled: bool) -> Builder<E> {
         self.set(flag::DISABLED, disabled)
     }
 
-    /// Where the PMU cannot tell privilege levels apart (riscv64 without the Sscofpmf extension), counts
-    /// all of them rather than failing with [`Error::NoPrivilegeFilter`](crate::Error::NoPrivilegeFilter).
-    /// [`Counter::is_unfiltered`](crate::Counter::is_unfiltered) says whether it came to that. Default:
-    /// false.
+    /// Counts all privilege levels if the PMU cannot exclude any (riscv64 without the Sscofpmf extension). Default:
+    /// false, so that opening fails with
+    /// [`OpenError::NoPrivilegeFilter`](crate::error::OpenError::NoPrivilegeFilter).
+    ///
+    /// [`Counter::counts_all_privilege_levels`](crate::Counter::counts_all_privilege_levels) reports whether all are
+    /// counted.
     pub fn allow_all_privilege_levels(mut self, allow: bool) -> Builder<E> {
         self.options.allow_all_levels = allow;
         self

@@ -10,8 +10,8 @@ use crate::page::MOST;
 use crate::pmu::core_types;
 
 impl Options {
-    /// Opens the events as one group, which the first of them leads: one system call each where the
-    /// first thing asked is granted, a few otherwise.
+    /// Opens the events as one group, with the first as its leader. Takes one system call for each event if the first
+    /// request is granted, and a few otherwise.
     pub(crate) fn open_events(&self, events: &[Event]) -> Result<Opened, OpenError> {
         if !kernel::SUPPORTED {
             return Err(OpenError::Unsupported);
@@ -20,15 +20,15 @@ impl Options {
         if let Some(&event) = events.iter().find(nothing) {
             return Err(OpenError::CountsNothing { event: named(event) });
         }
-        let mut refusal = OpenError::Unsupported; // there is always a form, so there is another answer
-        // What one of them says of itself is so of all, as they come and go together.
+        let mut refusal = OpenError::Unsupported; // overwritten: FORMS is never empty
+        // If the name of one event sets such a flag, it applies to the whole group, which is scheduled as a unit.
         let asked = events.iter().fold(self.set, |flags, event| event.modifiers.flags(flags));
         for &form in FORMS {
             let error = match self.open_group(events, form, asked & OF_THE_LEADER) {
                 Ok(opened) => return Ok(opened),
                 Err(error) => error,
             };
-            // Perhaps one of them is not to be had in this form, or not all of them.
+            // One of the events, or all of them together, may need another `config1`.
             let of_the_form = matches!(
                 error,
                 OpenError::GroupTooLarge { .. }
@@ -55,12 +55,12 @@ impl Options {
         let Some((&first, others)) = events.split_first() else {
             return Err(OpenError::Unsupported);
         };
-        // Its siblings come to an idle leader, so that all start at the same moment. When arm64's
-        // driver looks whether they fit, it leaves out what is disabled, unless exec is to enable
-        // it: which never comes, as the descriptors close before.
+        // The leader is disabled until all siblings are open, so that all start together. When arm64's driver checks
+        // whether they fit, it omits disabled events, unless they have enable_on_exec. On exec, the descriptors close
+        // before the events would be enabled.
         let idle = if others.is_empty() { 0 } else { flag::DISABLED | flag::ENABLE_ON_EXEC };
         let own = self.flags(first) & !OF_THE_LEADER;
-        // By itself it is read without the group's layout, for which the kernel allocates at each read.
+        // A single event is read without the group layout, for which the kernel allocates memory at each read.
         let group = if others.is_empty() { 0 } else { format::GROUP };
         let config1 = |event| {
             Ok(if takes_forms(event)? { form } else { event.config1 }) as Result<_, OpenError>
@@ -84,10 +84,10 @@ impl Options {
                 }
                 Err(refusal @ OpenError::EventNotSupported { .. }) => {
                     match self.open_event(Attempt { leader: None, ..attempt }) {
-                        // By itself it can be had, so it is the company.
+                        // The event opens alone, so the other events are the reason.
                         Ok(_) => {}
                         Err(OpenError::EventNotSupported { .. }) => return Err(refusal),
-                        // What keeps it from being found out.
+                        // Any other error hides the reason.
                         Err(other) => return Err(other),
                     }
                     let counted = |event: &&Event| !event.is_software();
@@ -111,9 +111,11 @@ impl Options {
         Ok(Opened { leader, siblings, counts_all_levels, form })
     }
 
-    /// Finds out what the kernel does not say when it opens a group: whether all of it can be
-    /// counted at the same time, beside what pinned events hold. A pinned group has its counters at
-    /// once, or it is in error state. What cannot be found out is no error.
+    /// Checks whether all events can be counted at the same time, besides those that are pinned now. The kernel does
+    /// not report that when it opens a group.
+    ///
+    /// A pinned group has its counters at once, or it is in error state. If the check itself fails, that is not an
+    /// error.
     pub(crate) fn check_that_they_fit(&self, events: &[Event], form: u64) -> Result<(), OpenError> {
         let fits = |events: &[Event]| match self.open_group(events, form, flag::PINNED) {
             Ok(pinned) => kernel::read(&pinned.leader, &mut [0; READ_WORDS]) != Ok(0),
@@ -127,13 +129,13 @@ impl Options {
                 return Err(OpenError::GroupTooLarge { fit, event: named(event) });
             }
         }
-        Ok(()) // it was only for a moment
+        Ok(()) // by now, they do
     }
 
-    /// How many counters there are for copies of `event`, beside one for each of `others`: of which the
-    /// kernel says that they can be counted together and, if this thread is where their PMU is, has them
-    /// all at this moment.
-    /// None if that cannot be found out, for want of descriptors, say.
+    /// Returns the number of counters available to copies of `event`, besides one for each of `others`.
+    ///
+    /// The kernel accepts these events as one group. If this thread is on a CPU of their PMU, the group also has all
+    /// its counters now. None if the number cannot be determined, for example for lack of descriptors.
     pub(crate) fn how_many(&self, event: Event, others: &[Event]) -> Option<usize> {
         let (mut events, mut fit) = (others.to_vec(), 0);
         while events.len() < MOST_COPIES {
@@ -156,19 +158,20 @@ impl Options {
 /// The open events of a group.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// They close before their leader does, which would have the kernel make them leaders of their
-    /// own.
+    /// Dropped before the leader. If the leader closed first, the kernel would make each of them a leader of its own.
     pub(crate) siblings: Vec<Descriptor>,
     pub(crate) leader: Descriptor,
-    /// The filter asked for was dropped: all privilege levels count, for one event at least.
+    /// Whether the requested filter was dropped, so that at least one event counts all privilege levels.
     pub(crate) counts_all_levels: bool,
-    /// The one of [`FORMS`] they have.
+    /// The one of [`FORMS`] that the events have.
     pub(crate) form: u64,
 }
 
 /// More counters than any PMU has.
 const MOST_COPIES: usize = 64;
 
-/// What `read(2)` gives of a group at the most, in this order: how many events, enabled time, running
-/// time, their counts. Of an event by itself: its count, enabled time, running time.
+/// The maximum number of words that `read(2)` returns.
+///
+/// For a group, these are the number of events, enabled time, running time, and the counts. For a single event, they
+/// are its count, enabled time and running time.
 pub(crate) const READ_WORDS: usize = 3 + MOST;

@@ -10,11 +10,12 @@ use crate::page::fork::Process;
 use crate::page::reader::Reader;
 use crate::pmu::core_types;
 
-/// An open group, besides its reader: what only the slower paths need.
+/// An open group without its reader: the parts that only the slower paths need.
 pub(crate) struct OpenGroup<const N: usize> {
     pub(crate) events: [Event; N],
     pub(crate) opened: Opened,
-    /// Why the reader never answers, and for which event. None if it does while the events have counters.
+    /// Why user space never reads the group, and the event that is the cause. None if it does while the events have
+    /// counters.
     pub(crate) obstacle: Option<(Event, SyscallReason)>,
     pub(crate) process: Process,
 }
@@ -30,7 +31,7 @@ pub(crate) fn open<const N: usize>(
     }
 }
 
-/// Opens a group, with events that name no core type on this PMU.
+/// Opens a group. Events that name no core type are opened on the PMU of type `pmu`.
 pub(crate) fn open_on<const N: usize>(
     events: [Event; N],
     options: Options,
@@ -39,7 +40,7 @@ pub(crate) fn open_on<const N: usize>(
     open_by_either_name(core_types::on_pmu(events, pmu)?, options)
 }
 
-/// Older kernels do not know the newer encoding of a generic event's PMU.
+/// Opens a group, with the architectural event numbers if the kernel is older than the encoding that names a PMU.
 fn open_by_either_name<const N: usize>(
     events: [Event; N],
     options: Options,
@@ -78,14 +79,14 @@ fn open_in<const N: usize>(
     };
     let group = Box::new(OpenGroup { events, opened, obstacle, process });
     if N > 1 && !options.is_disabled() && !reader.is_scheduled() && group.has_not_run()? {
-        // Perhaps it never will.
+        // The group may never get counters.
         options.check_that_they_fit(&events, group.opened.form)?;
     }
     Ok((reader, group))
 }
 
 impl<const N: usize> OpenGroup<N> {
-    /// Whether the kernel says that the group has had no counters yet.
+    /// Whether the group has had no counters yet.
     fn has_not_run(&self) -> Result<bool, OpenError> {
         if self.process.is_past() {
             return Err(OpenError::Forked);

@@ -9,7 +9,7 @@ use crate::page::Pages;
 use crate::page::fork::Process;
 use crate::page::reader::Reader;
 
-/// What this answer to the mapping of a control page means here.
+/// Returns the reason for which a control page could not be mapped.
 pub(crate) fn why_not_mapped(errno: Errno) -> SyscallReason {
     match errno.0 {
         kernel::EPERM => SyscallReason::MlockLimit { kilobytes: machine::mlock_kilobytes() },
@@ -17,7 +17,8 @@ pub(crate) fn why_not_mapped(errno: Errno) -> SyscallReason {
     }
 }
 
-/// Maps the pages of a group and judges whether they can be read: if not, why, and by which event.
+/// Maps the pages of a group, and checks whether user space can read them. The inner error is the event that it
+/// cannot read, and the reason.
 ///
 /// # Errors
 /// [`OpenError::Forked`] if this process is a fork of `process` by then.
@@ -35,7 +36,7 @@ pub(super) fn map_and_judge<const N: usize>(
         } else if event.is_not_in_its_register() {
             Some(SyscallReason::NotInItsRegister)
         } else if !asm::FIXED_WHEN_MAPPED {
-            // The page does not tell.
+            // The page does not show whether user access is allowed.
             setting_that_forbids(event)
         } else {
             None
@@ -58,11 +59,11 @@ pub(super) fn map_and_judge<const N: usize>(
     }))
 }
 
-/// The administrator's setting, if that is why.
+/// Returns the administrator's setting, if it forbids user access to this event.
 pub(crate) fn setting_that_forbids(event: Event) -> Option<SyscallReason> {
     let (setting, value) = machine::user_access()?;
-    // On riscv64, 2 lets everybody read the registers of cycles and instructions, all the time, and
-    // nobody any other; the kernel publishes an index for others all the same.
+    // On riscv64, the value 2 lets all processes always read the registers of cycles and instructions, and no others.
+    // The kernel still publishes an index for other events.
     let fixed = matches!(event.bare(), Event::CYCLES | Event::INSTRUCTIONS);
     let off = value == 0 || (cfg!(target_arch = "riscv64") && value == 2 && !fixed);
     off.then_some(SyscallReason::SwitchedOff { setting, value })

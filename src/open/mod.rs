@@ -1,7 +1,8 @@
-//! Floor 5: from an event to its descriptor, its control page and a reader.
-//!
-//! `options` has the settings, `attempt` opens one event, `events` opens a group, `mapping` maps the control pages,
-//! `group` puts these together. Uses the floors below: `kernel`, `asm`, `event`, `pmu`, `error`, `names`, `page`.
+//! Opens events: from an event to its descriptor, its control page and a reader.
+
+// Floor 5. `options` has the settings, `attempt` opens one event, `events` opens a group, `mapping` maps the control
+// pages, `group` puts these together. Uses the floors below: `kernel`, `asm`, `event`, `pmu`, `error`, `names`,
+// `page`.
 
 mod attempt;
 pub(crate) mod builder;

@@ -1,25 +1,25 @@
-//! The settings of an event besides the event itself, and their flags.
+//! The settings of an event, and their flags.
 
 use crate::event::Event;
 use crate::kernel::flag;
 
-/// The privilege levels left out when nothing is said: all but user mode. Not idle: this thread
-/// is not the idle one, and arm64 refuses the bit.
+/// The privilege levels that are excluded by default: all but user mode. Idle is not excluded, because this thread is
+/// not the idle thread, and arm64 refuses the flag.
 const USER_ONLY: u64 = flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV;
-/// Guests are left out of hardware events when nothing is said: since Linux 7.0 an event that includes
-/// them keeps virtual machines with a mediated PMU from starting, and is refused while one runs. riscv64
-/// has no use for the flag, and refuses it where it refuses every filter.
+/// The default that excludes guests from hardware events. Since Linux 7.0, an event that includes guests prevents
+/// virtual machines with a mediated PMU from starting, and is refused while one runs. riscv64 has no use for the
+/// flag, and refuses it where it refuses every filter.
 pub(super) const NO_GUESTS: u64 =
     if cfg!(target_arch = "riscv64") { 0 } else { flag::EXCLUDE_GUEST };
-/// Everything that filters by privilege.
+/// All filters by privilege level.
 pub(super) const FILTER: u64 = flag::EXCLUDE_USER | flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV;
-/// What is said of a whole group, and the kernel takes of its leader only.
+/// Flags of a whole group, which the kernel takes from its leader only.
 pub(super) const OF_THE_LEADER: u64 = flag::PINNED | flag::EXCLUSIVE | flag::DISABLED;
 
-/// What was asked for beside the events.
+/// The settings besides the events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
-    /// Flags that were asked for, and such as were asked not to be.
+    /// The flags that were set. `cleared` has those that were cleared.
     pub(super) set: u64,
     cleared: u64,
     pub(crate) allow_all_levels: bool,
@@ -45,14 +45,14 @@ impl Options {
     /// Whether these flags leave nothing to count.
     pub(super) fn leave_nothing(event: &Event, flags: u64) -> bool {
         let left_out = |which: u64| flags & which == which;
-        // x86-64 has no privilege level for a hypervisor, nor have events of software.
+        // x86-64 has no privilege level for a hypervisor, and neither have software events.
         let levels = match event.is_software() || cfg!(target_arch = "x86_64") {
             true => flag::EXCLUDE_USER | flag::EXCLUDE_KERNEL,
             false => FILTER,
         };
         if event.is_software() {
             if left_out(flag::EXCLUDE_HOST) {
-                return true; // they know no guests
+                return true; // software events have no guests
             }
             let is_filtered =
                 left_out(levels) || event.happens_in_the_kernel() && left_out(flag::EXCLUDE_KERNEL);
@@ -61,12 +61,12 @@ impl Options {
         left_out(levels) || left_out(flag::EXCLUDE_HOST | flag::EXCLUDE_GUEST)
     }
 
-    /// Whether the counter or group is to be opened without starting it.
+    /// Whether the counter or group is opened without starting it.
     pub(crate) fn is_disabled(&self) -> bool {
         self.set & flag::DISABLED != 0
     }
 
-    /// Whether the events are always on the PMU or in error state.
+    /// Whether the event is pinned: always on the PMU, or in error state.
     pub(crate) fn is_pinned(&self, event: &Event) -> bool {
         event.modifiers.flags(self.set) & flag::PINNED != 0
     }

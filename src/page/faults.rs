@@ -1,12 +1,11 @@
-//! Faults of counter reads, contained.
-//!
-//! Every instruction of `asm/` that reads a counter has an entry in a section of its own,
-//! `rdpmc_faults`, which the linker collects into one table for the binary or shared object: where
-//! the instruction is, and where to go on if it faults, in 32 bits each, as the distance from there
-//! to the place meant; or 0, 0 for an entry that is none. What is to be different after a fault,
-//! the code there sees to. So it does not matter whose handler it is that goes through the table,
-//! should there be several copies of this library in it; and the format must never change.
+//! Contains the faults of counter reads.
 #![allow(unsafe_code)]
+
+// Every instruction of `asm/` that reads a counter has an entry in the section `rdpmc_faults`. The linker collects
+// the entries into one table for each binary or shared object. Each entry is two self-relative `i32`s: the faulting
+// instruction and the resume address. (0, 0) is padding. The resume code itself produces the "no counter" result. If
+// several copies of this library are in one object, the handler of any of them can use the table. So the format must
+// never change.
 
 #[cfg(target_os = "linux")]
 use crate::asm;
@@ -14,54 +13,57 @@ use crate::error::OpenError;
 use crate::kernel;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Has reads of counters that the processor refuses answer as if the event had no counter, rather
-/// than end the process: [`read_user`](crate::Counter::read_user) gives None,
-/// [`read`](crate::Counter::read) goes on to the system call, and a region is
-/// [`Disturbed::Faulted`](crate::Disturbed::Faulted).
+/// Makes a counter read that faults return "no counter" instead of ending the process.
 ///
-/// The processor refuses, by SIGSEGV or SIGILL, when the administrator has revoked user access
-/// while the counter is open, and when a counter is gone between looking at its page and reading it
-/// (riscv64; processors with several core types). Regions, which may read long after looking, must
-/// have this where that can happen: see [`Counter::region`](crate::Counter::region).
+/// After this call, [`read_user`](crate::Counter::read_user) returns None on a fault, [`read`](crate::Counter::read)
+/// continues with the system call, and a region returns [`Disturbed::Faulted`](crate::region::Disturbed::Faulted).
+///
+/// The CPU refuses a read by SIGSEGV or SIGILL in two cases:
+/// - The administrator has revoked user access while the counter is open.
+/// - The counter is lost between the load of its page and the read of the register (riscv64; CPUs with several core
+///   types).
+///
+/// Regions may read long after that load. On the machines of the second case, they need this function: see
+/// [`Counter::region`](crate::Counter::region).
 ///
 /// ```
 /// rdpmc::contain_faults()?;
 /// # Ok::<(), rdpmc::Error>(())
 /// ```
 ///
-/// # What it does
+/// # Operation
 ///
-/// Puts a handler in front of those for SIGSEGV and SIGILL, once; calling it again does nothing
-/// more, but from another shared object it adds that one's reads. It takes up faults of this
-/// library's own reads, each known by its address, and only those. Every other signal goes on to
-/// whatever was there before, as if this were not: to a handler with the same information, on the
-/// same stack, with the same signals blocked, and to the default by putting that back. The handler
-/// is async-signal-safe. Until there is a fault it costs nothing, but that the linker keeps
-/// functions that nobody calls if they read a counter.
+/// Installs a handler in front of the existing ones for SIGSEGV and SIGILL, once. Later calls do nothing, except that
+/// a call from another shared object adds the reads of that object.
+///
+/// The handler takes only the faults of this library's own reads, each known by its address. Every other signal is
+/// passed on to the previous action, as if this handler did not exist. A previous handler gets unchanged information
+/// on its own stack, with its own signals blocked. The default action is taken by restoring it. The handler is
+/// async-signal-safe. It costs nothing until a fault occurs, except that the linker keeps unused functions that read
+/// counters.
 ///
 /// # Limits
 ///
-/// - A handler that somebody installs later comes before this one, and must pass on what it does not
-///   know: call this after those that do not.
-/// - A fault while SIGSEGV or SIGILL is blocked, say in a handler that blocks all signals, ends the
-///   process: the kernel does not ask.
-/// - Of a program in several shared objects, each that has reads of this library in it has to call
-///   this; and one that has called it must not be unloaded.
-/// - Where such a signal was ignored, one that somebody sends now interrupts those system calls
-///   that do not restart by themselves (`poll`, `nanosleep`), and programs started by `exec` do not
-///   ignore it.
-/// - Restoring a handler that was there before removes this one. It does not come back.
-/// - A handler that puts itself in front again whenever it is called, and calls what it finds there, would
-///   find this one. The second time it is called for one signal, the default action is taken.
-/// - The time stamp counter, which [`reading`](crate::Counter::reading) reads and a thread can forbid
-///   itself (`PR_SET_TSC`), is not covered.
+/// - A handler that is installed later runs before this one, and must pass on the faults that it does not know. Call
+///   this function after installing handlers that do not.
+/// - A fault while SIGSEGV or SIGILL is blocked ends the process, because the kernel then calls no handler. This
+///   includes faults in a handler that blocks all signals.
+/// - If several shared objects in a program contain reads of this library, each must call this function. None that
+///   has called it may be unloaded.
+/// - If such a signal was ignored, a sent one now interrupts system calls that do not restart by themselves (`poll`,
+///   `nanosleep`). Programs started by `exec` no longer ignore it.
+/// - Restoring an earlier handler removes this one. It does not come back.
+/// - A handler that reinstalls itself in front at every call, and calls the handler that it finds there, would find
+///   this one. The second time that this handler is called for one signal, it takes the default action.
+/// - Reads of the tick counter are not covered. [`reading`](crate::Counter::reading) makes them, and a thread can
+///   forbid them to itself (`PR_SET_TSC`).
 ///
 /// # Errors
-/// [`OpenError::Unsupported`] where there are no such signals, [`OpenError::System`] for what no kernel is
-/// known to do.
+/// [`OpenError::Unsupported`] on systems without these signals. [`OpenError::System`] for any other kernel error.
+/// None is known to occur.
 #[inline(always)]
 pub fn contain_faults() -> Result<(), OpenError> {
-    // Inlined, so that it is the table of the caller, which has most reads inlined as well.
+    // Inlined, so that this is the table of the caller's object, into which most reads are inlined too.
     #[cfg(target_os = "linux")]
     handler::add_table(asm::exception_table());
     contain()
@@ -92,24 +94,24 @@ mod handler {
     use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
     use std::{mem, ptr};
 
-    /// What was there before, for [`SIGNALS`] in turn; null for the default.
+    /// The previous action for each of [`SIGNALS`]. Null for the default.
     static BEFORE: [AtomicPtr<libc::sigaction>; 2] =
         [AtomicPtr::new(ptr::null_mut()), AtomicPtr::new(ptr::null_mut())];
     const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGILL];
-    /// Whether the handler was put there, for each of them.
+    /// Whether the handler was installed, for each of [`SIGNALS`].
     static INSTALLED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
-    /// A table that the handler goes through: a program, and a shared object, has one each.
+    /// An exception table. The program and each shared object have one.
     struct Table {
         entries: Range<*const [i32; 2]>,
         older: *mut Table,
     }
 
-    /// The newest of those known.
+    /// The newest known table.
     static TABLES: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
 
-    /// Adds a table to those known, if it is not among them and not empty. Two threads that do so
-    /// at the same time may add it twice, which does no harm.
+    /// Adds a table to the known ones, unless it is known or empty. Two threads that call this at the same time may
+    /// add it twice, which does no harm.
     pub(super) fn add_table(entries: Range<*const [i32; 2]>) {
         let mut older = TABLES.load(Ordering::Acquire);
         // SAFETY: null, or a table that is never freed.
@@ -118,7 +120,7 @@ mod handler {
             if table.entries == entries {
                 return;
             }
-            // SAFETY: as above.
+            // SAFETY: null, or a table that is never freed.
             next = unsafe { table.older.as_ref() };
         }
         if entries.is_empty() {
@@ -129,35 +131,36 @@ mod handler {
             TABLES.compare_exchange(older, table, Ordering::AcqRel, Ordering::Acquire)
         {
             older = newer;
-            // SAFETY: nobody else knows it yet.
+            // SAFETY: from Box::into_raw above, and not published yet.
             unsafe { (*table).older = older };
         }
     }
 
-    /// Called with what the kernel gives a handler with `SA_SIGINFO`.
+    /// A handler with `SA_SIGINFO`.
     type Handler = unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
-    /// Nobody waits for anybody here: a fork would leave the child a lock that nobody releases. Threads
-    /// that do this at the same time all put the handler there, and the first remembers what was before.
+    /// Installs the handler, without waiting for another thread: a fork would leave the child a lock that no thread
+    /// releases. Threads that do this at the same time all install the handler, and the first stores the previous
+    /// action.
     pub(super) fn install() -> Result<(), Errno> {
-        // The reads that are not inlined are in this library's.
+        // The reads that are not inlined are in the table of this library's object.
         add_table(asm::exception_table());
         if TABLES.load(Ordering::Acquire).is_null() {
             return Ok(());
         }
         for ((signal, before), installed) in SIGNALS.into_iter().zip(&BEFORE).zip(&INSTALLED) {
-            // Once only: whoever has put another handler in front of ours since may call ours, and ours
-            // in front of that would be called by itself.
+            // Once only. A handler that was installed in front of ours since then may call ours. If ours were
+            // installed in front of that one, it would be called by itself.
             if installed.load(Ordering::Acquire) {
                 continue;
             }
-            // It must be known before the handler can run.
+            // The previous action must be stored before the handler can run.
             let found = sigaction(signal, None)?;
             if !is_ours(&found) {
                 remember(before, found);
                 let replaced = sigaction(signal, Some(&in_front_of(&found)))?;
                 if !is_ours(&replaced) && replaced.sa_sigaction != found.sa_sigaction {
-                    // Somebody else's, installed just in between.
+                    // Another handler was installed in between.
                     remember(before, replaced);
                     sigaction(signal, Some(&in_front_of(&replaced)))?;
                 }
@@ -172,7 +175,7 @@ mod handler {
             .contains(&action.sa_sigaction)
     }
 
-    /// Remembers what was there before, for ever: the handler may be at it at any time.
+    /// Stores the previous action for ever: the handler may use it at any time.
     fn remember(slot: &AtomicPtr<libc::sigaction>, before: libc::sigaction) {
         let known = slot.load(Ordering::Acquire);
         let is_it = |known: &libc::sigaction| {
@@ -184,45 +187,45 @@ mod handler {
         }
         let mine = Box::into_raw(Box::new(before));
         if slot.compare_exchange(known, mine, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            // Another thread has been faster.
-            // SAFETY: from Box::into_raw above, and nobody else knows it.
+            // Another thread was faster.
+            // SAFETY: from Box::into_raw above, and not published.
             drop(unsafe { Box::from_raw(mine) });
         }
     }
 
-    /// Our handler, called as the one before would have been: on its stack, with its mask.
+    /// Returns the action with our handler, called as the previous handler would be: on its stack, with its mask.
     fn in_front_of(before: &libc::sigaction) -> libc::sigaction {
         let mut ours = *before;
         ours.sa_sigaction = on_fault as Handler as usize;
         ours.sa_flags = if matches!(before.sa_sigaction, SIG_DFL | SIG_IGN) {
-            // What is ignored does not interrupt a system call.
+            // An ignored signal does not interrupt system calls.
             libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART
         } else {
-            // One-shot is the other's business.
+            // `pass_on` handles one-shot handlers.
             (before.sa_flags | libc::SA_SIGINFO) & !libc::SA_RESETHAND
         };
         ours
     }
 
     fn sigaction(signal: c_int, to: Option<&libc::sigaction>) -> Result<libc::sigaction, Errno> {
-        // SAFETY: a structure of numbers and an optional address, for which zeros are valid.
+        // SAFETY: a structure of integers and an optional address, for which zeros are valid.
         let mut before: libc::sigaction = unsafe { mem::zeroed() };
         let to = to.map_or(ptr::null(), ptr::from_ref);
-        // SAFETY: both are null or live through the call; what handler is set, the callers answer
-        // for.
+        // SAFETY: both pointers are null or valid during the call. Callers set only our handler, an earlier action or
+        // the default.
         match unsafe { libc::sigaction(signal, to, &mut before) } {
             0 => Ok(before),
             _ => Err(kernel::last_error()),
         }
     }
 
-    /// Goes on elsewhere after a fault in the table, or does as if it were not here.
+    /// Resumes after a fault in a table. Passes every other signal on.
     ///
     /// # Safety
-    /// The kernel calls it.
+    /// The arguments are those that the kernel passes to a handler.
     unsafe extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-        // SAFETY: the kernel's arguments: both point to what they say while this runs, and the
-        // context is taken up again when it returns.
+        // SAFETY: the kernel's arguments: both pointers are valid while this runs, and the context is restored when
+        // it returns.
         unsafe {
             if !resume(info, context) {
                 pass_on(signal, info, context);
@@ -230,16 +233,17 @@ mod handler {
         }
     }
 
-    /// The same in front of the default, whatever was there when [`install`] was called.
+    /// Does as [`on_fault`] with the default as the previous action, whatever [`install`] found.
     ///
     /// # Safety
-    /// The kernel calls it.
+    /// The arguments are those that the kernel passes to a handler.
     unsafe extern "C" fn on_fault_or_default(
         signal: c_int,
         info: *mut siginfo_t,
         context: *mut c_void,
     ) {
-        // SAFETY: as in on_fault.
+        // SAFETY: the kernel's arguments: both pointers are valid while this runs, and the context is restored when
+        // it returns.
         unsafe {
             if !resume(info, context) {
                 default(signal, info);
@@ -247,15 +251,15 @@ mod handler {
         }
     }
 
-    /// Has the thread go on elsewhere if it is a fault in a table, and says whether it is.
+    /// Makes the thread resume elsewhere if this is a fault in a table. Returns whether it is.
     ///
     /// # Safety
-    /// With what the kernel called a handler with.
+    /// The arguments are those that the kernel passes to a handler.
     unsafe fn resume(info: *mut siginfo_t, context: *mut c_void) -> bool {
-        // SAFETY: by the caller's promise, both point to what they say.
+        // SAFETY: the caller promises the kernel's arguments: both pointers are valid while this runs.
         unsafe {
-            // Above 0 it is the kernel's word; of processes, only this one can forge it. A forged fault at a
-            // read makes that answer "no counter".
+            // A code above 0 comes from the kernel. Among processes, only this one can forge it. A forged fault at a
+            // read makes the read return "no counter".
             let is_fault = (*info).si_code > 0;
             let counter = asm::program_counter(context);
             match resumption(*counter) {
@@ -268,15 +272,14 @@ mod handler {
         }
     }
 
-    /// Where to go on after a fault at this address, if it is in a table.
+    /// Returns where to resume after a fault at this address. None if no table has it.
     fn resumption(address: usize) -> Option<usize> {
         // SAFETY: null, or a table that is never freed.
         let mut next = unsafe { TABLES.load(Ordering::Acquire).as_ref() };
         while let Some(Table { entries, older }) = next {
             let mut entry = entries.start;
             while entry < entries.end {
-                // SAFETY: within the table, which the linker has made of such entries and nobody
-                // changes.
+                // SAFETY: within the table, which the linker has built of such entries and nothing changes.
                 let [instruction, resumption] = unsafe { entry.read() };
                 let from = entry.addr();
                 let is_one = [instruction, resumption] != [0, 0];
@@ -285,13 +288,13 @@ mod handler {
                 }
                 entry = entry.wrapping_add(1);
             }
-            // SAFETY: as above.
+            // SAFETY: null, or a table that is never freed.
             next = unsafe { older.as_ref() };
         }
         None
     }
 
-    /// How `struct ucontext` begins, on every architecture.
+    /// The beginning of `struct ucontext`, on every architecture.
     #[repr(C)]
     struct Beginning {
         _flags: libc::c_ulong,
@@ -299,59 +302,59 @@ mod handler {
         link: *mut c_void,
     }
 
-    /// What marks a context as passed on, by its address.
+    /// The mark of a context that was passed on: the address of this static.
     static PASSED_ON: u8 = 0;
 
-    /// Does what would have been done without us.
+    /// Takes the previous action, as if our handler did not exist.
     ///
     /// # Safety
-    /// With what the kernel called the handler with, and at its end.
+    /// The arguments are those that the kernel passed to the handler. The handler does nothing after this call.
     unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
         let slot = SIGNALS.iter().zip(&BEFORE).find(|(known, _)| **known == signal);
         let Some((_, slot)) = slot else { return };
         // SAFETY: null, or from a Box that is never freed.
         let before = unsafe { slot.load(Ordering::Acquire).as_ref() };
         let place = before.map_or(SIG_DFL, |before| before.sa_sigaction);
-        // SAFETY: by the caller's promise, info is what the kernel gave the handler.
+        // SAFETY: by the caller's promise, `info` is what the kernel passed to the handler.
         let is_fault = unsafe { (*info).si_code } > 0;
         match (before, place) {
-            // SAFETY: likewise.
+            // SAFETY: by the caller's promise, `info` is what the kernel passed to the handler.
             (None, _) | (_, SIG_DFL) => unsafe { default(signal, info) },
-            // A fault cannot be ignored: the kernel does not.
-            // SAFETY: likewise.
+            // A fault cannot be ignored: the kernel does not ignore it either.
+            // SAFETY: by the caller's promise, `info` is what the kernel passed to the handler.
             (_, SIG_IGN) if is_fault => unsafe { default(signal, info) },
             (_, SIG_IGN) => {}
             (Some(before), place) => {
-                // The kernel leaves this field null at each delivery, and does not look at it again.
-                // SAFETY: by the caller's promise, the context is what the kernel gave the handler.
+                // The kernel sets this field to null at each delivery, and does not load it again.
+                // SAFETY: by the caller's promise, `context` is what the kernel passed to the handler.
                 let link = unsafe { &raw mut (*context.cast::<Beginning>()).link };
                 let mark = (&raw const PASSED_ON).cast_mut().cast();
-                // SAFETY: as above.
+                // SAFETY: the field is within the context, which is valid and writable until our handler returns.
                 let marked = unsafe { link.replace(mark) };
                 if marked == mark {
-                    // The handler before ours calls ours: it has put itself in front again, and found
-                    // ours there. So it is done, and what is left is the default.
-                    // SAFETY: as above.
+                    // The previous handler calls ours: it has reinstalled itself in front, and found ours there. It
+                    // has run, and only the default remains.
+                    // SAFETY: by the caller's promise, `info` is what the kernel passed to the handler.
                     return unsafe { default(signal, info) };
                 }
                 if before.sa_flags & libc::SA_RESETHAND != 0 {
                     slot.store(ptr::null_mut(), Ordering::Release);
                 }
                 if before.sa_flags & libc::SA_SIGINFO != 0 {
-                    // SAFETY: whoever installed it said that it is such a function.
+                    // SAFETY: it was installed with SA_SIGINFO, so it is a function of this type.
                     let handler: Handler = unsafe { mem::transmute(place) };
-                    // SAFETY: the kernel's arguments, at a moment at which it would call it.
+                    // SAFETY: the arguments are the kernel's, and the kernel would call the handler now.
                     unsafe { handler(signal, info, context) };
                 } else {
-                    // SAFETY: as above, of the other kind.
+                    // SAFETY: it was installed without SA_SIGINFO, so it is a function of this type.
                     let handler: unsafe extern "C" fn(c_int) = unsafe { mem::transmute(place) };
-                    // SAFETY: as above.
+                    // SAFETY: the argument is the kernel's, and the kernel would call the handler now.
                     unsafe { handler(signal) };
                 }
-                // SAFETY: as above: the context is there until our handler returns.
+                // SAFETY: the field is within the context, which is valid and writable until our handler returns.
                 unsafe { link.write(marked) };
-                // Rust's own handler, for one, puts the default back and has the fault happen again. Not
-                // every signal does, so ours stays in front of the default, or nothing is contained any more.
+                // Rust's own handler, for example, restores the default and lets the fault repeat. Not every signal
+                // repeats, so ours goes back in front of the default. Otherwise nothing would be contained any more.
                 if let Ok(now @ libc::sigaction { sa_sigaction: SIG_DFL, .. }) =
                     sigaction(signal, None)
                 {
@@ -360,7 +363,7 @@ mod handler {
                         ..in_front_of(&now)
                     };
                     match sigaction(signal, Some(&ours)) {
-                        // Another thread's, installed just in between.
+                        // Another thread has installed this one in between.
                         Ok(other) if other.sa_sigaction != SIG_DFL && !is_ours(&other) => {
                             let _ = sigaction(signal, Some(&other));
                         }
@@ -371,33 +374,32 @@ mod handler {
         }
     }
 
-    /// Puts the default back, and has it happen: the signal is sent again, as it came, and is blocked
-    /// until the handler returns. Not every fault would happen again by itself: one of the signal frame
-    /// that the kernel could not restore does not.
+    /// Restores the default action and sends the signal again, with its information. It is blocked until the handler
+    /// returns. Not every fault repeats by itself: one of a signal frame that the kernel could not restore does not.
     ///
     /// # Safety
-    /// `info` is what the kernel gave the handler.
+    /// `info` is what the kernel passed to the handler.
     unsafe fn default(signal: c_int, info: *mut siginfo_t) {
-        // SAFETY: the caller's promise.
+        // SAFETY: by the caller's promise, `info` is what the kernel passed to the handler.
         let is_fault = unsafe { (*info).si_code } > 0;
-        // SAFETY: takes nothing.
+        // SAFETY: the call takes no argument.
         if !is_fault && unsafe { libc::getpid() } == 1 {
-            return; // The default of signals that are sent to the first process is to be ignored.
+            return; // By default, the first process ignores signals that are sent to it.
         }
-        // SAFETY: a structure of numbers and an optional address, for which zeros are valid: the
-        // default, with no flags.
+        // SAFETY: a structure of integers and an optional address, for which zeros are valid: the default action
+        // without flags.
         let action: libc::sigaction = unsafe { mem::zeroed() };
-        // It cannot fail for these signals; nor could anything be done here if it did.
+        // This cannot fail for these signals, and a failure would have no remedy here.
         let _ = sigaction(signal, Some(&action));
-        // SAFETY: takes numbers and what the kernel has written, and keeps no pointer. A process may
+        // SAFETY: the call takes integers and a pointer to what the kernel wrote, and keeps no pointer. A process may
         // send itself any information.
         let sent = unsafe {
             let (process, thread) = (libc::getpid(), libc::gettid());
             libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info)
         };
         if sent != 0 {
-            // Refused, by a seccomp filter, say. This may be allowed, or the fault happens again.
-            // SAFETY: takes a number.
+            // Refused, for example by a seccomp filter. `raise` may be allowed. Otherwise the fault repeats.
+            // SAFETY: the call takes an integer.
             unsafe { libc::raise(signal) };
         }
     }

@@ -1,39 +1,39 @@
-//! What a fork does to open counters.
-//!
-//! The kernel does not copy the mapping of an event into the child. The next load from it would
-//! fault. So each thread keeps a list of its mappings. In the child, only the thread that forked
-//! exists, and only it may use its counters. A fork handler runs there and maps a page of zeros in
-//! place of each listed page. From then on `index` reads 0, and the number of forks tells the
-//! handles what happened.
-//!
-//! The C library lets signals through before it calls fork handlers in the child. A signal handler that
-//! reads a counter there would fault. So all signals are blocked from before the fork until the pages are
-//! covered.
-//!
-//! A signal handler may fork at any instruction, and return in parent and child. So whoever opens
-//! something takes a [`Process`] first. A page that is listed after such a fork is never read and
-//! never unmapped: in the child, its address may belong to somebody else.
-//!
-//! Not covered: a child made by `_Fork` or by a raw `clone` system call, where no handlers run; and
-//! a page whose address a fork handler registered before this one has taken for a mapping of its
-//! own. A child that shares the memory (`vfork`, `posix_spawn`) needs none of this.
+//! Counters in the child of a fork: zeros in place of the pages, and a count of forks.
 #![allow(unsafe_code)]
+
+// The kernel does not copy the mapping of an event into the child. The next load from it would fault. So each thread
+// keeps a list of its mappings. In the child, only the thread that forked exists, and only it may use its counters. A
+// fork handler runs there and maps a page of zeros in place of each listed page. From then on `index` reads 0, and
+// the number of forks shows the handles that this is a child.
+//
+// The C library lets signals through before it calls fork handlers in the child. A signal handler that reads a
+// counter there would fault. So all signals are blocked from before the fork until the pages are covered.
+//
+// A signal handler may fork at any instruction, and return in parent and child. So code that opens something takes a
+// `Process` first. A page that is listed after such a fork is never read and never unmapped: in the child, its
+// address may belong to another mapping.
+//
+// Not covered:
+// - A child made by `_Fork` or by a raw `clone` system call, where no handlers run.
+// - A page whose address was taken by a fork handler that was registered before this one, for a mapping of its own.
+//
+// A child that shares the memory (`vfork`, `posix_spawn`) needs none of this.
 
 use crate::kernel::{self, ControlPage, Errno};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering, compiler_fence};
 
-/// The forks between the first process that opened a counter and this one.
+/// The number of forks between the first process that opened a counter and this one.
 static FORKS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// How many calls of `before_fork` wait for their `restore`: the handlers may be registered twice.
+    /// The number of calls of `before_fork` whose `restore` is due. The handlers may be registered twice.
     static BLOCKED: Cell<u32> = const { Cell::new(0) };
     /// The signals that were blocked before the first of these calls. None if blocking was refused.
     static MASK: Cell<Option<kernel::Mask>> = const { Cell::new(None) };
-    /// The newest mapping of this thread. It needs no destructor, so that counters dropped late
-    /// in the thread's exit still find it.
+    /// The newest mapping of this thread. It needs no destructor, so counters that are dropped late in the thread's
+    /// exit still find it.
     static NEWEST: AtomicPtr<Mapping> = const { AtomicPtr::new(ptr::null_mut()) };
 }
 
@@ -42,20 +42,20 @@ thread_local! {
 pub(crate) struct Process(usize);
 
 impl Process {
-    /// This process, watched for forks from now on.
+    /// Returns this process. From now on, its forks are counted.
     pub(crate) fn current() -> Result<Process, Errno> {
         static WATCHED: AtomicBool = AtomicBool::new(false);
         if !WATCHED.load(Ordering::Acquire) {
             // Two threads may both get here: a handler that runs twice does no harm.
-            // SAFETY: the handlers use atomics, thread-locals without destructors, mmap, munmap and
-            // pthread_sigmask, which are async-signal-safe once the thread-locals' memory is there.
+            // SAFETY: the handlers use atomics, thread-locals without destructors, mmap, munmap and pthread_sigmask.
+            // These are async-signal-safe once the memory of the thread-locals is allocated.
             unsafe { kernel::at_fork(before_fork, restore, in_child)? };
             WATCHED.store(true, Ordering::Release);
         }
         Ok(Process(FORKS.load(Ordering::Relaxed)))
     }
 
-    /// Whether this process is a fork of that one, so that the handle does not belong to it.
+    /// Whether the current process is a fork of this one, so that the handle does not belong to it.
     pub(crate) fn is_past(self) -> bool {
         self.0 != FORKS.load(Ordering::Relaxed)
     }
@@ -64,16 +64,16 @@ impl Process {
 /// Runs before a fork, on the thread that forks: no signal handler runs until the child's pages are covered.
 extern "C" fn before_fork() {
     if BLOCKED.get() == 0 {
-        // A signal handler that forks before this has put everything back when it returns.
+        // A signal handler that forks before this line has restored everything when it returns.
         MASK.set(kernel::block_signals());
     }
     BLOCKED.set(BLOCKED.get() + 1);
 }
 
-/// Runs after a fork in the parent, and at the end of what runs in the child.
+/// Runs after a fork in the parent, and at the end of the handler in the child.
 extern "C" fn restore() {
     match BLOCKED.get() {
-        // A fork that began before the handlers were there.
+        // The fork began before the handlers were registered.
         0 => {}
         1 => {
             BLOCKED.set(0);
@@ -90,8 +90,8 @@ extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
     let newest = NEWEST.try_with(|newest| newest.load(Ordering::Relaxed));
     let mut next = newest.unwrap_or(ptr::null_mut());
-    // SAFETY: null, or a mapping on this thread's list, which is alive: Watched's drop takes it off
-    // the list before it frees it, and what this handler interrupts does not run meanwhile.
+    // SAFETY: null, or a mapping on this thread's list, which is alive: Watched's drop removes it from the list
+    // before it frees it, and the code that this handler interrupts does not run at this time.
     while let Some(mapping) = unsafe { next.as_ref() } {
         // Zeros that an earlier fork put there are copied like any memory.
         if mapping.is(Place::Event) {
@@ -105,7 +105,7 @@ extern "C" fn in_child() {
     restore();
 }
 
-/// What is at the address of a page.
+/// The contents of a page's address.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(u8)]
 enum Place {
@@ -113,13 +113,14 @@ enum Place {
     Event,
     /// Zeros: this is a fork.
     Zeros,
-    /// Perhaps nothing of ours: this is a fork, and the zeros did not go there.
+    /// Possibly not our mapping: this is a fork, and the zeros were not mapped there.
     Lost,
 }
 
-/// A mapped page on its thread's list. A signal handler of the thread that forks is the other one to
-/// look at it, so what changes is atomic. One thread only is concerned, so Relaxed is enough; where
-/// the order matters there is a compiler fence.
+/// A mapped page on its thread's list.
+///
+/// Only a signal handler of the thread that forks accesses it besides its owner, so the fields that change are
+/// atomic. One thread alone is involved, so Relaxed is enough. There is a compiler fence where the order matters.
 #[derive(Debug)]
 struct Mapping {
     page: NonNull<ControlPage>,
@@ -144,14 +145,14 @@ impl Mapping {
 pub(crate) struct Watched(NonNull<Mapping>);
 
 impl Watched {
-    /// Owns a page, and puts it on this thread's list.
+    /// Takes ownership of a page, and puts it on this thread's list.
     ///
-    /// It must not be read if `process` [is past](Process::is_past) afterwards: a signal handler may
-    /// have forked between the mapping and the list, and then this child has a hole there.
+    /// The page must not be read if `process` [is past](Process::is_past) afterwards. A signal handler may have
+    /// forked between the mapping and the list, and then this child has a hole there.
     ///
     /// # Safety
-    /// [`sys`] mapped the page on this thread, after `process` was taken. It has no other owner, and is
-    /// not read after this is dropped.
+    /// [`kernel`] mapped the page on this thread, after `process` was taken. It has no other owner, and is not read
+    /// after this is dropped.
     pub(crate) unsafe fn new(page: NonNull<ControlPage>, process: Process) -> Watched {
         let older = NEWEST.with(|newest| newest.load(Ordering::Relaxed));
         let mapping = NonNull::from(Box::leak(Box::new(Mapping {
@@ -160,20 +161,21 @@ impl Watched {
             older: AtomicPtr::new(older),
             newer: AtomicPtr::new(ptr::null_mut()),
         })));
-        // SAFETY: null, or alive, as it is on the list.
+        // SAFETY: null, or on the list and therefore alive.
         if let Some(older) = unsafe { older.as_ref() } {
             older.newer.store(mapping.as_ptr(), Ordering::Relaxed);
         }
-        // The mapping before the list: pairs with in_child, which may run between any two of these.
+        // The mapping is complete before it is on the list. Pairs with in_child, which may run between any two of
+        // these.
         compiler_fence(Ordering::Release);
         NEWEST.with(|newest| newest.store(mapping.as_ptr(), Ordering::Relaxed));
-        compiler_fence(Ordering::SeqCst); // on the list before it looks for a fork
+        compiler_fence(Ordering::SeqCst); // on the list before the check for a fork
         // SAFETY: alive until the owner drops it.
         let this = unsafe { mapping.as_ref() };
         if process.is_past() && this.is(Place::Event) {
-            // Forked before it was on the list, so in_child has not covered it. Either the parent had
-            // mapped it, and this child has a hole there or what the signal handler has mapped since;
-            // or this child mapped the page itself, and keeps it.
+            // The fork was before the mapping was on the list, so in_child has not covered it. If the parent had
+            // mapped the page, this child has a hole there, or a later mapping of the signal handler. If this child
+            // mapped the page itself, it keeps it.
             this.set(Place::Lost);
         }
         Watched(mapping)
@@ -181,8 +183,8 @@ impl Watched {
 }
 
 impl Drop for Watched {
-    /// Unmaps the page, if it is still ours, and takes it off the list. In this order, so that a
-    /// signal handler that forks in between finds a mapping to cover, if of a page that is gone.
+    /// Unmaps the page, if it is still ours, then removes it from the list. In this order, a signal handler that
+    /// forks in between finds a mapping to cover, although its page is gone.
     fn drop(&mut self) {
         // SAFETY: alive until the end of this function, and owned by self.
         let mapping = unsafe { self.0.as_ref() };
@@ -196,14 +198,14 @@ impl Drop for Watched {
         if let Some(older) = unsafe { older.as_ref() } {
             older.newer.store(newer, Ordering::Relaxed);
         }
-        // SAFETY: as above.
+        // SAFETY: null, or a neighbour on the list, which is alive.
         match unsafe { newer.as_ref() } {
             Some(newer) => newer.older.store(older, Ordering::Relaxed),
             None => NEWEST.with(|newest| newest.store(older, Ordering::Relaxed)),
         }
-        // Off the list before it is freed: pairs with in_child.
+        // Removed from the list before it is freed. Pairs with in_child.
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: from Box::leak in `new`, off the list now, and owned by self alone.
+        // SAFETY: from Box::leak in `new`, removed from the list, and owned by self alone.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }

@@ -1,8 +1,10 @@
-//! Floor 4: from a descriptor to its control page, and the reads of pages. Uses `kernel`, `asm`, `event` and `error`.
-//!
-//! This file maps the pages and loads their fields. `fork` covers them in the child of a fork, `reader` is the hot path
-//! over them, `faults` contains the faults of reads.
+//! From a descriptor to its control page, and the reads of pages.
 #![allow(unsafe_code)]
+
+// Floor 4. Uses `kernel`, `asm`, `event` and `error`.
+//
+// This file maps the pages and loads their fields. `fork` covers them in the child of a fork, `reader` is the hot
+// path over them, and `faults` contains the faults of reads.
 
 pub(crate) mod faults;
 pub(crate) mod fork;
@@ -15,13 +17,14 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::AtomicUsize;
 
-/// The most events in a group.
+/// The maximum number of events in a group.
 pub(crate) const MOST: usize = 8;
 
-/// Where a handle without a mapping points, so that reading it needs no case of its own: a page of zeros
-/// (`index` 0, no capabilities) for each event that there may be. Nothing writes to it, so it takes
-/// addresses and no memory. Its type is one that may change, so that the compiler puts it into `.bss`
-/// rather than into the file.
+/// The pages of a handle without a mapping, so that reads need no special case: a page of zeros (`index` 0, no
+/// capabilities) for each event.
+///
+/// Nothing writes to it, so it takes addresses and no memory. Its type has interior mutability, so that the compiler
+/// puts it into `.bss` and not into the file.
 static EMPTY: Zeros = Zeros([const { AtomicUsize::new(0) }; WORDS]);
 
 const WORDS: usize = if kernel::SUPPORTED { MOST } else { 1 } * STRIDE / size_of::<usize>();
@@ -32,39 +35,39 @@ struct Zeros([AtomicUsize; WORDS]);
 const _: () = assert!(align_of::<Zeros>() >= align_of::<ControlPage>());
 const _: () = assert!(STRIDE >= size_of::<ControlPage>());
 
-/// The address of a page of zeros, followed by more of them, [`STRIDE`] apart.
+/// Returns the address of a page of zeros, followed by more of them, [`STRIDE`] apart.
 pub(crate) fn empty() -> *const ControlPage {
     (&raw const EMPTY).cast()
 }
 
-/// `N` control pages that can be read, [`STRIDE`] apart, so that one address names them all: the
-/// events' or such as say no to everything.
+/// `N` readable control pages, [`STRIDE`] apart, so that one base address reaches all of them: the events' pages, or
+/// pages of zeros.
 ///
-/// In this order, so that the address and what [`Reader`](crate::page::reader::Reader) puts after it lie
-/// side by side: arm64 loads both with one instruction.
+/// The fields are in this order so that the address and the next field of [`Reader`](crate::page::reader::Reader) are
+/// adjacent: arm64 loads both with one instruction.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Pages<const N: usize> {
-    /// They unmap what they own when dropped.
+    /// Unmaps the pages when dropped.
     _owner: Option<[Watched; N]>,
     address: *const ControlPage,
 }
 
-/// How often a new place is looked for if another thread has mapped something there meanwhile.
+/// The maximum number of address ranges to try, if other threads map something into those chosen before.
 const PLACES: u32 = 64;
 
 impl<const N: usize> Pages<N> {
-    /// Pages that say no to everything.
+    /// Returns pages of zeros.
     pub(crate) fn empty() -> Pages<N> {
         const { assert!(N <= MOST) };
         Pages { _owner: None, address: empty() }
     }
 
-    /// Maps the pages of `N` events. None if this process is a fork of `process` by then. Then a page that
+    /// Maps the pages of `N` events. None if this process is a fork of `process` by then. In that case, a page that
     /// this child may have mapped itself stays mapped: see [`Watched::new`].
     ///
-    /// Nothing is ever mapped over anything: where the kernel refuses a page, it has already removed
-    /// what was there, and another thread's mapping may come there.
+    /// Never maps over an existing mapping. If it did and the kernel refused the page, the old mapping would already
+    /// be gone, and another thread's mapping could take its address.
     pub(crate) fn map<'a>(
         events: impl Iterator<Item = &'a Descriptor> + Clone,
         process: Process,
@@ -72,12 +75,12 @@ impl<const N: usize> Pages<N> {
         let mut others = 1..PLACES;
         let pages = loop {
             match map_in_a_row(events.clone(), process) {
-                // Another thread was there first.
+                // Another thread has mapped something there.
                 Err(Errno(EEXIST)) if others.next().is_some() => {}
                 pages => break pages,
             }
         };
-        // A signal handler has forked: this child may have holes there.
+        // A signal handler has forked. This child may have holes in place of the pages.
         if process.is_past() {
             return Ok(None);
         }
@@ -85,15 +88,15 @@ impl<const N: usize> Pages<N> {
         Ok(Some(Pages { _owner: Some(pages), address }))
     }
 
-    /// The address of the first, the others [`STRIDE`] apart: readable, if changing, for as long as
-    /// `self` lives.
+    /// Returns the address of the first page. The others follow, [`STRIDE`] apart. They are readable while `self`
+    /// lives, and the kernel changes them.
     #[inline(always)]
     pub(crate) fn address(&self) -> *const ControlPage {
         self.address
     }
 
-    /// Each of them. They are the kernel's memory, or a static of this size: no allocation of Rust's
-    /// bounds the way from one to the next.
+    /// Returns each page. They are the kernel's memory or a static of this size, so no Rust allocation bounds the
+    /// steps from one to the next.
     #[inline(always)]
     pub(crate) fn each(&self) -> [Page<'_>; N] {
         let mut next = self.address;
@@ -105,9 +108,11 @@ impl<const N: usize> Pages<N> {
     }
 }
 
-/// Maps the pages of `N` events, [`STRIDE`] apart, and gives the address of the first; `EEXIST` if
-/// another thread has mapped something there meanwhile. Each is on the list before the next is mapped,
-/// so that those that were mapped are unmapped by their owners if one is refused.
+/// Maps the pages of `N` events, [`STRIDE`] apart, and returns the address of the first. `EEXIST` if another thread
+/// has mapped something there.
+///
+/// Each page is on the thread's list before the next is mapped. If one is refused, the owners of those before it
+/// unmap them.
 fn map_in_a_row<'a, const N: usize>(
     events: impl Iterator<Item = &'a Descriptor>,
     process: Process,
@@ -117,17 +122,17 @@ fn map_in_a_row<'a, const N: usize>(
     let mut pages = Vec::with_capacity(N);
     for event in events.take(N) {
         if process.is_past() {
-            break; // these are the parent's events, which this child's mappings would keep open
+            break; // this child's mappings would keep the parent's events open
         }
         let page = kernel::map_at(event, place)?;
         if pages.is_empty() {
             address = page.as_ptr();
         }
-        // SAFETY: mapped just now by this thread, and nobody else knows it.
+        // SAFETY: this thread has just mapped the page, and nothing else knows its address.
         pages.push(unsafe { Watched::new(page, process) });
         place = place.wrapping_byte_add(STRIDE);
     }
-    Ok((pages.try_into().map_err(|_| Errno(EINVAL))?, address)) // EINVAL: a fork, or too few events
+    Ok((pages.try_into().map_err(|_| Errno(EINVAL))?, address)) // EINVAL: a fork or too few events
 }
 
 /// One control page, while its owner lives.
@@ -135,44 +140,43 @@ fn map_in_a_row<'a, const N: usize>(
 pub(crate) struct Page<'a>(*const ControlPage, PhantomData<&'a ControlPage>);
 
 impl Page<'_> {
-    /// `lock`.
+    /// Returns `lock`.
     #[inline(always)]
     pub(crate) fn lock(self) -> u32 {
-        // SAFETY: as for every load here: the page is readable for as long as its owner lives, and
-        // the loads are volatile because the kernel writes it. The kernel does so on this
-        // processor, while this thread is interrupted, so the compiler's order is order enough.
+        // SAFETY: the page is readable while its owner lives. The load is volatile, because the kernel writes the
+        // page. It does so on this CPU, while this thread is interrupted, so the compiler's order is enough.
         unsafe { (&raw const (*self.0).lock).read_volatile() }
     }
 
-    /// Where `lock` is.
+    /// Returns the address of `lock`.
     pub(crate) fn lock_at(self) -> *const u32 {
-        // SAFETY: within the page.
+        // SAFETY: the field is within the page.
         unsafe { &raw const (*self.0).lock }
     }
 
-    /// `index`.
+    /// Returns `index`.
     #[inline(always)]
     pub(crate) fn index(self) -> u32 {
-        // SAFETY: see lock.
+        // SAFETY: the page is readable while its owner lives. Volatile, because the kernel writes it.
         unsafe { (&raw const (*self.0).index).read_volatile() }
     }
 
-    /// `offset`.
+    /// Returns `offset`.
     pub(crate) fn offset(self) -> i64 {
-        // SAFETY: see lock.
+        // SAFETY: the page is readable while its owner lives. Volatile, because the kernel writes it.
         unsafe { (&raw const (*self.0).offset).read_volatile() }
     }
 
-    /// `pmc_width`.
+    /// Returns `pmc_width`.
     #[inline(always)]
     pub(crate) fn width(self) -> u16 {
-        // SAFETY: see lock.
+        // SAFETY: the page is readable while its owner lives. Volatile, because the kernel writes it.
         unsafe { (&raw const (*self.0).pmc_width).read_volatile() }
     }
 
-    /// `time_enabled` and `time_running`, in nanoseconds, as of the page's last update.
+    /// Returns `time_enabled` and `time_running`, in nanoseconds, as of the page's last update.
     pub(crate) fn times(self) -> (u64, u64) {
-        // SAFETY: see lock.
+        // SAFETY: the page is readable while its owner lives. The loads are volatile, because the kernel writes it.
         unsafe {
             (
                 (&raw const (*self.0).time_enabled).read_volatile(),
@@ -181,34 +185,34 @@ impl Page<'_> {
         }
     }
 
-    /// What the page is good for.
+    /// Returns the page's capabilities.
     pub(crate) fn capabilities(self) -> Capabilities {
-        // SAFETY: see lock.
+        // SAFETY: the page is readable while its owner lives. Volatile, because the kernel writes it.
         Capabilities(unsafe { (&raw const (*self.0).capabilities).read_volatile() })
     }
 
-    /// How ticks become nanoseconds since the page's last update, if it says so (`cap_user_time`).
+    /// Returns the conversion of ticks to nanoseconds since the page's last update. None without `cap_user_time`.
     pub(crate) fn since_update(self) -> Option<Conversion> {
-        // SAFETY: see lock.
+        // SAFETY: the page is readable while its owner lives. Volatile, because the kernel writes it.
         let offset = unsafe { (&raw const (*self.0).time_offset).read_volatile() };
         self.conversion(capability::USER_TIME, offset)
     }
 
-    /// How ticks become nanoseconds on the timeline of perf's timestamps, if it says so
-    /// (`cap_user_time_zero`).
+    /// Returns the conversion of ticks to nanoseconds on the timeline of perf's timestamps. None without
+    /// `cap_user_time_zero`.
     pub(crate) fn since_zero(self) -> Option<Conversion> {
-        // SAFETY: see lock.
+        // SAFETY: the page is readable while its owner lives. Volatile, because the kernel writes it.
         let zero = unsafe { (&raw const (*self.0).time_zero).read_volatile() };
         self.conversion(capability::USER_TIME | capability::USER_TIME_ZERO, zero)
     }
 
-    /// From `zero` on, if the page has these capabilities.
+    /// Returns the conversion that starts at `zero`. None if the page lacks one of the `needed` capabilities.
     fn conversion(self, needed: u64, zero: u64) -> Option<Conversion> {
         let capabilities = self.capabilities();
         if !capabilities.have(needed) {
             return None;
         }
-        // SAFETY: see lock.
+        // SAFETY: the page is readable while its owner lives. The loads are volatile, because the kernel writes it.
         let (shift, mult) = unsafe {
             (
                 (&raw const (*self.0).time_shift).read_volatile(),
@@ -219,7 +223,7 @@ impl Page<'_> {
         if !capabilities.have(capability::USER_TIME_SHORT) {
             return Some(conversion);
         }
-        // SAFETY: see lock.
+        // SAFETY: the page is readable while its owner lives. The loads are volatile, because the kernel writes it.
         let (cycles, mask) = unsafe {
             (
                 (&raw const (*self.0).time_cycles).read_volatile(),
@@ -230,17 +234,17 @@ impl Page<'_> {
     }
 }
 
-/// `capabilities` of a page.
+/// The `capabilities` of a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Capabilities(u64);
 
 impl Capabilities {
-    /// Whether the bits mean what they say: before Linux 3.12 two of them shared one place.
+    /// Whether the bits are unambiguous. Before Linux 3.12, two of them shared one bit.
     pub(crate) fn are_sure(self) -> bool {
         self.0 & capability::BIT0_IS_DEPRECATED != 0
     }
 
-    /// Whether the page surely has these [`capability`] bits, all of them.
+    /// Whether the page has all of these [`capability`] bits, and they are unambiguous.
     pub(crate) fn have(self, which: u64) -> bool {
         self.are_sure() && self.0 & which == which
     }

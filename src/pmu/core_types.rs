@@ -17,11 +17,11 @@ pub(crate) struct CoreType {
 
 /// Returns the core types: empty if there is only one, None if there is no list of PMUs.
 ///
-/// A complete answer is kept for the rest of the process. A failed attempt is an error of this call, and the next one
-/// tries again. Nothing here waits for another thread: a fork would leave the child a lock that nobody releases.
+/// A complete answer is kept for the rest of the process. A failed attempt is an error of this call, and the next
+/// call tries again. Nothing here waits for another thread: a fork would leave the child a lock that nobody releases.
 fn found() -> Result<Option<&'static [CoreType]>, Unreadable> {
     static FOUND: AtomicPtr<Vec<CoreType>> = AtomicPtr::new(ptr::null_mut());
-    // SAFETY: null, or from Box::into_raw below, and then it is never freed.
+    // SAFETY: FOUND is null or a pointer from Box::into_raw, and a published value is never freed.
     if let Some(found) = unsafe { FOUND.load(Ordering::Acquire).as_ref() } {
         return Ok(Some(found));
     }
@@ -31,16 +31,16 @@ fn found() -> Result<Option<&'static [CoreType]>, Unreadable> {
     let kept = match first {
         Ok(_) => mine,
         Err(theirs) => {
-            // SAFETY: from Box::into_raw above, and no other code has the pointer.
+            // SAFETY: `mine` is from Box::into_raw and was not published, so no other code has the pointer.
             drop(unsafe { Box::from_raw(mine) });
             theirs
         }
     };
-    // SAFETY: a published value is never freed.
+    // SAFETY: `kept` points to the published value, which is never freed.
     Ok(Some(unsafe { &*kept }))
 }
 
-/// None if there is no list of PMUs, or if one of several core types does not list its CPUs.
+/// Reads the core types. None if there is no list of PMUs, or if one of several core types does not list its CPUs.
 fn read(pmus: &Pmus) -> Result<Option<Vec<CoreType>>, Unreadable> {
     let Some(pmus) = pmus.core()? else { return Ok(None) };
     if pmus.len() < 2 {
@@ -50,7 +50,7 @@ fn read(pmus: &Pmus) -> Result<Option<Vec<CoreType>>, Unreadable> {
     Ok(pmus.into_iter().map(core_type).collect())
 }
 
-/// The core types, if there are several. Empty if that is unknown.
+/// Returns the core types, if there are several. Empty if that is unknown.
 fn several() -> Result<&'static [CoreType], Unreadable> {
     Ok(found()?.unwrap_or(&[]))
 }
@@ -65,19 +65,19 @@ pub(crate) fn are_unknown() -> bool {
     !matches!(found(), Ok(Some(_)))
 }
 
-/// The type of the PMU that the event names. On hybrid x86-64, a raw event belongs to the PMU of type `RAW`.
+/// Returns the type of the PMU that the event names. On hybrid x86-64, a raw event belongs to the PMU of type `RAW`.
 fn pmu_of(types: &[CoreType], event: &Event) -> Option<u32> {
     let has_raw = || types.iter().any(|one| one.pmu == kind::RAW);
     if event.kind == kind::RAW && has_raw() { Some(kind::RAW) } else { event.pmu() }
 }
 
-/// [`pmu_of`] for this machine.
+/// Returns [`pmu_of`] for the core types of this machine.
 pub(crate) fn of(event: &Event) -> Result<Option<u32>, Unreadable> {
     Ok(pmu_of(several()?, event))
 }
 
-/// The core types to open this event on if it names no PMU: none on a machine with one type, one if the thread's
-/// affinity mask is within one type, otherwise all.
+/// Returns the core types to open this event on if it names no PMU. Empty on a machine with one type. One if the
+/// thread's affinity mask is within one type, otherwise all.
 pub(crate) fn counting(event: &Event) -> Result<&'static [CoreType], Unreadable> {
     if !event.is_of_the_core() {
         return Ok(&[]); // without reading any file
@@ -98,16 +98,19 @@ fn counting_of<'a>(types: &'a [CoreType], event: &Event, allowed: &[u32]) -> &'a
     kept.and_then(|kept| types.get(kept..=kept)).unwrap_or(types)
 }
 
-/// The position among `types` of the core type that this thread is on now.
+/// Returns the position among `types` of the core type that this thread is on now.
 pub(crate) fn current(types: impl Iterator<Item = u32>) -> Option<usize> {
     let cpu = kernel::current_cpu()?;
     let here = several().ok()?.iter().find(|one| one.cpus.contains(cpu))?;
     types.into_iter().position(|pmu| pmu == here.pmu)
 }
 
-/// The PMU for the events of a group that name none: that of another event of the group, else of the core type that
-/// the thread's affinity mask is within, else of the one that the thread is on. None on a machine with one core type,
-/// or if all events name a PMU.
+/// Returns the PMU for the events of a group that name none, the first of:
+/// - the PMU of another event of the group;
+/// - that of the core type that the thread's affinity mask is within;
+/// - that of the core type that the thread is on.
+///
+/// None on a machine with one core type, or if all events name a PMU.
 pub(crate) fn of_group(events: &[Event]) -> Result<Option<u32>, Unreadable> {
     let mut types: &[CoreType] = &[];
     for event in events {
@@ -124,13 +127,13 @@ pub(crate) fn of_group(events: &[Event]) -> Result<Option<u32>, Unreadable> {
     Ok(named_in(several()?, events).or_else(here).or(Some(first.pmu)))
 }
 
-/// The first core type's PMU that one of the events names.
+/// Returns the first core type's PMU that one of the events names.
 fn named_in(types: &[CoreType], events: &[Event]) -> Option<u32> {
     let is_one = |pmu: &u32| types.iter().any(|one| one.pmu == *pmu);
     events.iter().filter_map(|event| pmu_of(types, event)).find(is_one)
 }
 
-/// Whether both events belong to the same PMU, as far as is known.
+/// Whether both events belong to one PMU, as far as is known.
 pub(crate) fn are_of_one_pmu(first: &Event, second: &Event) -> Result<bool, Unreadable> {
     Ok(match (of(first)?, of(second)?) {
         (Some(first), Some(second)) => first == second,
@@ -141,7 +144,7 @@ pub(crate) fn are_of_one_pmu(first: &Event, second: &Event) -> Result<bool, Unre
     })
 }
 
-/// The same events on this PMU, in the encoding of Linux 5.13 (x86-64) or 6.6 (arm64) and later.
+/// Returns the events on this PMU, in the encoding of Linux 5.13 (x86-64) or 6.6 (arm64) and later.
 pub(crate) fn on_pmu<const N: usize>(
     mut events: [Event; N],
     pmu: u32,
@@ -167,8 +170,9 @@ const ARM64: [(Event, &str, u64); 9] = [
     (Event::STALLED_CYCLES_BACKEND, "stall_backend", 0x24),
 ];
 
-/// The same events for older kernels: generic events that name a PMU, by their architectural numbers. None if no event
-/// is one, or if the PMU does not list the number's event.
+/// Returns the events in the encoding of older kernels: generic events that name a PMU, by their architectural
+/// numbers. None if no event is one, if one has no such number, or if the PMU does not list it. None on targets other
+/// than arm64.
 pub(crate) fn by_architecture<const N: usize>(
     events: [Event; N],
 ) -> Result<Option<[Event; N]>, Unreadable> {

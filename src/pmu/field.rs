@@ -1,17 +1,16 @@
-//! Where a PMU keeps the value of a term: bits of the configuration words, as the files in its
-//! `format` folder say. Pure: from text, and to and from words.
+//! The bits of the configuration words that hold a term's value, as the PMU's `format` directory lists them.
 
 use crate::event::{WORDS, Words};
 
 /// The bits of one term, e.g. `config:0-7,32-35`.
 ///
-/// Its value fills them from the lowest up, first those of `config`, then those of `config1` and so
-/// on, in whatever order the ranges are written: so perf does it.
+/// The value fills the bits from the lowest up: first those of `config`, then those of `config1` and so on, whatever
+/// the order of the ranges. perf does so too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field(Words);
 
 impl Field {
-    /// What a file in `format` says. None if that is not understood.
+    /// Parses the text of a file in `format`. None if it is malformed.
     pub(crate) fn parse(text: &str) -> Option<Field> {
         let mut bits = Words::default();
         let mut word = None;
@@ -31,17 +30,17 @@ impl Field {
         Some(Field(bits))
     }
 
-    /// How many bits it has; more than 64 can hold no more than 64 do.
+    /// Returns the number of bits. A field of more than 64 bits holds values of at most 64.
     pub(crate) fn width(&self) -> u32 {
         self.0.iter().map(|bits| bits.count_ones()).sum()
     }
 
-    /// The bits in each word.
+    /// Returns the bits in each word.
     pub(crate) fn bits(&self) -> &Words {
         &self.0
     }
 
-    /// The words with `value` in place of what the field held. None if it has more bits.
+    /// Returns the words with the field set to `value`. None if `value` has more bits than the field.
     pub(crate) fn put(&self, value: u64, words: Words) -> Option<Words> {
         let mut left = value;
         let mut result = words;
@@ -57,7 +56,7 @@ impl Field {
         (left == 0).then_some(result)
     }
 
-    /// The value that the field holds in these words. None if more than 64 bits are needed for it.
+    /// Returns the field's value in these words. None if the value needs more than 64 bits.
     pub(crate) fn take(&self, words: &Words) -> Option<u64> {
         let (mut value, mut place) = (0_u64, 0);
         for (word, bits) in words.iter().zip(self.0) {
@@ -74,7 +73,7 @@ impl Field {
     }
 }
 
-/// The number of a bit of a word.
+/// Parses the number of a bit of a word. None if it is not a decimal number below 64.
 fn bit(text: &str) -> Option<u32> {
     let text = text.trim();
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -73,10 +73,10 @@ impl Files {
         }
     }
 
-    /// None if the file is not regular.
+    /// Reads the bytes of a file, up to the limits. None if it is not regular.
     fn bytes(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        // Checked before opening, because opening a device has effects, and again after it, because the path
-        // may lead to another file by then.
+        // Checked before opening, because opening a device has effects. Checked again after it, because the path may
+        // lead to another file by then.
         if !fs::metadata(path)?.is_file() {
             return Ok(None);
         }
@@ -113,7 +113,7 @@ fn is_absent(error: &io::Error) -> bool {
 /// The contents of a PMU's files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SysfsFiles {
-    /// `type`.
+    /// The text of `type`.
     pub(crate) type_id: String,
     pub(crate) cpus: Option<String>,
     pub(crate) cpumask: Option<String>,
@@ -124,7 +124,7 @@ pub(crate) struct SysfsFiles {
 }
 
 impl SysfsFiles {
-    /// None if there is no `type`.
+    /// Reads the files of the PMU in this directory. None if there is no `type`.
     pub(super) fn read(files: &Files, directory: &Path) -> Result<Option<SysfsFiles>, Unreadable> {
         let inside = |name: &str| {
             let directory = directory.join(name);

@@ -1,4 +1,4 @@
-//! A region: what the counters of a group say of the code between two points, and of nothing else.
+//! Regions: the counts of the code between two points, and of nothing else.
 #![allow(unsafe_code)]
 
 mod overhead;
@@ -14,8 +14,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
 
-/// Measures pieces of code: from [`Counter::region`](crate::Counter::region) or
-/// [`Group::region`](crate::Group::region), `N` counters at once.
+/// A measurement of pieces of code with `N` counters at once, from [`Counter::region`](crate::Counter::region) or
+/// [`Group::region`](crate::Group::region).
 ///
 /// ```
 /// use rdpmc::{Counter, Error, Event};
@@ -31,37 +31,36 @@ use std::ptr;
 ///
 /// match cycles_of(|| drop(std::hint::black_box(vec![0; 100]))) {
 ///     Ok(cycles) => println!("{cycles} cycles"),
-///     Err(why) => println!("{why}"), // e.g. that the thread was switched out meanwhile: try again
+///     Err(why) => println!("{why}"), // for example, after a context switch: try again
 /// }
 /// ```
 ///
 /// # What is measured
 ///
-/// Reading the counter is the last thing that [`start`](Region::start) does and the first that
-/// [`stop`](Region::stop) does, so what lies between is the code, and between two calls back to
-/// back, as the counter itself counts, 3 instructions on x86-64, 4 on arm64 (5 with 32-bit
-/// counters), 4 on riscv64 (`tests/vm/run TARGET cost`); [`Overhead::of`](crate::Overhead::of) tells, and
-/// [`corrected`](Region::corrected) takes it off. Builds for size and debug builds take more, see README. Only when both
-/// counts are taken does `stop` look at the control page: if its `lock` word is what it was at the
-/// start, the thread was not switched out, nor the counter taken away or moved meanwhile, and the
-/// difference is what this thread did in the region (see [Interrupts](#interrupts)). If not, the sample is [`Disturbed`],
-/// and there is no number.
+/// The read of the counter is the last operation of [`start`](Region::start) and the first of [`stop`](Region::stop),
+/// so only the code is between the two reads. Between two calls back to back, the counter itself counts 3
+/// instructions on x86-64, 4 on arm64 (5 with 32-bit counters), 4 on riscv64 (`tests/vm/run TARGET cost`).
+/// [`Overhead::measure`] returns this overhead, and [`corrected`](Region::corrected) subtracts it. Builds for size
+/// and debug builds take more: see README.
 ///
-/// Of a group, the first counter is read last at the start and first at the stop: what it counts is
-/// the code alone, as if it were the only one; each further one also sees the reads of those before
-/// it.
+/// `stop` loads the control page only after both reads. If its `lock` word has not changed since the start, there was
+/// no context switch, and the counter was neither taken away nor moved. The difference is then what this thread did
+/// in the region (see [Interrupts](#interrupts)). Otherwise the sample is [`Disturbed`], and there is no count.
+///
+/// In a group, the first counter is read last at the start and first at the stop. It counts the code alone, like a
+/// single counter. Each further counter also counts the reads of those before it.
 ///
 /// # Interrupts
 ///
-/// A context switch, and a counter that was moved or taken away, never go unnoticed. These do, as `lock`
-/// does not change:
-/// - an interrupt that returns to this thread. On x86-64 silicon it adds at most one instruction to a count
-///   of user mode, and it touches the caches. Where the kernel is counted as well, its work is counted too;
-/// - a signal handler that ran on this thread in between, whose work is counted;
-/// - time that a hypervisor took away.
+/// Context switches, and counters that are moved or taken away, are always detected. The following are not, because
+/// `lock` does not change:
+/// - An interrupt that returns to this thread. On x86-64 silicon, it adds at most one instruction to a user-mode
+///   count, and it touches the caches. If the kernel is counted too, the count includes the kernel's work.
+/// - A signal handler that ran on this thread in between. The count includes its work.
+/// - Time that a hypervisor took away.
 ///
-/// A counter of the kernel's instructions in the same group shows the machine's own interrupts: its count is
-/// 0 for a region without any. In a virtual machine nothing shows the hypervisor's.
+/// A counter of kernel instructions in the group shows the machine's own interrupts: its count is 0 for a region
+/// without any. In a virtual machine, nothing shows the hypervisor's interrupts.
 ///
 /// ```
 /// use rdpmc::{Error, Event, Group};
@@ -76,34 +75,32 @@ use std::ptr;
 /// match count_without_interrupts() {
 ///     Ok(Some(instructions)) => println!("exactly {instructions} instructions"),
 ///     Ok(None) => println!("an interrupt came: one instruction more, perhaps"),
-///     Err(why) => println!("{why}"), // for example that kernel.perf_event_paranoid is 2
+///     Err(why) => println!("{why}"), // for example, kernel.perf_event_paranoid is 2
 /// }
 /// ```
 ///
-/// Code that takes longer than the scheduler lets a thread run, some milliseconds, is nearly always
-/// disturbed where others want the processor: for that, take the difference of two
-/// [reads](crate::Group::read).
+/// Code that runs for longer than the scheduler's time slice, some milliseconds, is nearly always disturbed if other
+/// threads want the CPU. For such code, take the difference of two [reads](crate::Group::read).
 ///
-/// In the child of a `fork` that happens inside the region, only the parent may stop it, unless
-/// faults are [contained](crate::contain_faults): the child may not read counters, and its sample is
-/// disturbed.
+/// If a `fork` happens inside the region, only the parent may stop it, unless faults are
+/// [contained](crate::contain_faults). The child may not read counters, and its sample is disturbed.
 ///
 /// # Ordering
 ///
-/// An out-of-order processor may run instructions from before the region inside it and the other
-/// way round. [`ordered`](Region::ordered) regions have fences around their reads. The compiler may
-/// move what touches no memory in or out, too: pass inputs and results through
-/// [`black_box`](std::hint::black_box).
+/// An out-of-order CPU may run instructions from outside the region inside it, and the region's instructions outside.
+/// Regions of [`Counter::ordered`](crate::Counter::ordered) and [`Group::ordered`](crate::Group::ordered) have fences
+/// around their reads. The compiler may also move code that touches no memory in or out. Pass inputs and results
+/// through [`black_box`](std::hint::black_box).
 pub struct Region<'a, const N: usize, O: Order = Unordered> {
     pub(crate) reader: &'a Reader<N>,
     pub(crate) events: &'a [Event; N],
-    /// What to take off, if anything.
+    /// The counts to subtract. None if the region is not corrected.
     pub(crate) overhead: Option<[u64; N]>,
     order: PhantomData<O>,
 }
 
 impl<const N: usize, O: Order> fmt::Debug for Region<'_, N, O> {
-    /// Its events and its overhead. No system call.
+    /// Writes its events and its overhead. No system call.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Region")
             .field("events", self.events)
@@ -119,7 +116,7 @@ impl<const N: usize, O: Order> Clone for Region<'_, N, O> {
 }
 impl<const N: usize, O: Order> Copy for Region<'_, N, O> {}
 
-/// Where a region starts, from [`Region::start`].
+/// The start of a region, from [`Region::start`].
 #[must_use = "a region that is not stopped measures nothing"]
 pub struct Start<'a, const N: usize, O: Order = Unordered> {
     reader: &'a Reader<N>,
@@ -146,23 +143,22 @@ impl<'a, const N: usize, O: Order> Region<'a, N, O> {
         Region { reader, events, overhead: None, order: PhantomData }
     }
 
-    /// Starts the region: the last thing it does is to read the first counter. No system call.
+    /// Starts the region. The read of the first counter is its last operation. No system call.
     ///
     /// # Errors
     /// [`Disturbed::NoCounter`] while an event has no counter.
     #[inline(always)]
     pub fn start(&self) -> Result<Start<'a, N, O>, Disturbed> {
         let reader = self.reader;
-        let locks = asm::settled(reader.locks()); // pairs with those in stop
+        let locks = asm::settled(reader.locks()); // pairs with the locks in stop
         let registers = reader.named().ok_or(Disturbed::NoCounter)?;
         let mut values = registers.map(Value::unread);
         if O::FENCED {
             asm::fence();
         }
         for value in values.iter_mut().rev() {
-            // SAFETY: the page names the register, so this thread may read it; if that has changed
-            // since, the read may fault only where faults are contained: whoever made the region has
-            // seen to that.
+            // SAFETY: the page names the register, so this thread may read it. If that has changed since then,
+            // the read may fault only where faults are contained: the function that made the region has checked this.
             *value = unsafe { asm::value(value.register()) };
         }
         if O::FENCED {
@@ -171,15 +167,16 @@ impl<'a, const N: usize, O: Order> Region<'a, N, O> {
         Ok(Start { reader, locks, values, order: PhantomData })
     }
 
-    /// Ends the region: the first thing it does is to read the first counter. No system call.
+    /// Ends the region. The read of the first counter is its first operation. No system call.
     ///
-    /// Gives what each counter counted since the start, modulo the range of its register (2^48 on
-    /// x86-64), less the overhead if the region is [`corrected`](Region::corrected). It may be called
-    /// again for a later end of the same region.
+    /// Returns what each counter counted since the start, modulo the range of its register (2^48 on x86-64). If the
+    /// region is [`corrected`](Region::corrected), the overhead is subtracted. A later call with this start measures
+    /// to a later end.
     ///
     /// # Errors
-    /// The kernel [had to do](Disturbed::Interrupted) with a counter meanwhile, or it could not be
-    /// [read](Disturbed::Faulted); or [other counters](Disturbed::OtherCounters) were started.
+    /// - [`Disturbed::Interrupted`] if the kernel updated a control page during the region.
+    /// - [`Disturbed::Faulted`] if a counter could not be read.
+    /// - [`Disturbed::OtherCounters`] if the region was started with other counters.
     #[inline(always)]
     pub fn stop(&self, start: Start<'_, N, O>) -> Result<[u64; N], Disturbed> {
         if O::FENCED {
@@ -187,25 +184,27 @@ impl<'a, const N: usize, O: Order> Region<'a, N, O> {
         }
         let mut values = start.values;
         for value in &mut values {
-            // SAFETY: as in start.
+            // SAFETY: the page named the register at the start, so this thread may read it. If that has changed
+            // since then, the read may fault only where faults are contained: the function that made the region has
+            // checked this.
             *value = unsafe { asm::value(value.register()) };
         }
         if O::FENCED {
             asm::fence();
         }
-        // What was read are the counters that were started, and this region's overhead is not theirs.
+        // The values are from the counters that were started, and this region's overhead does not belong to those.
         let reader = self.reader;
         if !ptr::eq(reader, start.reader) {
             return Err(Disturbed::OtherCounters);
         }
-        let lock_moved = reader.locks().wrapping_sub(start.locks); // pairs with that in start
+        let lock_moved = reader.locks().wrapping_sub(start.locks); // pairs with the locks in start
         if lock_moved != 0 {
             return Err(Disturbed::Interrupted { lock_moved });
         }
         if start.values.iter().chain(&values).any(|value| value.is_fault()) {
             return Err(Disturbed::Faulted);
         }
-        // Unchanged as well, since no lock has moved.
+        // The widths have not changed either, because no lock has moved.
         let widths = reader.widths();
         let mut counts = self.overhead.unwrap_or([0; N]);
         for ((count, width), (start, end)) in
@@ -217,8 +216,7 @@ impl<'a, const N: usize, O: Order> Region<'a, N, O> {
         Ok(counts)
     }
 
-    /// Runs `code` in the region: what it returns, and what the counters counted. It runs whether it
-    /// can be measured or not.
+    /// Runs `code` in the region. Returns its result and the counts. `code` runs even if it cannot be measured.
     #[inline(always)]
     pub fn measure<T>(&self, code: impl FnOnce() -> T) -> (T, Result<[u64; N], Disturbed>) {
         match self.start() {
@@ -231,8 +229,8 @@ impl<'a, const N: usize, O: Order> Region<'a, N, O> {
     }
 }
 
-/// How far a counter of `width` bits went from `start` to `end`, if it wrapped at most once; bits
-/// above the width are ignored. None for a width that is no counter's.
+/// Returns how far a counter of `width` bits moved from `start` to `end`, if it wrapped at most once. Ignores bits
+/// above the width. None for a width that no counter has.
 #[inline(always)]
 pub(crate) fn distance(start: u64, end: u64, width: u16) -> Option<u64> {
     match width {

@@ -1,4 +1,4 @@
-//! What measuring costs, as the counters themselves see it.
+//! The overhead of a region, as its own counters measure it.
 
 use super::Region;
 use crate::asm::order::{Order, Unordered};
@@ -6,9 +6,10 @@ use crate::error::{Disturbed, RegionError};
 use crate::event::Event;
 use std::marker::PhantomData;
 
-/// The cost of an empty region: what its counters count of nothing. A plain value, to be kept beside the
-/// counters. It is for regions of the same events and the same ordering, and no other takes it. (The events
-/// of a [`Counter`](crate::Counter) on several core types are those of the type that the thread was on.)
+/// The cost of an empty region, in the counts of its counters: a plain value, to be kept beside the counters.
+///
+/// It is valid for regions with these events and this ordering, and other regions do not accept it. (The events of a
+/// [`Counter`](crate::Counter) on several core types are those of the type that the thread was on.)
 ///
 /// ```compile_fail,E0308
 /// # fn corrected(group: &rdpmc::Group<2>) -> Result<(), rdpmc::Error> {
@@ -40,11 +41,11 @@ use std::marker::PhantomData;
 ///
 /// # What it can correct
 ///
-/// Instructions, branches and the like, which are the same each time. What it cannot: the registers
-/// that the compiler has to put away around the region, which depend on the code in it, and in cycles
-/// what the processor makes of the region's edges, where it overlaps reading the counter with the
-/// code. For these, compare one with two copies of the code:
-/// [`Region::sample_by_difference`].
+/// It corrects instructions, branches and other counts that are equal in each run. Two effects remain:
+/// - The compiler saves registers around the region. How many depends on the code in it.
+/// - In cycles, the CPU overlaps the reads at the region's edges with the code.
+///
+/// For these, compare one copy of the code with two, with the crate `rdpmc-bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overhead<const N: usize, O: Order = Unordered> {
     events: [Event; N],
@@ -53,15 +54,17 @@ pub struct Overhead<const N: usize, O: Order = Unordered> {
     order: PhantomData<O>,
 }
 
-/// How many empty regions are measured: enough to find the minimum, and still only microseconds.
+/// The number of empty regions to measure: enough to find the minimum, in only microseconds.
 const SAMPLES: usize = 100;
 
 impl<const N: usize, O: Order> Overhead<N, O> {
-    /// Measures a hundred empty regions of this kind, in the function that calls this: on an
-    /// out-of-order processor the instructions around a region have a part in its cost. No system call.
+    /// Measures a hundred empty regions of this kind. No system call.
+    ///
+    /// It is inlined into its caller, because on an out-of-order CPU the instructions around a region contribute to
+    /// its cost.
     ///
     /// # Errors
-    /// All of them were disturbed, the last one so.
+    /// The error of the last region, if all of them were disturbed.
     #[inline(always)]
     pub fn measure(region: &Region<'_, N, O>) -> Result<Overhead<N, O>, Disturbed> {
         let region = region.uncorrected();
@@ -72,13 +75,13 @@ impl<const N: usize, O: Order> Overhead<N, O> {
         found
     }
 
-    /// The least that each counter counted.
+    /// Returns the minimum of each count.
     pub fn minimum(&self) -> [u64; N] {
         self.minimum
     }
 
-    /// By how much the most exceeds the least. Not 0 for cycles: the first empty regions run before
-    /// the processor's caches and predictors know them.
+    /// Returns the maximum minus the minimum of each count. Not 0 for cycles: the first empty regions run before the
+    /// CPU's caches and predictors know them.
     pub fn spread(&self) -> [u64; N] {
         let mut spread = self.maximum;
         for (spread, minimum) in spread.iter_mut().zip(self.minimum) {
@@ -89,8 +92,8 @@ impl<const N: usize, O: Order> Overhead<N, O> {
 }
 
 impl<'a, const N: usize, O: Order> Region<'a, N, O> {
-    /// The same, with this overhead subtracted from each count from now on, clamped at 0. A [`Region`] is
-    /// made anew whenever one is needed, so keep the [`Overhead`] beside the counters.
+    /// Returns a region that subtracts this overhead from each count, clamped at 0. A [`Region`] is made whenever one
+    /// is needed, so keep the [`Overhead`] beside the counters.
     ///
     /// # Errors
     /// [`RegionError::OtherOverhead`] if it was measured with other events.
@@ -107,8 +110,8 @@ impl<'a, const N: usize, O: Order> Region<'a, N, O> {
         self.overhead
     }
 
-    /// What is known of the overhead after one more empty region. Not inlined, so that none of its
-    /// instructions come to lie in the next one.
+    /// Returns the overhead that is known after one more empty region. Not inlined, so that none of its instructions
+    /// are in the next region.
     #[inline(never)]
     fn with_empty(
         &self,
@@ -137,7 +140,7 @@ impl<'a, const N: usize, O: Order> Region<'a, N, O> {
         }
     }
 
-    /// Returns the same region without an overhead to subtract.
+    /// Returns the region without an overhead to subtract.
     #[must_use = "the region itself stays as it is"]
     pub fn uncorrected(self) -> Region<'a, N, O> {
         Region { overhead: None, ..self }

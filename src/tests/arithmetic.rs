@@ -1,4 +1,4 @@
-//! Time conversion, distances and scaling beside naive arithmetic in 128 bits.
+//! Time conversion, distances and scaling, compared with naive arithmetic in 128 bits.
 #![allow(clippy::unwrap_used)]
 
 use crate::counter::reading::scale;
@@ -17,7 +17,7 @@ pub(super) fn sign_extend(register: u64, width: u16) -> Option<i64> {
     }
 }
 
-/// Nanoseconds from a count of 0 to a full count, in whole: the header's formula in 128 bits.
+/// The nanoseconds of `count` ticks from 0: the header's formula in 128 bits.
 fn header(count: u64, mult: u64, shift: u16) -> u128 {
     let (count, mult) = (u128::from(count), u128::from(mult));
     let quotient = count >> shift;
@@ -25,7 +25,7 @@ fn header(count: u64, mult: u64, shift: u16) -> u128 {
     quotient * mult + ((remainder * mult) >> shift)
 }
 
-/// A mask of so many bits.
+/// A mask of the lowest `bits` bits.
 fn mask(bits: u32) -> u64 {
     u64::MAX >> (64 - bits)
 }
@@ -45,8 +45,8 @@ properties! {
     fn a_counter_that_started_negative_counts_on_through_zero(
         start: u64, events: u64, width in 1u16..=64,
     ) {
-        // The kernel starts the register at some negative number and keeps its opposite in
-        // `offset`: as long as fewer events come than the width can tell, the sum is exact.
+        // The kernel starts the register at a negative value and keeps its negation in `offset`. The sum is exact
+        // while fewer events happen than the width can represent.
         let span = 1i128 << (width - 1);
         let start = -(i128::from(start) % span) - 1;
         let events = i128::from(events) % (span - start);
@@ -84,10 +84,10 @@ properties! {
         let truth = cycles + passed;
         let whole = Conversion::new(mult.into(), shift, 0).unwrap();
         let narrow = whole.narrow(cycles, mask);
-        // The counter shows the low bits only; those above are anything.
+        // The counter shows only the low bits. The bits above may be anything.
         assert_eq!(narrow.ticks_to_ns(truth & mask), whole.ticks_to_ns(truth));
         assert_eq!(narrow.ticks_to_ns(truth), whole.ticks_to_ns(truth));
-        // And so does a distance.
+        // A difference of two counts is right across the wrap, too.
         let distance = (truth & mask).wrapping_sub(cycles & mask);
         assert_eq!(narrow.delta_ns(distance), whole.delta_ns(passed));
     }
@@ -97,8 +97,8 @@ properties! {
         now in 0u64..1 << 62, passed: u64, since: u64, bits in 8u32..=63, mult in 1u32.., zero: u64,
         shift in 0u16..=63,
     ) {
-        // The counter has wrapped some times until `now`, of which the kernel does not speak. It has last
-        // said something `since` ticks ago; and there are ticks of up to half a turn ago.
+        // The counter has wrapped several times before `now`, and the page does not report how often. The kernel last
+        // updated the page `since` ticks ago. Ticks may be up to half a wrap old.
         let mask = mask(bits);
         let known = now.saturating_sub(since & mask >> 1);
         let turns = known & !mask;
@@ -140,7 +140,7 @@ properties! {
         since_zero: u64, mult in 1u32.., zero: u64, shift in 0u16..=63,
     ) {
         let conversion = Conversion::new(mult.into(), shift, zero).unwrap();
-        // Such that the ticks fit in 64 bits.
+        // So that the ticks fit in 64 bits.
         let since_zero = since_zero >> u32::from(shift).saturating_sub(mult.ilog2()).max(1);
         let ns = zero.wrapping_add(since_zero);
         let ticks = (u128::from(since_zero) << shift).div_ceil(u128::from(mult));
@@ -163,7 +163,7 @@ properties! {
         if !(ns <= i64::MAX as u64) {
             continue;
         }
-        // The first tick of the nanosecond in which the count was `cycles` may be of before.
+        // The first tick of the nanosecond in which the count was `cycles` may precede `cycles`.
         if ns > conversion.ticks_to_ns(cycles & mask) {
             assert_eq!(conversion.ticks_to_ns(back), ns);
         }
@@ -187,7 +187,7 @@ properties! {
         if ticks < line.limit {
             assert_eq!(line.ns(ticks), conversion.ticks_to_ns(ticks));
         }
-        // From `cycles` on, of a narrow counter that has not wrapped yet.
+        // From `cycles` on, for a narrow counter that has not wrapped yet.
         let cycles = cycles & mask;
         let conversion = conversion.narrow(cycles, mask);
         let line = conversion.line();
@@ -196,7 +196,7 @@ properties! {
         if cycles <= ticks && ticks < line.limit {
             assert_eq!(line.ns(ticks), conversion.ticks_to_ns(ticks));
         }
-        // Below it, nothing is said; less than from there on is.
+        // Below `cycles` the time is unspecified, but not after the time at `cycles`.
         let fits = u64::try_from(header(cycles, mult.into(), shift)).is_ok();
         if ticks < cycles && ticks < line.limit && zero == 0 && fits {
             assert!(line.ns(ticks) <= conversion.ticks_to_ns(cycles));

@@ -1,18 +1,18 @@
-//! The calibration in worlds where the true time is known.
+//! The calibration in simulated worlds, where the true time is known.
 #![allow(clippy::unwrap_used)]
 
 use super::random::{Any, Draw, Random};
 use crate::clock::calibration::{Calibration, Sample};
 
-/// A counter and the time, both in 2^-20 of what is read of them.
+/// The counter and the time, both in 2^-20 of the units that samples have.
 #[derive(Clone, Debug)]
 struct World {
     time: u128,
     count: u128,
-    /// 2^-32 nanoseconds that a tick takes.
+    /// The length of a tick in 2^-32 nanoseconds.
     rate: u64,
-    /// By how many of a billion parts the rate comes and goes, at once; and 36 times that in ten
-    /// minutes.
+    /// By how many parts per billion the rate varies at random. It also drifts by 36 times that, there and back,
+    /// every ten minutes.
     wander: u64,
     random: Random,
 }
@@ -22,7 +22,7 @@ impl World {
         self.random.next()
     }
 
-    /// Lets time pass, at a rate that nobody knows exactly.
+    /// Lets time pass, at a rate that varies by `wander`.
     fn pass(&mut self, ns: u64) {
         let at_once = self.random() % (2 * self.wander + 1);
         let phase = self.ns() % 600_000_000_000;
@@ -41,8 +41,7 @@ impl World {
         (self.time >> 20) as u64
     }
 
-    /// A look at both, in the course of which as much time passes as it may: mostly some tens of
-    /// nanoseconds, with an interrupt now and then.
+    /// Samples both. Mostly this takes some tens of nanoseconds. Now and then an interrupt makes it longer.
     fn look(&mut self) -> Sample {
         let before = self.ticks();
         let longest = if self.random() % 16 == 0 { 20_000 } else { 60 };
@@ -53,7 +52,7 @@ impl World {
         Sample { before, after: self.ticks(), ns }
     }
 
-    /// How far off the truth a conversion is at this moment, and how far it may be.
+    /// Returns the conversion's error now, and its error bound.
     fn error(&self, calibration: &Calibration) -> (u64, u64) {
         let ticks = self.ticks();
         let time = calibration.conversion(0).ticks_to_ns(ticks);
@@ -67,11 +66,11 @@ impl World {
     }
 }
 
-/// Worlds whose two oscillators wander by up to `wander` parts per billion, or only 0.
+/// Worlds whose two oscillators wander by up to `wander` parts per billion. Half of them do not wander.
 fn worlds(wander: u64) -> impl Fn(&mut Random) -> World {
     move |random| {
         let wander = if random.next() % 2 == 0 { 0 } else { random.next() % (wander + 1) };
-        // From 100 GHz to 10 MHz, since up to twelve days.
+        // From 100 GHz to 10 MHz, running for up to thirteen days.
         World {
             time: (u128::from(random.next() % (1 << 50)) + 1) << 20,
             count: u128::from(random.next() >> 8) << 20,
@@ -98,7 +97,7 @@ properties! {
         let mut calibration = world.calibrate();
         let (mut narrowest, mut last) = (u64::MAX, world.ns());
         for round in 0..600 {
-            // Asked for the time every now and then, or, some time, not for hours.
+            // The time is asked for every now and then, but sometimes not for hours.
             let pause = match world.random() % 500 {
                 0 => 10_000_000_000_000,
                 1..=250 => 1_000_000,
@@ -106,7 +105,8 @@ properties! {
             };
             for _ in 0..3 {
                 let (error, bound) = world.error(&calibration);
-                // One oscillator's word holds until the next look, two have to be looked at in time.
+                // With one oscillator, the bound holds until the next sample. With two, samples must be taken in
+                // time.
                 let holds = world.wander == 0 || calibration.covers(world.ticks());
                 assert!(!holds || error <= bound, "{error} of {bound} in {round}: {calibration:?}");
                 if round > 100 {
@@ -117,7 +117,7 @@ properties! {
             }
             if !calibration.covers(world.ticks()) {
                 let look = world.look();
-                // Of two oscillators, what was known long ago is not known any more.
+                // With two oscillators, an old calibration says nothing about the present.
                 let is_forgotten = world.wander > 0 && look.ns - last > 8_000_000_000;
                 last = look.ns;
                 calibration = match calibration.refined(look) {
@@ -127,7 +127,7 @@ properties! {
                 };
             }
         }
-        // A look takes 60 ns, and a tick 100 at the most.
+        // A sample takes 60 ns, and a tick at most 100 ns.
         assert!(narrowest <= 260, "{narrowest}: {calibration:?}");
     }
 
@@ -136,7 +136,7 @@ properties! {
         let look = |world: &mut World| loop {
             let look = world.look();
             if (look.width() * world.rate) >> 32 <= 130 + 2 * (world.rate >> 32) {
-                return look; // as the narrowest of some
+                return look; // as the narrowest of several
             }
         };
         let first = look(&mut world);
@@ -162,7 +162,7 @@ properties! {
             world.pass(1_000_000_000);
             calibration = calibration.refined(world.look()).unwrap();
         }
-        // Within a bound that did not hold any more, of a second at the most at the new rate.
+        // From here on the bound does not hold. Each round lasts at most a second at the new rate.
         world.rate = (u128::from(world.rate) * u128::from(change) / 1_000_000) as u64;
         let mut rounds = 0;
         loop {

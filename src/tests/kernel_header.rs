@@ -1,6 +1,8 @@
-//! `src/kernel/abi.rs` beside the installed `linux/perf_event.h`, or the one in the directory
-//! `RDPMC_KERNEL_HEADERS`: a C program prints every offset, size and constant that the header has, and
-//! each must be ours. What the header is too old to have is named, and must be newer than the header.
+//! Compares `src/kernel/abi.rs` with the installed `linux/perf_event.h`, or with the one in the directory
+//! `RDPMC_KERNEL_HEADERS`.
+//!
+//! A C program prints every offset, size and constant that the header has, and each must equal ours. What the header
+//! lacks is printed, and must be newer than the header.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use super::skips;
@@ -23,8 +25,8 @@ mod header {
     use std::path::Path;
     use std::process::Command;
 
-    /// Something the header should know: a C expression for it, its value here, and the Linux it
-    /// came with, where that is after 4.0.
+    /// An item that the header should have: a C expression, its value here, and the Linux version that added it, if
+    /// that is after 4.0.
     struct Item {
         expression: String,
         value: u64,
@@ -39,7 +41,7 @@ mod header {
             items.push(Item { expression, value, since });
         };
 
-        // Structures: the offset of each field, and its size, by its name in C.
+        // Structures: the offset and the size of each field, by its name in C.
         macro_rules! fields {
             ($rust:ty, $c:literal: $($field:ident = $name:literal $(since $since:expr)?),* $(,)?) => {$(
                 #[allow(unused_mut, unused_assignments)]
@@ -82,7 +84,7 @@ mod header {
         );
         add("sizeof(struct perf_event_mmap_page)".into(), size_of::<ControlPage>() as u64, (4, 1));
 
-        // Bit fields: the 64 bits that are left when a field of a zeroed structure is all ones.
+        // Bit fields: 64 bits of a zeroed structure in which every bit of the field is set.
         let bits = |structure: &str, word: &str, field: &str| {
             format!("BITS(struct {structure}, {word}, {field})")
         };
@@ -177,7 +179,7 @@ mod header {
         items
     }
 
-    /// One line for each item, so that a compiler's complaint about a line is one about an item.
+    /// Puts each item on a line of its own, so that the line of a compiler error identifies the item.
     fn program(items: &[Option<&Item>]) -> String {
         let mut text = String::from(
             "#include <linux/perf_event.h>\n#include <linux/version.h>\n#include <stddef.h>\n\
@@ -201,7 +203,7 @@ mod header {
         text + "}\n"
     }
 
-    /// Lines of the program before the first item's.
+    /// The number of lines before the first item.
     const HEAD: usize = 7;
 
     #[test]
@@ -227,7 +229,7 @@ mod header {
                 .unwrap()
         };
 
-        // What the header does not have, the compiler complains about, by line.
+        // The compiler reports the items that the header lacks, by line.
         let items = items();
         let complaints = compile(&program(&items.iter().map(Some).collect::<Vec<_>>()));
         let mut missing = vec![false; items.len()];

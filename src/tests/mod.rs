@@ -1,4 +1,4 @@
-//! Tests of private code, beside naive models. Tests of a single file are in that file.
+//! Tests of private code against naive models. Tests of a single file are in that file.
 #![allow(unsafe_code)]
 
 #[macro_use]

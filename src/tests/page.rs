@@ -1,4 +1,4 @@
-//! Control pages on every machine: the page of an event that counts nothing is as real as any.
+//! Control pages, tested on every machine with the real page of an event that counts nothing.
 
 use super::process::{in_child, perf_mappings};
 use super::skips;
@@ -8,7 +8,7 @@ use crate::page::fork::Process;
 use std::process::Command;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// It has to register its fork handler before the library's, and to count the mappings of its process.
+/// Needs a process of its own: it registers its fork handler before the library's, and counts its mappings.
 #[test]
 #[allow(clippy::unwrap_used)]
 fn pages_in_a_process_of_their_own() {
@@ -23,22 +23,23 @@ fn pages_in_a_process_of_their_own() {
     }
 }
 
-/// A handler for children that was there before the library's, as another library might have.
+/// A fork handler for children that was registered before the library's, as another library might have one.
 mod earlier {
     use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::SeqCst};
 
-    /// Where it maps a page and writes 42, unless null.
+    /// The address at which it maps a page and writes 42, unless null.
     pub(super) static PLACE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
     /// A page that a signal handler reads in the child, unless null.
     pub(super) static READ: AtomicPtr<u32> = AtomicPtr::new(std::ptr::null_mut());
-    /// How often it did.
+    /// The number of those reads.
     pub(super) static READS: AtomicU32 = AtomicU32::new(0);
 
     pub(super) extern "C" fn on_signal(_: libc::c_int) {
         let page = READ.load(SeqCst);
         if !page.is_null() {
-            // SAFETY: what a counter of this thread reads; if nothing is there, this is the child's end.
+            // SAFETY: reads an aligned word of the page that the test keeps mapped. If the child has lost it, the
+            // child ends here.
             unsafe { page.read_volatile() };
             READS.fetch_add(1, SeqCst);
         }
@@ -46,14 +47,15 @@ mod earlier {
 
     pub(super) extern "C" fn in_child() {
         if !READ.load(SeqCst).is_null() {
-            // SAFETY: takes a number: a signal that comes before the library's handler has run.
+            // The signal comes before the library's handler has run.
+            // SAFETY: raise takes a number.
             unsafe { libc::raise(libc::SIGUSR1) };
         }
         let place = PLACE.load(SeqCst);
         if !place.is_null() {
             let access = libc::PROT_READ | libc::PROT_WRITE;
             let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-            // SAFETY: a new mapping of one page, replacing none, written within.
+            // SAFETY: the mapping is new and replaces none, and the write is within it.
             unsafe {
                 let size = libc::sysconf(libc::_SC_PAGESIZE) as usize;
                 let page = libc::mmap(place.cast(), size, access, kind, -1, 0);
@@ -83,18 +85,18 @@ fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
             return Ok(());
         }
     };
-    // SAFETY: a handler that keeps to mmap and atomics.
+    // SAFETY: the handler only maps a page, raises a signal and uses atomics.
     assert_eq!(unsafe { libc::pthread_atfork(None, None, Some(earlier::in_child)) }, 0);
     let process = Process::current()?;
     for _ in 0..10_000 {
-        // A new event each: the kernel takes its time to map one anew.
+        // A new event each time, because the kernel is slow to map an event again.
         Pages::<1>::map([&open()?].into_iter(), process)?;
     }
     assert_eq!(perf_mappings(), 0);
 
     let map = || {
         let pages = Pages::<1>::map([&event].into_iter(), process)?;
-        pages.ok_or(Errno(0)) // nobody forks
+        pages.ok_or(Errno(0)) // nothing forks here
     };
     let [first, second, third] = [map()?, map()?, map()?];
     assert_eq!(perf_mappings(), 3);
@@ -103,7 +105,7 @@ fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
         page.capabilities().are_sure() && page.lock() > 0
     };
     assert!(is_real(&first) && is_real(&second) && is_real(&third));
-    // Out of the middle of the list of mappings.
+    // From the middle of the list of mappings.
     drop(second);
 
     let is_zeros = |pages: &Pages<1>| {
@@ -118,16 +120,15 @@ fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
             return Err("the fork went unnoticed".to_owned());
         }
         in_child(|| is_zeros(&first).and_then(|()| is_zeros(&third)))?;
-        // SAFETY: read out once: the parent's variable is forgotten by the _exit that ends this
-        // child.
+        // SAFETY: the value is read once, and _exit ends this child before the parent's variable could be dropped.
         drop(unsafe { std::ptr::read(&first) });
         is_zeros(&third)
     })
     .unwrap_or_else(|why| panic!("{why}"));
     assert!(!process.is_past() && is_real(&first) && is_real(&third));
 
-    // A signal that comes before the zeros waits for them.
-    // SAFETY: a handler that reads and counts.
+    // A signal that arrives before the zero pages are mapped is delayed until they are.
+    // SAFETY: the handler only reads a page and counts.
     unsafe { libc::signal(libc::SIGUSR1, earlier::on_signal as *const () as libc::sighandler_t) };
     earlier::READ.store(first.address().cast::<u32>().cast_mut(), SeqCst);
     in_child(|| match earlier::READS.load(SeqCst) {
@@ -139,7 +140,7 @@ fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
     })
     .unwrap_or_else(|why| panic!("{why}"));
     earlier::READ.store(std::ptr::null_mut(), SeqCst);
-    // SAFETY: asks what is blocked.
+    // SAFETY: `blocked` is valid for the write, and without a new set the call changes nothing.
     let blocked = unsafe {
         let mut blocked: libc::sigset_t = std::mem::zeroed();
         libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut blocked);
@@ -147,14 +148,14 @@ fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
     };
     assert_eq!(blocked, 0, "after the fork nothing is blocked that was not");
 
-    // Memory that somebody else has put in the place of a page is left alone.
+    // Memory that something else has mapped in the place of a page is left alone.
     let place = first.address().cast::<u8>().cast_mut();
     earlier::PLACE.store(place, SeqCst);
     let pages = [first, third];
     in_child(|| {
-        // SAFETY: as above.
+        // SAFETY: the value is read once, and _exit ends this child before `pages` could be dropped.
         drop(unsafe { std::ptr::read(&pages) });
-        // SAFETY: mapped and written by the handler; if it is gone, this is the end of the child.
+        // SAFETY: the fork handler has mapped and written the page. If it is gone, the read ends the child.
         match unsafe { place.read_volatile() } {
             42 => Ok(()),
             other => Err(format!("it reads {other}")),

@@ -1,15 +1,15 @@
-//! Errors provoked for real, each in a process of its own where it takes more than an event. Not here, and
-//! where they are:
-//! - `ErrorState`: the emulated machines (`tests/vm/guest/src/scenarios`), `multiplexing.rs`;
-//!   `GroupTooLarge`: there, `groups.rs`; `SeveralPmus`: `core_types.rs`; `FaultsNotContained` and
-//!   `NotFromUserSpace`: `regions.rs`; `Disturbed`: `regions.rs` and `faults.rs`, and `simulated_kernel.rs`.
-//!   The limit of locked memory, which is no error: `access.rs`.
-//! - `Forked`: `lifetime.rs`. `Name`: `names.rs`.
-//! - Nowhere: `Denied`, which takes a security module's rule; `NoSystemCall`, another kernel;
-//!   `Unsupported`, another target, which CI builds.
+//! Errors provoked for real, each in a process of its own if that takes more than an event.
 //!
-//! Of `Busy`, of `System` and of the machine's last descriptor there is the answer alone, from a filter: it
-//! takes a second profiler that reserves the PMU, a fault of the kernel, every descriptor.
+//! Errors that are tested elsewhere:
+//! - In `tests/vm/guest/src/scenarios`: `ErrorState` in `multiplexing.rs`, `GroupTooLarge` in `groups.rs`,
+//!   `SeveralPmus` in `core_types.rs`, `FaultsNotContained` and `UserReadUnavailable` in `regions.rs`, `Disturbed` in
+//!   `regions.rs` and `faults.rs`. The limit of locked memory, which is not an error, in `access.rs`.
+//! - `Disturbed` also in `simulated_kernel.rs`, `Forked` in `tests/lifetime.rs`, `NameError` in `tests/names.rs`.
+//! - Nowhere: `Denied` needs a security module's rule, `NoSystemCall` another kernel, and `Unsupported` another
+//!   target, which CI builds.
+//!
+//! For `Busy`, `System` and the machine's last descriptor, a filter gives the kernel's answer. The real causes are a
+//! second profiler that reserves the PMU, a fault of the kernel, and every descriptor in use.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use super::process::in_child;
@@ -22,15 +22,15 @@ use skips::skip;
 use std::fmt::Write;
 use std::{fs, ptr};
 
-/// Where the kernel lists them.
+/// The directory in which the kernel lists PMUs.
 const PMUS: &str = "/sys/bus/event_source/devices";
 
-/// The event that every machine has.
+/// Opens the event that every machine has.
 fn open_software() -> Result<Counter, OpenError> {
     Counter::open(Event::TASK_CLOCK)
 }
 
-/// Whether counters can be opened here at all; if not, the test is skipped and says why.
+/// Returns whether counters can be opened here. If not, skips the test with the reason.
 fn can_open(test: &str) -> bool {
     match open_software() {
         Ok(_) => true,
@@ -81,14 +81,14 @@ fn no_pmu() {
     }
 }
 
-/// A program under a strict filter prints what went wrong, and is not killed for it.
+/// A program under a strict filter can print what went wrong without being killed.
 #[test]
 fn printing_makes_no_system_call() {
     if !can_open("printing_makes_no_system_call") {
         return;
     }
-    // By what the kernel calls it, by its number, by its words; of a PMU that there is, and of one that there
-    // is not.
+    // Events that are written by the kernel's name, by type, and by config words; of a PMU that exists, and of one
+    // that does not.
     let events = [
         Event::CYCLES,
         Event::raw(0xc0),
@@ -113,7 +113,7 @@ fn printing_makes_no_system_call() {
                 }
                 write!(text, "{counter:?} {group:?}").unwrap();
             };
-            // The first time the allocator asks for what memory it needs.
+            // The first time, the allocator requests the memory that it needs.
             let mut text = String::new();
             print(&mut text);
             text.clear();
@@ -129,7 +129,7 @@ fn printing_makes_no_system_call() {
     assert_eq!(libc::WTERMSIG(ends(true)), libc::SIGSYS, "what ends the control");
 }
 
-/// What a `main` prints that returns an error, and what `dbg!` prints of a handle.
+/// Tests what a `main` that returns an error prints, and what `dbg!` prints for a handle.
 #[test]
 fn debug_is_readable() {
     let event = Event::CYCLES;
@@ -175,7 +175,7 @@ fn event_not_supported() {
     assert!(error.to_string().contains("perf list"), "{error}");
 }
 
-/// Settings that leave nothing to count are an error, with or without a PMU, rather than a count of 0.
+/// Settings that leave nothing to count are an error, with or without a PMU, instead of a count of 0.
 #[test]
 fn nothing_to_count() {
     if !can_open("nothing_to_count") {
@@ -285,7 +285,7 @@ fn too_new_for_the_kernel() {
     }
 }
 
-/// A filter can answer what the kernel does. Of a refusal to permit it would be found to be the cause.
+/// A filter can give the kernel's answers. For a denied permission, `open` would report the filter as the cause.
 #[test]
 fn answers_that_no_setting_explains() {
     if !can_open("answers_that_no_setting_explains") {
@@ -297,7 +297,7 @@ fn answers_that_no_setting_explains() {
         (libc::EMFILE, OpenError::TooManyOpenFiles { is_system_wide: false }),
         (libc::ENFILE, OpenError::TooManyOpenFiles { is_system_wide: true }),
         (libc::ENOMEM, OpenError::OutOfMemory { call: "perf_event_open" }),
-        // No kernel answers these two without an end; a filter does.
+        // No kernel gives these two answers every time, but a filter does.
         (libc::EINTR, OpenError::Seccomp { errno: Errno(libc::EINTR) }),
         (0, OpenError::Seccomp { errno: Errno(0) }),
     ] {
@@ -309,7 +309,7 @@ fn answers_that_no_setting_explains() {
     }
 }
 
-/// Where a filter answers 0 in the kernel's place, 0 is somebody else's descriptor, and stays so.
+/// If a filter answers 0 in the kernel's place, descriptor 0 belongs to something else, and stays open.
 #[test]
 fn standard_input_is_no_event() {
     in_child(|| -> Result<(), String> {
@@ -322,20 +322,20 @@ fn standard_input_is_no_event() {
             let clock = crate::Clock::open().map_err(|why| why.to_string())?;
             same(matches!(clock.kind(), crate::clock::ClockKind::Page), false)?;
         }
-        // SAFETY: asks for the flags of a descriptor.
+        // SAFETY: F_GETFD takes no pointer.
         same(unsafe { libc::fcntl(0, libc::F_GETFD) } >= 0, true)
     })
     .unwrap();
 }
 
-/// An event gets descriptor 0 where it is free, and that is no mistake.
+/// If descriptor 0 is free, an event may get it, and this is not an error.
 #[test]
 fn descriptor_0_may_be_an_event() {
     if !can_open("descriptor_0_may_be_an_event") {
         return;
     }
     in_child(|| -> Result<(), String> {
-        // SAFETY: this child has no use for it.
+        // SAFETY: nothing in this child uses descriptor 0.
         unsafe { libc::close(0) };
         let counter = Counter::open(Event::TASK_CLOCK).map_err(|why| why.to_string())?;
         same(process::perf_descriptors(), vec![0])?;
@@ -347,8 +347,8 @@ fn descriptor_0_may_be_an_event() {
     .unwrap();
 }
 
-/// A group that is read by system call takes no memory of its own, so a limit of memory keeps no program from
-/// it: neither one that locks all it has, as those of real time do, nor one with few addresses.
+/// A group that is read by system call takes no memory of its own, so memory limits do not prevent it: neither in a
+/// program that locks all its memory, as real-time programs do, nor in one with little address space.
 #[test]
 fn groups_without_room_for_pages() {
     if !can_open("groups_without_room_for_pages") {
@@ -365,19 +365,19 @@ fn groups_without_room_for_pages() {
         same(all.read_user(), None)
     };
     in_child(|| {
-        // A user without rights is what it is about; whoever may not become one, has none.
+        // The test is about a user without rights. A process that may not change its user has none already.
         process::drop_rights();
         process::limit(libc::RLIMIT_MEMLOCK as _, 1 << 16);
-        // SAFETY: takes a number.
+        // SAFETY: mlockall takes a number.
         same(unsafe { libc::mlockall(libc::MCL_FUTURE) }, 0)?;
         open_and_read()
     })
     .unwrap();
     in_child(|| {
-        // What there is, and no room for 64 KiB more.
+        // The present address space, without room for 64 KiB more.
         let status = fs::read_to_string("/proc/self/statm").unwrap();
         let pages: u64 = status.split(' ').next().unwrap().parse().unwrap();
-        // SAFETY: reads a constant.
+        // SAFETY: sysconf takes a number.
         let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
         process::limit(libc::RLIMIT_AS as _, pages * size + (1 << 15));
         open_and_read()
@@ -385,12 +385,12 @@ fn groups_without_room_for_pages() {
     .unwrap();
 }
 
-/// From now on this process sees the files of one PMU, which there is not, in place of the machine's; the
-/// reason if it may not make that so.
+/// Replaces the machine's PMU files, for this process, by those of one PMU that does not exist. Returns the reason if
+/// this is not permitted.
 fn see_only(pmu: &str, number: u32, has_cpumask: bool) -> Result<(), String> {
     let folder = std::ffi::CString::new(PMUS).unwrap();
     let private = libc::MS_REC | libc::MS_PRIVATE;
-    // SAFETY: changes what this process alone sees; the strings live through the calls.
+    // SAFETY: the strings live through the calls, which change the mounts of this process alone.
     let mounted = unsafe {
         libc::unshare(libc::CLONE_NEWNS) == 0
             && libc::mount(c"none".as_ptr(), c"/".as_ptr(), ptr::null(), private, ptr::null()) == 0
@@ -409,7 +409,7 @@ fn see_only(pmu: &str, number: u32, has_cpumask: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// By each of this machine's PMUs that count for processors.
+/// Tests each PMU of this machine that counts for CPUs.
 #[test]
 fn not_of_a_thread() {
     if !can_open("not_of_a_thread") {
@@ -418,14 +418,14 @@ fn not_of_a_thread() {
     for pmu in Pmus::local().all().unwrap().iter().filter(|pmu| pmu.counts_for_cpus()) {
         let event = Event::of_pmu(pmu.type_id(), 0);
         match Counter::open(event) {
-            // Arm's SPE has such a file and samples threads.
+            // Arm's SPE has a `cpumask` file and samples threads.
             Ok(_) => {}
             Err(error) => assert_eq!(error, OpenError::NotPerThread { event: event.into() }),
         }
     }
 }
 
-/// As this machine may have no PMU that counts for processors, by one of which there are the files only.
+/// Tests the files of a PMU that counts for CPUs, because this machine may have no such PMU.
 #[test]
 fn not_of_a_thread_by_its_files() {
     const NUMBER: u32 = 0x7fff_0000;
@@ -451,7 +451,7 @@ fn not_of_a_thread_by_its_files() {
     }
 }
 
-/// x86-64's `msr` PMU counts whatever runs; it exists in virtual machines, too.
+/// x86-64's `msr` PMU counts at all privilege levels. Virtual machines have it, too.
 #[test]
 fn no_privilege_filter() {
     let number = fs::read_to_string("/sys/bus/event_source/devices/msr/type");

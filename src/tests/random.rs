@@ -1,4 +1,5 @@
-//! Random inputs for properties that hold for every input. The same inputs each time; a failure names its case.
+//! Random inputs for properties that hold for every input. Every run has identical inputs, and a failure names its
+//! case.
 
 use std::ops::{Range, RangeFrom, RangeInclusive};
 use std::thread;
@@ -16,7 +17,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number of any length in bits, often near a power of two or at an end.
+    /// Returns a number of random length in bits, often near a power of two or at an end of the range.
     fn varied(&mut self) -> u64 {
         let bits = self.next() % 64;
         match self.next() % 8 {
@@ -30,7 +31,7 @@ impl Random {
     }
 }
 
-/// The case of a property that is being tried, which it names if it fails.
+/// The case of a property that is being tried. Prints its name if the property fails.
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) case: u32,
@@ -66,7 +67,7 @@ macro_rules! integers {
             type Value = $type;
             fn draw(&self, random: &mut Random) -> $type {
                 let count = u128::from(*self.end()) - u128::from(*self.start()) + 1;
-                // The ends as often as anything else.
+                // Each end comes up in one of 16 cases.
                 match random.next() % 16 {
                     0 => *self.start(),
                     1 => *self.end(),

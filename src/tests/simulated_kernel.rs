@@ -1,7 +1,9 @@
-//! The reads beside a simulated kernel: the library's own code and assembly, a control page in shared memory, and
-//! `rdpmc` executed for real. In this process it faults, because no counter is mapped. A handler answers with the
-//! simulated register that ECX names and steps over it. The handler, a trap after every single instruction, and a second
-//! thread play the kernel, which may move the event at any of these moments.
+//! The library's reads, run against a simulated kernel.
+//!
+//! They are the library's own code and assembly, with a control page in shared memory, and `rdpmc` is executed for
+//! real. It faults in this process, because no counter is mapped. A handler answers with the simulated register that
+//! ECX names, and steps over the instruction. The handler, a trap after every single instruction, and a second thread
+//! play the kernel, which may move the event at any of these moments.
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -23,7 +25,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-/// Of events of this sort, which the simulated ones stand for.
+/// Returns a region of the simulated events, which stand for instructions.
 fn region<const N: usize>(reader: &Reader<N>) -> Region<'_, N> {
     Region::new(reader, const { &[What::INSTRUCTIONS; N] })
 }
@@ -36,19 +38,19 @@ fn map<'a, const N: usize>(events: impl Iterator<Item = &'a OwnedFd> + Clone) ->
     Pages::map(events, Process::current().unwrap()).unwrap().unwrap()
 }
 
-/// Simulated registers; two with an index like the fixed counters'.
+/// The simulated registers. Four of them have an index like a fixed counter's.
 const REGISTERS: usize = 8;
 const FIXED: u32 = 1 << 30;
 const WIDTH: u16 = 48;
 const MASK: u64 = (1 << WIDTH) - 1;
-/// The flag that has the processor trap after every instruction.
+/// The flag that makes the CPU trap after every instruction.
 const TRAP: libc::greg_t = 0x100;
-/// The bits of a tick counter that soon wraps.
+/// The mask of a narrow tick counter, which soon wraps.
 const NARROW: u64 = 0x3ff;
-/// What events are apart from one turn on the PMU to the next.
+/// The distance between an event's counts in successive turns on the PMU.
 const TURN: u64 = 1 << 32;
 
-/// What ECX or the page's index less one says, as a place in `Kernel::registers`.
+/// Converts ECX, or the page's index minus one, to an index into `Kernel::registers`.
 fn place(register: u32) -> Option<usize> {
     match register {
         0..=3 => Some(register as usize),
@@ -66,37 +68,36 @@ struct Kernel {
     events: Vec<Event>,
     registers: [AtomicU64; REGISTERS],
     ticks: AtomicU64,
-    /// The bits that the tick counter has.
+    /// The mask of the tick counter.
     mask: AtomicU64,
     faults: AtomicU64,
-    /// The state of a generator of numbers.
+    /// The state of the random number generator.
     random: Cell<u64>,
-    /// What happens at the next rdpmc or single step, if it is the right one.
+    /// The change to make at the next read or single step, if that is its moment.
     plan: Cell<Option<(Moment, Change)>>,
     steps: Cell<u32>,
-    /// Whether a read is an event as well.
+    /// Whether each read also counts some events.
     noise: Cell<bool>,
-    /// The reads so far: which event had the register, and how much it had counted.
+    /// The reads so far: the event that had the register, and its count.
     log: [Cell<(usize, u64)>; 2 * REGISTERS],
     reads: Cell<usize>,
-    /// Asked for the time after each step, and what it said.
+    /// The clock to read after each step, and the times that it returned.
     clock: Cell<*const Clock>,
     times: RefCell<Vec<u64>>,
-    /// Something the library must not do, as seen by a handler.
+    /// Whether a handler saw something that the library must not do.
     broken: AtomicBool,
 }
 
-/// An event, with the kernel's own, writable mapping of its page.
+/// An event, with the kernel's own writable mapping of its page.
 struct Event {
     page: NonNull<ControlPage>,
     memory: OwnedFd,
-    /// How often it has begun to happen, and how often that is all counted.
+    /// How often the event has begun to happen, and how often it has been counted completely.
     begun: AtomicU64,
     done: AtomicU64,
 }
 
-// SAFETY: the cells are used by the reading thread and its handlers only, the page through
-// volatile stores.
+// SAFETY: only the reading thread and its handlers use the cells. The page is shared through volatile stores.
 unsafe impl Sync for Kernel {}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -109,17 +110,17 @@ enum Moment {
 /// What an interruption may do to the event.
 #[derive(Clone, Copy, Debug)]
 enum Change {
-    /// The hardware counts on; nobody was interrupted.
+    /// The hardware counts on, without an interruption.
     Count,
-    /// All off the PMU and back, in whatever registers, which start at whatever values.
+    /// All events leave the PMU and return, in any registers with any start values.
     Move,
-    /// One into the same register, which starts elsewhere.
+    /// One event returns to its register, which starts at another value.
     Restart,
-    /// Two, if there are two, into each other's registers.
+    /// Two events, if there are two, exchange registers.
     Exchange,
-    /// All off the PMU.
+    /// All events leave the PMU.
     Leave,
-    /// The thread goes to a core of another type: one event off its PMU, the other on.
+    /// The thread moves to a CPU of another type: one event leaves its PMU, the other enters its own.
     Migrate,
 }
 const CHANGES: [Change; 5] =
@@ -160,19 +161,19 @@ impl Kernel {
         Reader::new(map(descriptors)).unwrap()
     }
 
-    /// One event by itself.
+    /// Returns a reader of one event.
     fn reader_of(&self, event: usize) -> Reader<1> {
         let memory = &self.events[event].memory;
         Reader::new(map([memory].into_iter())).unwrap()
     }
 
-    /// What all events have counted.
+    /// Returns the sum over all events.
     fn sum(&self, of: fn(&Event) -> &AtomicU64) -> u64 {
         self.events.iter().map(|event| of(event).load(SeqCst)).sum()
     }
 
     fn random(&self) -> u64 {
-        // The constants of the MMIX generator; the upper half is the better one.
+        // The constants of the MMIX generator. Its upper half is the better one.
         let next = self
             .random
             .get()
@@ -182,8 +183,8 @@ impl Kernel {
         next >> 33 ^ next << 31
     }
 
-    /// The event gets a register, at a start value that anything but a right read shows:
-    /// negative or about to become positive, and far from any other's.
+    /// Gives the event a register. The start value exposes every wrong read: it is negative or about to become
+    /// positive, and far from any other event's.
     fn enter_at(&self, event: &Event, place: usize) {
         let start = match self.random() % 3 {
             0 => (self.random() & MASK) as i64 - (1 << (WIDTH - 1)),
@@ -194,15 +195,14 @@ impl Kernel {
         let count = event.done.load(SeqCst);
         let now = self.ticks.load(SeqCst);
         event.write(|page| unsafe {
-            // SAFETY: within the page. `index` last: a reader on another processor must not
-            // find it with the former offset.
+            // SAFETY: within the page. `index` is written last, so that a reader on another CPU does not combine it
+            // with the former offset.
             (&raw mut (*page).offset).write_volatile((count as i64).wrapping_sub(start));
-            // A tick is a nanosecond, in ever another form.
+            // A tick is a nanosecond, with a different `time_shift` each time.
             let shift = (self.random() % 32) as u16;
             (&raw mut (*page).time_shift).write_volatile(shift);
             (&raw mut (*page).time_mult).write_volatile(1 << shift);
-            // Every other time with a counter so narrow that it soon wraps, and that counts from
-            // any of the times that it has.
+            // Every other time, the counter is so narrow that it soon wraps, and its zero is up to two wraps back.
             let narrow = self.random() % 2 == 0;
             let mask = if narrow { NARROW } else { u64::MAX };
             self.mask.store(mask, SeqCst);
@@ -223,7 +223,7 @@ impl Kernel {
         });
     }
 
-    /// The page gets a clock of so much a tick from `zero` on.
+    /// Gives the page a clock with these parameters from `zero` on.
     fn set_clock(&self, (mult, shift): (u32, u16), zero: u64) {
         self.mask.store(u64::MAX, SeqCst);
         self.events[0].write(|page| unsafe {
@@ -236,7 +236,7 @@ impl Kernel {
         });
     }
 
-    /// The page's `time_cycles`, on the timeline.
+    /// Returns the page's `time_cycles`, on the timeline.
     fn cycles(&self) -> u64 {
         let page = self.events[0].page.as_ptr();
         // SAFETY: within the page.
@@ -246,7 +246,7 @@ impl Kernel {
         }
     }
 
-    /// The numbers below `length` in some order.
+    /// Returns the numbers below `LENGTH` in random order.
     fn order<const LENGTH: usize>(&self) -> [usize; LENGTH] {
         let mut order = std::array::from_fn(|n| n);
         for last in (1..LENGTH).rev() {
@@ -255,23 +255,24 @@ impl Kernel {
         order
     }
 
-    /// The events in some order.
+    /// Returns the events in random order.
     fn in_any_order(&self) -> impl Iterator<Item = &Event> {
         self.order::<REGISTERS>().into_iter().filter_map(|n| self.events.get(n))
     }
 
-    /// All events get a register each, the pages updated in some order.
+    /// Gives each event a register, and updates the pages in random order.
     fn enter(&self) {
         for (event, place) in self.in_any_order().zip(self.order::<REGISTERS>()) {
             self.enter_at(event, place);
         }
     }
 
-    /// The event loses its register, which from now on counts for somebody else.
+    /// Takes the event's register away. From now on the register counts for another program.
     fn leave(&self, event: &Event) {
         let place = event.place();
         event.write(|page| unsafe {
-            // SAFETY: within the page. All of the count is in `offset` then; `index` first, see above.
+            // SAFETY: within the page. Then `offset` has the whole count. `index` is written first, so that a reader
+            // on another CPU does not combine it with the new offset.
             (&raw mut (*page).index).write_volatile(0);
             (&raw mut (*page).offset).write_volatile(event.done.load(SeqCst) as i64);
         });
@@ -280,7 +281,7 @@ impl Kernel {
         }
     }
 
-    /// So much happens of every event, and counts if it has a register.
+    /// Counts `events` more of each event that has a register.
     fn count(&self, events: u64) {
         for event in &self.events {
             let Some(place) = event.place() else { continue };
@@ -291,7 +292,7 @@ impl Kernel {
         }
     }
 
-    /// The same of 1 to 3 or, as a register at 0 is not read, of as few more as leave none there.
+    /// Counts 1 to 3 more. If that leaves a register at 0, which is not read, counts a few more than that.
     fn count_some(&self) {
         let registers = || self.events.iter().filter_map(|event| event.place());
         let value = |place: usize| self.registers[place].load(SeqCst);
@@ -306,13 +307,13 @@ impl Kernel {
 
     fn happen(&self, change: Change) {
         self.tick();
-        // Up to the very moment, and after it: what is read on both sides of it shows.
+        // Counts right before and right after the change, so that a read across the change shows.
         self.count_some();
         match change {
             Change::Count => return,
             Change::Move => {
                 self.in_any_order().for_each(|event| self.leave(event));
-                // What is read of one turn on the PMU cannot be taken for another's.
+                // A value from one turn on the PMU cannot be mistaken for one from another turn.
                 for event in &self.events {
                     event.begun.fetch_add(TURN, SeqCst);
                     event.done.fetch_add(TURN, SeqCst);
@@ -346,7 +347,7 @@ impl Kernel {
                     events => panic!("{} core types", events.len()),
                 };
                 self.leave(here);
-                self.count_some(); // of nobody, as nobody is there
+                self.count_some(); // for no event, because none has a register
                 self.enter_at(there, self.random() as usize % REGISTERS);
             }
         }
@@ -361,11 +362,11 @@ impl Kernel {
         }
     }
 
-    /// Answers one instruction that faulted; false if it is not one of ours.
+    /// Emulates an instruction that faulted. Returns false if it is not one that this test emulates.
     fn emulate(&self, registers: &mut [libc::greg_t; 23]) -> bool {
         let [ip, ax, cx, dx] = [libc::REG_RIP, libc::REG_RAX, libc::REG_RCX, libc::REG_RDX]
             .map(|register| register as usize);
-        // SAFETY: RIP is where the processor just was, and the instruction has two bytes.
+        // SAFETY: RIP is the address of the instruction that faulted, which has two bytes.
         let code = unsafe { *(registers[ip] as *const [u8; 2]) };
         let value = match code {
             [0x0f, 0x33] => {
@@ -394,29 +395,29 @@ impl Kernel {
         if code == [0x0f, 0x33] {
             self.moment(Moment::AfterRead);
             if registers[libc::REG_EFL as usize] & TRAP != 0 {
-                // The trap comes after the next instruction only.
+                // The trap itself comes only after the next instruction.
                 self.step(registers);
             }
         }
         true
     }
 
-    /// One instruction is done.
+    /// Handles the trap after an instruction.
     fn step(&self, registers: &mut [libc::greg_t; 23]) {
         self.moment(Moment::AfterStep(self.steps.get()));
-        // SAFETY: who sets it keeps it alive meanwhile, on this thread.
+        // SAFETY: the test that sets the clock keeps it alive until it resets the pointer, on this thread.
         if let Some(clock) = unsafe { self.clock.get().as_ref() } {
             self.ticks.fetch_add(1, SeqCst);
             self.times.borrow_mut().push(clock.now());
         }
         self.steps.set(self.steps.get() + 1);
         if self.plan.get().is_none() {
-            // It happened: the rest may run at full speed.
+            // The change has happened, so the rest may run at full speed.
             registers[libc::REG_EFL as usize] &= !TRAP;
         }
     }
 
-    /// Who has the register that is read, and what it has counted.
+    /// Logs the event that has the register, and its count.
     fn remember(&self, place: usize) {
         let owner = self.events.iter().position(|event| event.place() == Some(place));
         let read = owner.map_or((usize::MAX, 0), |n| (n, self.events[n].done.load(SeqCst)));
@@ -442,7 +443,7 @@ impl Kernel {
 
 impl Event {
     fn new() -> Event {
-        // SAFETY: plain calls; the new descriptor and mapping belong to nobody else.
+        // SAFETY: the new descriptor and mapping have no other owner.
         let (memory, page) = unsafe {
             let memory = libc::memfd_create(c"page".as_ptr(), libc::MFD_CLOEXEC);
             assert!(memory >= 0);
@@ -454,7 +455,7 @@ impl Event {
         };
         let event = Event { page, memory, begun: AtomicU64::new(0), done: AtomicU64::new(0) };
         event.write(|page| unsafe {
-            // SAFETY: within the page, as all stores in this file.
+            // SAFETY: within the page.
             (&raw mut (*page).capabilities).write_volatile(
                 capability::BIT0_IS_DEPRECATED
                     | capability::USER_RDPMC
@@ -466,11 +467,11 @@ impl Event {
         event
     }
 
-    /// One update of the page.
+    /// Makes one update of the page.
     fn write<R>(&self, update: impl FnOnce(*mut ControlPage) -> R) -> R {
         let page = self.page.as_ptr();
-        // SAFETY: the mapping is the kernel's own and writable. Volatile stores in this order
-        // are what the other thread sees, in this order, on x86-64.
+        // SAFETY: the mapping is the kernel's own and writable. On x86-64, the other thread sees volatile stores in
+        // program order.
         unsafe {
             let lock = &raw mut (*page).lock;
             lock.write_volatile(lock.read_volatile().wrapping_add(1));
@@ -490,7 +491,7 @@ impl Event {
         unsafe { (&raw const (*self.page.as_ptr()).index).read_volatile() }
     }
 
-    /// Its register, if it has one.
+    /// Returns its register, if it has one.
     fn place(&self) -> Option<usize> {
         self.index().checked_sub(1).and_then(place)
     }
@@ -498,8 +499,8 @@ impl Event {
 
 extern "C" fn on_fault(signal: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let kernel = CURRENT.get();
-    // SAFETY: the kernel outlives the time it is current; the context is the interrupted
-    // thread's, and the handler's alone while it runs.
+    // SAFETY: the kernel outlives the time in which it is current. The context is the interrupted thread's, and only
+    // the handler uses it while it runs.
     let ours = unsafe {
         let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         match kernel.as_ref() {
@@ -512,13 +513,13 @@ extern "C" fn on_fault(signal: i32, _: *mut libc::siginfo_t, context: *mut libc:
         }
     };
     if !ours {
-        // SAFETY: a real fault: it happens again, and ends the process.
+        // SAFETY: restores the default action. The real fault happens again and ends the process.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }
 
-/// Makes `kernel` this thread's, and its `rdpmc` and `rdtsc` fault; None, with a skip said, if
-/// `rdpmc` is open to every process here.
+/// Makes `kernel` this thread's kernel, and `rdpmc` and `rdtsc` fault on this thread. Returns None and skips the test
+/// if `rdpmc` is open to every process here.
 fn with<const N: usize, T>(
     test: &str,
     kernel: &Kernel,
@@ -532,7 +533,7 @@ fn with<const N: usize, T>(
         skips::skip(test, "the setting rdpmc is 2 here, so rdpmc does not fault");
         return None;
     }
-    // SAFETY: the action is whole, and the handler touches the thread's own kernel only.
+    // SAFETY: the action is fully initialized, and the handler uses the thread's own kernel only.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_fault as *const () as usize;
@@ -541,7 +542,7 @@ fn with<const N: usize, T>(
             assert_eq!(libc::sigaction(signal, &action, ptr::null_mut()), 0);
         }
     }
-    /// Makes the thread an ordinary one again, however the test ends.
+    /// Restores the thread's settings, however the test ends.
     struct Ordinary;
     impl Drop for Ordinary {
         fn drop(&mut self) {
@@ -556,14 +557,14 @@ fn with<const N: usize, T>(
 }
 
 fn time_stamps(mode: i32) {
-    // SAFETY: concerns this thread's rdtsc only.
+    // SAFETY: affects this thread's rdtsc only.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, mode) }, 0);
 }
 
-/// As a counter reads.
+/// Reads as a counter does.
 #[inline(always)]
 fn read_one(reader: &Reader<1>) -> Option<u64> {
-    // SAFETY: the reader is there.
+    // SAFETY: the reader outlives the view.
     unsafe { reader.view() }.count::<false>()
 }
 
@@ -571,15 +572,15 @@ fn read_one(reader: &Reader<1>) -> Option<u64> {
 #[inline(always)]
 fn stepping<T>(kernel: &Kernel, body: impl FnOnce() -> T) -> T {
     kernel.steps.set(0);
-    // SAFETY: sets and clears the trap flag, nothing else; the handler for it is in place.
+    // SAFETY: sets the trap flag and nothing else. Its handler is installed.
     unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
     let result = body();
-    // SAFETY: as above.
+    // SAFETY: clears the trap flag and nothing else.
     unsafe { asm!("pushfq", "and qword ptr [rsp], ~0x100", "popfq") };
     result
 }
 
-/// Lets the other thread end however the reading ends.
+/// Lets the other thread end, however the reading ends.
 struct Over<'a>(&'a AtomicBool);
 impl Drop for Over<'_> {
     fn drop(&mut self) {
@@ -603,8 +604,8 @@ fn ten_million_reads_with_a_kernel_on_another_processor() {
             std::thread::scope(|threads| {
                 let _over = Over(&over);
                 threads.spawn(|| {
-                    // Some faults, then some counts, then a change: so that changes come at any
-                    // moment of a read, and most reads end with a count all the same.
+                    // Some faults, then some counts, then a change. So changes come at any moment of a read, and most
+                    // reads still end with a count.
                     let mut next = 0;
                     while !over.load(SeqCst) {
                         kernel.happen(Change::Count);
@@ -617,7 +618,7 @@ fn ten_million_reads_with_a_kernel_on_another_processor() {
                     }
                 });
                 let (mut counts, mut none, mut last) = (0, 0u64, 0);
-                // Longer where the other thread has little of a busy machine.
+                // Longer if the other thread gets little time on a busy machine.
                 let is_calm = || moves_of(&kernel) <= READS / 1_000;
                 while counts < READS || counts < 20 * READS && is_calm() {
                     let done = kernel.events[0].done.load(SeqCst);
@@ -643,7 +644,7 @@ fn ten_million_reads_with_a_kernel_on_another_processor() {
     }
 }
 
-/// How often the first event was moved.
+/// Returns how often the first event was moved.
 fn moves_of(kernel: &Kernel) -> u64 {
     u64::from((kernel.events[0].lock() / 4).saturating_sub(1))
 }
@@ -662,7 +663,7 @@ fn a_million_reads_interrupted_at_the_instruction() {
             kernel.plan.set(Some((moment, change)));
             let count = read_one(&reader);
             assert_eq!(kernel.plan.take().map(|(moment, _)| moment), None, "it never happened");
-            // A changed lock means another round: an event that left is seen to have left.
+            // A changed lock makes the read retry, so it sees that an event has left.
             assert_eq!(count.is_none(), matches!(change, Change::Leave), "{moment:?} {change:?}");
             kernel.check(count, done, true);
         }
@@ -684,18 +685,18 @@ fn a_count_interrupted_after_every_single_instruction() {
                     let left = matches!(change, Change::Leave);
                     kernel.check(count, done, left);
                     if kernel.plan.take().is_some() {
-                        break; // there is no such step any more
+                        break; // the read has fewer steps
                     }
                     boundaries += u32::from(repetition == 0);
                 }
             }
         }
-        // 11 instructions at the least, and 5 kinds of change after each.
+        // At least 11 instructions, and 5 kinds of change after each.
         assert!(boundaries >= 55, "{boundaries}");
     });
 }
 
-/// The sum over two core types, of which the thread is on one at a time.
+/// The sum over two core types. The thread is on one of them at a time.
 #[test]
 fn a_sum_interrupted_after_every_single_instruction() {
     let kernel = Kernel::with_events(12, 2);
@@ -723,13 +724,13 @@ fn a_sum_interrupted_after_every_single_instruction() {
                         None => assert!(matches!(change, Change::Leave), "no sum, {change:?}"),
                     }
                     if kernel.plan.take().is_some() {
-                        break; // there is no such step any more
+                        break; // the read has fewer steps
                     }
                     boundaries += u32::from(repetition == 0);
                 }
             }
         }
-        // Two reads of 11 instructions at the least, and 3 kinds of change after each.
+        // Two reads of at least 11 instructions, and 3 kinds of change after each.
         assert!(boundaries >= 66, "{boundaries}");
     });
 }
@@ -752,18 +753,18 @@ fn a_reading_interrupted_after_every_single_instruction() {
                 let left = matches!(change, Change::Leave);
                 kernel.check(reading.map(|Snapshot { counts: [value], .. }| value), done, left);
                 if let Some(Snapshot { time_enabled, time_running, .. }) = reading {
-                    // One tick is one nanosecond, and the event ran half of the time before.
+                    // One tick is one nanosecond. The event ran for half of the time up to the page's update.
                     assert!((before..=after).contains(&time_enabled), "{change:?} {step}");
                     assert!(time_running <= time_enabled, "{time_running} {time_enabled}");
                     assert!(time_running >= time_enabled / 2, "{time_running} {time_enabled}");
                 }
                 if kernel.plan.take().is_some() {
-                    break; // there is no such step any more
+                    break; // the read has fewer steps
                 }
                 boundaries += 1;
             }
         }
-        // Twice a count's 11 instructions at the least, for the times, and 5 kinds of change.
+        // With the times, at least twice a count's 11 instructions, and 5 kinds of change.
         assert!(boundaries >= 110, "{boundaries}");
     });
 }
@@ -781,7 +782,7 @@ fn a_time_interrupted_after_every_single_instruction() {
         let (mut last, mut boundaries) = (0, 0);
         for change in CHANGES {
             for step in 0.. {
-                // Every third time the page is the one that the clock knows.
+                // Every third time, the clock already has the page's parameters.
                 match step % 3 {
                     0 => last = clock.now(),
                     1 => kernel.happen(Change::Move),
@@ -797,7 +798,7 @@ fn a_time_interrupted_after_every_single_instruction() {
                 let ticks = clock.ticks();
                 assert_eq!(clock.ticks_to_ns(ticks), after, "{change:?} at {step}");
                 assert_eq!(clock.ns_to_ticks(after), ticks);
-                // There is no such step any more, not even where the page is read anew.
+                // The call has fewer steps, even if it re-reads the page.
                 if kernel.plan.take().is_some() && step % 3 == 1 {
                     break;
                 }
@@ -808,8 +809,7 @@ fn a_time_interrupted_after_every_single_instruction() {
     });
 }
 
-/// The same with a page that moves after each instruction in turn, so that the handler has to fall back to the
-/// latest time that was given.
+/// The page moves after each instruction in turn, so the handler must fall back to the latest time that was returned.
 #[test]
 fn a_signal_handler_tells_the_time_beside_a_page_that_moves() {
     let kernel = Kernel::new(14);
@@ -833,7 +833,7 @@ fn a_signal_handler_tells_the_time_beside_a_page_that_moves() {
     });
 }
 
-/// A handler that asks for the time, whatever it has come in between.
+/// A handler reads the clock after every instruction of the call that it interrupts.
 #[test]
 fn a_signal_handler_tells_the_time_after_every_single_instruction() {
     let kernel = Kernel::new(13);
@@ -859,10 +859,10 @@ fn a_signal_handler_tells_the_time_after_every_single_instruction() {
                 assert!(times.len() > 100, "{} times", times.len());
                 let within = before..=kernel.ticks.load(SeqCst);
                 assert!(within.contains(&now), "{now} from {before} on: {times:?}");
-                // The call that was interrupted began before them all, and ended after them.
+                // The interrupted call began before all of them and ended after them.
                 times.push(clock.now());
                 assert!(times.is_sorted(), "{times:?}");
-                // Until the page is read anew, it is the latest time.
+                // Until the page is re-read, the handler gets the latest time.
                 assert!(times.iter().all(|time| time <= within.end()), "{before} {times:?}");
                 assert!(times.iter().any(|time| within.contains(time)), "{before} {times:?}");
             }
@@ -876,18 +876,18 @@ fn a_time_that_wraps_goes_on() {
     with("a_time_that_wraps_goes_on", &kernel, |_: Reader<1>| {
         let clock = clock(&kernel);
         for _ in 0..10_000 {
-            // Past the end of the narrow counter, and no more than once around.
+            // Past the end of the narrow counter, but at most once around.
             let now = clock.now();
             assert_eq!(now, kernel.ticks.load(SeqCst));
             let ticks = clock.ticks();
             let mask = kernel.mask.load(SeqCst);
             let passed = kernel.random() % (NARROW / 4);
             kernel.ticks.fetch_add(passed, SeqCst);
-            // Ticks of before are before, and distances what they are.
+            // Earlier ticks convert to earlier times, and differences are right.
             assert_eq!(clock.ticks_to_ns(ticks), now);
             assert_eq!(clock.conversion().delta_ns(clock.ticks().wrapping_sub(ticks)), passed);
             if kernel.random() % 4 == 0 {
-                // Also for a page that says it counts from later on.
+                // Also if the page then counts from a later time.
                 kernel.happen(Change::Move);
                 if kernel.mask.load(SeqCst) == mask {
                     assert_eq!(clock.ticks_to_ns(ticks), now);
@@ -912,12 +912,12 @@ fn a_page_that_takes_time_back_is_waited_for() {
             kernel.ticks.fetch_add(1, SeqCst);
             assert_eq!(clock.now(), reached);
         }
-        // Its own parameters are the page's all the same.
+        // Conversions still use the page's parameters.
         let ticks = clock.ticks();
         assert_eq!(clock.ticks_to_ns(ticks), ticks + 2_000);
         kernel.ticks.fetch_add(2_999, SeqCst);
         assert_eq!(clock.now(), reached + 2);
-        // Also where the counter began before the timeline, and is set back to before it.
+        // Also if the counter began before the timeline and is set back to before it.
         let begun = kernel.ticks.load(SeqCst) - 1_000;
         let clock = {
             kernel.set_clock((1, 0), begun.wrapping_neg());
@@ -929,7 +929,7 @@ fn a_page_that_takes_time_back_is_waited_for() {
         assert_eq!(clock.ns_to_ticks(0), begun);
         kernel.ticks.fetch_add(5_001, SeqCst);
         assert_eq!(clock.now(), 1_001);
-        // And with a shift that only the long way takes: half a nanosecond.
+        // Also with larger shifts, the last of which only the slow path handles.
         kernel.set_clock((1, 0), 0);
         let clock = self::clock(&kernel);
         let reached = clock.now();
@@ -944,7 +944,7 @@ fn a_page_that_takes_time_back_is_waited_for() {
 
 #[test]
 fn a_page_that_loses_its_clock_is_done_without() {
-    // Its ticks are real ones here.
+    // The ticks are real ones here.
     let kernel = Kernel::new(12);
     kernel.set_clock((1, 0), 0);
     let clock = clock(&kernel);
@@ -961,7 +961,7 @@ fn a_page_that_loses_its_clock_is_done_without() {
         })
     };
     let with_clock = capabilities(capability::BIT0_IS_DEPRECATED);
-    // To ask what it goes by changes nothing: it would cost a calibration.
+    // Asking for the kind changes nothing, because a change would cost a calibration.
     assert_eq!(clock.kind(), ClockKind::Kernel(KernelReason::NotTrusted));
     assert_eq!(clock.error_bound(), None);
     capabilities(with_clock);
@@ -970,7 +970,7 @@ fn a_page_that_loses_its_clock_is_done_without() {
     let mut last = clock.now();
     assert!(now <= last, "{last} after {now}");
     assert_eq!(clock.kind(), ClockKind::Kernel(KernelReason::NotTrusted));
-    // From where it was, and at another rate than a tick a nanosecond: the true one.
+    // It continues from where it was, at the true rate, which is not a tick per nanosecond.
     let outer = std::time::Instant::now();
     let begun = (clock.now(), std::time::Instant::now());
     for _ in 0..100_000 {
@@ -982,7 +982,7 @@ fn a_page_that_loses_its_clock_is_done_without() {
     let passed = begun.1.elapsed().as_nanos() as u64;
     let told = clock.now() - begun.0;
     let most = outer.elapsed().as_nanos() as u64;
-    let slack = 1_000 + most / 1_000; // NTP may be changing the one's rate
+    let slack = 1_000 + most / 1_000; // NTP may be changing the rate of one of the two
     assert!(passed <= told + slack && told <= most + slack, "{told} ns of {passed} to {most}");
 }
 
@@ -1000,13 +1000,13 @@ fn every_value_of_a_register_is_read_right() {
         for value in edges.chain(others) {
             kernel.registers[place].store(value, SeqCst);
             let model = sign_extend(value, WIDTH).map(|value| value as u64);
-            let model = model.filter(|_| value != 0); // which may stand for a forbidden counter
+            let model = model.filter(|_| value != 0); // 0 may stand for a forbidden counter
             assert_eq!(read_one(&reader), model, "{value:#x}");
         }
     });
 }
 
-/// Each in turn of a group's registers is at 0, which may stand for a forbidden counter, and then is not.
+/// Sets each register of a group to 0 in turn, which may stand for a forbidden counter, and then to another value.
 fn a_group_with_a_register_at_0<const N: usize>() {
     let kernel = Kernel::with_events(15, N);
     with("a_group_with_a_register_at_0_is_not_read", &kernel, |reader: Reader<N>| {
@@ -1041,7 +1041,7 @@ fn a_page_that_is_not_sure_is_not_read() {
         Reader::<1>::new(map([&kernel.events[0].memory].into_iter())).err().map(|(_, why)| why)
     };
     let sure = capability::BIT0_IS_DEPRECATED;
-    // Before Linux 3.12: bit 0 is user time, or user reads, or both.
+    // Before Linux 3.12, bit 0 is user time, or user reads, or both.
     assert_eq!(judge(capability::BIT0, 48), Some(SyscallReason::PageTooOld));
     assert_eq!(judge(0, 48), Some(SyscallReason::PageTooOld));
     assert_eq!(judge(sure, 48), Some(SyscallReason::NotOffered));
@@ -1061,7 +1061,7 @@ fn without_a_clock_there_is_a_count_but_no_reading() {
     with("without_a_clock_there_is_a_count_but_no_reading", &kernel, |reader: Reader<1>| {
         kernel.count(5);
         assert_eq!(read_one(&reader), Some(5));
-        // The clock is looked for first: no counter is read in vain.
+        // The clock is checked first: no counter is read in vain.
         let faults = kernel.faults.load(SeqCst);
         assert!(reader.snapshot::<false, true>().is_none());
         assert_eq!(kernel.faults.load(SeqCst), faults);
@@ -1077,8 +1077,8 @@ fn without_a_clock_there_is_a_count_but_no_reading() {
     });
 }
 
-/// A change after every single instruction of a group's read: what comes out is of one moment. Gives
-/// after how many there was one; None where this cannot be tried.
+/// Makes a change after every single instruction of a group's read, and checks that the counts are simultaneous.
+/// Returns the number of instructions with a change. None if this cannot be tried.
 fn group_interrupted<const N: usize>(repetitions: u32) -> Option<u32> {
     let kernel = Kernel::with_events(8 + N as u64, N);
     let test = "groups_interrupted_after_every_single_instruction";
@@ -1090,7 +1090,7 @@ fn group_interrupted<const N: usize>(repetitions: u32) -> Option<u32> {
                     kernel.happen(Change::Move);
                     let done = kernel.events[0].done.load(SeqCst);
                     kernel.plan.set(Some((Moment::AfterStep(step), change)));
-                    // With the times as well, every other time.
+                    // Every other time, with the times.
                     let counts = stepping(&kernel, || match repetition % 2 {
                         0 => reader.counts::<false>(),
                         _ => reader.snapshot::<false, true>().map(|all| all.counts),
@@ -1101,9 +1101,9 @@ fn group_interrupted<const N: usize>(repetitions: u32) -> Option<u32> {
                     match counts {
                         Some(counts) => {
                             assert!(counts.iter().all(|count| (done..=begun).contains(count)));
-                            // All have counted the same at each moment. What happens between
-                            // two reads while the group stays where it is, is in the later ones;
-                            // that all were moved is seen whenever it was.
+                            // All events have equal counts at each moment. If the group stays in place, what happens
+                            // between two reads is in the later counts. If all events were moved, the read detects it
+                            // at any moment.
                             let one_moment = match change {
                                 Change::Move => counts.iter().all(|count| *count == counts[0]),
                                 _ => counts.is_sorted(),
@@ -1113,7 +1113,7 @@ fn group_interrupted<const N: usize>(repetitions: u32) -> Option<u32> {
                         None => assert!(matches!(change, Change::Leave), "none: {change:?}"),
                     }
                     if !happened {
-                        break; // there is no such step any more
+                        break; // the read has fewer steps
                     }
                     boundaries += u32::from(repetition == 0);
                 }
@@ -1132,7 +1132,7 @@ fn groups_interrupted_after_every_single_instruction() {
         group_interrupted::<5>(2),
         group_interrupted::<8>(2),
     ];
-    // 10 instructions and more for each counter, 5 kinds of change after each.
+    // At least 10 instructions for each counter, and 5 kinds of change after each.
     for (boundaries, counters) in found.into_iter().zip([1, 2, 4, 5, 8]) {
         let Some(boundaries) = boundaries else { return };
         assert!(boundaries >= 50 * counters, "{boundaries} for {counters}");
@@ -1169,7 +1169,7 @@ fn a_million_groups_with_a_kernel_on_another_processor() {
                 let (mut undisturbed, mut disturbed) = (0u64, 0u64);
                 let turns = || kernel.events[0].done.load(SeqCst) / TURN;
                 let is_calm = |disturbed| disturbed <= 1_000 || turns() <= READS / 1_000;
-                // Longer where the other thread has little of a busy machine.
+                // Longer if the other thread gets little time on a busy machine.
                 while wrong.is_none()
                     && (counts < READS || counts < 20 * READS && is_calm(disturbed))
                 {
@@ -1189,7 +1189,7 @@ fn a_million_groups_with_a_kernel_on_another_processor() {
                     if !(0..4).all(is_right) {
                         wrong = Some((done, found, begun));
                     }
-                    // And a region, in which there is no turn of the events.
+                    // And a region, which must not contain a turn of the events.
                     match empty(&region(&reader)) {
                         Ok(region) if region.iter().any(|count| *count >= TURN) => {
                             wrong = Some((done, region, begun));
@@ -1213,16 +1213,16 @@ fn a_million_groups_with_a_kernel_on_another_processor() {
     }
 }
 
-/// A change after every single instruction from before a region to behind it: there is a number only
-/// if it is exactly what was counted between its reads, and none if the kernel was at work between
-/// them. None where this cannot be tried.
+/// Makes a change after every single instruction from before a region to after it. The region returns counts only if
+/// they are exactly what was counted between its reads, and an error if the kernel was at work between them. None if
+/// this cannot be tried.
 fn region_interrupted<const N: usize, const ORDERED: bool>(
     region: impl Fn(&Reader<N>) -> Result<[u64; N], Disturbed>,
 ) -> Option<[u32; 3]> {
     let kernel = Kernel::with_events(40 + N as u64, N);
     let test = "regions_interrupted_after_every_single_instruction";
     with(test, &kernel, |reader: Reader<N>| {
-        // Undisturbed, interrupted, without a counter.
+        // The samples that were undisturbed, interrupted, and without a counter.
         let mut found = [0; 3];
         for change in CHANGES {
             for step in 0.. {
@@ -1238,7 +1238,7 @@ fn region_interrupted<const N: usize, const ORDERED: bool>(
                         found[0] += 1;
                         assert_eq!(reads, 2 * N);
                         for (n, count) in counts.into_iter().enumerate() {
-                            // The first counter is read last at the start, first at the stop.
+                            // The first counter is read last at the start, and first at the stop.
                             let (owner, start) = kernel.log[N - 1 - n].get();
                             assert_eq!(owner, n);
                             let (owner, end) = kernel.log[N + n].get();
@@ -1287,7 +1287,7 @@ fn empty<const N: usize, O: Order>(region: &Region<'_, N, O>) -> Result<[u64; N]
     region.stop(start)
 }
 
-/// Of a region whose counts are known, disturbed ones among them.
+/// Overheads of a region whose counts are known, with disturbed samples among them.
 #[test]
 fn overheads_of_known_regions() {
     let kernel = Kernel::with_events(50, 1);
@@ -1296,17 +1296,17 @@ fn overheads_of_known_regions() {
         // Nothing happens in an empty region here.
         let overhead = Overhead::measure(&region).unwrap();
         assert_eq!((overhead.minimum(), overhead.spread()), ([0], [0]));
-        // A region that costs: each of its reads counts one and up to three more.
+        // A region with overhead: each of its reads counts one to three events.
         kernel.noise.set(true);
         let overhead = Overhead::measure(&region).unwrap();
         assert_eq!((overhead.minimum(), overhead.spread()), ([1], [2]));
         let corrected = region.corrected(&overhead).unwrap();
         let (_, counts) = corrected.measure(|| kernel.count(40));
         assert!(matches!(counts, Ok([40..=42])), "{counts:?}");
-        // Other events have another.
+        // Other events have another overhead.
         let others = Region::new(&reader, &[What::CYCLES]);
         assert_eq!(others.corrected(&overhead).err(), Some(RegionError::OtherOverhead));
-        // It is not below 0.
+        // A corrected count does not go below 0.
         kernel.noise.set(false);
         assert_eq!(corrected.measure(|| ()).1, Ok([0]));
         assert_eq!(ordered_region(&reader).measure(|| kernel.count(3)).1, Ok([3]));
@@ -1317,7 +1317,7 @@ fn overheads_of_known_regions() {
 fn a_region_does_not_stop_what_other_counters_started() {
     let kernel = Kernel::with_events(61, 1);
     with("a_region_does_not_stop_what_other_counters_started", &kernel, |first: Reader<1>| {
-        // One that has been started like it, and is not it: the same pages, even.
+        // Another reader, on which a start would look alike.
         let others = Reader::<1>::none();
         let start = region(&first).start().unwrap();
         let stopped = region(&others).stop(start);

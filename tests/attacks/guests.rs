@@ -1,5 +1,5 @@
-//! A kernel that refuses hardware events with guests in them, as Linux 7 does on a host that runs a virtual
-//! machine with a mediated PMU. It is this process that refuses, for a child.
+//! A kernel that refuses hardware events which include guests, as Linux 7 does on a host that runs a VM with a
+//! mediated PMU. This process refuses them in the kernel's place, for a child.
 
 use super::{open, open_group};
 use crate::process::perf_descriptors;
@@ -11,8 +11,8 @@ use std::fmt::Debug;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Runs the checks in a child. The first lot must not be refused anything. None if no process may answer for
-/// another here.
+/// Runs the checks in a child. Of the first part, nothing must be refused. None if a process may not answer another's
+/// system calls here.
 pub fn refused() -> Option<Result<(), String>> {
     let refused = Cell::new(0);
     let mut excluding = |call: &Call| {
@@ -36,7 +36,7 @@ pub fn refused() -> Option<Result<(), String>> {
         })
     };
     let status = said(without_guests)?;
-    // On arm64 a form that the PMU does not have is asked for in other words, guests among them.
+    // On arm64, if the PMU rejects one form of a request, others are tried, some of which include guests.
     let may_be_refused = cfg!(target_arch = "aarch64");
     if status != 0 || refused.get() != 0 && !may_be_refused {
         let refused = refused.get();
@@ -44,7 +44,7 @@ pub fn refused() -> Option<Result<(), String>> {
     }
     refused.set(0);
     let status = said(with_guests)?;
-    // Without one refusal it would have shown nothing.
+    // Without a refusal, the test would show nothing.
     if status != 0 || refused.get() == 0 {
         let refused = refused.get();
         return Some(Err(format!("with guests: wait status {status}, {refused} refusals")));
@@ -52,7 +52,7 @@ pub fn refused() -> Option<Result<(), String>> {
     Some(Ok(()))
 }
 
-/// `type`, and the flags.
+/// Returns `type`, and the flags.
 fn attr_of(call: &Call) -> [u64; 2] {
     let memory =
         File::open(format!("/proc/{}/mem", call.process)).expect("a child of this process");
@@ -68,7 +68,7 @@ fn same<T: Debug + PartialEq>(what: &str, found: T, expected: T) -> Result<(), S
     if found == expected { Ok(()) } else { Err(format!("{what}: {found:?}, not {expected:?}")) }
 }
 
-/// What is opened by default is opened as ever, or refused for another reason.
+/// By default, events are opened as usual, or refused for another reason.
 fn without_guests() -> Result<(), String> {
     let opened = |result: Result<(), OpenError>| match result {
         Ok(()) | Err(OpenError::NoPmu { .. }) => Ok(()),
@@ -83,7 +83,7 @@ fn without_guests() -> Result<(), String> {
     same("descriptors left open", perf_descriptors().len(), 0)
 }
 
-/// What includes guests says so, where there is a PMU at all.
+/// An event that includes guests reports it, if there is a PMU at all.
 fn with_guests() -> Result<(), String> {
     let has_pmu = !matches!(Counter::open(Event::CYCLES), Err(OpenError::NoPmu { .. }));
     let refused = |what: &str, found: Result<(), OpenError>, event: Event| {
@@ -104,7 +104,7 @@ fn with_guests() -> Result<(), String> {
         let group = Group::open([Event::INSTRUCTIONS, event]).map(drop);
         refused(&format!("a group with {name}"), group, event)?;
     }
-    // It is what is said first, and in words.
+    // The message names this cause first.
     if has_pmu {
         let message = including.open().map_or_else(|why| why.to_string(), |_| String::new());
         same(&message, message.contains("exclude_guest(true)"), true)?;

@@ -1,5 +1,5 @@
-//! Attacks on the library that need no test harness: the tests use them, and so does the guest program of
-//! the emulated machines, where there are counters.
+//! Attacks on the library that need no test harness. The tests use them, and so does the guest program of the
+//! emulated machines, which have counters.
 #![allow(dead_code, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -11,7 +11,7 @@ pub mod stepped_forks;
 use rdpmc::error::{OpenError, ReadError};
 use rdpmc::{Counter, Event, Group};
 
-/// Some work: 2,000 instructions and more, of which the compiler leaves none out.
+/// Executes at least 2,000 instructions, none of which the compiler removes.
 #[inline(never)]
 pub fn work() {
     for n in 0..1_000 {
@@ -19,7 +19,7 @@ pub fn work() {
     }
 }
 
-/// Opens a counter as every attack does: unfiltered where the PMU cannot filter.
+/// Opens a counter as every attack does: for all privilege levels if the PMU cannot filter.
 pub fn open(event: Event) -> Result<Counter, OpenError> {
     Counter::builder(event).allow_all_privilege_levels(true).open()
 }
@@ -28,8 +28,8 @@ pub fn open_group<const N: usize>(events: [Event; N]) -> Result<Group<N>, OpenEr
     Group::builder(events).allow_all_privilege_levels(true).open()
 }
 
-/// That a counter of this process counts, by whatever way it is read; and that one of another process
-/// says so.
+/// Checks that a counter of this process counts, however it is read, and that one of another process reports
+/// `Forked`.
 pub fn counts(counter: &Counter) -> Result<(), String> {
     let before = match counter.read() {
         Err(ReadError::Forked) => {
@@ -43,7 +43,7 @@ pub fn counts(counter: &Counter) -> Result<(), String> {
     let user = counter.read_user();
     work();
     let after = counter.read().map_err(|why| format!("read again: {why:?}"))?;
-    // Less than a second later: a count of another thread or a stray register is not so near.
+    // Less than a second later. A count of another thread or a stray register would be further away.
     if after <= before || after - before > 1_000_000_000 {
         return Err(format!("it counts from {before} to {after}"));
     }
@@ -55,7 +55,7 @@ pub fn counts(counter: &Counter) -> Result<(), String> {
     }
 }
 
-/// The same of a group whose first event counts.
+/// Checks a group whose first event counts in this way.
 pub fn group_counts<const N: usize>(group: &Group<N>) -> Result<(), String> {
     let before = match group.read() {
         Err(ReadError::Forked) => {

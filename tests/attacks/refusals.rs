@@ -1,6 +1,7 @@
 //! The n-th system call of a kind fails, once or from then on, in everything that the library offers.
-//! Nothing crashes, hangs or leaks; the error is that of the refusal; and the next call, which nobody
-//! refuses anything, has forgotten it.
+//!
+//! Nothing crashes, hangs or leaks. The error is that of the refusal. The next call, without refusals, is not
+//! affected.
 
 use super::{counts, group_counts, open, open_group};
 use crate::process::supervised::{Answer, supervised};
@@ -15,7 +16,7 @@ use std::fmt::Debug;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// Something that the library does, and what came of it, in words without counts or times.
+/// An operation of the library, and its result in words without counts or times.
 pub struct Operation {
     pub name: &'static str,
     pub run: fn() -> String,
@@ -25,7 +26,8 @@ fn said<T: Debug, E: Debug>(result: Result<T, E>) -> String {
     format!("{result:?}")
 }
 
-/// The variant of an error, where the event's name in the message depends on which files could be read.
+/// Returns the name of an error's variant, because the event's name in the message depends on which files could be
+/// read.
 fn variant(error: &impl Debug) -> String {
     let text = format!("{error:?}");
     text.split(':').next().unwrap_or_default().to_owned()
@@ -49,7 +51,7 @@ fn group<const N: usize>(events: [Event; N]) -> String {
     }))
 }
 
-/// All that there is, on any machine.
+/// All operations that work on any machine.
 pub const OPERATIONS: &[Operation] = &[
     Operation { name: "a counter of software", run: || counter(Event::TASK_CLOCK) },
     Operation { name: "a counter of hardware", run: || counter(Event::INSTRUCTIONS) },
@@ -112,7 +114,7 @@ pub const OPERATIONS: &[Operation] = &[
     },
 ];
 
-/// What a kernel may answer to each.
+/// Returns the errors that a kernel may return from each call.
 fn refusals() -> Vec<(libc::c_long, &'static str, Vec<i32>)> {
     const FILES: [i32; 7] = [EMFILE, ENFILE, ENOMEM, EACCES, EPERM, EIO, EAGAIN];
     vec![
@@ -138,12 +140,13 @@ fn refusals() -> Vec<(libc::c_long, &'static str, Vec<i32>)> {
     ]
 }
 
-/// What the words of an error must have in them that came of this refusal.
+/// Returns words, one of which the error must contain that this refusal causes.
 fn right(call: &str, errno: i32) -> Vec<String> {
     let mut words: Vec<&str> = match (call, errno) {
         ("openat", EMFILE | ENFILE) => vec!["TooManyOpenFiles", "Unreadable"],
         (_, EMFILE | ENFILE) => vec!["TooManyOpenFiles"],
-        // Of one that is asked whether the filter by privilege is why, an unprivileged one learns nothing.
+        // If `open` asks the kernel whether the privilege filter is the cause, an unprivileged process gets no
+        // answer.
         ("perf_event_open", EPERM | EACCES) => vec!["Seccomp", "EventNotSupported"],
         ("perf_event_open", ENOSYS | EINTR | 0) => vec!["Seccomp"],
         ("perf_event_open", EBUSY) => vec!["Busy"],
@@ -154,36 +157,36 @@ fn right(call: &str, errno: i32) -> Vec<String> {
             vec!["EventNotSupported", "NoPmu", "NoPrivilegeFilter", "GroupTooLarge", "SeveralPmus"]
         }
         ("mmap", EPERM) => vec!["MlockLimit"],
-        // A read that gives nothing is a pinned event's. Of a file that must have a line, it has failed; of
-        // one of a term, the term is not understood.
+        // An empty read means the error state of a pinned event. For a file that must have a line it is a failure,
+        // and for a term's file it makes the term unknown.
         ("read", 0) => vec!["ErrorState", "Unreadable", "GroupTooLarge", "UnknownTerm"],
         ("read" | "ioctl", ENOMEM) => vec!["OutOfMemory", "System", "Unreadable"],
         ("clock_gettime", _) => vec!["System"],
         ("read" | "ioctl" | "rt_sigaction", _) => vec!["System", "Unreadable"],
         _ => vec!["Unreadable", "NotMapped"],
     };
-    // A file of `/proc`, from which a cause would have been told, cannot be read.
+    // A file of `/proc` from which the cause would have been read cannot be read.
     if matches!(call, "read" | "openat" | "statx") {
         words.extend(["NoPmu", "Denied", "NotTrusted"]);
     }
     words.into_iter().map(str::to_owned).collect()
 }
 
-/// Descriptors and mappings of events, and all descriptors.
+/// Returns the number of descriptors and mappings of events, and of all descriptors.
 fn held() -> (usize, usize, usize) {
     let all = std::fs::read_dir("/proc/self/fd").expect("/proc is mounted").count();
     (perf_descriptors().len(), perf_mappings(), all)
 }
 
 struct Trial {
-    /// What came of the operation while calls were refused, and of the same afterwards.
+    /// The results of the operation while calls were refused, and of its repetition afterwards.
     first: String,
     second: String,
-    /// What was held before and after the first.
+    /// What was held before and after the first run.
     held: [(usize, usize, usize); 2],
 }
 
-/// Runs an operation twice, in a child; at the first time, `what` answers its calls.
+/// Runs an operation twice, in a child. During the first run, `what` answers its calls.
 fn trial(
     operation: &Operation,
     calls: &[libc::c_long],
@@ -193,7 +196,7 @@ fn trial(
     let status = supervised(
         calls,
         |call| {
-            // Not the allocator's: it maps what it then writes, or takes room for more than the library does.
+            // Not the allocator's mappings: these are writable, or reserve more than the library does.
             let [_, length, access, ..] = call.arguments;
             let writable = access & libc::PROT_WRITE as u64 != 0;
             let number = libc::c_long::from(call.number);
@@ -203,7 +206,7 @@ fn trial(
             }
         },
         |switch| {
-            // SAFETY: takes a number: one that hangs ends.
+            // SAFETY: alarm takes a number. A child that hangs is killed.
             unsafe { libc::alarm(20) };
             let before = held();
             switch.set(true);
@@ -212,7 +215,7 @@ fn trial(
             let after = held();
             let second = (operation.run)();
             let told = format!("{first}\n{second}\n{before:?}\n{after:?}");
-            // More than a socket takes at once is not said.
+            // A result is no longer than what a socket takes at once.
             writer.write_all(told.as_bytes()).map_or(1, |()| 0)
         },
     );
@@ -237,9 +240,9 @@ fn trial(
     }))
 }
 
-/// How it went: how many trials there were, and which went wrong. None if this kernel or sandbox does
-/// not let one process answer for another. Of each kind of call, at most `sites` are refused, spread over all,
-/// each by at most so many of the errors in turn.
+/// Returns the number of trials, and those that went wrong. None if this kernel or sandbox does not let one process
+/// answer another's system calls. Of each kind of call, at most `sites` are refused, spread over all, each with at
+/// most `errors` of the errors in turn.
 pub fn everywhere(
     operations: &[Operation],
     sites: usize,
@@ -314,14 +317,14 @@ fn judge(
     reference: &Trial,
 ) -> Result<(), String> {
     let Trial { first, second, held: [before, after] } = trial;
-    // A page that the kernel does not unmap stays: the kernel has no reason to.
+    // A page that the kernel does not unmap stays. The kernel has no reason to refuse that.
     let descriptors = |held: &(usize, usize, usize)| (held.0, held.2);
     if descriptors(before) != descriptors(after) || (before.1 != after.1 && call != "munmap") {
         return Err(format!("held {before:?} before and {after:?} after"));
     }
-    // Without a page, a clock goes by whatever else there is.
+    // Without a page, a clock uses another source.
     let is_clock = name == "a clock" && first.contains("Ok((true, true, ");
-    // Where the kernel does not say whether they fit, and it cannot be tried, they may never have a turn.
+    // If the kernel does not report whether the events fit, and `open` cannot try it, they may never get a turn.
     let is_unsure = name == "a group too large"
         && (first.contains("NotScheduled") || first.contains("GroupTooLarge"));
     let is_right = *first == reference.first
@@ -331,7 +334,7 @@ fn judge(
     if !is_right {
         return Err(first.clone());
     }
-    // And keeps its event's counter.
+    // A page that stays also keeps its event's counter.
     if *second != reference.second && before.1 == after.1 {
         return Err(format!("afterwards: {second}, not {}", reference.second));
     }

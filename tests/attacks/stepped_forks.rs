@@ -1,9 +1,11 @@
-//! A signal handler that forks after every instruction of the library's, and returns in parent and child
-//! (x86-64, by the trap flag). The child goes on where it was forked: it may be told that it is a fork, or
-//! have a counter of its own that counts, and nothing else; it never reads what is the parent's.
+//! A signal handler forks after every instruction of the library, and returns in parent and child (x86-64, with the
+//! trap flag).
 //!
-//! Whoever calls this has one thread: between two of its instructions the allocator is a fork of one thread
-//! can go on with.
+//! The child continues where it was forked. It may get a `Forked` error, or a counter of its own that counts, and
+//! nothing else. It never reads what is the parent's.
+//!
+//! The caller must have only one thread. Between two of its instructions, the allocator is then in a state in which a
+//! child with one thread can continue.
 
 use super::{counts, group_counts, open, open_group, work};
 use crate::process::in_child;
@@ -13,7 +15,7 @@ use std::arch::asm;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::SeqCst};
 
-/// The flag that has the processor trap after every instruction.
+/// The flag that makes the CPU trap after every instruction.
 const TRAP: i64 = 0x100;
 
 static STEPS: AtomicU32 = AtomicU32::new(0);
@@ -23,11 +25,11 @@ static EVERY: AtomicU32 = AtomicU32::new(0);
 static PHASE: AtomicU32 = AtomicU32::new(0);
 static MOST_STEPS: AtomicU32 = AtomicU32::new(0);
 static IN_CHILD: AtomicBool = AtomicBool::new(false);
-/// How the first child ended that went wrong, and at which step.
+/// The wait status of the first child that went wrong, and its step.
 static WRONG: AtomicI32 = AtomicI32::new(0);
 static WRONG_AT: AtomicU32 = AtomicU32::new(0);
 
-/// How many seconds a child may take.
+/// The number of seconds that a child may take.
 const PATIENCE: u32 = 20;
 
 extern "C" fn step(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -35,8 +37,8 @@ extern "C" fn step(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) 
     if step >= MOST_STEPS.load(SeqCst) || step % EVERY.load(SeqCst) != PHASE.load(SeqCst) {
         return;
     }
-    // SAFETY: this thread is the only one, so fork takes no lock that it has interrupted; the context is
-    // the kernel's.
+    // SAFETY: this thread is the only one, so fork takes no lock that it has interrupted. The context is the
+    // kernel's.
     unsafe {
         match libc::fork() {
             0 => {
@@ -58,28 +60,30 @@ extern "C" fn step(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) 
     }
 }
 
-/// From the next instruction on.
+/// Traps from the next instruction on.
 #[inline(always)]
 fn set_trap() {
-    // SAFETY: the handler is there. It changes the flags, and the stack below its pointer, which it says.
+    // SAFETY: the handler is installed. The code changes the flags and the stack below its pointer, as asm! permits
+    // by default.
     unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
 }
 
 #[inline(always)]
 fn clear_trap() {
-    // SAFETY: as above.
+    // SAFETY: clears the trap flag, and changes the flags and the stack below its pointer, as asm! permits by
+    // default.
     unsafe { asm!("pushfq", "and qword ptr [rsp], ~0x100", "popfq") };
 }
 
-/// Does `stepped`, forking by plan, and has `judge` judge what came of it: in the parent, and in each child,
-/// which it tells. Gives the number of forks.
+/// Runs `stepped`, forking by plan, and has `judge` check the result in the parent and in each child. `judge` is told
+/// where it runs. Returns the number of forks.
 pub fn at_every<T>(
     plan: &Plan<'_>,
     mut before: impl FnMut() -> T,
     stepped: impl Fn(&mut T),
     judge: impl Fn(T, bool) -> Result<(), String>,
 ) -> Result<u32, String> {
-    // SAFETY: the action is whole; the handler keeps to atomics, fork and waitpid.
+    // SAFETY: the action is fully initialized. The handler keeps to atomics, fork and waitpid.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = step as *const () as usize;
@@ -119,17 +123,17 @@ pub fn at_every<T>(
     Ok(FORKS.load(SeqCst) - forks)
 }
 
-/// Which instructions a fork comes after.
+/// The instructions after which it forks.
 pub struct Plan<'a> {
     pub every: u32,
-    /// One run for each: these out of `0..every`.
+    /// The offsets, out of `0..every`. Each takes one run.
     pub phases: &'a [u32],
-    /// After so many steps there are no more forks. A clock reads its page until the kernel leaves that alone
-    /// for as long as it takes, and each fork is a context switch.
+    /// The number of steps after which there are no more forks. A clock re-reads its page until the kernel leaves the
+    /// page alone for long enough, and each fork is a context switch.
     pub most_steps: u32,
 }
 
-/// A counter of this process counts, and one that a child has of its parent's says so.
+/// Checks that a counter of this process counts, and that a child's copy of its parent's reports `Forked`.
 fn judge_counter(opened: Option<Result<Counter, OpenError>>, in_child: bool) -> Result<(), String> {
     match opened.expect("it was opened") {
         Err(OpenError::Forked) if in_child => Ok(()),
@@ -151,7 +155,7 @@ fn judge_group<const N: usize>(
     one_more()
 }
 
-/// Whatever became of it, the next is as it should be.
+/// Checks that the next counter works, whatever the result was.
 fn one_more() -> Result<(), String> {
     counts(&open(Event::TASK_CLOCK).map_err(|why| format!("one more: {why:?}"))?)
 }
@@ -167,13 +171,13 @@ fn judge_clock(opened: Option<Result<Clock, OpenError>>, _: bool) -> Result<(), 
     }
 }
 
-/// How many forks there were, which must be some.
+/// Returns the number of forks in words, as an error if there were too few.
 fn enough(what: &str, forks: u32) -> Result<String, String> {
     let said = format!("{what}: {forks} forks");
     if forks >= 20 { Ok(said) } else { Err(said) }
 }
 
-/// Opens, drops and reads what there is on this machine, stepped. Says how many forks there were of what.
+/// Opens, drops and reads what this machine has, stepped. Reports the number of forks of each.
 pub fn all(plan: &Plan<'_>, say: impl Fn(&str)) -> Result<(), String> {
     let hardware = match open(Event::INSTRUCTIONS) {
         Ok(_) => true,
@@ -182,7 +186,7 @@ pub fn all(plan: &Plan<'_>, say: impl Fn(&str)) -> Result<(), String> {
     };
     let event = if hardware { Event::INSTRUCTIONS } else { Event::TASK_CLOCK };
     let two = if hardware { [event, Event::CYCLES] } else { [event, Event::PAGE_FAULTS] };
-    // Alive all the time, and in every child the parent's.
+    // It is open all the time. In every child, it is the parent's.
     let older = open(event).map_err(|why| format!("{why:?}"))?;
     let with_older = |in_child: bool| match (in_child, older.read(), older.read_user()) {
         (true, Err(ReadError::Forked), None) | (false, Ok(_), _) => Ok(()),
@@ -230,7 +234,7 @@ pub fn all(plan: &Plan<'_>, say: impl Fn(&str)) -> Result<(), String> {
     Ok(())
 }
 
-/// The same of the first counter in a process, for which it looks at the machine: in a child for each phase.
+/// Steps the first counter of a process, for which the library examines the machine, in a child for each phase.
 pub fn first(plan: &Plan<'_>) -> Result<(), String> {
     for phase in plan.phases {
         let plan = Plan { phases: &[*phase], ..*plan };

@@ -1,5 +1,5 @@
-//! `/sys/bus/event_source/devices` of machines that are not at hand: one file each, as `grep -r .`
-//! prints it, spread out into a folder.
+//! `/sys/bus/event_source/devices` of machines that are not at hand: one file each, as `grep -r .` prints it,
+//! unpacked into a directory.
 #![allow(dead_code, unreachable_pub)]
 
 use rdpmc::pmu::Pmus;
@@ -29,10 +29,10 @@ fn text_of(name: &str) -> &'static str {
     }
 }
 
-/// One of them, for as long as it lives.
+/// One of them, unpacked while this lives.
 pub struct Machine {
     pub name: &'static str,
-    /// In place of `/sys`.
+    /// The directory that stands for `/sys`.
     root: PathBuf,
     /// Path and text of each file.
     pub files: Vec<(String, String)>,
@@ -60,7 +60,7 @@ impl Machine {
         Pmus::from_dir(self.root.join("bus/event_source/devices"))
     }
 
-    /// In place of `/sys`, with the rest of this machine's.
+    /// Returns the directory that stands for `/sys`, with the rest of this machine's.
     pub fn sys(&self) -> &Path {
         let devices = self.root.join("devices");
         if !devices.exists() {
@@ -69,13 +69,13 @@ impl Machine {
         &self.root
     }
 
-    /// The text of the file at this path.
+    /// Returns the text of the file at `path`.
     pub fn file(&self, path: &str) -> Option<&str> {
         let (_, text) = self.files.iter().find(|(known, _)| known == path)?;
         Some(text)
     }
 
-    /// What the folder has at `PMU/KIND/`, e.g. names of events and their texts.
+    /// Returns the files in `PMU/KIND/`, for example names of events and their texts.
     pub fn of(&self, pmu: &str, kind: &str) -> Vec<(&str, &str)> {
         let inside = |path: &str| {
             path.strip_prefix(pmu)?

@@ -1,5 +1,5 @@
-//! Names of events, and what perf itself asks the kernel for by them. The emulated machines' guest program
-//! uses it too.
+//! Names of events, and what perf itself requests from the kernel for them. The guest program of the emulated
+//! machines uses this, too.
 #![allow(dead_code, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -8,8 +8,7 @@ use rdpmc::error::NameError;
 use rdpmc::pmu::Pmus;
 use std::process::Command;
 
-/// The type and the configuration words of the first event that perf opens for this name, or what
-/// it says.
+/// Returns the type and the config words of the first event that perf opens for this name, or perf's message.
 pub fn by_perf(mut perf: Command, program: &str, name: &str) -> Result<(u32, [u64; 3]), String> {
     let output = perf.args(["stat", "-vv", "-e", name, program]).output();
     let output = output.map_err(|why| why.to_string())?;
@@ -17,12 +16,12 @@ pub fn by_perf(mut perf: Command, program: &str, name: &str) -> Result<(u32, [u6
     let Some((_, attr)) = text.split_once("perf_event_attr:") else {
         return Err(text.into_owned());
     };
-    // On some processors perf says other things in between, which are not indented.
+    // On some CPUs, perf prints other lines in between, which are not indented.
     let lines = attr.lines().take_while(|line| !line.starts_with("----"));
     let attr: Vec<&str> = lines.filter(|line| line.starts_with("  ")).collect();
-    // What is 0 it leaves out; types of later versions have names.
+    // perf omits fields that are 0. Later versions print names for types.
     let field = |name: &str| {
-        // Some have two: `{ bp_addr, config1 }`. The value may be followed by what it means.
+        // Some fields have two names: `{ bp_addr, config1 }`. The meaning may follow the value.
         let is_it = |line: &&str| line.split(['{', '}', ',', ' ']).any(|word| word == name);
         let line = attr.iter().find(|line| is_it(line))?;
         let value = line.rsplit('}').next()?;
@@ -37,7 +36,7 @@ pub fn by_perf(mut perf: Command, program: &str, name: &str) -> Result<(u32, [u6
     Ok((u32::try_from(word("type")).unwrap(), words))
 }
 
-/// Every name of the kernel's own events, in all ways that perf takes it.
+/// Returns every name of the kernel's own events, in all spellings that perf accepts.
 fn names() -> Vec<String> {
     let mut names: Vec<String> = [
         "cycles",
@@ -100,7 +99,7 @@ fn names() -> Vec<String> {
             names.push(format!("{cache}-{access}-misses"));
         }
     }
-    // What the PMUs of this machine have.
+    // The events and terms of this machine's PMUs.
     for pmu in Pmus::local().all().unwrap() {
         names.extend(pmu.events().iter().map(|event| format!("{}/{}/", pmu.name(), event.name)));
         for (term, bits) in pmu.terms() {
@@ -111,14 +110,14 @@ fn names() -> Vec<String> {
     names
 }
 
-/// Compares all names, by this perf, which has to run a program that ends. How many are the same, and those
-/// that perf does not take; what is different is an error.
+/// Compares all names by this perf, which has to run a program that ends. Returns how many are equal, and the names
+/// that perf rejects. A difference is an error.
 pub fn compare(perf: &str, program: &str) -> Result<(usize, Vec<String>), String> {
     let (mut same, mut refused) = (0, Vec::new());
     for name in names() {
         let ours: Event = match name.parse() {
             Ok(event) => event,
-            // One that wants a value is no name by itself.
+            // A term that needs a value is not a name by itself.
             Err(NameError::NeedsValue { .. }) => continue,
             Err(why) => return Err(format!("{name}: {why}")),
         };
@@ -126,15 +125,14 @@ pub fn compare(perf: &str, program: &str) -> Result<(usize, Vec<String>), String
             Ok((kind, [config, config1, config2])) => {
                 let theirs =
                     Event::of_pmu(kind, config).with_config1(config1).with_config2(config2);
-                // Not the modifiers: perf's privilege levels are others where none are said.
+                // Without the modifiers, because perf has other default privilege levels.
                 let plain: Event = name.split(':').next().unwrap().parse().unwrap();
                 if plain != theirs {
                     return Err(format!("{name} is {ours:?}, by perf {theirs:?}"));
                 }
                 same += 1;
             }
-            // What no processor can do, such as storing by way of the instruction cache: the kernel
-            // refuses it too.
+            // Events that no CPU has, such as stores through the instruction cache. The kernel refuses them, too.
             Err(why) => {
                 let of = |cache: &&str| name.starts_with(cache);
                 if !["L1-icache", "iTLB", "branch"].iter().any(of) {

@@ -1,5 +1,5 @@
-//! System calls of a child that this process answers in the kernel's place (seccomp's user
-//! notification, Linux 5.5): refused, delayed, or let through.
+//! System calls of a child that this process answers in the kernel's place: refused, delayed, or let through
+//! (seccomp's user notification, Linux 5.5).
 
 use super::{answer, fork, install_with, load, skip_unless, statement};
 use std::io;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Call {
     id: u64,
-    /// The process, or thread, that calls.
+    /// The process or thread that makes the call.
     pub process: u32,
     flags: u32,
     /// `SYS_...`.
@@ -31,27 +31,27 @@ struct Reply {
     flags: u32,
 }
 
-/// What becomes of a call.
+/// The answer to a call.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
-    /// The kernel answers.
+    /// The kernel handles the call.
     Pass,
-    /// It fails with this error number.
+    /// The call fails with this error number.
     Refuse(i32),
-    /// The kernel answers, later.
+    /// The kernel handles the call after this time.
     Delay(Duration),
-    /// It does nothing, and gives this.
+    /// The call does nothing and returns this value.
     Return(i64),
 }
 
-/// Whether answers are asked for at the moment, of a child and of its children: shared memory.
+/// Whether answers are requested now, by a child and its children: shared memory.
 pub struct Switch(*const AtomicBool);
 
 impl Switch {
     fn new() -> Switch {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping, of zeros.
+        // SAFETY: the mapping is new and zeroed.
         let page = unsafe { libc::mmap(ptr::null_mut(), 4096, access, kind, -1, 0) };
         assert_ne!(page, libc::MAP_FAILED);
         Switch(page.cast())
@@ -61,32 +61,31 @@ impl Switch {
         self.on().store(on, SeqCst);
     }
 
-    /// Whether an answer was asked for since this was switched on.
+    /// Returns whether an answer was requested since this was switched on.
     pub fn was_asked(&self) -> bool {
         self.asked().load(SeqCst)
     }
 
     fn on(&self) -> &AtomicBool {
-        // SAFETY: mapped while this lives, and only ever used as an atomic.
+        // SAFETY: the page is mapped while this lives, and used only as atomics.
         unsafe { &*self.0 }
     }
 
     fn asked(&self) -> &AtomicBool {
-        // SAFETY: likewise.
+        // SAFETY: the page is mapped while this lives, and used only as atomics.
         unsafe { &*self.0.add(1) }
     }
 }
 
 impl Drop for Switch {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and not used afterwards.
+        // SAFETY: `new` mapped the page, and it is not used after this.
         unsafe { libc::munmap(self.0.cast_mut().cast(), 4096) };
     }
 }
 
-/// Runs `body` in a child, and gives its wait status. While `body` has switched that on, this process
-/// is asked for an answer to each of these system calls, of the child and of its children. None if this
-/// kernel or sandbox does not allow it.
+/// Runs `body` in a child, and returns its wait status. While `body` has the switch on, this process answers each of
+/// these system calls of the child and its children. None if this kernel or sandbox does not permit it.
 pub fn supervised(
     calls: &[libc::c_long],
     mut what: impl FnMut(&Call) -> Answer,
@@ -99,15 +98,15 @@ pub fn supervised(
         let Ok(listener) = listen(calls) else { return NO_LISTENER };
         let number = listener.to_ne_bytes();
         assert_eq!(
-            // SAFETY: the bytes are there.
+            // SAFETY: the pointer and the length are those of `number`.
             unsafe { libc::write(child_end.as_raw_fd(), number.as_ptr().cast(), number.len()) },
             number.len() as isize
         );
-        // The parent has it once it says so.
+        // The parent confirms that it has the descriptor.
         let mut said = 0u8;
-        // SAFETY: valid for the write of a byte.
+        // SAFETY: `said` is valid for the write of a byte.
         unsafe { libc::recv(child_end.as_raw_fd(), (&raw mut said).cast(), 1, 0) };
-        // SAFETY: nobody else uses it here.
+        // SAFETY: nothing else uses this descriptor here.
         unsafe { libc::close(listener) };
         body(&switch)
     });
@@ -118,7 +117,7 @@ pub fn supervised(
         Err(_) => None,
     };
     let Some(listener) = listener else {
-        // SAFETY: takes numbers: it has nobody to answer its calls.
+        // SAFETY: kill takes numbers. The child has no process to answer its calls.
         unsafe { libc::kill(child, libc::SIGKILL) };
         super::wait(child);
         return None;
@@ -127,7 +126,7 @@ pub fn supervised(
     let mut delayed: Vec<(Instant, u64)> = Vec::new();
     loop {
         let mut poll = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: valid for the read and the write.
+        // SAFETY: `poll` is valid for the read and the write.
         unsafe { libc::poll(&mut poll, 1, if delayed.is_empty() { 50 } else { 1 }) };
         delayed.retain(|(until, id)| {
             let is_over = Instant::now() >= *until;
@@ -138,7 +137,7 @@ pub fn supervised(
         });
         if poll.revents & libc::POLLIN != 0 {
             let mut call = Call::default();
-            // SAFETY: valid for the write of its size, which the request has in it.
+            // SAFETY: `call` is valid for the write of its size, which the request encodes.
             if unsafe { libc::ioctl(listener.as_raw_fd(), RECEIVE as _, &raw mut call) } == 0 {
                 let answer = if switch.on().load(SeqCst) {
                     switch.asked().store(true, SeqCst);
@@ -154,7 +153,7 @@ pub fn supervised(
             continue;
         }
         let mut status = 0;
-        // SAFETY: valid for the write.
+        // SAFETY: `status` is valid for the write.
         if unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == child {
             let is_none = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == NO_LISTENER;
             return (!is_none).then_some(status);
@@ -174,11 +173,11 @@ fn reply(listener: &OwnedFd, id: u64, answer: Answer) {
     };
     let mut reply = Reply { id, value, error, flags };
     // It fails if the caller is gone.
-    // SAFETY: valid for the read of its size, which the request has in it.
+    // SAFETY: `reply` is valid for the read of its size, which the request encodes.
     unsafe { libc::ioctl(listener.as_raw_fd(), SEND as _, &raw mut reply) };
 }
 
-/// Installs the filter, and gives the descriptor that calls are received by.
+/// Installs the filter, and returns the descriptor that receives the calls.
 fn listen(calls: &[libc::c_long]) -> io::Result<i32> {
     const NEW_LISTENER: libc::c_ulong = 1 << 3;
     let mut program = vec![load(super::NUMBER)];
@@ -190,9 +189,9 @@ fn listen(calls: &[libc::c_long]) -> io::Result<i32> {
     install_with(&mut program, NEW_LISTENER)
 }
 
-/// A copy of a descriptor of the child's.
+/// Returns a copy of a descriptor of the child.
 fn take(child: libc::pid_t, descriptor: i32) -> Option<OwnedFd> {
-    // SAFETY: takes numbers; the descriptors it gives are new ones.
+    // SAFETY: the calls take numbers, and the descriptors that they return are new.
     unsafe {
         let process = libc::syscall(libc::SYS_pidfd_open, child, 0);
         if process < 0 {

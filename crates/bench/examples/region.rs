@@ -1,6 +1,6 @@
-//! What a few nanoseconds of code cost, and nothing but that code: regions over two counters.
+//! Measures a few nanoseconds of code, and nothing but that code: regions over two counters.
 //!
-//! `cargo run --release --example region`
+//! `cargo run --release -p rdpmc-bench --example region`
 
 use rdpmc::order::Ordered;
 use rdpmc::region::Overhead;
@@ -11,32 +11,32 @@ use std::hint::black_box;
 
 fn main() {
     if let Err(why) = measure() {
-        println!("{why}."); // that this virtual machine has no PMU, say, and what to do about it
+        println!("{why}."); // for example, this VM has no PMU, and the remedy
     }
 }
 
 fn measure() -> Result<(), Error> {
-    // The thread may lose its counters at any moment; a read that the processor refuses then is an answer
-    // like any other, and no crash. Regions on riscv64, and on several core types, insist on it.
+    // The thread may lose its counters at any moment. A read that faults then returns no count, and does not kill the
+    // process. Regions on riscv64, and on several core types, require this.
     rdpmc::contain_faults()?;
     let events = [Event::CYCLES, Event::INSTRUCTIONS];
-    // Where the PMU cannot leave the kernel out (riscv64), it is counted as well.
+    // If the PMU cannot exclude the kernel (riscv64), it is counted, too.
     let group = Group::builder(events).allow_all_privilege_levels(true).open()?;
-    // Ordered: what comes before the region is done when it starts, and the region when it stops.
+    // Ordered: earlier code is complete when the region starts, and the region is complete when it stops.
     let region = group.ordered().region()?;
 
-    // One run, by hand.
+    // A single run, by hand.
     let start = region.start()?;
     black_box(black_box("4294967295").parse::<u32>().ok());
     match region.stop(start) {
         Ok([cycles, instructions]) => {
             println!("Once: {cycles} cycles, {instructions} instructions.")
         }
-        // The thread was switched out, say: there is no number, rather than a wrong one.
+        // For example, a context switch: there is no count, rather than a wrong one.
         Err(disturbed) => println!("Once: {disturbed}."),
     }
 
-    // The region itself is in that, and is always the same instructions.
+    // That includes the region itself, which always has the same instructions.
     let [cycles, instructions] = Overhead::measure(&region)?.minimum();
     println!("An empty region: {cycles} cycles, {instructions} instructions.\n");
 
@@ -57,8 +57,8 @@ fn measure() -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs `code` once in one region and twice in another, a thousand times, and prints the difference: what both
-/// have in common, the edges of the region, is not in it.
+/// Runs `code` once in one region and twice in another, a thousand times each, and prints the difference. What both
+/// have in common, the edges of the region, cancels out.
 fn row(region: &Region<'_, 2, Ordered>, name: &str, code: impl FnMut()) {
     let samples = sample_by_difference(region, 1_000, code);
     let disturbed = samples.disturbed();

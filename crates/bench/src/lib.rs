@@ -7,3 +7,8 @@
 mod samples;
 
 pub use samples::{Samples, sample, sample_by_difference};
+
+/// The README's example is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -30,8 +30,7 @@ const EMPTY_REGIONS: usize = 100;
 pub struct Samples<const N: usize> {
     /// One list per counter, in ascending order.
     counts: [Vec<u64>; N],
-    /// Of the runs of one copy, in ascending order, to be taken off by quantiles; empty unsingle sampled by
-    /// difference.
+    /// The single runs, one list per counter, in ascending order. Empty unless sampled by difference.
     single: [Vec<u64>; N],
     disturbed: usize,
 }

@@ -1,6 +1,8 @@
-//! criterion, by cycles where there is a PMU and by time where there is none, with more counted along:
-//! `cargo run --release --features criterion --example criterion -- --bench`. In a project of your own, it is a
-//! file in `benches/`, with `harness = false` in its Cargo.toml.
+//! Runs criterion's benchmarks by cycles, or by time on a machine without a PMU, with further events.
+//!
+//! `cargo run --release -p rdpmc-criterion --example criterion -- --bench`
+//!
+//! In a project of your own, this is a file in `benches/`, with `harness = false` in its Cargo.toml.
 
 use criterion::measurement::Measurement;
 use criterion::{Criterion, Throughput};
@@ -8,7 +10,7 @@ use rdpmc::Event;
 use rdpmc_criterion::{ClockMeasurement, CounterMeasurement, WithCounters};
 use std::hint::black_box;
 
-/// The benchmarks. They know nothing of what is measured.
+/// Runs the benchmarks, which do not depend on the measurement.
 fn benchmarks<M: Measurement + 'static>(measurement: M, name: &str) {
     let mut criterion = Criterion::default().with_measurement(measurement).configure_from_args();
     let mut group = criterion.benchmark_group(name);
@@ -23,15 +25,15 @@ fn benchmarks<M: Measurement + 'static>(measurement: M, name: &str) {
 }
 
 fn main() -> Result<(), rdpmc::Error> {
-    // So that a read that the processor refuses is an answer, and no crash.
+    // A read that faults then returns no count, and does not kill the process.
     rdpmc::contain_faults()?;
     let cycles = CounterMeasurement::cycles()
         .and_then(|cycles| WithCounters::open(cycles, [Event::INSTRUCTIONS, Event::BRANCH_MISSES]));
     match cycles {
         Ok(measurement) => benchmarks(measurement, "text"),
         Err(why) => {
-            println!("Time, as cycles and more are not to be had: {why}.\n");
-            // Of another name, as criterion compares with what it saved last under the same.
+            println!("Measuring time, because the counters are not available: {why}.\n");
+            // Under another name, because criterion compares with the last result of a name.
             benchmarks(
                 WithCounters::open(ClockMeasurement::open()?, [Event::PAGE_FAULTS])?,
                 "text by time",

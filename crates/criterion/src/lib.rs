@@ -1,6 +1,5 @@
-//! criterion's measurements: cycles, instructions and whatever else can be counted in place of wall
-//! time, and several of them in one run. With the feature `criterion`, for criterion 0.8, which needs
-//! Rust 1.86.
+//! Hardware performance counters as measurements for criterion 0.8: cycles, instructions or any other event in place
+//! of wall time, or several events in one run. Needs Rust 1.86.
 //!
 //! ```
 //! use criterion::Criterion;
@@ -18,12 +17,12 @@
 //!         let criterion = Criterion::default().with_measurement(cycles);
 //!         parsing(&mut criterion.configure_from_args()); // so that `cargo bench -- FILTER` works
 //!     }
-//!     Err(why) => println!("{why}"), // e.g. that this virtual machine has no PMU
+//!     Err(why) => println!("{why}"), // for example, this VM has no PMU
 //! }
 //! ```
 //!
-//! What drives criterion is [`CounterMeasurement`], one event; or [`ClockMeasurement`], the time without a system call; or
-//! criterion's own `WallTime`. [`WithCounters`] with it, further events can be counted, and are printed below:
+//! One measurement drives criterion: [`CounterMeasurement`] (one event), [`ClockMeasurement`] (time without a system
+//! call), or criterion's own `WallTime`. [`WithCounters`] adds further events, and prints them below each report:
 //!
 //! ```
 //! use criterion::Criterion;
@@ -46,53 +45,58 @@
 //! # }
 //! ```
 //!
-//! Cycles with instructions along, of 1,000 rounds of a loop of two instructions, are reported as follows, by
-//! `tests/vm/run x86_64-intel criterion` on an emulated machine, where an instruction takes 3 cycles:
+//! The following report has cycles, with instructions as a further event, for 1,000 rounds of a loop of two
+//! instructions. It is from `tests/vm/run x86_64-intel criterion`, on an emulated machine where an instruction takes
+//! 3 cycles:
 //!
 //! ```text
 //! cycles/countdown/1000   time:   [6.0150 kcycles 6.0150 kcycles 6.0150 kcycles]
 //!                         thrpt:  [0.1663 elem/cycle 0.1663 elem/cycle 0.1663 elem/cycle]
-//!                  counters: 2.0050 kinstructions
+//!               counters: 2.0050 kinstructions
 //! ```
 //!
-//! `time:` is criterion's own word for whatever is measured.
+//! `time:` is criterion's label for every measurement.
 //!
 //! # What is measured
 //!
-//! The counters and the clock are opened once, in the constructor, and read from user space at the start
-//! and the end of each sample (of each batch with `iter_batched`): no system call, unless the event is
-//! one that the kernel counts, or others have the counters just then (or, if the page has no clock, have
-//! ever had them). What that costs is measured in the constructor and taken off. criterion's
-//! own loop is not: an instruction or three for each iteration.
+//! The constructor opens the counters and the clock. They are read from user space at the start and the end of each
+//! sample (of each batch with `iter_batched`). A read takes no system call, except:
+//! - if the kernel counts the event;
+//! - while other events have the counters;
+//! - if the page has no clock, after other events have had the counters.
 //!
-//! Counters belong to the thread that opened them, which has to be the one that runs the benchmarks, as
-//! it is with criterion's macros. **What other threads do for the benchmark is not counted**; the clock
-//! goes on meanwhile.
+//! The constructor also measures the cost of reading, which is subtracted from each count. criterion's own loop is
+//! not subtracted: one to three instructions for each iteration.
 //!
-//! Call [`contain_faults`](rdpmc::contain_faults) first, as for everything that reads counters where a read may
-//! fault: on riscv64, on machines with several core types, and where user access may be revoked.
+//! Counters belong to the thread that opened them. That thread must run the benchmarks, as it does with criterion's
+//! macros. **The work of other threads is not counted**, while the clock includes it.
 //!
-//! # What becomes of it
+//! Call [`contain_faults`](rdpmc::contain_faults) first, as for any counter whose read may fault: on riscv64, on
+//! machines with several core types, and if user access may be revoked.
 //!
-//! Events have their units, with SI prefixes: cycles, kcycles, instructions, misses, ns. A
-//! [`Throughput`](criterion::Throughput) becomes a rate, such as B/cycle or elem/kinstruction. What
-//! criterion writes into files is the plain count.
+//! # Reports
 //!
-//! criterion compares with what it saved last under the same name, whatever that measured: with another
-//! measurement, let the groups have other names, or set `CRITERION_HOME`. A benchmark that is to go by time where
-//! there are no counters is generic over [`Measurement`]: see `examples/criterion.rs`.
+//! Events have units with SI prefixes: cycles, kcycles, instructions, misses, ns. A
+//! [`Throughput`](criterion::Throughput) becomes a rate, such as B/cycle or elem/kinstruction. criterion's files
+//! contain the plain counts.
 //!
-//! A count of 0, of a rare event, say, is a result like any other, but criterion refuses to report a
-//! sample of 0: for its files, the first of a benchmark is 9.1e-13 (2^-40) and the others less, and they are
-//! printed as 0, and rates by them as very large. criterion may call the first an outlier, and a change from
-//! nothing to something is of many digits. (`--quick` saves two samples only: there, nothing may seem to have
-//! become more or less.)
+//! criterion compares a benchmark with the last result saved under its name, whatever that measured. For another
+//! measurement, give the groups other names, or set `CRITERION_HOME`. A benchmark that uses time on machines without
+//! counters is generic over [`Measurement`]: see `examples/criterion.rs`.
 //!
-//! If others want the PMU's counters too, the events may have been without theirs for part of a sample.
-//! Its count is then an estimate for all of it ([as of a reading](rdpmc::Reading::scaled)), and how many
-//! there were is said below the report. So it is where reading came to cost otherwise than when that was
-//! measured: by system call, since user access was revoked. And so are samples of which something could not
-//! be counted: what is missing counts as nothing.
+//! A count of 0, for example of a rare event, is a valid result. criterion refuses to report a sample of 0, so its
+//! files have stand-ins. The first such sample of a benchmark is 9.1e-13 (2^-40), and the others are less. They are
+//! printed as 0, and the rates derived from them as very large.
+//!
+//! criterion may call the first stand-in an outlier. It prints a change from 0 to another count with many digits.
+//! `--quick` saves only two samples, so a count that stays 0 may seem to have changed.
+//!
+//! If other events also use the PMU's counters, the measured events may lack theirs for part of a sample. The count
+//! is then an [estimate](rdpmc::Reading::scaled) for the whole sample. The number of estimates is printed below the
+//! report. A sample is also an estimate if the cost of a read has changed since it was measured: user access was
+//! revoked, and reads are system calls.
+//!
+//! The number of incomplete samples is printed, too. In these, something could not be counted, and counts as 0.
 
 #![forbid(unsafe_code)]
 
@@ -115,7 +119,7 @@ use rdpmc::{Clock, Counter, Event};
 use units::Unit;
 use zeros::ZeroGuard;
 
-/// One event drives criterion.
+/// A measurement of one event for criterion.
 ///
 /// ```
 /// use criterion::Criterion;
@@ -127,7 +131,7 @@ use zeros::ZeroGuard;
 /// # let _ = instructions;
 /// ```
 ///
-/// It stays on the thread that opened it, and so does the `Criterion` that has it:
+/// It belongs to the thread that opened it, and so does the `Criterion` that has it:
 ///
 /// ```compile_fail,E0277
 /// fn only_if_send<T: Send>() {}
@@ -142,7 +146,7 @@ pub struct CounterMeasurement {
 }
 
 impl CounterMeasurement {
-    /// [`Event::CYCLES`], in user mode.
+    /// Opens a measurement of [`Event::CYCLES`] in user mode.
     ///
     /// # Errors
     /// As [`open`](CounterMeasurement::open).
@@ -150,7 +154,7 @@ impl CounterMeasurement {
         CounterMeasurement::open(Event::CYCLES)
     }
 
-    /// [`Event::INSTRUCTIONS`], in user mode.
+    /// Opens a measurement of [`Event::INSTRUCTIONS`] in user mode.
     ///
     /// # Errors
     /// As [`open`](CounterMeasurement::open).
@@ -158,18 +162,21 @@ impl CounterMeasurement {
         CounterMeasurement::open(Event::INSTRUCTIONS)
     }
 
-    /// Any event, opened as [`Counter::open`](crate::CounterMeasurement::open) does, for this thread. Reads the
-    /// counter some hundred times, to know what that costs.
+    /// Opens a measurement of `event` for this thread, as [`Counter::open`] does. Reads the counter some hundred
+    /// times, to measure the cost of a read.
     ///
     /// # Errors
-    /// As [`Counter::open`](crate::CounterMeasurement::open).
+    /// As [`Counter::open`].
     pub fn open(event: Event) -> Result<CounterMeasurement, OpenError> {
         Ok(CounterMeasurement::from(Counter::open(event)?))
     }
 }
 
-/// From a [counter](rdpmc::Counter) that was opened otherwise, to count the kernel as well, say. It has to be enabled. If others have the
-/// PMU's counters for a long while, what measuring costs is not found out, and all samples are estimates.
+/// Makes a measurement of a [counter](rdpmc::Counter) with other settings, for example one that counts the kernel,
+/// too. The counter must be enabled.
+///
+/// If other events have the PMU's counters for long, the cost of measuring stays unknown, and all samples are
+/// estimates.
 impl From<Counter> for CounterMeasurement {
     fn from(counter: Counter) -> CounterMeasurement {
         let unit = Unit::of(counter.event());
@@ -182,7 +189,7 @@ impl From<Counter> for CounterMeasurement {
     }
 }
 
-/// One stretch at a time, as criterion does it: an `end` belongs to the last `start`.
+/// Measures one interval at a time, as criterion does: an `end` belongs to the last `start`.
 impl Measurement for CounterMeasurement {
     type Intermediate = ();
     type Value = Counts<1>;
@@ -226,8 +233,10 @@ impl Drop for CounterMeasurement {
     }
 }
 
-/// Time drives criterion, without a system call: [`rdpmc::Clock`](rdpmc::Clock). In nanoseconds, as
-/// criterion's `WallTime` is; but what the reading costs is taken off.
+/// A measurement of time for criterion, without a system call.
+///
+/// Uses [`rdpmc::Clock`](rdpmc::Clock). Times are in nanoseconds, as criterion's `WallTime` has them, but the cost of
+/// reading is subtracted.
 ///
 /// ```
 /// use criterion::Criterion;
@@ -245,8 +254,8 @@ pub struct ClockMeasurement {
 }
 
 impl ClockMeasurement {
-    /// Opens a clock for this thread, as [`Clock::open`](rdpmc::Clock::open) does, and reads it some
-    /// hundred times, to know what that costs.
+    /// Opens a clock for this thread, as [`Clock::open`](rdpmc::Clock::open) does. Reads it some hundred times, to
+    /// measure the cost of a read.
     ///
     /// # Errors
     /// As [`Clock::open`](rdpmc::Clock::open).
@@ -254,8 +263,8 @@ impl ClockMeasurement {
         Ok(ClockMeasurement::from(Clock::open()?))
     }
 
-    /// What the clock goes by, as [`Clock::kind`](rdpmc::Clock::kind): if it is the kernel, reading it is a
-    /// call of `clock_gettime`.
+    /// Returns the clock's source, as [`Clock::kind`](rdpmc::Clock::kind) does. If it is `Kernel`, each read calls
+    /// `clock_gettime`.
     pub fn kind(&self) -> ClockKind {
         self.clock.kind()
     }
@@ -275,7 +284,7 @@ impl Measurement for ClockMeasurement {
     /// Nanoseconds.
     type Value = u64;
 
-    // Not inlined, as Meter's are not.
+    // Not inlined: the instructions between the two reads are then the same everywhere, and can be subtracted.
     #[inline(never)]
     fn start(&self) -> u64 {
         self.clock.ordered().now()

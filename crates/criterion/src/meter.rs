@@ -1,4 +1,4 @@
-//! What a group counts between two points of a benchmark, less what it costs to find out.
+//! Counts of a group between two points of a benchmark, with the cost of reading subtracted.
 
 use criterion::measurement::Measurement;
 use rdpmc::error::ReadError;
@@ -7,20 +7,20 @@ use std::cell::{Cell, RefCell};
 use std::hint::black_box;
 use std::time::Duration;
 
-/// How often nothing is measured, to know what measuring costs: enough to find the minimum.
+/// The number of empty samples that measure the cost of measuring: enough to find the minimum.
 pub(crate) const TIMES: usize = 100;
 
-/// How often to try that: others may have the counters for some milliseconds.
+/// The number of attempts to take them: other events may have the counters for some milliseconds.
 const ATTEMPTS: usize = 1_000;
 
 #[derive(Debug)]
 pub(crate) struct Meter<const N: usize> {
     group: Group<N>,
-    /// Where the stretch starts that is measured. Here, and not on its way through criterion, so that
-    /// nothing has to be moved between the two readings; criterion measures one at a time.
+    /// The start of the current interval. It does not pass through criterion, so that nothing is moved between the
+    /// two readings. criterion measures one interval at a time.
     start: Cell<Option<Begun<N>>>,
     overhead: Cost<N>,
-    /// Why a count could not be had, of the last time that it could not.
+    /// The error of the last read that failed.
     error: RefCell<Option<ReadError>>,
 }
 
@@ -29,43 +29,42 @@ struct Begun<const N: usize> {
     counts: [u64; N],
     /// Whether user space read them.
     by_user: bool,
-    /// How long the events had been without their counters, while enabled and the thread running.
+    /// How long the events had been without counters, while they were enabled and the thread was running.
     absence: Duration,
     /// How long they had been enabled, if known.
     enabled: Option<Duration>,
 }
 
-/// What is counted between a start and an end with nothing in between, to be taken off.
+/// The counts between a start and an end with nothing in between, to be subtracted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cost<const N: usize> {
-    /// It is being measured.
+    /// Not measured yet, so that nothing is subtracted.
     Wanted,
-    /// By readings of this kind.
+    /// The minimum, by readings of this kind.
     Known { least: [u64; N], by_user: bool },
-    /// There were no counters to measure it with.
+    /// Unknown, because there were no counters to measure it with.
     Unknown,
 }
 
-/// What was counted, of each event, in one or more stretches of a benchmark: what
-/// [`CounterMeasurement`](super::Counter) and [`WithCounters`](super::WithCounters) measure.
+/// The counts of each event in one or more intervals of a benchmark: the values of
+/// [`CounterMeasurement`](super::CounterMeasurement) and [`WithCounters`](super::WithCounters).
 ///
-/// `From` an array makes one of counts that were taken otherwise, for `Bencher::iter_custom`.
+/// Implements `From<[u64; N]>`, so that counts taken by other means can be returned from `Bencher::iter_custom`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts<const N: usize> {
-    /// What the counters counted while they were there.
+    /// The counts while the events had counters.
     counted: [u64; N],
-    /// For how long the events were enabled, and for how long of it had counters; without the stretches
-    /// that are `untimed`.
+    /// How long the events were enabled, without the intervals that are `untimed`. `running` is the part of it with
+    /// counters.
     enabled: Duration,
     running: Duration,
-    /// Whether there are stretches of which it is known that the counters were there, but not how long
-    /// they took.
+    /// Whether there are intervals of unknown length, throughout which the events had counters.
     untimed: bool,
     /// Whether user space read them.
     by_user: bool,
-    /// Whether what measuring cost is not known.
+    /// Whether the cost of measuring is unknown.
     is_inexact: bool,
-    /// Whether a stretch is missing.
+    /// Whether an interval is missing.
     lacks: bool,
 }
 
@@ -86,11 +85,13 @@ impl<const N: usize> Counts<N> {
         lacks: false,
     };
 
-    /// The counts, in the order of the events, less what measuring costs; if they had no counters for part
-    /// of the time, estimates for all of it. 0 if they never had, or if the estimate exceeds 64 bits.
+    /// Returns the counts in the order of the events, with the cost of measuring subtracted.
+    ///
+    /// If the events had no counters for part of the time, returns estimates for the whole time. Returns 0 if they
+    /// never had counters, or if the estimate exceeds 64 bits.
     pub fn counts(&self) -> [u64; N] {
         let mut counts = self.counted;
-        // Untimed ones are all there, and not to be scaled by others' times.
+        // Untimed intervals are complete, and the times of other intervals do not apply to them.
         if self.enabled != self.running && !self.untimed {
             for count in &mut counts {
                 *count = scale(*count, self.enabled, self.running).unwrap_or(0);
@@ -103,7 +104,7 @@ impl<const N: usize> Counts<N> {
         self.is_inexact || self.enabled != self.running
     }
 
-    /// Whether something is missing that nothing stands in for.
+    /// Whether something is missing that no estimate replaces.
     pub(crate) fn are_incomplete(&self) -> bool {
         self.lacks || (self.enabled != self.running && (self.running.is_zero() || self.untimed))
     }
@@ -124,18 +125,18 @@ impl<const N: usize> Counts<N> {
         }
     }
 
-    /// From one reading to another of the same kind.
+    /// Returns the difference of two readings of one kind.
     fn between(start: &Begun<N>, end: &[u64; N]) -> Counts<N> {
         let mut counts = Counts { counted: *end, by_user: start.by_user, ..Counts::NONE };
         for (count, start) in counts.counted.iter_mut().zip(start.counts) {
-            // No kernel has a count go back, unless somebody sets it back.
+            // A count decreases only if something resets it.
             counts.lacks |= *count < start;
             *count = count.saturating_sub(start);
         }
         counts
     }
 
-    /// All of it with the counters there; so long, if that is known.
+    /// Marks the counts as complete: the events had counters for all of `time`, if that is known.
     fn throughout(self, time: Option<Duration>) -> Counts<N> {
         let elapsed = time.unwrap_or_default();
         Counts { enabled: elapsed, running: elapsed, untimed: time.is_none(), ..self }
@@ -164,7 +165,7 @@ fn scale(count: u64, enabled: Duration, running: Duration) -> Option<u64> {
 }
 
 impl<const N: usize> Cost<N> {
-    /// By measuring nothing `TIMES` times, and that again until the counters are there.
+    /// Takes the minimum of `TIMES` empty samples. Repeats that until the events have counters.
     pub(crate) fn of(nothing: impl Fn() -> Vec<Counts<N>>) -> Cost<N> {
         for _ in 0..ATTEMPTS {
             let mut exact = nothing();
@@ -193,7 +194,7 @@ impl<const N: usize> Meter<N> {
         Meter { group, start, overhead: Cost::Wanted, error }
     }
 
-    /// Takes it off from now on.
+    /// Subtracts `overhead` from now on.
     pub(crate) fn take_off(&mut self, overhead: Cost<N>) {
         self.overhead = overhead;
         self.take_error();
@@ -203,13 +204,15 @@ impl<const N: usize> Meter<N> {
         &self.group
     }
 
-    /// Why counts were not to be had, since this was last asked.
+    /// Returns the error of the last read that failed since the previous call.
     pub(crate) fn take_error(&self) -> Option<ReadError> {
         self.error.try_borrow_mut().ok()?.take()
     }
 
-    /// Starts. The last thing that it reads is the counts. Neither this nor `end` is inlined, while their callers are: so
-    /// the instructions between the two readings are the same everywhere, but for a few moves, and can be subtracted.
+    /// Starts an interval. Reads the counts last.
+    ///
+    /// Neither this nor `end` is inlined, while their callers are. The instructions between the two readings are
+    /// therefore the same everywhere, but for a few moves, and can be subtracted.
     #[inline(never)]
     pub(crate) fn start(&self) {
         let timed = self.group.ordered().reading_user();
@@ -219,10 +222,10 @@ impl<const N: usize> Meter<N> {
         });
     }
 
-    /// For a page without a clock, or if there is nothing to read.
+    /// Starts an interval if the page has no clock, or if there is nothing to read.
     fn start_without_clock(&self) -> Option<Begun<N>> {
         let by_system_call = || Some(Begun::of(&self.by_system_call()?, false));
-        // As long as the counters have always been there, it does not matter for how long.
+        // If the events have always had counters, the enabled time is not needed.
         let known = match self.group.time_without_counters() {
             None => return by_system_call(),
             Some(Duration::ZERO) => None,
@@ -230,7 +233,7 @@ impl<const N: usize> Meter<N> {
         };
         let absence = known.as_ref().map_or(Duration::ZERO, Snapshot::absence);
         let enabled = known.map(|known| known.enabled);
-        // Whichever it was, from here on the cost is the same.
+        // From here on, the cost is the same in both cases.
         match self.group.ordered().read_user() {
             Some(counts) if self.group.time_without_counters() == Some(absence) => {
                 Some(Begun { counts, by_user: true, absence, enabled })
@@ -239,7 +242,7 @@ impl<const N: usize> Meter<N> {
         }
     }
 
-    /// Ends. The first thing that it reads is the counts.
+    /// Ends the interval. Reads the counts first.
     #[inline(never)]
     pub(crate) fn end(&self) -> Counts<N> {
         let counts = self.group.ordered().read_user();
@@ -272,9 +275,9 @@ impl<const N: usize> Meter<N> {
         let measured = Counts { by_user: false, ..Counts::between(&start, &now.counts) };
         let enabled = start.enabled.and_then(|enabled| now.enabled.checked_sub(enabled));
         match (enabled, now.absence().checked_sub(start.absence)) {
-            (Some(Duration::ZERO), _) => lacking, // it is not enabled
+            (Some(Duration::ZERO), _) => lacking, // the group is disabled
             (time, Some(Duration::ZERO)) => measured.throughout(time),
-            // Others had the counters for part of it.
+            // Other events had the counters for part of the interval.
             (Some(enabled), Some(away)) => {
                 Counts { enabled, running: enabled.saturating_sub(away), ..measured }
             }
@@ -297,7 +300,7 @@ impl<const N: usize> Meter<N> {
     }
 }
 
-/// The counts of a group at one instant, and its times.
+/// Simultaneous counts of a group, and its times.
 #[derive(Clone, Copy, Debug)]
 struct Snapshot<const N: usize> {
     counts: [u64; N],
@@ -315,7 +318,7 @@ impl<const N: usize> Snapshot<N> {
         }
     }
 
-    /// How long the events have been enabled without their counters.
+    /// Returns how long the events have been enabled without counters.
     fn absence(&self) -> Duration {
         self.enabled.saturating_sub(self.running)
     }
@@ -327,7 +330,7 @@ impl<const N: usize> Begun<N> {
     }
 }
 
-/// Measures nothing between a start and an end, many times.
+/// Takes `TIMES` empty samples, with nothing between start and end.
 pub(crate) fn empty_samples<M: Measurement>(measurement: &M) -> Vec<M::Value> {
     (0..TIMES).map(|_| measurement.end(black_box(measurement.start()))).collect()
 }
@@ -351,7 +354,7 @@ mod tests {
         assert_eq!(judged(counts(7, 50, 25)), ([14], true, false));
         assert_eq!(judged(counts(7, 50, 0)), ([0], true, true));
         assert_eq!(judged(counts(u64::MAX, 50, 25)).0, [0]);
-        // Over all stretches of a batch, also those without any counter.
+        // Over all intervals of a batch, including those without a counter.
         let sum = counts(10, 100, 100).plus(&counts(0, 100, 0)).plus(&counts(5, 100, 50));
         assert_eq!(judged(sum), ([30], true, false));
         let (exact, untimed) = (counts(7, 5, 5), counts(7, 0, 0).throughout(None));
@@ -371,12 +374,12 @@ mod tests {
         let known = Cost::Known { least: [5], by_user: true };
         assert_eq!(judged(counts(7, 9, 9).less(&known)), ([2], false, false));
         assert_eq!(judged(counts(3, 9, 9).less(&known)), ([0], false, false));
-        // By a reading of another kind it is another.
+        // A reading of another kind has another cost.
         let asked = Counts { by_user: false, ..counts(7, 9, 9) };
         assert_eq!(judged(asked.less(&known)), ([2], true, false));
         assert_eq!(judged(counts(7, 9, 9).less(&Cost::Unknown)), ([7], true, false));
         assert_eq!(judged(counts(7, 9, 9).less(&Cost::Wanted)), ([7], false, false));
-        // The least that was exact, of the kind that is used.
+        // The minimum of the exact samples, by readings of the kind that is used.
         let asked = Counts { by_user: false, ..counts(1, 9, 9) };
         let lacking = Counts { lacks: true, ..counts(2, 9, 9) };
         let all = [asked, counts(9, 9, 9), counts(8, 9, 9), lacking, counts(4, 9, 3)];

@@ -1,15 +1,16 @@
-//! What is said below criterion's reports.
+//! Notes that are printed below criterion's reports.
 
 use crate::meter::{Counts, Meter};
 use rdpmc::pmu::Pmus;
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 
-/// How many samples of a benchmark are not what they seem, to be said below its report.
+/// The number of samples of a benchmark that are not exact, to be printed below its report.
 ///
-/// criterion tells a measurement nothing of benchmarks and reports. But it asks for the formatter when it
-/// is about to report, having made all samples into numbers; and for a zero when it goes on to the next
-/// benchmark, the report printed, or for the formatter once more at the end of a group.
+/// criterion does not tell a measurement about benchmarks and reports, but its calls show them:
+/// - `formatter`, after `to_f64` of all samples: it is about to print a report.
+/// - `zero`: it has printed the report, and goes on to the next benchmark.
+/// - `formatter` once more: it has printed the last report of a group.
 #[derive(Debug, Default)]
 pub(crate) struct SampleNotes {
     samples: Cell<u64>,
@@ -25,12 +26,12 @@ impl SampleNotes {
         self.incomplete.set(self.incomplete.get() + u64::from(sample.are_incomplete()));
     }
 
-    /// A report is about to be printed, if there is anything to report.
+    /// Records that a report is about to be printed, if there is anything to report.
     pub(crate) fn report(&self) {
         self.is_reported.set(self.samples.get() > 0);
     }
 
-    /// Says what there is to say below a report that has been printed; true if there is one.
+    /// Prints the notes below a report that has been printed. Returns true if there is such a report.
     pub(crate) fn say<const N: usize>(&self, meter: &Meter<N>) -> bool {
         if !self.is_reported.take() {
             return false;
@@ -53,7 +54,7 @@ impl SampleNotes {
 
 /// Prints a line below a report, in criterion's columns.
 pub(crate) fn below(label: &str, text: &str) {
-    // What criterion is doing next may already be there, to be overwritten by it.
+    // criterion may already show its next step on this line, which it would overwrite later.
     let mut terminal = std::io::stderr();
     if terminal.is_terminal() {
         let _ = terminal.write_all(b"\r\x1b[K");

@@ -1,18 +1,18 @@
-//! What criterion has saved of a benchmark: its `sample.json`, found by what is in it.
+//! Finds the `sample.json` that criterion has saved of a benchmark, by its contents.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use std::{env, fs};
 
-/// The file below `directory` that criterion has written, `since` or later, of these samples, and how many
-/// iterations each had.
+/// Finds the file below `directory` that criterion has written, at `since` or later, with these samples. Returns its
+/// path, and the number of iterations of each sample.
 pub(crate) fn find(
     directory: &Path,
     since: SystemTime,
     measured: &[f64],
 ) -> Option<(PathBuf, Vec<f64>)> {
-    // A file's time may be that of the last tick.
+    // The time of a file may be that of the last timer tick.
     let since = since.checked_sub(Duration::from_secs(1))?;
     let mut found = Vec::new();
     saved_since(since, directory, DEEPEST, &mut found);
@@ -23,24 +23,24 @@ pub(crate) fn find(
             json.get(name)?.as_array()?.iter().map(Value::as_f64).collect()
         };
         let (iterations, times) = (numbers("iters")?, numbers("times")?);
-        // Of the last ones that were taken.
+        // The file has the last samples that were taken.
         let first = measured.len().saturating_sub(times.len());
         let ours = measured.iter().skip(first);
-        // They have been to decimal and back.
+        // The saved values have been converted to decimal and back.
         let is_same = |(ours, saved): (&f64, &f64)| (ours - saved).abs() <= ours.abs() * 1e-12;
         let all = times.len() == iterations.len()
             && !times.is_empty()
-            // Of a single one that takes long, `--quick` makes two.
+            // `--quick` saves a single long sample as two.
             && (times.len() <= measured.len() || [times.len(), measured.len()] == [2, 1])
             && ours.zip(&times).all(is_same);
         all.then_some((path, iterations))
     })
 }
 
-/// `GROUP/FUNCTION/PARAMETER/new`.
+/// The depth of `GROUP/FUNCTION/PARAMETER/new`.
 const DEEPEST: u32 = 4;
 
-/// What criterion has saved below a directory, with the times.
+/// Collects the files that criterion has saved below a directory, with their times.
 fn saved_since(
     since: SystemTime,
     directory: &Path,
@@ -62,7 +62,7 @@ fn saved_since(
     }
 }
 
-/// Where criterion writes to, found out as it does.
+/// Returns the directory that criterion writes to, which it determines in this way.
 pub(crate) fn directory() -> PathBuf {
     if let Some(home) = env::var_os("CRITERION_HOME") {
         return home.into();
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A directory as criterion leaves it, by `GROUP/FUNCTION`.
+    /// A directory like those that criterion writes, by `GROUP/FUNCTION`.
     struct Saved(PathBuf);
 
     impl Saved {
@@ -118,15 +118,15 @@ mod tests {
         let find = |of: &[f64]| find(&saved.0, SystemTime::now(), of);
         assert_eq!(find(&[10.0, 20.1]), Some((short.clone(), vec![1.0, 2.0])));
         assert_eq!(find(&[10.0, 20.0, 30.0]), Some((long, vec![1.0, 2.0, 3.0])));
-        // What came before was the search of `--quick`.
+        // The earlier samples are those of the search of `--quick`.
         assert_eq!(find(&[5.0, 10.0, 20.1]), Some((short.clone(), vec![1.0, 2.0])));
         assert_eq!(find(&[10.0, 20.0, 31.0]), None);
         assert_eq!(find(&[20.0, 30.0, 40.0, 50.0]), None);
-        // One that takes long is saved as two.
+        // A single long sample is saved as two.
         let once = saved.save("once", &[1.0, 1.0], &[7.0, 7.0_f64.next_up()]);
         assert_eq!(find(&[7.0]), Some((once, vec![1.0, 1.0])));
         assert_eq!(find(&[20.0]), None);
-        // Of two that are the same, the later; and not what was there before.
+        // Of two equal files, the later one is found. Files from before the benchmark are not.
         let age = |path: &Path, seconds| {
             let then = SystemTime::now() - Duration::from_secs_f64(seconds);
             fs::File::options().write(true).open(path).unwrap().set_modified(then).unwrap();

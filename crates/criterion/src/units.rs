@@ -1,4 +1,4 @@
-//! The units of counts and rates, and the prefixes that they are printed with.
+//! Units of counts and rates, with the prefixes that they are printed with.
 
 use crate::zeros::NOTHING;
 use criterion::Throughput;
@@ -6,8 +6,8 @@ use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use rdpmc::Event;
 use rdpmc::event::Unit as Counted;
 
-/// How values of one unit are printed. criterion takes `&'static str` only, so that every name there can
-/// be is here.
+/// The unit of a value, and how it is printed. criterion takes `&'static str` only, so all possible names are listed
+/// here.
 #[derive(Debug)]
 pub(crate) enum Unit {
     /// Nanoseconds, as criterion itself prints them.
@@ -17,10 +17,10 @@ pub(crate) enum Unit {
 
 #[derive(Debug)]
 pub(crate) struct Labels {
-    /// By prefix: n, µ, m, none, k, M, G, T.
+    /// The names by prefix: n, µ, m, none, k, M, G, T.
     values: [&'static str; 8],
-    /// By kind of throughput, and by prefix: of the numerator G, M, K, none; of what it is divided by
-    /// k, M, G.
+    /// The names by kind of throughput and by prefix. The numerator has the prefix G, M, K or none, the denominator
+    /// k, M or G.
     rates: [[&'static str; 7]; 4],
 }
 
@@ -59,7 +59,7 @@ macro_rules! names {
 }
 
 impl Unit {
-    /// The unit of what this event counts.
+    /// Returns the unit of this event.
     pub(crate) fn of(event: Event) -> &'static Unit {
         match event.unit() {
             Counted::Nanoseconds => &Unit::Time,
@@ -75,7 +75,7 @@ impl Unit {
         }
     }
 
-    /// The unit itself, without a prefix.
+    /// Returns the name of the unit without a prefix.
     pub(crate) fn name(&self) -> &'static str {
         self.scale_for_machines(&mut [])
     }
@@ -89,14 +89,15 @@ fn divide(values: &mut [f64], divisor: f64) {
 }
 
 impl ValueFormatter for Unit {
-    /// What is next to nothing stays so, and is printed as 0: a logarithmic plot never ends at 0.
+    /// Leaves values next to 0 as they are, which prints them as 0. criterion's logarithmic plot does not terminate
+    /// at a value of 0.
     fn scale_values(&self, typical: f64, values: &mut [f64]) -> &'static str {
         let names = match self {
             Unit::Time => return WallTime.formatter().scale_values(typical, values),
             Unit::Count(names) => names,
         };
         let [nano, micro, milli, plain, kilo, mega, giga, tera] = names.values;
-        // Below 1 there is room for four digits behind the point.
+        // Values below 1 have four decimals.
         let (divisor, name) = match typical.abs() {
             nothing if nothing <= NOTHING => (1.0, plain),
             few if few < 1e-7 => (1e-9, nano),
@@ -112,15 +113,15 @@ impl ValueFormatter for Unit {
         name
     }
 
-    /// A rate: so much per count. More of it is better, and the higher the count, the lower it is, as
-    /// criterion takes for granted when it puts the bounds and the change in order.
+    /// Converts counts to rates: throughput per count. A higher rate is better, and a higher count has a lower rate.
+    /// criterion relies on both when it orders the bounds and the change.
     fn scale_throughputs(
         &self,
         typical: f64,
         throughput: &Throughput,
         values: &mut [f64],
     ) -> &'static str {
-        // For nothing, there is as much as fits: a plot never ends if it is infinite.
+        // A count of 0 has a very large rate, because a plot of an infinite one does not terminate.
         for value in values.iter_mut() {
             *value = value.max(NOTHING);
         }
@@ -138,7 +139,7 @@ impl ValueFormatter for Unit {
             Throughput::Bytes(amount) => (amount, 1024.0, binary),
             Throughput::BytesDecimal(amount) => (amount, 1000.0, decimal),
             Throughput::Elements(amount) => (amount, 1000.0, elements),
-            // criterion asks for the bytes by themselves.
+            // criterion asks for the bytes separately.
             Throughput::ElementsAndBytes { elements: amount, .. } => (amount, 1000.0, elements),
         };
         let rate = |count: f64| amount as f64 / count;
@@ -162,7 +163,7 @@ impl ValueFormatter for Unit {
 
     fn scale_for_machines(&self, values: &mut [f64]) -> &'static str {
         for value in values {
-            // What is not enough to be something is nothing.
+            // Stand-ins for a sample of 0 become 0 again.
             if value.abs() <= NOTHING {
                 *value = 0.0;
             }
@@ -246,7 +247,7 @@ mod tests {
         assert_eq!(printed(Event::TASK_CLOCK, 0.5), "500.00 ps");
         assert_eq!(printed(Event::TASK_CLOCK, 1_500.0), "1.5000 µs");
         assert_eq!(printed(Event::TASK_CLOCK, NOTHING), "0.0000 ps");
-        // One unit for all, by what is typical.
+        // All values have one unit, which the typical value determines.
         let mut values = [1.0, 2_000.0];
         assert_eq!(Unit::of(Event::CYCLES).scale_values(5e3, &mut values), "kcycles");
         assert_eq!(values, [0.001, 2.0]);
@@ -279,7 +280,7 @@ mod tests {
         assert_eq!(rate.trim(), "2.0000 B/cycle");
         let rate = Unit::of(Event::CPU_CLOCK).format_throughput(&Throughput::Bytes(2_048), 1e9);
         assert_eq!(rate.trim(), "2.0000 KiB/s");
-        // The more it takes, the lower the rate; and all are of one unit.
+        // A higher count has a lower rate, and all rates have one unit.
         let mut counts = [1.0, 2.0, 4.0];
         let unit = Unit::of(Event::CYCLES);
         let name = unit.scale_throughputs(2.0, &Throughput::Bytes(4_096), &mut counts);

@@ -1,4 +1,4 @@
-//! Further events, counted along with what drives criterion.
+//! Further events, counted beside the measurement that drives criterion.
 
 use crate::meter::{Cost, Counts, Meter, empty_samples};
 use crate::notes::{SampleNotes, below};
@@ -15,8 +15,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// `M` drives criterion, and a group of `N` events is counted along with it: their medians are printed
-/// below each benchmark's report, and all that was counted is written beside criterion's own files.
+/// A measurement `M` that drives criterion, with a group of `N` further events.
+///
+/// Prints the medians of these events below each benchmark's report, and writes all their counts to a file beside
+/// criterion's own.
 ///
 /// ```
 /// use criterion::Criterion;
@@ -32,24 +34,23 @@ use std::time::SystemTime;
 /// # let _ = cycles_and_more;
 /// ```
 ///
-/// Benchmarks stay as they are, and so does what criterion reports. Below it there is a line for each event
-/// (for the last benchmark, and for one without a group, below the empty line that criterion ends with):
+/// Neither the benchmarks nor criterion's reports change. Below each report, there is a line for each event. (For the
+/// last benchmark, and for one without a group, these are below the empty line that criterion ends with.)
 ///
 /// ```text
 /// cycles/countdown/1000   time:   [6.0150 kcycles 6.0150 kcycles 6.0150 kcycles]
-///                  counters: 2.0050 kinstructions
+///               counters: 2.0050 kinstructions
 /// ```
 ///
-/// It is the median of the samples, for one iteration, what measuring costs taken off. The events are a
-/// group: counted together or not at all. `M` is read between their readings, so it counts nothing of
-/// them; should it come to ask the kernel, as it loses its counter, they count that.
+/// The value is the median of the samples, for one iteration, with the cost of measuring subtracted. The events are a
+/// group: counted together or not at all. `M` is read between the readings of the group, so it does not count them.
+/// If `M` loses its counter, its reads are system calls, which the events count.
 ///
 /// # Files
 ///
-/// criterion tells no measurement how many iterations a sample has. So these are taken from the
-/// `sample.json` that criterion has just written, found by the very measurements that are in it, in the
-/// directory that criterion writes to (`CRITERION_HOME`, `CARGO_TARGET_DIR` or cargo's own). Beside it
-/// goes `counters.json`:
+/// criterion does not tell a measurement how many iterations a sample has. The numbers are taken from the
+/// `sample.json` that criterion has just written. It is in the directory that criterion writes to (`CRITERION_HOME`,
+/// `CARGO_TARGET_DIR` or cargo's own), and is found by the measurements in it. Beside it, `counters.json` is written:
 ///
 /// ```text
 /// {"iters": [91.0, 182.0, …],
@@ -58,11 +59,12 @@ use std::time::SystemTime;
 ///  "estimates": 0, "incomplete": 0}
 /// ```
 ///
-/// where `counts` are of whole samples, as `times` are in criterion's `sample.json`, and the last two say
-/// how many of these are [not what they seem](super#what-becomes-of-it). Where criterion saves
-/// no samples (`--discard-baseline`, under `cargo criterion`) or elsewhere (`output_directory`), there is
-/// nothing but a line that says so. An `WithCounters` of an `WithCounters` is of little use: there is one
-/// `counters.json`.
+/// `counts` are of whole samples, like `times` in criterion's `sample.json`. `estimates` and `incomplete` are the
+/// numbers of samples that are [not exact](super#reports).
+///
+/// If criterion saves no samples (`--discard-baseline`, under `cargo criterion`) or saves them elsewhere
+/// (`output_directory`), there is only a line that reports this. A `WithCounters` of a `WithCounters` is of little
+/// use, because there is one `counters.json`.
 #[derive(Debug)]
 pub struct WithCounters<M: Measurement, const N: usize> {
     primary: M,
@@ -70,22 +72,22 @@ pub struct WithCounters<M: Measurement, const N: usize> {
     notes: SampleNotes,
     zeros: ZeroGuard,
     samples: RefCell<Pending<N>>,
-    /// Where criterion writes to.
+    /// The directory that criterion writes to.
     directory: OnceCell<PathBuf>,
 }
 
-/// Those of a benchmark that is under way or has been reported just now.
+/// The samples of a benchmark that is running or has just been reported.
 #[derive(Debug)]
 struct Pending<const N: usize> {
-    /// When the first of them was taken.
+    /// When the first sample was taken.
     since: Option<SystemTime>,
-    /// What drives criterion, and the counts.
+    /// The value of `M`, and the counts.
     measured: Vec<(f64, Counts<N>)>,
 }
 
 impl<M: Measurement, const N: usize> WithCounters<M, N> {
-    /// Counts `events`, opened as [`Group::open`] does, for this thread, along with `primary`. Reads them
-    /// some hundred times, to know what that costs.
+    /// Opens `events` for this thread, as [`Group::open`] does, to count them beside `primary`. Reads them some
+    /// hundred times, to measure the cost of a read.
     ///
     /// # Errors
     /// As [`Group::open`].
@@ -93,7 +95,7 @@ impl<M: Measurement, const N: usize> WithCounters<M, N> {
         Ok(WithCounters::of(primary, Group::open(events)?))
     }
 
-    /// The same for a group that was opened otherwise, to count the kernel as well, say.
+    /// Counts a group with other settings beside `primary`, for example one that counts the kernel, too.
     pub fn of(primary: M, group: Group<N>) -> WithCounters<M, N> {
         let mut all = WithCounters {
             primary,
@@ -103,14 +105,14 @@ impl<M: Measurement, const N: usize> WithCounters<M, N> {
             samples: RefCell::new(Pending { since: None, measured: Vec::new() }),
             directory: OnceCell::new(),
         };
-        // This includes what it costs to measure by the primary.
+        // Includes the cost of measuring with `primary`.
         let nothing = || empty_samples(&all).into_iter().map(|(counts, _)| counts).collect();
         let overhead = Cost::of(nothing);
         all.meter.take_off(overhead);
         all
     }
 
-    /// Says below a report that has been printed what was counted.
+    /// Prints the counts below a report that has been printed.
     fn say(&self) {
         if !self.notes.say(&self.meter) {
             return;
@@ -200,28 +202,29 @@ impl<M: Measurement, const N: usize> Measurement for WithCounters<M, N> {
 
 impl<M: Measurement, const N: usize> Drop for WithCounters<M, N> {
     fn drop(&mut self) {
-        let _ = self.primary.zero(); // what it has to say comes first
+        let _ = self.primary.zero(); // prints its own notes first
         self.say();
     }
 }
 
 impl<const N: usize> Pending<N> {
-    /// Those that were saved, each with how many iterations it had: the last ones, as those before were
-    /// criterion's search for a number of iterations (`--quick`).
+    /// Returns the samples that were saved, with their numbers of iterations. They are the last ones: earlier samples
+    /// are from criterion's search for a number of iterations (`--quick`).
     fn saved(&self, iterations: Vec<f64>) -> Vec<(f64, Counts<N>)> {
         let first = self.measured.len().saturating_sub(iterations.len());
         let counts = self.measured.iter().skip(first).map(|(_, counts)| *counts);
         iterations.into_iter().zip(counts).collect()
     }
 
-    /// The file that criterion has just written of these samples, and how many iterations each had.
+    /// Finds the file that criterion has just written with these samples. Returns its path, and the number of
+    /// iterations of each sample.
     fn find(&self, directory: &Path) -> Option<(PathBuf, Vec<f64>)> {
         let measured: Vec<f64> = self.measured.iter().map(|(primary, _)| *primary).collect();
         saved::find(directory, self.since?, &measured)
     }
 }
 
-/// The middle of them, or between the two in the middle.
+/// Returns the median. For an even count, this is the mean of the two in the middle.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_unstable_by(f64::total_cmp);

@@ -1,22 +1,22 @@
-//! Samples of 0, which criterion refuses to report.
+//! Stand-ins for samples of 0, which criterion refuses to report.
 
 use std::cell::Cell;
 
-/// At most this much is a sample of nothing to criterion, which gives up a report in which one is 0. Less
-/// than one event in all iterations that a benchmark has time for.
+/// The largest stand-in for a sample of 0. It is less than one event in all iterations that a benchmark has time for.
+/// criterion does not print a report if one of its samples is 0.
 pub(crate) const NOTHING: f64 = 1.0 / (1_u64 << 40) as f64;
 
-/// Makes samples of nothing into what criterion can report.
+/// Replaces samples of 0 by values that criterion can report.
 ///
-/// Were they all the same, then for one iteration they would be the less, the more iterations there are, and
-/// criterion would see a change for the better or worse where only the time changed. So the first stands
-/// out, and is most of what there is to compare: no change is then larger than chance.
+/// criterion divides by the iteration count, so equal stand-ins would look like a change whenever that count changes.
+/// The first one is therefore dominant, so that no difference exceeds noise.
 #[derive(Debug, Default)]
 pub(crate) struct ZeroGuard {
     had_one: Cell<bool>,
 }
 
 impl ZeroGuard {
+    /// Returns the sample, or a stand-in if it is 0.
     pub(crate) fn sample(&self, measured: f64) -> f64 {
         if measured > 0.0 {
             return measured;
@@ -24,7 +24,7 @@ impl ZeroGuard {
         if self.had_one.replace(true) { NOTHING * NOTHING } else { NOTHING }
     }
 
-    /// The next sample is of another benchmark.
+    /// Begins another benchmark with the next sample.
     pub(crate) fn report(&self) {
         self.had_one.set(false);
     }

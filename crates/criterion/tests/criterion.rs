@@ -1,5 +1,5 @@
-//! criterion as it runs with the library's measurements, what it prints and what it saves. What is
-//! counted is page faults: the kernel counts them on every machine, and exactly as many as are made.
+//! criterion with the library's measurements: what it prints, and what it saves. The event is page faults, which the
+//! kernel counts exactly on every machine.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 #[path = "../../../tests/process/mod.rs"]
@@ -19,10 +19,10 @@ use std::process::Command;
 use std::time::Duration;
 use std::{env, fs};
 
-/// Set for a process that is to be a benchmark, to what it is to do.
+/// Set for a process that is to run as a benchmark. The value selects what it does.
 const BENCHMARK: &str = "RDPMC_TEST_AS_BENCHMARK";
 
-/// A directory for criterion to write to, which goes with this.
+/// A directory for criterion's output, removed when this is dropped.
 struct Home(PathBuf);
 
 impl Home {
@@ -43,7 +43,7 @@ impl Drop for Home {
     }
 }
 
-/// Runs this very test in a process of its own, where it is the benchmark; what that prints.
+/// Runs this very test in a process of its own, where it is the benchmark. Returns what that prints.
 fn run(test: &str, what: &str, home: &Home) -> String {
     let this = env::current_exe().unwrap();
     let output = Command::new(this)
@@ -57,12 +57,12 @@ fn run(test: &str, what: &str, home: &Home) -> String {
     printed
 }
 
-/// What this process is to do, if it is a benchmark.
+/// Returns what this process is to do, if it is a benchmark.
 fn as_benchmark() -> Option<String> {
     env::var(BENCHMARK).ok()
 }
 
-/// Whether page faults cannot be counted here.
+/// Returns whether page faults cannot be counted here. If so, skips the test.
 fn cannot_count(test: &str) -> bool {
     let why = CounterMeasurement::open(Event::PAGE_FAULTS).err();
     if let Some(why) = &why {
@@ -75,7 +75,7 @@ fn faults() -> CounterMeasurement {
     CounterMeasurement::open(Event::PAGE_FAULTS).unwrap()
 }
 
-/// As short as it goes.
+/// Returns criterion with the shortest possible run.
 fn criterion<M: Measurement>(measurement: M) -> Criterion<M> {
     Criterion::default()
         .with_measurement(measurement)
@@ -88,7 +88,7 @@ fn criterion<M: Measurement>(measurement: M) -> Criterion<M> {
 
 const PAGE: usize = 4096;
 
-/// Memory to fault on.
+/// Memory for page faults.
 #[derive(Clone, Copy)]
 struct Memory(*mut u8);
 
@@ -98,18 +98,19 @@ impl Memory {
     fn new() -> Memory {
         let (length, access) = (Memory::PAGES * PAGE, libc::PROT_READ | libc::PROT_WRITE);
         let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: memory of its own, which stays to the end of the process.
+        // SAFETY: the mapping is new, and stays until the process ends.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, private, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
-        // SAFETY: of the mapping. No fault is to bring in more than one page.
+        // No fault may bring in more than one page.
+        // SAFETY: the range is that of the mapping.
         unsafe { libc::madvise(start, length, libc::MADV_NOHUGEPAGE) };
         Memory(start.cast())
     }
 
-    /// Makes so many page faults.
+    /// Makes `pages` page faults.
     fn fault(self, pages: usize) {
         assert!(pages <= Memory::PAGES);
-        // SAFETY: of the mapping, to which nothing refers.
+        // SAFETY: the range is within the mapping, to which nothing refers.
         unsafe { libc::madvise(self.0.cast(), pages * PAGE, libc::MADV_DONTNEED) };
         for page in 0..pages {
             // SAFETY: within the mapping.
@@ -118,14 +119,14 @@ impl Memory {
     }
 }
 
-/// The line of a report with this label, first after that of the benchmark.
+/// Returns the first line of a report with this label after the name of the benchmark.
 fn line<'a>(printed: &'a str, benchmark: &str, label: &str) -> &'a str {
     let start = printed.find(benchmark).unwrap_or_else(|| panic!("no {benchmark} in {printed}"));
     let mut lines = printed[start..].lines();
     lines.find(|line| line.contains(label)).unwrap_or_else(|| panic!("no {label} in {printed}"))
 }
 
-/// The numbers in the brackets of a line, and their unit.
+/// Returns the numbers in the brackets of a line, and their unit.
 fn bounds(line: &str) -> ([f64; 3], &str) {
     let (_, inside) = line.split_once('[').unwrap();
     let (inside, _) = inside.split_once(']').unwrap();
@@ -133,7 +134,7 @@ fn bounds(line: &str) -> ([f64; 3], &str) {
     let number = |word: &str| -> f64 {
         word.trim_end_matches('%').replace('\u{2212}', "-").parse().expect("a number")
     };
-    // Each bound has its own prefix: where they differ, all three are in the last one's unit.
+    // Each bound has its own prefix. If they differ, all three are in the last one's unit.
     const TIMES: [&str; 5] = ["ps", "ns", "\u{b5}s", "ms", "s"];
     let size = |unit: &str| match TIMES.iter().position(|known| *known == unit) {
         Some(place) => 1_000_f64.powi(place as i32),
@@ -165,7 +166,7 @@ fn bounds_of_different_prefixes() {
     }
 }
 
-/// All three within a hundredth: now and then a page fault is the machine's own.
+/// Checks all three within 1 %, because the machine sometimes adds a page fault of its own.
 #[track_caller]
 fn all_about(line: &str, expected: f64, unit: &str) {
     let (bounds, printed) = bounds(line);
@@ -210,7 +211,7 @@ fn five_kinds_of_throughput() {
     for (name, _) in &kinds {
         all_about(line(&printed, &format!("four/{name}"), "time:"), 4.0, "faults");
     }
-    // By hand: so much, divided by four faults.
+    // Computed by hand: the amount divided by four faults.
     let thrpt = |name| line(&printed, name, "thrpt:");
     all_about(thrpt("four/bits"), 2.048, "Kb/fault");
     all_about(thrpt("four/bytes"), 4.0, "KiB/fault");
@@ -221,7 +222,7 @@ fn five_kinds_of_throughput() {
     let (_, behind) = printed.split_once("four/both").unwrap();
     let (_, behind) = behind.split_once("thrpt:").unwrap();
     all_about(line(behind, "", "thrpt:"), 4.0, "KiB/fault");
-    // The least is first, and it is that of the most faults.
+    // The lowest rate is first, and belongs to the most faults.
     let ([least, middle, most], _) = bounds(line(&printed, "four/more or less", "time:"));
     let ([low, rate, high], unit) = bounds(thrpt("four/more or less"));
     assert!(least < middle && middle < most, "{printed}");
@@ -268,12 +269,12 @@ fn nothing_is_a_result() {
     }
     if let Some(pages) = as_benchmark() {
         let (memory, pages) = (Memory::new(), pages.parse::<usize>().unwrap());
-        // With all plots, of samples that are all the same.
+        // With all plots, of equal samples.
         let mut criterion = criterion(faults()).with_plots();
         let logarithmic = PlotConfiguration::default().summary_scale(AxisScale::Logarithmic);
         for (name, plots) in [("lines", PlotConfiguration::default()), ("logarithms", logarithmic)]
         {
-            // Plots of all together, with their throughputs.
+            // Plots of all benchmarks together, with their throughputs.
             let mut group = criterion.benchmark_group(name);
             group.plot_config(plots);
             for size in [64, 4_096] {
@@ -310,7 +311,7 @@ fn nothing_is_a_result() {
     assert_eq!(bounds(time), ([0.0; 3], "faults"), "{time}");
     let ([least, _, most], _) = bounds(line(&printed, "nothing/sometimes", "time:"));
     assert!(0.0 <= least && least < most && most <= 1_000.0, "{printed}");
-    // What is saved of it is next to nothing, but not 0, and in the table of numbers it is 0.
+    // The saved values are almost 0, but not 0. In the table of numbers they are 0.
     let saved = home.json("nothing/Bytes(4096)/new/sample.json");
     let times: Vec<f64> =
         saved["times"].as_array().unwrap().iter().map(|time| time.as_f64().unwrap()).collect();
@@ -319,7 +320,7 @@ fn nothing_is_a_result() {
     let cells: Vec<&str> = table.lines().nth(1).unwrap().split(',').collect();
     assert!(cells.contains(&"faults") && cells.contains(&"0.0"), "{table}");
     assert!(home.0.join("nothing/Bytes(4096)/report/index.html").exists());
-    // Compared with nothing, nothing has not changed, and something has.
+    // Compared with no faults, no faults are no change, and some faults are a change.
     let printed = run(test, "0", &home);
     assert!(
         line(&printed, "nothing/Bytes(4096)", "No change").contains("No change in performance")
@@ -341,7 +342,7 @@ fn what_is_saved_is_the_plain_count() {
         criterion.bench_function("iter", |bencher| bencher.iter(|| memory.fault(4)));
         for size in [BatchSize::PerIteration, BatchSize::SmallInput, BatchSize::NumIterations(7)] {
             criterion.bench_function(&format!("{size:?}"), |bencher| {
-                // What happens between the batches is not in it.
+                // What happens between the batches is not counted.
                 bencher.iter_batched(|| memory.fault(9), |()| memory.fault(4), size);
             });
         }
@@ -361,7 +362,7 @@ fn what_is_saved_is_the_plain_count() {
             saved[what].as_array().unwrap().iter().map(|each| each.as_f64().unwrap()).collect()
         };
         let pairs = numbers("iters").into_iter().zip(numbers("times"));
-        // Now and then a page fault is the machine's own.
+        // The machine sometimes adds a page fault of its own.
         let exact = pairs.filter(|(iterations, faults)| *faults == 4.0 * iterations).count();
         assert!(exact >= 8, "{name}: {saved}");
         let table = fs::read_to_string(home.0.join(format!("{name}/new/raw.csv"))).unwrap();
@@ -400,7 +401,7 @@ fn counted_along() {
             "faults" => benchmarks(criterion(WithCounters::open(faults(), events).unwrap())),
             "lost" => {
                 let elsewhere = Path::new(&env::var("CRITERION_HOME").unwrap()).join("elsewhere");
-                // SAFETY: the only thread there is but for the test runner's, which is waiting.
+                // SAFETY: there is only one other thread, the test runner's, and it is waiting.
                 unsafe { env::set_var("CRITERION_HOME", elsewhere.join("nowhere")) };
                 let along = WithCounters::open(WallTime, events).unwrap();
                 benchmarks(criterion(along).output_directory(&elsewhere));
@@ -416,7 +417,7 @@ fn counted_along() {
         for (name, pages) in
             [("group/three", 3.0), ("group/five", 5.0), ("seven", 7.0), ("none", 0.0)]
         {
-            // Below its report, and above the next.
+            // Below its report, and above the next one.
             let (_, behind) = rest.split_once(&format!("{name} ")).unwrap();
             let (_, behind) = behind.split_once("counters: ").unwrap();
             assert!(!rest[..rest.len() - behind.len()].contains("not known"), "{printed}");
@@ -454,7 +455,7 @@ fn counted_along() {
     );
 }
 
-/// The child of a fork cannot read its parent's counters: it says so, and nothing crashes.
+/// The child of a fork cannot read its parent's counters. It reports that, and nothing crashes.
 #[test]
 fn what_cannot_be_counted_is_said() {
     let test = "what_cannot_be_counted_is_said";
@@ -477,7 +478,7 @@ fn what_cannot_be_counted_is_said() {
     assert!(printed.contains(&said), "{printed}");
 }
 
-/// However long it takes to do nothing, nothing has changed.
+/// However long it takes to do nothing, criterion reports no change.
 #[test]
 fn nothing_does_not_get_worse() {
     let test = "nothing_does_not_get_worse";
@@ -495,7 +496,7 @@ fn nothing_does_not_get_worse() {
             });
         }
         drop(group);
-        // Nor does it for the clock, by which nothing may take no time, whatever the machine.
+        // Nor does it with the clock, if a benchmark reports no time at all.
         let mut criterion = criterion(ClockMeasurement::open().unwrap());
         criterion.bench_function("no time", |bencher| {
             bencher.iter_custom(|iterations| {
@@ -519,8 +520,8 @@ fn nothing_does_not_get_worse() {
     }
 }
 
-/// The whole of criterion's way, by the clock: on every machine. That it makes no system call, the emulated
-/// ones show.
+/// A complete run of criterion with the clock, on every machine. The emulated machines test that it makes no system
+/// call.
 #[test]
 fn time_by_the_clock() {
     let test = "time_by_the_clock";
@@ -542,7 +543,7 @@ fn time_by_the_clock() {
     bounds(line(&printed, "time/nothing", "time:"));
 }
 
-/// Before there is any measurement, with our own errors.
+/// Errors come before there is any measurement, and are the library's own.
 #[test]
 fn errors_are_those_of_the_counters() {
     match (CounterMeasurement::cycles(), rdpmc::Counter::open(Event::CYCLES)) {

@@ -1,4 +1,4 @@
-//! Any texts as the files of a PMU: lines of `PATH:TEXT`.
+//! Arbitrary texts as the files of a PMU: lines of `PATH:TEXT`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +8,7 @@ use rdpmc::internals::{Field, PmuFiles, event_of, is_generic, parse_cpus, terms_
 fuzz_target!(|text: &str| {
     let mut texts = PmuFiles { type_id: "7".into(), ..PmuFiles::default() };
     for line in text.lines() {
-        // Each line by itself is a place of bits, too, and a list of processors.
+        // Each line alone is also parsed as a field, and as a list of CPUs.
         if let Some(field) = Field::parse(line) {
             let most = if field.width() < 64 { (1 << field.width()) - 1 } else { u64::MAX };
             let words = field.put(most, [0; 5]).expect("that many bits are there");
@@ -28,7 +28,7 @@ fuzz_target!(|text: &str| {
             Some((_, event)) => texts.events.push((event.into(), text)),
         }
     }
-    // A folder has one file of a name.
+    // A directory has one file of a name.
     for files in [&mut texts.format, &mut texts.events] {
         files.sort();
         files.dedup_by(|one, other| one.0 == other.0);

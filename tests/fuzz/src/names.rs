@@ -1,4 +1,4 @@
-//! Any text as the name of an event: of none of the machine's PMUs, and of two of one of Intel's hybrids.
+//! Arbitrary text as the name of an event: on a machine without PMUs, and with the two PMUs of an Intel hybrid.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +7,7 @@ use rdpmc::internals::{PmuFiles, event_of, is_generic, terms_of};
 use rdpmc::pmu::{Pmu, Pmus};
 use std::sync::LazyLock;
 
-/// Two PMUs of a hybrid, in memory.
+/// The two PMUs of a hybrid, in memory.
 static HYBRID: LazyLock<[Pmu; 2]> = LazyLock::new(|| {
     let text = include_str!("../../machines/intel-hybrid");
     ["cpu_core", "cpu_atom"].map(|name| {
@@ -32,14 +32,14 @@ static HYBRID: LazyLock<[Pmu; 2]> = LazyLock::new(|| {
 });
 
 fuzz_target!(|text: &str| {
-    // Files would only make it slow.
+    // Files would only slow it down.
     let here = Pmus::from_dir("/nonexistent");
     if let Some(terms) = text.strip_prefix("cpu/") {
         for pmu in &*HYBRID {
             match event_of(pmu, terms) {
                 Ok(event) => {
                     let again = terms_of(pmu, event);
-                    // A generic one is written by its name instead.
+                    // A generic event is written by its name instead.
                     if !is_generic(event) {
                         assert_eq!(event_of(pmu, &again), Ok(event), "{again}");
                     }

@@ -12,14 +12,14 @@ use rdpmc::error::OpenError;
 use rdpmc::{Access, diagnose};
 use serde_json::Value;
 
-/// The names of an object's fields, so that a new one is not left untested.
+/// Returns the names of an object's fields, so that a new one does not stay untested.
 fn keys(json: &Value) -> Vec<&str> {
     let mut keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
     keys.sort_unstable();
     keys
 }
 
-/// How something is read, or why it is not.
+/// Checks how something is read, or why it is not.
 fn is_access(json: &Value, access: &Result<Access, OpenError>) {
     let how = access.as_ref().ok().map(ToString::to_string);
     assert_eq!(json["access"].as_str(), how.as_deref());
@@ -30,11 +30,11 @@ fn is_access(json: &Value, access: &Result<Access, OpenError>) {
 #[test]
 fn json_is_what_the_report_is() {
     let mut report = diagnose();
-    // Other machines' as well, as this one may have none. What is found of them here does not matter.
+    // Other machines' PMUs as well, because this one may have none. Their access here does not matter.
     let elsewhere = ["intel-hybrid", "arm64-server"].map(|name| Machine::new(name, "json"));
     let described = elsewhere.iter().flat_map(|machine| machine.pmus().all().unwrap());
     let described: Vec<_> = described.map(|pmu| pmu.describe()).collect();
-    // Nothing of this machine is said of another's PMU, though it may have one of that number.
+    // The report says nothing of this machine about another's PMU, though this one may have a PMU of that type.
     assert!(described.iter().all(|pmu| pmu.access == Err(OpenError::NotThisMachine)));
     assert!(described.iter().all(|pmu| (pmu.general, pmu.fixed, pmu.width) == (None, None, None)));
     report.core_pmus.extend(described);
@@ -135,7 +135,7 @@ fn json_is_what_the_report_is() {
     let advice: Vec<&str> =
         json["advice"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert_eq!(advice, report.advice);
-    // What a hostile machine could call itself.
+    // A name that a hostile machine could have.
     let mut hostile = report;
     let name = "a \"quoted\" \\ name\n\t\u{1}é\u{2028}";
     hostile.cpu = Some(name.into());

@@ -1,4 +1,4 @@
-//! Reads of pages that say there is a counter where there is none: every `rdpmc` faults, on any x86-64 machine without an
+//! Reads of pages that report a counter where there is none: every `rdpmc` faults, on any x86-64 machine without an
 //! open event.
 #![allow(unreachable_pub)]
 
@@ -12,9 +12,9 @@ use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-/// A file with a control page of an event that has the first counter.
+/// Returns a file with the control page of an event that has the first counter.
 fn page() -> std::io::Result<OwnedFd> {
-    // SAFETY: a new descriptor, which nobody else knows.
+    // SAFETY: the descriptor is new and has no other owner.
     let memory =
         unsafe { File::from_raw_fd(libc::memfd_create(c"page".as_ptr(), libc::MFD_CLOEXEC)) };
     memory.set_len(4096)?;
@@ -30,7 +30,7 @@ fn reader<const N: usize>() -> Reader<N> {
     Reader::map(&events).expect("its pages say that user space may read")
 }
 
-/// Reads that all fault, compiled into the crate that calls this: 0 if each is contained.
+/// Makes reads that all fault, compiled into the calling crate. Returns 0 if each is contained.
 #[inline(always)]
 pub fn check() -> i32 {
     let (one, four) = (reader::<1>(), reader::<4>());

@@ -1,5 +1,5 @@
-//! Exits with 0 if every fault is contained: in this program, or in the shared object that is named.
-//! With `without`, they are not, and end it.
+//! Exits with 0 if every fault is contained: in this program, or in the shared object that is named. With `without`,
+//! faults are not contained, and end the program.
 
 use std::ffi::{CString, c_int};
 
@@ -11,13 +11,13 @@ fn main() {
         }
         Some("without") => library::check(),
         Some(plugin) => {
-            // With FIRST, this program contains its own before the shared object does, and both after.
+            // With FIRST, this program contains its faults before the shared object does, and both after.
             let first = std::env::var_os("FIRST").is_some();
             if first {
                 library::contain_faults().expect("signals can be handled");
             }
             let name = CString::new(plugin).expect("no zero in it");
-            // SAFETY: the shared object is ours, and its function is of this type.
+            // SAFETY: the shared object is ours, and its function has this type.
             unsafe {
                 let object = libc::dlopen(name.as_ptr(), libc::RTLD_NOW);
                 assert!(!object.is_null(), "{plugin} is not loaded");

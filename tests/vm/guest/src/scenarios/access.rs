@@ -264,7 +264,7 @@ fn diagnosis(facts: &Facts) -> Outcome {
     equal("instructions", of(&report, Event::INSTRUCTIONS), Some(Ok(Access::UserSpace)))?;
     if cfg!(target_arch = "riscv64") {
         equal("counters", (pmu.general, pmu.fixed), (None, None))?;
-        equal("the privilege filter is missing", pmu.is_unfiltered, true)?;
+        equal("the privilege filter is missing", pmu.counts_all_privilege_levels, true)?;
     } else {
         let counters = pmu.general.zip(pmu.fixed).map(|(general, fixed)| general + fixed);
         equal("counters", counters.map(|counters| counters as u64), facts.number("registers"))?;
