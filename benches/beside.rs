@@ -45,8 +45,8 @@ struct Row {
     ratio: f64,
 }
 
-/// Returns the time of `calls` calls in nanoseconds. Not inlined, so that a function and the baseline have the same
-/// code if they make the same call.
+/// Returns the time of `calls` calls in nanoseconds. Not inlined, so that one function has equal code as a candidate
+/// and as the baseline.
 #[inline(never)]
 fn time<T>(clock: &Clock, calls: u64, call: &impl Fn() -> T) -> u64 {
     let start = clock.ordered().now();

@@ -1,6 +1,6 @@
 //! Compares the cost of reading counters with that of other ways: `cargo bench --bench reads`.
 //!
-//! What this machine does not have is left out, with a message.
+//! Reports, and leaves out, anything that this machine does not have.
 #![allow(missing_docs)]
 
 use criterion::Criterion;

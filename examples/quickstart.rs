@@ -125,7 +125,7 @@ fn cell(number: Option<f64>, width: usize) -> String {
     }
 }
 
-/// Prints how each event was read, or why not. Events with the same sentence share a line.
+/// Prints how each event was read, or why not. Events with equal sentences share a line.
 fn print_how_they_were_read(counters: &Counters) {
     let mut sentences: Vec<(String, Vec<String>)> = Vec::new();
     for (event, counter) in EVENTS.iter().zip(counters) {

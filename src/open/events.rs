@@ -111,7 +111,7 @@ impl Options {
         Ok(Opened { leader, siblings, counts_all_levels, form })
     }
 
-    /// Checks whether all events can be counted at the same time, besides those that are pinned now. The kernel does
+    /// Checks whether all events can be counted simultaneously, besides those that are pinned now. The kernel does
     /// not report that when it opens a group.
     ///
     /// A pinned group has its counters at once, or it is in error state. If the check itself fails, that is not an

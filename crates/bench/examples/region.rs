@@ -36,7 +36,7 @@ fn measure() -> Result<(), Error> {
         Err(disturbed) => println!("Once: {disturbed}."),
     }
 
-    // That includes the region itself, which always has the same instructions.
+    // That includes the region itself, which always executes equal instructions.
     let [cycles, instructions] = Overhead::measure(&region)?.minimum();
     println!("An empty region: {cycles} cycles, {instructions} instructions.\n");
 

@@ -284,7 +284,7 @@ impl Measurement for ClockMeasurement {
     /// Nanoseconds.
     type Value = u64;
 
-    // Not inlined: the instructions between the two reads are then the same everywhere, and can be subtracted.
+    // Not inlined: the instructions between the two reads are then equal everywhere, and can be subtracted.
     #[inline(never)]
     fn start(&self) -> u64 {
         self.clock.ordered().now()
@@ -312,3 +312,8 @@ impl Measurement for ClockMeasurement {
         &Unit::Time
     }
 }
+
+/// The README's example is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

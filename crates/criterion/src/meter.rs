@@ -212,7 +212,7 @@ impl<const N: usize> Meter<N> {
     /// Starts an interval. Reads the counts last.
     ///
     /// Neither this nor `end` is inlined, while their callers are. The instructions between the two readings are
-    /// therefore the same everywhere, but for a few moves, and can be subtracted.
+    /// therefore equal everywhere, but for a few moves, and can be subtracted.
     #[inline(never)]
     pub(crate) fn start(&self) {
         let timed = self.group.ordered().reading_user();
@@ -233,7 +233,7 @@ impl<const N: usize> Meter<N> {
         };
         let absence = known.as_ref().map_or(Duration::ZERO, Snapshot::absence);
         let enabled = known.map(|known| known.enabled);
-        // From here on, the cost is the same in both cases.
+        // From here on, both cases have equal cost.
         match self.group.ordered().read_user() {
             Some(counts) if self.group.time_without_counters() == Some(absence) => {
                 Some(Begun { counts, by_user: true, absence, enabled })

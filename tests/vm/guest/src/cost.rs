@@ -1,5 +1,5 @@
-//! What the operations cost: instructions this thread retires between two calls back to back, as
-//! the counter itself tells. Where each instruction counts once, the figures repeat exactly.
+//! The cost of the operations: the instructions that this thread retires between two calls back to back, by the
+//! counter itself. If each instruction counts once, the figures repeat exactly.
 
 use crate::harness::Facts;
 use rdpmc::error::OpenError;
@@ -11,8 +11,8 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What is measured, and the most it may be, in instructions: design figures, and the reason this file
-/// exists. A fence is one instruction, and there are two to a read.
+/// The operations and their maximum cost in instructions: design figures, which this file enforces. A fence is one
+/// instruction, and a read has two of them.
 #[cfg(target_arch = "x86_64")]
 pub const LIMITS: &[(&str, u64)] = &[
     ("read_user", 15),
@@ -53,7 +53,7 @@ pub const LIMITS: &[(&str, u64)] = &[
     ("large_group4", 62),
     ("large_group3", 50),
 ];
-/// Here the last of four counts no instructions.
+/// On riscv64, the last of the four events counts no instructions.
 #[cfg(target_arch = "riscv64")]
 pub const LIMITS: &[(&str, u64)] = &[
     ("read_user", 20),
@@ -73,7 +73,7 @@ pub const LIMITS: &[(&str, u64)] = &[
     ("large_group4", 76),
 ];
 
-/// A cost and the most it may be.
+/// A cost and its maximum.
 pub struct Cost {
     pub name: &'static str,
     pub instructions: u64,
@@ -92,19 +92,19 @@ pub const FOUR: [Event; 4] = if cfg!(target_arch = "riscv64") {
     [Event::INSTRUCTIONS; 4]
 };
 
-/// What of LIMITS this machine can show: where the page has no clock, nothing that goes by it.
+/// Returns what this machine can show of LIMITS: if the page has no clock, nothing that uses it.
 pub fn expected(facts: &Facts) -> impl Iterator<Item = (&'static str, u64)> {
     let has_clock = facts.say("clock") == Some("page");
     let goes_by_it = |name: &str| name.contains("clock") || name == "reading";
     LIMITS.iter().copied().filter(move |(name, _)| has_clock || !goes_by_it(name))
 }
 
-/// Measures what is expected.
+/// Measures what `expected` returns.
 pub fn measure(facts: &Facts) -> Result<Vec<Cost>, rdpmc::Error> {
     rdpmc::contain_faults()?;
     let clock = Clock::open()?;
     let costs = {
-        // By itself: on riscv64 there is one register for instructions.
+        // Alone, because riscv64 has one register for instructions.
         let counter =
             Counter::builder(Event::INSTRUCTIONS).allow_all_privilege_levels(true).open()?;
         let (plain, ordered) = (counter.region()?, counter.ordered().region()?);
@@ -122,7 +122,7 @@ pub fn measure(facts: &Facts) -> Result<Vec<Cost>, rdpmc::Error> {
         ]
     };
     let group = Group::builder(FOUR).allow_all_privilege_levels(true).open()?;
-    // On riscv64, what was dropped leaves its place at the next turn only.
+    // On riscv64, a dropped event leaves its register only at the next turn.
     while group.read_user().is_none() && group.reading()?[0].time_enabled() < Duration::from_secs(1)
     {
         std::thread::sleep(Duration::from_millis(1));
@@ -149,14 +149,14 @@ pub fn measure(facts: &Facts) -> Result<Vec<Cost>, rdpmc::Error> {
     Ok(costs.collect())
 }
 
-/// The least of several differences: an interrupt may have added to some.
+/// Returns the minimum of several differences: an interrupt may have added to some.
 fn least(sample: impl Fn() -> Option<u64>) -> Option<u64> {
     (0..100).filter_map(|_| sample()).min()
 }
 
 #[inline(never)]
 fn read_user(counter: &Counter) -> Option<u64> {
-    // The answer of each call is looked at before the next: a user's program would, too.
+    // The result of each call is checked before the next, as a user's program would do.
     let first = black_box(counter).read_user()?;
     let second = counter.read_user()?;
     Some(second - first)
@@ -185,7 +185,7 @@ fn reading(counter: &Counter) -> Option<u64> {
 
 #[inline(never)]
 fn group4(group: &Group<4>) -> Option<u64> {
-    // All counts of both are still there in the end, as for somebody who wants the differences.
+    // All counts of both reads are still there at the end, as in a program that computes the differences.
     let first = black_box(group).read_user()?;
     let second = group.read_user()?;
     let [instructions, ..] = difference(second, first);
@@ -207,8 +207,8 @@ fn difference<const N: usize>(mut second: [u64; N], first: [u64; N]) -> [u64; N]
     black_box(second)
 }
 
-/// Reads 24 times in one function, where the compiler would rather call the read than have its code in each
-/// place. Returns the dearest pair of reads.
+/// Reads 24 times in one function, where the compiler would rather call the read than inline it each time. Returns
+/// the most expensive pair of reads.
 macro_rules! from_a_large_function {
     ($read:expr, $difference:expr) => {{
         let mut most = 0;
@@ -247,7 +247,7 @@ fn large_group<const N: usize>(group: &Group<N>) -> Option<u64> {
     from_a_large_function!(group.read_user(), of_the_first)
 }
 
-/// An empty one.
+/// An empty region.
 #[inline(never)]
 fn region<const N: usize, O: Order>(region: &Region<'_, N, O>) -> Result<[u64; N], Disturbed> {
     let start = region.start()?;
@@ -258,7 +258,7 @@ fn first<const N: usize>(counts: Result<[u64; N], Disturbed>) -> Option<u64> {
     counts.ok()?.first().copied()
 }
 
-/// One more call: three back to back, less two, by a counter around them.
+/// Defines the cost of one more call: three back to back, minus two, by a counter around them.
 macro_rules! one_more {
     ($name:ident, $call:expr) => {
         #[inline(never)]
@@ -288,7 +288,7 @@ one_more!(clock_now, |clock: &Clock| clock.now());
 one_more!(clock_ticks, |clock: &Clock| clock.ticks());
 one_more!(ordered_clock_now, |clock: &Clock| clock.ordered().now());
 
-/// Prints them, a line each: `cost NAME INSTRUCTIONS`. Without a PMU on purpose there are none.
+/// Prints a line for each: `cost NAME INSTRUCTIONS`. On a machine without a PMU on purpose there are none.
 pub fn print(facts: &Facts) -> ExitCode {
     match measure(facts) {
         Err(error @ rdpmc::Error::Open(OpenError::NoPmu { .. })) if facts.say_no_pmu() => {

@@ -1,5 +1,5 @@
-//! Events past the library's builder: what it does not offer, such as groups, periods and other
-//! processes, and a view of its own on what the kernel publishes.
+//! Events opened without the library's builder: groups, periods, other processes, and an independent view of what the
+//! kernel publishes.
 
 use rdpmc::internals::Reader;
 use rdpmc::internals::abi::{
@@ -10,7 +10,7 @@ use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// An event's type and config, in the kernel's numbers.
+/// The type and the config of an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Numbers(u32, u64);
 
@@ -20,21 +20,21 @@ pub const REFERENCE_CYCLES: Numbers = Numbers(kind::HARDWARE, 9);
 pub const BRANCHES: Numbers = Numbers(kind::HARDWARE, 4);
 pub const TASK_CLOCK: Numbers = Numbers(kind::SOFTWARE, 1);
 
-/// What an event here differs in from the plain one.
+/// How an event differs from the default.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// Overflows every so many events.
+    /// Overflows every `period` events.
     pub period: u64,
     pub pinned: bool,
     /// The leader of its group.
     pub leader: Option<&'a RawEvent>,
     /// Read with `PERF_FORMAT_GROUP`.
     pub read_as_group: bool,
-    /// The process to count, instead of this one.
+    /// The process to count instead of this one.
     pub process: Option<libc::pid_t>,
 }
 
-/// An event opened by its numbers, and read by the library's own reader.
+/// An event opened by its type and config, and read by the library's own reader.
 pub struct RawEvent {
     // Unmapped before the descriptor closes.
     reader: Reader<1>,
@@ -42,8 +42,8 @@ pub struct RawEvent {
 }
 
 impl RawEvent {
-    /// Opens `numbers` in user mode, or in all modes where the PMU cannot tell them apart; of
-    /// software events, which most of the time happen in the kernel, in all modes too.
+    /// Opens `numbers` in user mode. All modes count if the PMU cannot tell them apart, and for software events,
+    /// which mostly happen in the kernel.
     pub fn open(numbers: Numbers, options: Options<'_>) -> io::Result<RawEvent> {
         let descriptor = open(numbers, options)?;
         let descriptors = [descriptor];
@@ -56,17 +56,17 @@ impl RawEvent {
         Ok(RawEvent { reader, descriptor })
     }
 
-    /// What user space reads.
+    /// Returns the count that user space reads.
     pub fn count(&self) -> Option<u64> {
         self.reader.counts::<Unordered>().map(|[count]| count)
     }
 
-    /// What `read(2)` gives: value, enabled, running.
+    /// Returns value, enabled and running time, by `read(2)`.
     pub fn read(&self) -> [u64; 3] {
         read_event(self.descriptor.as_raw_fd())
     }
 
-    /// The values that `read(2)` gives of a group, whose leader this is.
+    /// Returns the values of the group whose leader this is, by `read(2)`.
     pub fn read_group(&self, members: usize) -> Vec<u64> {
         let mut words = vec![0; 3 + members]; // their number, enabled, running, values
         assert_eq!(read_words(self.descriptor.as_raw_fd(), &mut words), words.len());
@@ -74,7 +74,7 @@ impl RawEvent {
         words.split_off(3)
     }
 
-    /// What the kernel publishes.
+    /// Returns what the kernel publishes.
     pub fn published(&self) -> Published {
         Published::of(self.descriptor.as_raw_fd())
     }
@@ -88,7 +88,7 @@ impl RawEvent {
     }
 
     fn control(&self, request: u64, whole_group: bool) {
-        // SAFETY: takes a number: PERF_IOC_FLAG_GROUP is 1.
+        // SAFETY: the request takes a number: PERF_IOC_FLAG_GROUP is 1.
         let result = unsafe {
             libc::ioctl(self.descriptor.as_raw_fd(), request as _, libc::c_ulong::from(whole_group))
         };
@@ -96,7 +96,7 @@ impl RawEvent {
     }
 }
 
-/// Opens an event, and does not map it.
+/// Opens an event without mapping it.
 pub fn open(numbers: Numbers, options: Options<'_>) -> io::Result<OwnedFd> {
     let Numbers(type_, config) = numbers;
     let times = format::TOTAL_TIME_ENABLED | format::TOTAL_TIME_RUNNING;
@@ -105,7 +105,7 @@ pub fn open(numbers: Numbers, options: Options<'_>) -> io::Result<OwnedFd> {
     } else {
         flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV
     };
-    // Only the thread that it counts can read it, and the kernel refuses to promise more.
+    // Only the thread that it counts can read it. The kernel refuses user access for other processes.
     let asks_arm64 = cfg!(target_arch = "aarch64") && type_ == kind::HARDWARE;
     let mut attr = Attr {
         type_,
@@ -122,7 +122,7 @@ pub fn open(numbers: Numbers, options: Options<'_>) -> io::Result<OwnedFd> {
         ..Attr::default()
     };
     let group = options.leader.map_or(-1, |leader| leader.descriptor.as_raw_fd());
-    // SAFETY: attr has the 64 bytes that it says.
+    // SAFETY: `attr` has the 64 bytes that its size field declares.
     let event = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -140,7 +140,7 @@ pub fn open(numbers: Numbers, options: Options<'_>) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(event as RawFd) })
 }
 
-/// `read(2)` of an event: value, enabled, running. The library's come as a group of one.
+/// Returns value, enabled and running time, by `read(2)`. The library's events are read as a group of one.
 pub fn read_event(descriptor: RawFd) -> [u64; 3] {
     let mut words = [0; 4];
     match (read_words(descriptor, &mut words), words) {
@@ -150,21 +150,21 @@ pub fn read_event(descriptor: RawFd) -> [u64; 3] {
     }
 }
 
-/// How many words there are.
+/// Reads into `words`, and returns the number of words.
 fn read_words(descriptor: RawFd, words: &mut [u64]) -> usize {
-    // SAFETY: words is as long as said.
+    // SAFETY: `words` is valid for the write of its size.
     let bytes = unsafe { libc::read(descriptor, words.as_mut_ptr().cast(), size_of_val(words)) };
     assert!(bytes >= 0, "read(2) of an event: {}", io::Error::last_os_error());
     bytes as usize / size_of::<u64>()
 }
 
-/// A second mapping of an event's control page, to see what the library sees. While it lives, so
-/// does the event, register and all.
+/// A second mapping of an event's control page, to see what the library sees. It keeps the event open, and its
+/// register taken.
 pub struct Published(*mut u8);
 
 impl Published {
     pub fn of(descriptor: RawFd) -> Published {
-        // SAFETY: a new mapping disturbs nothing.
+        // SAFETY: the mapping is new.
         let page = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -180,7 +180,7 @@ impl Published {
     }
 
     fn load<T: Copy>(&self, offset: usize) -> T {
-        // SAFETY: the offsets below are of aligned fields within the page.
+        // SAFETY: the offsets below are those of aligned fields within the page.
         unsafe { self.0.add(offset).cast::<T>().read_volatile() }
     }
     pub fn lock(&self) -> u32 {
@@ -192,7 +192,7 @@ impl Published {
     pub fn offset(&self) -> i64 {
         self.load(offset_of!(ControlPage, offset))
     }
-    /// Whether the page says how ticks become nanoseconds (`cap_user_time`).
+    /// Returns whether the page converts ticks to nanoseconds (`cap_user_time`).
     pub fn has_clock(&self) -> bool {
         self.load::<u64>(offset_of!(ControlPage, capabilities)) & capability::USER_TIME != 0
     }
@@ -203,22 +203,22 @@ impl Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
-        // SAFETY: mapped by `of`, and nobody else knows it.
+        // SAFETY: `of` mapped the page, and nothing else uses it.
         unsafe { libc::munmap(self.0.cast(), page_size()) };
     }
 }
 
 fn page_size() -> usize {
-    // SAFETY: asks for a number.
+    // SAFETY: sysconf takes a number.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }
 
-/// The kernel's own timestamps: an event that is sampled each time, with the time, into a ring buffer.
+/// The kernel's own timestamps: an event whose every occurrence is sampled, with the time, into a ring buffer.
 pub struct Timestamps {
     _descriptor: OwnedFd,
     /// The control page, and one more for the records.
     pages: *mut u8,
-    /// A page of memory that comes into being each time it is touched.
+    /// A page of memory that faults each time it is touched.
     fresh: *mut u8,
 }
 
@@ -228,7 +228,7 @@ const SAMPLE_TIME: u64 = 1 << 2;
 const RECORD_SAMPLE: u32 = 9;
 
 impl Timestamps {
-    /// Of this thread's page faults.
+    /// Opens timestamps of this thread's page faults.
     pub fn new() -> io::Result<Timestamps> {
         let mut attr = Attr {
             type_: kind::SOFTWARE,
@@ -238,7 +238,7 @@ impl Timestamps {
             sample_type: SAMPLE_TIME,
             ..Attr::default()
         };
-        // SAFETY: attr has the 64 bytes that it says.
+        // SAFETY: `attr` has the 64 bytes that its size field declares.
         let event =
             unsafe { libc::syscall(libc::SYS_perf_event_open, &raw mut attr, 0, -1, -1, 0) };
         if event < 0 {
@@ -248,7 +248,7 @@ impl Timestamps {
         let descriptor = unsafe { OwnedFd::from_raw_fd(event as RawFd) };
         let map = |pages: usize, flags: libc::c_int, file: RawFd| {
             let access = libc::PROT_READ | libc::PROT_WRITE;
-            // SAFETY: a new mapping disturbs nothing.
+            // SAFETY: the mapping is new.
             let address = unsafe {
                 libc::mmap(std::ptr::null_mut(), pages * page_size(), access, flags, file, 0)
             };
@@ -260,28 +260,28 @@ impl Timestamps {
         Ok(Timestamps { _descriptor: descriptor, pages, fresh })
     }
 
-    /// Has the kernel take one.
+    /// Makes the kernel take one.
     #[inline(always)]
     pub fn take(&self) {
-        // SAFETY: a page of our own.
+        // SAFETY: the page belongs to this value.
         unsafe { self.fresh.write_volatile(1) };
     }
 
-    /// Those taken since the last call.
+    /// Returns those taken since the last call.
     pub fn taken(&self) -> Vec<u64> {
-        // What has no memory yet makes a fault again.
-        // SAFETY: a page of our own, whose contents nobody wants.
+        // Without memory, the page faults again.
+        // SAFETY: the page belongs to this value, and its contents are not used.
         let result = unsafe { libc::madvise(self.fresh.cast(), page_size(), libc::MADV_DONTNEED) };
         assert_eq!(result, 0, "{}", io::Error::last_os_error());
         let mut taken = Vec::new();
-        // SAFETY: within the two pages. The kernel writes on this processor.
+        // SAFETY: the offsets are within the two pages. The kernel writes them on this CPU.
         unsafe {
             let head = self.pages.add(offset_of!(ControlPage, data_head)).cast::<u64>();
             let tail = self.pages.add(offset_of!(ControlPage, data_tail)).cast::<u64>();
             let (end, mut next) = (head.read_volatile(), tail.read_volatile());
             while next < end {
-                // A header of 8 bytes, its type first and its size last, and the time. All records
-                // here are of 16 bytes, so that none goes past the end of the buffer.
+                // A header of 8 bytes, with the type first and the size last, and the time. All records here have 16
+                // bytes, so none crosses the end of the buffer.
                 let record =
                     self.pages.add(page_size() + next as usize % page_size()).cast::<u64>();
                 let (header, time) = (record.read_volatile(), record.add(1).read_volatile());
@@ -297,7 +297,7 @@ impl Timestamps {
 
 impl Drop for Timestamps {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new`, and nobody else knows them.
+        // SAFETY: `new` mapped both, and nothing else uses them.
         unsafe {
             libc::munmap(self.pages.cast(), 2 * page_size());
             libc::munmap(self.fresh.cast(), page_size());

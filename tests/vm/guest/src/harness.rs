@@ -13,35 +13,35 @@ pub enum Stop {
 
 pub type Outcome = Result<(), Stop>;
 
-/// What `tests/vm/targets` says of the machine, each `NAME=VALUE`.
+/// What `tests/vm/targets` states about the machine, each `NAME=VALUE`.
 pub struct Facts<'a>(pub &'a [&'a str]);
 
 impl Facts<'_> {
-    /// What a fact says, if it is there; the first of a name holds.
+    /// Returns the value of a fact, if it is stated. The first one of a name applies.
     pub fn say(&self, name: &str) -> Option<&str> {
         self.0.iter().find_map(|fact| fact.strip_prefix(name)?.strip_prefix('='))
     }
 
-    /// Whether the machine has no PMU, on purpose.
+    /// Returns whether the machine has no PMU on purpose.
     pub fn say_no_pmu(&self) -> bool {
         self.say("pmu") == Some("none")
     }
 
-    /// The number that a fact gives, if it is there.
+    /// Returns the number that a fact states, if it is stated.
     pub fn number(&self, name: &str) -> Option<u64> {
         Some(self.say(name)?.parse().expect("a number"))
     }
 }
 
-/// Whether the processor counts an instruction for each interrupt, as silicon does.
+/// Whether the CPU counts an instruction for each interrupt, as silicon does.
 static INTERRUPTS_COUNT: AtomicBool = AtomicBool::new(false);
 
-/// Keeps what the facts say about all counts.
+/// Stores what the facts state about all counts.
 pub fn know(facts: &[&str]) {
     INTERRUPTS_COUNT.store(Facts(facts).say("interrupts") == Some("counted"), Relaxed);
 }
 
-/// The number of samples that are enough for one without an interrupt, of work shorter than a tick.
+/// Returns the number of samples that contain one without an interrupt, for work shorter than a tick.
 pub fn samples(is_unfiltered: bool) -> u32 {
     match (is_unfiltered, INTERRUPTS_COUNT.load(Relaxed)) {
         (true, _) => 100,
@@ -50,12 +50,12 @@ pub fn samples(is_unfiltered: bool) -> u32 {
     }
 }
 
-/// How many instructions interrupts may add to work that is much shorter than a tick.
+/// Returns how many instructions interrupts may add to work that is much shorter than a tick.
 pub fn slack() -> u64 {
     if INTERRUPTS_COUNT.load(Relaxed) { 2 } else { 0 }
 }
 
-/// Fails the scenario unless the two are as near as interrupts let counts be.
+/// Fails the scenario unless the two are as close as interrupts permit.
 pub fn near(what: &str, one: i64, other: i64) -> Outcome {
     require(one.abs_diff(other) <= slack(), || format!("{what} is {one}, should be {other}"))
 }
@@ -74,7 +74,7 @@ impl From<rdpmc::Error> for Stop {
     }
 }
 
-/// What the library's operations fail with.
+/// The errors that the library's operations return.
 macro_rules! from_errors {
     ($($error:ty)*) => {
         $(impl From<$error> for Stop {
@@ -111,7 +111,7 @@ pub fn require(holds: bool, why: impl FnOnce() -> String) -> Outcome {
     if holds { Ok(()) } else { Err(Stop::Failed(why())) }
 }
 
-/// Leaves the scenario out.
+/// Skips the scenario.
 pub fn skip(why: impl Into<String>) -> Outcome {
     Err(Stop::Skipped(why.into()))
 }
@@ -120,22 +120,22 @@ const PASSED: u8 = 0;
 const FAILED: u8 = 1;
 const SKIPPED: u8 = 77;
 
-/// Runs one scenario in this process; the reason, if any, goes to standard output.
+/// Runs one scenario in this process. The reason, if any, goes to standard output.
 pub fn run_here(scenarios: &[Scenario], name: &str, facts: &[&str]) -> ExitCode {
     let scenario = scenarios.iter().find(|scenario| scenario.name == name).expect("it exists");
     know(facts);
-    // One that hangs ends, in the guest's time, so that it is known which.
+    // A scenario that hangs ends by itself, in the guest's time, so that its name is known.
     patience(60);
     ExitCode::from(report((scenario.run)(&Facts(facts))))
 }
 
-/// A scenario that takes longer than this from now on hangs, and ends.
+/// Ends this process if the scenario takes longer than this from now on.
 pub fn patience(seconds: u32) {
-    // SAFETY: takes a number.
+    // SAFETY: alarm takes a number.
     unsafe { libc::alarm(seconds) };
 }
 
-/// Prints why, if there is a reason to, and gives the exit status that says so.
+/// Prints the reason, if there is one, and returns the exit status for it.
 pub fn report(outcome: Outcome) -> u8 {
     match outcome {
         Ok(()) => PASSED,
@@ -150,7 +150,7 @@ pub fn report(outcome: Outcome) -> u8 {
     }
 }
 
-/// Runs them all; the status is 0 if none failed.
+/// Runs all scenarios. Returns 0 if none failed.
 pub fn run_all(scenarios: &[Scenario], target: &str, facts: &[&str]) -> i32 {
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for scenario in scenarios {

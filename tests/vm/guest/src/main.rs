@@ -1,6 +1,6 @@
-//! Process 1 of the emulated machine: sets it up, does what the command line asks, powers off.
+//! Process 1 of the emulated machine: sets it up, does what the command line asks, and powers off.
 //!
-//! As `guest scenario NAME FACTS...` it is the process that runs one scenario.
+//! As `guest scenario NAME FACTS...`, it is the process that runs one scenario.
 
 #[path = "../../../attacks/mod.rs"]
 mod attacks;
@@ -80,12 +80,12 @@ fn main() -> ExitCode {
         ["doctor", ..] => system::consult("/doctor"),
         other => panic!("not a request: {other:?}"),
     };
-    // What tests/vm/run takes for the exit status; without it, the machine did not get here.
+    // `tests/vm/run` takes this as the exit status. Without it, the machine did not get here.
     println!("guest status {status}");
     system::power_off();
 }
 
-/// The exit status of a program, 255 if it has none.
+/// Returns the exit status of a program, 255 if it has none.
 pub fn run(command: &mut Command) -> i32 {
     command.status().expect("the program is in the image").code().unwrap_or(255)
 }

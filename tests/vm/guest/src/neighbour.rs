@@ -1,11 +1,11 @@
-//! Somebody else who wants the processor.
+//! Another process that competes for the CPU.
 
 use crate::kernels::countdown;
 use std::hint::black_box;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A process that sleeps and works in turn, a moment each.
+/// A process that alternates between short sleep and short work.
 pub struct Neighbour(Child);
 
 impl Neighbour {
@@ -14,10 +14,10 @@ impl Neighbour {
         Neighbour(program.expect("this very program starts"))
     }
 
-    /// What it does, until it is killed.
+    /// Sleeps and works until it is killed.
     pub fn work() -> ! {
-        // It goes with its parent, whatever ends that.
-        // SAFETY: takes numbers.
+        // It ends with its parent, however that ends.
+        // SAFETY: prctl takes numbers here.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) };
         loop {
             std::thread::sleep(Duration::from_micros(200));

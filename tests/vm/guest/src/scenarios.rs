@@ -1,4 +1,4 @@
-//! What is shown on a real kernel, a file for each subject. Each scenario has a process of its own.
+//! The scenarios on a real kernel, a file for each subject. Each scenario has a process of its own.
 
 mod access;
 mod attacks;
@@ -26,7 +26,7 @@ use rdpmc::{Counter, Event, Reading};
 use std::hint::black_box;
 use std::os::fd::RawFd;
 
-/// Those for a machine with these facts.
+/// Returns the scenarios for a machine with these facts.
 pub fn all(facts: &[&str]) -> Vec<Scenario> {
     let of_one_processor: &[&[Entry]] = &[
         counting::ALL,
@@ -55,7 +55,7 @@ pub fn all(facts: &[&str]) -> Vec<Scenario> {
     entries.iter().copied().flatten().map(|&(name, run)| Scenario { name, run }).collect()
 }
 
-/// What [`lifetime`] has running after an exec.
+/// Runs in place of [`lifetime`]'s program after an exec.
 pub fn reopen(facts: &[&str]) -> Outcome {
     lifetime::reopen(&Facts(facts))
 }
@@ -63,24 +63,23 @@ pub fn reopen(facts: &[&str]) -> Outcome {
 /// A scenario's name and body.
 type Entry = (&'static str, fn(&Facts) -> Outcome);
 
-/// Opens a counter as every scenario here does: unfiltered where the PMU cannot filter.
+/// Opens a counter as every scenario here does: for all privilege levels if the PMU cannot filter.
 fn open(event: Event) -> Result<Counter, OpenError> {
     Counter::builder(event).allow_all_privilege_levels(true).open()
 }
 
-/// The same, pinned: it has a register of its own, or is in error state.
+/// Opens a pinned counter: it has a register of its own, or is in error state.
 fn open_pinned(event: Event) -> Result<Counter, OpenError> {
     Counter::builder(event).allow_all_privilege_levels(true).pinned(true).open()
 }
 
-/// The descriptor of the event that was opened last, where none was closed.
+/// Returns the descriptor of the event that was opened last, if none was closed.
 fn newest() -> RawFd {
     *perf_descriptors().last().expect("one is open")
 }
 
-/// The events whose counts are known exactly on this machine, each with what a round of
-/// `countdown`, two instructions of which one is a branch, adds to it. No two add the same, where
-/// the machine allows.
+/// Returns the events whose counts are known exactly on this machine. Each has what a round of `countdown` adds to
+/// it: two instructions, one of which is a branch. No two add an equal number if the machine permits.
 fn known_events(facts: &Facts) -> Vec<(Event, u64)> {
     let mut events = vec![(Event::INSTRUCTIONS, 2)];
     for (event, fact, per) in [
@@ -99,8 +98,8 @@ struct Known {
     per_round: u64,
 }
 
-/// As many counters as the PMU has registers: one of each known event, and as many more as fit. They
-/// are pinned: each has its register or never gets one, and none takes turns.
+/// Opens as many counters as the PMU has registers: one of each known event, and as many more as fit. They are
+/// pinned: each has its register or never gets one, without multiplexing.
 fn fill_the_pmu(facts: &Facts) -> Result<Vec<Known>, Stop> {
     let mut counters = Vec::new();
     loop {
@@ -125,9 +124,8 @@ fn fill_the_pmu(facts: &Facts) -> Result<Vec<Known>, Stop> {
 const ROUNDS: [u64; 4] =
     [0, 1, 1_000, if cfg!(target_arch = "riscv64") { 100_000 } else { 1_000_000 }];
 
-/// Checks that what `sample` counts grows by exactly `per_round`, and gives what it counts for no
-/// work at all. Where the kernel's share counts as well, or interrupts, these add to some samples: the least
-/// of several it is then.
+/// Checks that what `sample` counts grows by exactly `per_round`, and returns its count without work. If the kernel's
+/// share or interrupts are counted, too, these add to some samples, and the minimum of several is used.
 fn exact(
     what: &str,
     per_round: u64,
@@ -143,18 +141,18 @@ fn exact(
     Ok(nothing)
 }
 
-/// The least of some samples.
+/// Returns the minimum of some samples.
 fn least(samples: u32, mut sample: impl FnMut() -> Result<u64, Stop>) -> Result<u64, Stop> {
     (0..samples).try_fold(u64::MAX, |least, _| Ok(least.min(sample()?)))
 }
 
-/// What the counter says `rounds` of work took, from user space.
+/// Returns the counter's difference over `rounds` of work, read from user space.
 #[inline(never)]
 fn work(counter: &Counter, rounds: u64) -> Result<u64, Stop> {
     work_between(|| counter.read_user(), rounds)
 }
 
-/// What two of these reads, before and after, say that `rounds` of work took.
+/// Returns the difference of two of these reads, before and after `rounds` of work.
 #[inline(always)]
 fn work_between(read: impl Fn() -> Option<u64>, rounds: u64) -> Result<u64, Stop> {
     let rounds = black_box(rounds);
@@ -166,7 +164,7 @@ fn work_between(read: impl Fn() -> Option<u64>, rounds: u64) -> Result<u64, Stop
     }
 }
 
-/// What read(2) says more than a user read just before: what the way into the system call takes.
+/// Returns how much more read(2) returns than a user read just before: the cost of entering the system call.
 #[inline(never)]
 fn distance(counter: &Counter, descriptor: i32) -> i64 {
     let user = counter.read_user().unwrap_or(u64::MAX);
@@ -174,7 +172,7 @@ fn distance(counter: &Counter, descriptor: i32) -> i64 {
     kernel as i64 - user as i64
 }
 
-/// Whether value, enabled and running time lie between what read(2) said before and after.
+/// Checks that value, enabled and running time lie between those of read(2) before and after.
 fn fits_between(found: [u64; 3], before: [u64; 3], after: [u64; 3]) -> Outcome {
     // The page's clock conversion rounds by a nanosecond or two.
     let slack = [0, 2, 2];
@@ -184,7 +182,7 @@ fn fits_between(found: [u64; 3], before: [u64; 3], after: [u64; 3]) -> Outcome {
     })
 }
 
-/// Value, enabled and running time, as read(2) gives them.
+/// Returns value, enabled and running time in the form of read(2).
 fn words(reading: &Reading) -> [u64; 3] {
     [
         reading.value,

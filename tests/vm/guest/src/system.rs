@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// What lets user space read counters: an attribute of the PMU on x86-64, a setting elsewhere.
+/// The setting that lets user space read counters: an attribute of the PMU on x86-64, a sysctl elsewhere.
 pub const USER_ACCESS: &str = if cfg!(target_arch = "x86_64") {
     "/sys/bus/event_source/devices/cpu/rdpmc"
 } else {
@@ -15,7 +15,7 @@ pub const USER_ACCESS: &str = if cfg!(target_arch = "x86_64") {
 pub const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 pub const MLOCK_KB: &str = "/proc/sys/kernel/perf_event_mlock_kb";
 
-/// Mounts what a program expects, and allows user access where the kernel knows the setting.
+/// Mounts what programs expect, and permits user access if the kernel has the setting.
 pub fn set_up() {
     for (kind, place) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
         mount(kind, place).unwrap_or_else(|error| panic!("mounting {place}: {error}"));
@@ -25,9 +25,8 @@ pub fn set_up() {
     }
 }
 
-/// Runs the doctor under each setting that it tells apart: user access on and off, where there is the
-/// setting, and as a user without rights, whom the paranoid level keeps from counting or not. The worst
-/// of its exit statuses.
+/// Runs the doctor under each setting that it distinguishes: user access on and off, if there is the setting, and as
+/// a user without rights, with and without a paranoid level that prevents counting. Returns the worst exit status.
 pub fn consult(doctor: &str) -> i32 {
     let user_access = fs::exists(USER_ACCESS).unwrap_or(false);
     let mut worst = 0;
@@ -51,10 +50,10 @@ pub fn consult(doctor: &str) -> i32 {
     worst
 }
 
-/// Keeps this thread on one processor, or lets it go on all that there are (of 64 at the most).
+/// Keeps this thread on one CPU, or permits it all CPUs (at most 64).
 pub fn keep_on(processor: Option<u32>) {
     let mask: u64 = processor.map_or(u64::MAX, |processor| 1 << processor);
-    // SAFETY: mask is valid for the read of its size.
+    // SAFETY: `mask` is valid for the read of its size.
     let result = unsafe {
         libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(&mask), &raw const mask)
     };
@@ -64,7 +63,7 @@ pub fn keep_on(processor: Option<u32>) {
 pub fn mount(kind: &str, place: &str) -> io::Result<()> {
     fs::create_dir_all(place)?;
     let (kind, place) = (CString::new(kind)?, CString::new(place)?);
-    // SAFETY: three strings that live through the call, and no data.
+    // SAFETY: the three strings live through the call, and there is no data.
     match unsafe { libc::mount(kind.as_ptr(), place.as_ptr(), kind.as_ptr(), 0, std::ptr::null()) }
     {
         0 => Ok(()),
@@ -74,7 +73,7 @@ pub fn mount(kind: &str, place: &str) -> io::Result<()> {
 
 pub fn unmount(place: &str) {
     let place = CString::new(place).expect("no zero in it");
-    // SAFETY: a string that lives through the call.
+    // SAFETY: the string lives through the call.
     assert_eq!(unsafe { libc::umount(place.as_ptr()) }, 0, "{}", io::Error::last_os_error());
 }
 
@@ -106,7 +105,7 @@ impl Drop for Changed {
 
 pub fn power_off() -> ! {
     let _ = io::stdout().flush();
-    // SAFETY: plain calls; this is process 1, and nothing is left to lose.
+    // SAFETY: the calls take numbers. This is process 1, and nothing is left to lose.
     unsafe {
         libc::sync();
         libc::reboot(libc::RB_POWER_OFF);
@@ -114,7 +113,7 @@ pub fn power_off() -> ! {
     unreachable!("process 1 may power off");
 }
 
-/// The first two numbers of the kernel's release.
+/// Returns the first two numbers of the kernel's release.
 pub fn kernel() -> [u32; 2] {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("/proc is mounted");
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok());

@@ -1,6 +1,5 @@
-//! The hot path, inlined from the library into functions of this crate, to be disassembled by
-//! `tests/vm/list`. What they return is such as registers carry, so that nothing is seen of the way in
-//! which a larger result would be handed over.
+//! The hot path, inlined from the library into functions of this crate, for `tests/vm/list` to disassemble. The
+//! functions return what fits into registers, so that the listing does not show how a larger result is returned.
 
 use rdpmc::order::Ordered;
 use rdpmc::{Clock, Counter, Event, Group, Region};
@@ -32,7 +31,7 @@ pub fn group_of_four_ordered(group: &Group<4>) -> Option<u64> {
     Some(a ^ b ^ c ^ d)
 }
 
-/// Start and stop with nothing between: what is between the two reads is what a region adds.
+/// Start and stop with nothing between. The code between the two reads is what a region adds.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub fn region(region: &Region<'_, 1>) -> Option<u64> {
@@ -62,7 +61,7 @@ pub fn now_ordered(clock: &Clock) -> u64 {
 }
 
 fn main() {
-    // It is not run; the functions are only to be there.
+    // This never runs. It only keeps the functions.
     if let (Ok(counter), Ok(group)) =
         (Counter::open(Event::CYCLES), Group::open([Event::CYCLES; 4]))
     {

@@ -1,5 +1,5 @@
-//! criterion as a user runs it, with work of exactly known size: what it prints is for people, what it
-//! saves must be exact.
+//! criterion as a user runs it, with work of exactly known size. What it prints is for people. What it saves must be
+//! exact.
 
 #[path = "../../guest/src/kernels.rs"]
 mod kernels;
@@ -17,13 +17,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{env, fs};
 
-/// Where criterion writes.
+/// The directory for criterion's output.
 const HOME: &str = "/criterion";
 
-/// Sizes of the work, by the rounds of the countdown, of two instructions each.
+/// Sizes of the work, in rounds of the countdown, with two instructions each.
 const ROUNDS: [u64; 3] = [0, 1_000, 3_000];
 
-/// Instructions that criterion and the edges of a reading may add to a batch, at most.
+/// The maximum number of instructions that criterion and the ends of a reading add to a batch.
 const EDGES: u64 = 16;
 
 type Outcome = Result<(), String>;
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
             .iter()
             .find_map(|fact| fact.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok())
     };
-    // SAFETY: there is one thread yet.
+    // SAFETY: there is only one thread yet.
     unsafe { env::set_var("CRITERION_HOME", HOME) };
     let outcome = rdpmc::contain_faults().map_err(|error| error.to_string()).and_then(|()| {
         instructions()?;
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// As short as it goes: where every instruction counts once, more samples say no more.
+/// Returns criterion with the shortest possible run: if every instruction counts once, more samples add nothing.
 fn criterion<M: Measurement>(measurement: M) -> Criterion<M> {
     Criterion::default()
         .with_measurement(measurement)
@@ -71,7 +71,7 @@ fn counter(event: Event) -> Result<CounterMeasurement, String> {
     CounterMeasurement::open(event).map_err(|error| error.to_string())
 }
 
-/// WithCounters with the counter of `event`, one of `other`.
+/// Opens WithCounters: the counter of `event` as the measurement, and one of `other`.
 fn along(event: Event, other: Event) -> Result<WithCounters<CounterMeasurement, 1>, String> {
     WithCounters::open(counter(event)?, [other]).map_err(|error| error.to_string())
 }
@@ -93,7 +93,7 @@ fn sizes<M: Measurement + 'static>(criterion: &mut Criterion<M>, group: &str) {
     }
 }
 
-/// What criterion has saved of a benchmark: for each sample its iterations, and what was measured.
+/// Returns what criterion has saved of a benchmark: the iterations of each sample, and its measured value.
 fn saved(benchmark: &str) -> Result<Vec<(u64, u64)>, String> {
     let json = read(&format!("{benchmark}/new/sample.json"))?;
     let (iterations, times) = (numbers(&json["iters"])?, numbers(&json["times"])?);
@@ -107,7 +107,7 @@ fn read(file: &str) -> Result<Value, String> {
 
 fn numbers(json: &Value) -> Result<Vec<u64>, String> {
     let all = json.as_array().ok_or("no array")?.iter();
-    // For criterion's sake, a sample of 0 is not quite that.
+    // For criterion's sake, a sample of 0 is saved as slightly more.
     let whole = |number: &Value| {
         let number = number.as_f64()?;
         (number.fract() < 1e-9).then_some(number as u64)
@@ -115,7 +115,7 @@ fn numbers(json: &Value) -> Result<Vec<u64>, String> {
     all.map(|number| whole(number).ok_or(format!("{number} is no count"))).collect()
 }
 
-/// What each iteration makes exactly, and what is left over of each sample.
+/// Returns the exact count of each iteration, and the rest of each sample.
 fn per_iteration(samples: &[(u64, u64)]) -> Result<(u64, u64), String> {
     let mut each: Vec<u64> = samples.iter().map(|(iterations, count)| count / iterations).collect();
     each.sort_unstable();
@@ -123,14 +123,14 @@ fn per_iteration(samples: &[(u64, u64)]) -> Result<(u64, u64), String> {
     let mut left: Vec<u64> =
         samples.iter().map(|(iterations, count)| count.wrapping_sub(iterations * each)).collect();
     left.sort_unstable();
-    // A reading that was interrupted, and done over, has added to one, if any.
+    // An interrupted reading, which was repeated, has added to at most one.
     if left[0] != left[left.len() / 2] {
         return Err(format!("{samples:?} are not {each} each and the same besides"));
     }
     Ok((each, left[0]))
 }
 
-/// That the work is in there to the instruction, times `factor`.
+/// Checks that the work is counted to the instruction, times `factor`.
 fn exact(group: &str, factor: u64) -> Outcome {
     let of = |kind: &str, rounds: u64| per_iteration(&saved(&format!("{group}/{kind}/{rounds}"))?);
     let (nothing, left) = of("countdown", 0)?;
@@ -168,7 +168,7 @@ fn instructions() -> Outcome {
 fn cycles(per_instruction: Option<u64>) -> Outcome {
     sizes(&mut criterion(along(Event::CYCLES, Event::INSTRUCTIONS)?), "cycles");
     exact("cycles", per_instruction.unwrap_or(1))?;
-    // What was counted along is as exact, and so is its median.
+    // The counters beside the measurement are as exact, and so are their medians.
     for rounds in ROUNDS {
         let json = read(&format!("cycles/countdown/{rounds}/new/counters.json"))?;
         let instructions = &json["counters"][0];
@@ -187,8 +187,8 @@ fn cycles(per_instruction: Option<u64>) -> Outcome {
     Ok(())
 }
 
-/// In a process of its own, which any system call but the last would end. The clock goes along where it
-/// is not the kernel's.
+/// Runs in a process of its own, which any system call but the last would kill. The clock is included if it is not
+/// the kernel's.
 fn no_system_call(with_clock: bool) -> Outcome {
     let child = process::fork(|| {
         let (Ok(counter), Ok(clock)) =
@@ -217,7 +217,7 @@ fn no_system_call(with_clock: bool) -> Outcome {
     }
 }
 
-/// The least of some, of a thousand rounds.
+/// Returns the minimum of some samples of a thousand rounds.
 fn least(counter: &CounterMeasurement) -> u64 {
     let once = |_| {
         counter.start();
@@ -233,8 +233,8 @@ fn others() -> Result<Vec<rdpmc::Counter>, String> {
     others.collect::<Result<_, _>>().map_err(|error| error.to_string())
 }
 
-/// If others come in the middle of a stretch, it is an estimate; or, where the page has no clock, so that it
-/// is not known for how long it was undisturbed before, incomplete. When they have gone, all is as before.
+/// If other events come in the middle of a sample, it is an estimate. Without a clock on the page it is incomplete,
+/// because the undisturbed time before is unknown. When the others have gone, all is as before.
 fn others_come_and_go(page_has_clock: bool) -> Outcome {
     let counter = counter(Event::INSTRUCTIONS)?;
     let before = least(&counter);
@@ -251,7 +251,7 @@ fn others_come_and_go(page_has_clock: bool) -> Outcome {
         return Err("others that come are not noticed".into());
     }
     drop(others);
-    std::thread::sleep(Duration::from_millis(50)); // they may have had the last turn
+    std::thread::sleep(Duration::from_millis(50)); // the others may have had the last turn
     let after = least(&counter);
     println!("others go: {after} for {before} before");
     if after.abs_diff(before) > EDGES {
@@ -261,11 +261,11 @@ fn others_come_and_go(page_has_clock: bool) -> Outcome {
     }
 }
 
-/// While others want the counters as well, samples are estimates, and are said to be.
+/// While other events compete for the counters, samples are estimates, and are reported as such.
 fn multiplexed() -> Outcome {
     let others = others()?;
     let mut criterion = criterion(along(Event::INSTRUCTIONS, Event::INSTRUCTIONS)?);
-    // An iteration takes 100 ms: all have had a turn by then.
+    // An iteration takes 100 ms, in which all events get a turn.
     let rounds = 50_000_000;
     let mut group = criterion.benchmark_group("multiplexed");
     group.sampling_mode(SamplingMode::Flat).measurement_time(Duration::from_secs(1));
@@ -280,7 +280,7 @@ fn multiplexed() -> Outcome {
     if json["estimates"] != 10 || json["incomplete"] != 0 {
         return Err(format!("samples that are estimates: {}", json["estimates"]));
     }
-    // The counters are there for as much of the work as for any other.
+    // The counters run during as much of this work as of any other.
     if (each / (2 * rounds) as f64 - 1.0).abs() > 0.05 {
         return Err("that is no estimate".into());
     }
@@ -304,7 +304,7 @@ fn other_threads() -> Outcome {
     Ok(())
 }
 
-/// Where an instruction takes a nanosecond, time is as exact, but for what the kernel does meanwhile.
+/// If an instruction takes a nanosecond, time is as exact, except for the kernel's work in between.
 fn time() -> Outcome {
     let clock = ClockMeasurement::open().map_err(|error| error.to_string())?;
     let is_known = !matches!(clock.kind(), rdpmc::clock::ClockKind::Kernel(_));

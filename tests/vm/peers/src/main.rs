@@ -1,6 +1,5 @@
-//! What others' operations cost, in the same unit and by the same counter as `guest`'s `cost`: the
-//! instructions that this thread retires in user mode, and what the kernel adds for a system call is
-//! not among them.
+//! The cost of other libraries' operations, in the unit and by the counter of `guest`'s `cost`: the instructions that
+//! this thread retires in user mode. What the kernel adds for a system call is not included.
 
 use perf_event::events::Hardware;
 use rdpmc::{Counter, Event};
@@ -35,12 +34,12 @@ fn measure() -> Result<Vec<(&'static str, u64)>, Box<dyn std::error::Error>> {
     ];
     let builder = || perf_event::Builder::new(Hardware::INSTRUCTIONS);
     let open = || builder().exclude_kernel(true).exclude_hv(true).enabled(true).build();
-    // The only processor where perf-event2 reads from user space.
+    // The only architecture on which perf-event2 reads from user space.
     if cfg!(target_arch = "x86_64") {
         let sampler = open()?.sampled(0)?;
         measured.push(("perf-event2:read_user", least(|| read_user(&sampler))));
     }
-    // Where a counter of instructions counts the kernel's, too, it says little of the caller's.
+    // A counter of instructions that includes the kernel's says little about the caller's.
     if !ours.counts_all_privilege_levels() {
         let mut counter = open()?;
         let descriptor = counter.as_raw_fd();
@@ -52,13 +51,13 @@ fn measure() -> Result<Vec<(&'static str, u64)>, Box<dyn std::error::Error>> {
     measured.ok_or_else(|| "a read had no answer".into())
 }
 
-/// The least of several: an interrupt may have added to some, and to the first what is set up then.
+/// Returns the minimum of several: an interrupt adds to some, and one-time set-up to the first.
 fn least(mut sample: impl FnMut() -> Option<u64>) -> Option<u64> {
     (0..100).filter_map(|_| sample()).min()
 }
 
-/// The least of several moments of a second: carrying nanoseconds over to the next takes the C library's
-/// clock some instructions more.
+/// Returns the minimum over several moments of a second: carrying nanoseconds over to the next second takes the C
+/// library's clock some instructions more.
 fn over_a_second(mut sample: impl FnMut() -> Option<u64>) -> Option<u64> {
     let moments = (0..8).filter_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(140));
@@ -67,7 +66,7 @@ fn over_a_second(mut sample: impl FnMut() -> Option<u64>) -> Option<u64> {
     moments.min()
 }
 
-/// Their own counts, back to back, as ours are.
+/// Two reads by perf-event2, back to back, like ours.
 #[inline(never)]
 fn read_user(sampler: &perf_event::Sampler) -> Option<u64> {
     let first = black_box(sampler).read_user().count()?;
@@ -82,16 +81,16 @@ fn read(counter: &mut perf_event::Counter) -> Option<u64> {
     Some(second - first)
 }
 
-/// As somebody does who has nothing else.
+/// Reads as a program without a library would.
 fn read_2(descriptor: i32) -> Option<u64> {
     let mut words = [0_u64; 3];
-    // SAFETY: the words are valid for the write.
+    // SAFETY: `words` is valid for the write of its size.
     let bytes = unsafe { libc::read(descriptor, words.as_mut_ptr().cast(), size_of_val(&words)) };
     let [count, ..] = words;
     (bytes > 0).then_some(count)
 }
 
-/// One more call, as in `guest`'s costs: three back to back, less two, between two of our reads.
+/// Returns the cost of one more call, as in `guest`'s costs: three back to back, minus two, between two of our reads.
 fn one<T>(ours: &Counter, call: impl Fn() -> T) -> Option<u64> {
     let two = least(|| two(ours, &call))?;
     least(|| three(ours, &call))?.checked_sub(two)

@@ -1,4 +1,4 @@
-//! User access given, refused, unknown; and not one system call while it lasts.
+//! User access given, refused and unknown, and not one system call while it lasts.
 
 use super::{Entry, least, newest, open, work};
 use crate::events::Published;
@@ -36,7 +36,7 @@ fn access_from_user_space(_: &Facts) -> Outcome {
 }
 
 fn switched_off(_: &Facts) -> Outcome {
-    // Without a PMU there is no such setting, and this is the end of it.
+    // Without a PMU the setting does not exist, and the scenario ends here.
     drop(open(Event::INSTRUCTIONS)?);
     let off = Changed::to(USER_ACCESS, "0");
     let reason = expected::switched_off(USER_ACCESS, 0);
@@ -45,7 +45,7 @@ fn switched_off(_: &Facts) -> Outcome {
     equal("access afterwards", open(Event::INSTRUCTIONS)?.access(), Access::UserSpace)
 }
 
-/// Opens, counts and reads where `index` stays 0.
+/// Opens, counts and reads while `index` stays 0.
 fn without_access(access: Access) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
     let page = Published::of(newest());
@@ -75,7 +75,7 @@ fn count_by_system_call(counter: &Counter, rounds: u64) -> Result<u64, rdpmc::er
 
 fn setting_is_hidden(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
-    // As in a container that hides it: what the kernel allows is not for a file to say.
+    // As in a container that hides the setting: what the kernel permits does not depend on a file.
     let folder = USER_ACCESS.rsplit_once('/').expect("a path").0;
     system::mount("tmpfs", folder).expect("an empty folder in its place");
     let result = (|| {
@@ -100,14 +100,14 @@ fn a_million_reads_without_a_system_call(facts: &Facts) -> Outcome {
             .all(|_| black_box(counter.read_user()).is_some() && black_box(counter.read()).is_ok())
     });
     equal("how the reads ended", reads, Ended::Exited(0))?;
-    // Without a clock on the page the times take a system call.
+    // Without a clock on the page, the times take a system call.
     let readings = in_child_without_system_calls(|counter| {
         (0..100_000).all(|_| black_box(counter.reading()).is_ok())
     });
     let killed = Ended::Killed(libc::SIGSYS);
     let with_clock = facts.say("clock") == Some("page");
     equal("how the readings ended", readings, if with_clock { Ended::Exited(0) } else { killed })?;
-    // What may never make one says None instead; and counts go on from one to the next.
+    // A call that never makes a system call returns None instead, and counts go on from one to the next.
     let never = in_child_without_system_calls(|counter| {
         let first = black_box(counter.reading_user());
         (0..100_000).all(|_| {
@@ -122,12 +122,12 @@ fn a_million_reads_without_a_system_call(facts: &Facts) -> Outcome {
         })
     });
     equal("how the user readings ended", never, Ended::Exited(0))?;
-    // The control: one system call would not have gone unnoticed.
+    // The control: one system call is detected.
     let control = in_child_without_system_calls(|counter| counter.disable().is_ok());
     equal("how a system call ends", control, killed)
 }
 
-/// What examples/stages.rs promises: no system call in its loop, while counters are read in it all the time.
+/// The promise of examples/stages.rs: no system call in its loop, although it reads counters all the time.
 fn a_loop_of_stages(facts: &Facts) -> Outcome {
     const MESSAGES: usize = 10_000;
     drop(open(Event::INSTRUCTIONS)?);
@@ -138,7 +138,7 @@ fn a_loop_of_stages(facts: &Facts) -> Outcome {
         stages::run(&mut meter, &feed, MESSAGES);
         i32::from(meter.recorded() != (3 * MESSAGES as u64, 0))
     })));
-    // Of the kernel's clock, ticks are a system call.
+    // Ticks of the kernel's clock are a system call.
     let clock = facts.say("clock") == Some("page");
     equal("how it ended", ended, if clock { Ended::Exited(0) } else { Ended::Killed(libc::SIGSYS) })
 }
@@ -149,8 +149,8 @@ pub enum Ended {
     Killed(i32),
 }
 
-/// Forks; the child opens a counter and runs `body` under a filter that allows nothing but to
-/// exit, with status 0 if `body` says true.
+/// Forks. The child opens a counter and runs `body` under a filter that permits nothing but to exit. Its status is 0
+/// if `body` returns true.
 pub fn in_child_without_system_calls(body: impl FnOnce(&Counter) -> bool) -> Ended {
     ended(wait(process::fork(|| {
         let counter = ManuallyDrop::new(open(Event::INSTRUCTIONS).expect("opens again"));
@@ -167,8 +167,8 @@ fn ended(status: i32) -> Ended {
     }
 }
 
-/// Where no event is mapped, and for a counter that the processor does not have, `rdpmc` faults: the
-/// emulated processor's word on CR4.PCE and on the index.
+/// `rdpmc` faults if no event is mapped, and for a counter that the CPU does not have. This checks the emulated CPU's
+/// CR4.PCE and its range of indexes.
 #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
 fn rdpmc_faults_as_the_processor_says(facts: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
@@ -209,15 +209,15 @@ fn software_events_are_read_by_system_call(_: &Facts) -> Outcome {
 
 fn mlock_limit(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
-    std::thread::sleep(Duration::from_millis(20)); // on riscv64 its register falls free at the next turn
+    std::thread::sleep(Duration::from_millis(20)); // on riscv64 its register is free at the next turn
     let _kilobytes = Changed::to(system::MLOCK_KB, "8");
-    // Some PMUs here count the kernel too, which takes a level of 1.
+    // Some PMUs here count the kernel, too, which takes level 1.
     let _paranoid = Changed::to(system::PARANOID, "1");
     Ok(in_child(|| -> Outcome {
         process::limit(libc::RLIMIT_MEMLOCK as _, 0);
         assert!(process::drop_rights());
-        // Two pages of 4 KiB are granted to a user, on one processor. The second may have to take
-        // turns with the first: that it is mapped is what matters.
+        // A user gets two pages of 4 KiB on one CPU. The second counter may have to take turns with the first. That
+        // it is mapped is what matters.
         let counters = [open(Event::INSTRUCTIONS)?, open(Event::INSTRUCTIONS)?];
         equal("access", counters[0].access(), Access::UserSpace)?;
         let not_mapped = |counter: &Counter| {
@@ -228,20 +228,20 @@ fn mlock_limit(_: &Facts) -> Outcome {
         let third = open(Event::INSTRUCTIONS)?;
         require(not_mapped(&third), || format!("the third has {:?}", third.access()))?;
         equal("read_user beyond the limit", third.read_user(), None)?;
-        // Alone, it has a counter all the time, from the next turn on.
+        // From the next turn on, it has a counter all the time, because it is alone.
         drop(counters);
         std::thread::sleep(Duration::from_millis(20));
         let before = third.read()?;
         countdown(black_box(1_000));
         let after = third.read()?;
         require(after - before >= 2_000, || format!("{before} to {after}"))?;
-        // Dropping gave the allowance back.
+        // Dropping released the allowance.
         drop(third);
         equal("access", open(Event::INSTRUCTIONS)?.access(), Access::UserSpace)
     })?)
 }
 
-/// The report tells this machine as it is, and what to do when something is off.
+/// The report describes this machine correctly, and gives the remedy when something is off.
 fn diagnosis(facts: &Facts) -> Outcome {
     let report = rdpmc::diagnose();
     equal("descriptors left open", process::perf_descriptors().len(), 0)?;

@@ -21,7 +21,7 @@ pub const ALL: &[Entry] = &[
     ("forked_between_instructions", forked_between_instructions),
 ];
 
-/// On a host that runs a virtual machine with a mediated PMU, by a kernel that refuses what that one does.
+/// As on a host that runs a VM with a mediated PMU, with a simulated kernel that refuses such events.
 fn events_with_guests_refused(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     if cfg!(target_arch = "riscv64") {
@@ -33,17 +33,17 @@ fn events_with_guests_refused(_: &Facts) -> Outcome {
     }
 }
 
-/// How many groups are opened beside the threads that map.
+/// The number of groups that are opened beside the threads that map.
 const OPENS: u64 = 20_000;
 
-/// A user whose allowance of control pages is used up opens groups, while four threads map pages of their
-/// own, look whether they still have them, and unmap them. They have priority, and wake every few
-/// microseconds, so that they come between any two instructions of the one that opens.
+/// A user whose allowance of control pages is used up opens groups, while four threads map pages of their own, check
+/// that they still have them, and unmap them. These threads have priority and wake every few microseconds, so they
+/// run between any two instructions of the thread that opens.
 fn pages_of_other_threads_stay(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     let _kilobytes = Changed::to(system::MLOCK_KB, "0");
     patience(300);
-    // Some PMUs here count the kernel too, which takes a level of 1.
+    // Some PMUs here count the kernel, too, which takes level 1.
     let _paranoid = Changed::to(system::PARANOID, "1");
     Ok(in_child(|| -> Outcome {
         process::limit(libc::RLIMIT_MEMLOCK as _, 0);
@@ -72,7 +72,7 @@ fn pages_of_other_threads_stay(_: &Facts) -> Outcome {
     })?)
 }
 
-/// How many of the groups opened were refused their pages.
+/// Returns how many of the opened groups were refused their pages.
 fn open_groups() -> Result<u64, crate::harness::Stop> {
     assert!(drop_rights());
     let mut beyond = 0;
@@ -80,7 +80,7 @@ fn open_groups() -> Result<u64, crate::harness::Stop> {
         beyond += u64::from(is_beyond([Event::INSTRUCTIONS, Event::CYCLES])?);
         beyond += u64::from(is_beyond([Event::INSTRUCTIONS; 4])?);
         beyond += u64::from(is_beyond([Event::CYCLES, Event::INSTRUCTIONS])?);
-        // Most machines have not so many counters, which takes longer to find out than to map.
+        // Most machines have fewer counters, which takes longer to detect than to map.
         match round % 8 {
             0 => beyond += u64::from(is_beyond([Event::INSTRUCTIONS; 8])?),
             _ => beyond += u64::from(is_beyond([Event::CYCLES; 2])?),
@@ -89,9 +89,9 @@ fn open_groups() -> Result<u64, crate::harness::Stop> {
     Ok(beyond)
 }
 
-/// Opens a group, and says whether it would have been mapped.
+/// Opens a group, and returns whether only the limit prevented its mapping.
 fn is_beyond<const N: usize>(events: [Event; N]) -> Result<bool, crate::harness::Stop> {
-    // As a disabled one it is not tried whether it has counters, which is not what this is about.
+    // A disabled group is not checked for counters, which are not the subject here.
     let group = Group::builder(events).allow_all_privilege_levels(true).disabled(true).open();
     match group.map(|group| group.access()) {
         Ok(Access::SystemCall(SyscallReason::MlockLimit { kilobytes: Some(0), .. })) => Ok(true),
@@ -103,24 +103,24 @@ fn is_beyond<const N: usize>(events: [Event; N]) -> Result<bool, crate::harness:
 
 fn take_priority(number: u64) {
     let priority = libc::sched_param { sched_priority: number as i32 };
-    // SAFETY: valid for the read; it concerns this thread.
+    // SAFETY: `priority` is valid for the read. The call affects this thread.
     let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Maps some pages and writes to them, and then looks whether those of the last time are still there and as
-/// they were, over and over. Their number changes, so that now and then they take more than their own room.
+/// Maps some pages and writes to them, then checks that those of the last round are still there and unchanged, over
+/// and over. Their number changes, so that now and then they exceed their own address range.
 fn map_and_look(number: u64, done: &AtomicBool, mapped: &AtomicU64, lost: &AtomicU64) {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let (mut earlier, mut random) = (Vec::with_capacity(8), number);
     while !done.load(Relaxed) {
-        // The constants of MMIX's generator.
+        // The constants of the MMIX generator.
         random =
             random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let mut pages = Vec::with_capacity(8);
         for _ in 0..1 + (random >> 33) % 8 {
-            // SAFETY: a new mapping, written within.
+            // SAFETY: the mapping is new, and the write is within it.
             unsafe {
                 let page = libc::mmap(ptr::null_mut(), 4096, access, kind, -1, 0).cast::<u64>();
                 assert_ne!(page.cast(), libc::MAP_FAILED);
@@ -131,7 +131,7 @@ fn map_and_look(number: u64, done: &AtomicBool, mapped: &AtomicU64, lost: &Atomi
         mapped.fetch_add(pages.len() as u64, Relaxed);
         for page in std::mem::replace(&mut earlier, pages) {
             let mut resident = 0_u8;
-            // SAFETY: this thread's own, read if it is there, and unmapped once.
+            // SAFETY: the page is this thread's own, read if it is there, and unmapped once.
             unsafe {
                 let is_there = libc::mincore(page.cast(), 4096, &mut resident) == 0;
                 if is_there && page.read_volatile() == page.addr() as u64 ^ number {
@@ -169,7 +169,7 @@ fn forked_between_instructions(facts: &Facts) -> Outcome {
         use crate::attacks::stepped_forks::{self, Plan};
         use crate::events::Published;
         patience(300);
-        // A fork takes long here: each target has phases of its own.
+        // A fork takes long here, so each target has a phase of its own.
         const EVERY: u32 = 31;
         let phase =
             facts.0.iter().flat_map(|fact| fact.bytes()).map(u32::from).sum::<u32>() % EVERY;

@@ -1,5 +1,5 @@
-//! A kernel that gives user space no counter (arm64 before Linux 5.17): every read is a system call, each
-//! count is right all the same, and the reason is said.
+//! A kernel that gives user space no counter (arm64 before Linux 5.17): every read is a system call, each count is
+//! still right, and the reason is reported.
 
 use super::{Entry, known_events, open};
 use crate::harness::{Facts, Outcome, equal, require};
@@ -52,7 +52,7 @@ fn counted_by_system_call(facts: &Facts) -> Outcome {
     Ok(())
 }
 
-/// What two reads, before and after, say of so much work: the same code whatever the number.
+/// Returns the difference of two reads, before and after the work, by one piece of code for every number of rounds.
 #[inline(never)]
 fn between<const N: usize>(
     read: impl Fn() -> Result<[u64; N], ReadError>,

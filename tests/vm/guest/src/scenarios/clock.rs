@@ -1,4 +1,4 @@
-//! The clock: by the page, beside the kernel's own clocks, and where there is no page.
+//! The clock: page-based, compared with the kernel's own clocks, and without a page.
 
 use super::Entry;
 use crate::events::Timestamps;
@@ -26,12 +26,12 @@ pub const ALL: &[Entry] = &[
     ("clock_in_a_fork", clock_in_a_fork),
 ];
 
-/// Whether the kernel's scheduler goes by the tick counter here.
+/// Returns whether the kernel's scheduler uses the tick counter here.
 fn has_page(facts: &Facts) -> bool {
     facts.say("clock") == Some("page")
 }
 
-/// A clock of the page, or a skip.
+/// Returns a page-based clock, or skips the scenario.
 fn of_the_page(facts: &Facts) -> Result<Clock, Stop> {
     if !has_page(facts) {
         return Err(Stop::Skipped("the page has no clock".into()));
@@ -41,20 +41,19 @@ fn of_the_page(facts: &Facts) -> Result<Clock, Stop> {
     Ok(clock)
 }
 
-/// What a clock is without a page, for this reason.
+/// Returns the kind of a clock without a page, for this reason.
 fn without_page(facts: &Facts, reason: CalibratedReason) -> ClockKind {
     if !cfg!(target_arch = "x86_64") {
         ClockKind::Calibrated(reason)
     } else if has_page(facts) {
-        // The emulator's processors do not say that their counters are invariant.
+        // The emulator's CPUs do not advertise an invariant counter.
         ClockKind::Kernel(KernelReason::NotInvariant)
     } else {
         ClockKind::Kernel(KernelReason::NotTrusted)
     }
 }
 
-/// How far the clock is ahead of CLOCK_MONOTONIC_RAW, at least and at the most: the narrowest of some
-/// looks.
+/// Returns how far the clock is ahead of CLOCK_MONOTONIC_RAW, minimum and maximum, by the narrowest of some samples.
 fn ahead(clock: &Clock) -> (i64, i64) {
     let look = |_| {
         let before = monotonic_raw() as i64;
@@ -77,7 +76,7 @@ fn clock_of_the_page(facts: &Facts) -> Outcome {
         equal("mappings", perf_mappings(), mappings)?;
         equal("descriptors", perf_descriptors().len(), 0)?;
         equal("the error", clock.error_bound(), Some(Duration::ZERO))?;
-        // Each conversion by itself, and all by one.
+        // Each tick converted by the clock, and all by one `Conversion`.
         let (first, now, last) = (clock.ticks(), clock.now(), clock.ticks());
         let conversion = clock.conversion();
         let (from, to) = (clock.ticks_to_ns(first), clock.ticks_to_ns(last));
@@ -94,8 +93,8 @@ fn clock_of_the_page(facts: &Facts) -> Outcome {
     equal("mappings left", perf_mappings(), 0)
 }
 
-/// The kernel takes the time while this thread faults; before and after, the thread does. In
-/// nanoseconds as well as in ticks.
+/// The kernel takes the time while this thread faults. The thread takes it before and after, in nanoseconds and in
+/// ticks.
 fn clock_on_perfs_timeline(facts: &Facts) -> Outcome {
     let clock = of_the_page(facts)?;
     let timestamps = Timestamps::new().map_err(|error| error.to_string())?;
@@ -105,7 +104,7 @@ fn clock_on_perfs_timeline(facts: &Facts) -> Outcome {
         timestamps.take();
         let (last, after) = (clock.ordered().ticks(), clock.ordered().now());
         let taken = timestamps.taken();
-        // The first times, code comes into memory as well, before and after.
+        // In the first rounds, code faults into memory as well, before and after.
         require(taken.len() == 1 || round < 10, || format!("{} records", taken.len()))?;
         let since = taken.iter().find(|time| before <= **time);
         let kernels = *since.ok_or_else(|| format!("{taken:?} are before {before}"))?;
@@ -114,7 +113,7 @@ fn clock_on_perfs_timeline(facts: &Facts) -> Outcome {
         })?;
         let conversion = clock.conversion();
         let ticks = conversion.ns_to_ticks(kernels);
-        // The first of those in the same nanosecond.
+        // `ticks` is the first tick of its nanosecond.
         require(conversion.ticks_to_ns(first) <= kernels && ticks <= last, || {
             format!("the kernel's {kernels} in ticks, {ticks}, is not from {first} to {last}")
         })?;
@@ -128,7 +127,7 @@ fn clock_on_perfs_timeline(facts: &Facts) -> Outcome {
     Ok(())
 }
 
-/// Not beside CLOCK_MONOTONIC, whose rate NTP changes.
+/// Not compared with CLOCK_MONOTONIC, whose rate NTP changes.
 fn clock_beside_monotonic_raw(facts: &Facts) -> Outcome {
     let clock = Clock::open()?;
     let first = ahead(&clock);
@@ -141,10 +140,10 @@ fn clock_beside_monotonic_raw(facts: &Facts) -> Outcome {
     let nanoseconds = clock.now() - begun;
     let gained = (last.0 - first.1, last.1 - first.0);
     println!("ahead by {first:?} ns, {nanoseconds} ns later {last:?}: gained {gained:?}");
-    // The known difference: the kernel rounds that other clock's rate to 24 bits, so that ten minutes
-    // of it fit into 64, and so to 60 parts in a billion.
+    // The known difference: the kernel rounds that clock's rate to 24 bits, so that ten minutes of it fit into 64
+    // bits. The rounding is up to 60 parts per billion.
     let rounded = nanoseconds as i64 * 60 / 1_000_000_000;
-    // Where the clock is that other one itself, a look is as wide as two system calls take.
+    // If the clock is CLOCK_MONOTONIC_RAW itself, a sample is as wide as two system calls take.
     let most = if has_page(facts) { 1_000 + rounded } else { 2_000 };
     require(-most <= gained.0 && gained.1 <= most, || format!("more than {most} ns"))
 }
@@ -155,7 +154,7 @@ fn clock_makes_no_system_call(facts: &Facts) -> Outcome {
             let Ok(clock) = Clock::open() else { return 2 };
             process::allow_only(libc::SYS_exit_group);
             let outcome = i32::from(!body(&clock));
-            std::mem::forget(clock); // unmapping would be one
+            std::mem::forget(clock); // unmapping would be a system call
             outcome
         }))
     };
@@ -165,7 +164,7 @@ fn clock_makes_no_system_call(facts: &Facts) -> Outcome {
             let ticks = clock.ordered().ticks().wrapping_sub(ticks);
             black_box((clock.now(), clock.ordered().now(), clock.ticks_to_ns(ticks)));
             black_box(clock.ns_to_ticks(ticks));
-            // Between two ticks in a row.
+            // Between two successive ticks.
             clock.conversion().delta_ns(ticks) < 1_000_000_000
         })
     };
@@ -176,7 +175,7 @@ fn clock_makes_no_system_call(facts: &Facts) -> Outcome {
     require(status & 0x7f == libc::SIGSYS, || format!("status {status:#x}, should be killed"))
 }
 
-/// While others take the processor and the kernel brings the page up to date.
+/// While other processes take the CPU and the kernel updates the page.
 fn clock_never_goes_back(_: &Facts) -> Outcome {
     let clock = Clock::open()?;
     let neighbour = Neighbour::start();
@@ -189,13 +188,13 @@ fn clock_never_goes_back(_: &Facts) -> Outcome {
         last = now;
     }
     drop(neighbour);
-    // The neighbour's turns can be seen in it.
+    // The neighbour's turns are visible in it.
     require(longest > 5_000, || format!("never interrupted: {longest} ns at the longest"))
 }
 
 fn clock_across_threads(_: &Facts) -> Outcome {
     const HANDS: usize = 4;
-    // A ring: each takes a time from the one before and hands its own on.
+    // A ring: each thread takes a time from the one before, and passes its own on.
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..HANDS).map(|_| channel::<u64>()).unzip();
     let first = senders[0].clone();
     let mut senders = senders.into_iter().cycle().skip(1).take(HANDS).collect::<Vec<_>>();
@@ -241,7 +240,7 @@ fn clock_without_an_event(facts: &Facts) -> Outcome {
     let mut last = 0;
     for _ in 0..300 {
         thread::sleep(Duration::from_millis(1));
-        // Before and after, as it grows meanwhile, and is less after a look.
+        // Before and after, because the bound grows in between, and shrinks at a calibration.
         clock.now();
         let bound = clock.error_bound();
         let (least, most) = ahead(&clock);
@@ -251,13 +250,13 @@ fn clock_without_an_event(facts: &Facts) -> Outcome {
         })?;
         last = bound;
     }
-    // Of looks at both clocks, some by way of the kernel.
+    // From samples of both clocks, some of them by system call.
     require(last < 10_000, || format!("{last} ns after 300 ms"))
 }
 
 /// On a thread that may not read the tick counter.
 fn clock_without_ticks(_: &Facts) -> Outcome {
-    // SAFETY: concerns this thread's tick counter, which nothing here reads any more.
+    // SAFETY: affects this thread's tick counter only, which nothing here reads any more.
     let result = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
     if result != 0 {
         return skip("this kernel does not let a thread forbid itself the tick counter");
@@ -273,7 +272,7 @@ fn clock_without_ticks(_: &Facts) -> Outcome {
     equal("a time", clock.ticks_to_ns(ticks), ticks)
 }
 
-/// The child goes on from the parent's time, and its child from there.
+/// The child continues from the parent's time, and its child from there.
 fn clock_in_a_fork(facts: &Facts) -> Outcome {
     let clock = Clock::open()?;
     let kind = clock.kind();
@@ -295,7 +294,7 @@ fn clock_in_a_fork(facts: &Facts) -> Outcome {
             false => kind.clone(),
         };
         equal("the child's kind", clock.kind(), should)?;
-        // One of its own is as good as the parent's.
+        // A clock of its own is as good as the parent's.
         equal("its own clock's kind", Clock::open()?.kind(), kind.clone())?;
         Ok(in_child(|| goes_on(now).map(drop))?)
     })?;

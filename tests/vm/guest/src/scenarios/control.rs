@@ -1,4 +1,4 @@
-//! Enabling, disabling, resetting; and the times that tell of it.
+//! Enabling, disabling and resetting, and the times that show them.
 
 use super::{Entry, fits_between, newest, open, words, work};
 use crate::events::{Published, read_event};
@@ -29,7 +29,7 @@ fn reset_disable_enable(_: &Facts) -> Outcome {
         equal("the count while disabled", counter.read()?, stopped)?;
         counter.reset()?;
         equal("the count after reset", counter.read()?, 0)?;
-        // The first round began with open, the others with reset: these are all alike.
+        // The first round began with open, the others with reset, so the others are all alike.
         if round > 0 && !counter.counts_all_privilege_levels() {
             near("what a round counts", stopped as i64, *kept.get_or_insert(stopped as i64))?;
         }
@@ -44,7 +44,7 @@ fn reset_disable_enable(_: &Facts) -> Outcome {
         let after = counter.read_user().unwrap_or(u64::MAX);
         let counted = work(&counter, 100_000)?;
         if counter.counts_all_privilege_levels() {
-            // A timer's interrupt may add to it.
+            // A timer interrupt may add to it.
             require(after < 100_000 && counted < 300_000, || format!("{after}, {counted}"))?;
         } else {
             require(after < 100, || format!("{after} after a reset while counting"))?;
@@ -72,8 +72,8 @@ fn initially_disabled(_: &Facts) -> Outcome {
     require(counter.read()? >= 2_000, || "does not count when enabled".into())
 }
 
-/// Through every change, enabled and running time never go back, the one never exceeds wall time
-/// and the other never the one; and a reset leaves both alone.
+/// Through every change, enabled and running time never decrease. Enabled time never exceeds wall time, and running
+/// time never exceeds enabled time. A reset leaves both alone.
 fn times_within_wall_time(_: &Facts) -> Outcome {
     let begun = Instant::now();
     let counter = open(Event::INSTRUCTIONS)?;
@@ -87,7 +87,7 @@ fn times_within_wall_time(_: &Facts) -> Outcome {
         require(last.time_running() <= reading.time_running(), || {
             format!("{when}: {last:?} then {reading:?}")
         })?;
-        // Two clocks of the kernel, not always of the same ticks, each with a rounding of its own.
+        // Two clocks of the kernel, which may count different ticks, each with a rounding of its own.
         require(reading.time_enabled().as_nanos() as u64 <= wall + wall / 10_000 + 10, || {
             format!("{when}: {reading:?} after {wall} ns")
         })?;

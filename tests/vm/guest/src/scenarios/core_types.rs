@@ -1,7 +1,7 @@
-//! Cores of several types, each with a PMU of its own: all that machines with several processors run.
+//! CPUs of several core types, each with a PMU of its own: all that machines with several CPUs run.
 //!
-//! Their emulator counts for each processor what the others do in between, so a count may be too high and
-//! is never too low: the least of many is exact.
+//! Their emulator adds to each CPU's count what the other CPUs do in between. A count may therefore be too high and
+//! is never too low, so the minimum of many is exact.
 
 use super::access::{Ended, in_child_without_system_calls};
 use super::{Entry, open};
@@ -32,7 +32,7 @@ pub const ALL: &[Entry] = &[
     ("the_first_look_refused", the_first_look_refused),
 ];
 
-/// The PMUs of the processors 0 and 1, which this thread may then run on.
+/// Returns the PMUs of CPUs 0 and 1, on which this thread may then run.
 fn core_types() -> Result<[Pmu; 2], Stop> {
     let mut pmus: Vec<Pmu> =
         Pmus::local().all().map_err(rdpmc::Error::from)?.into_iter().filter(Pmu::is_core).collect();
@@ -44,12 +44,12 @@ fn core_types() -> Result<[Pmu; 2], Stop> {
     })
 }
 
-/// The least of many samples.
+/// Returns the minimum of many samples.
 fn least(mut sample: impl FnMut() -> Result<u64, Stop>) -> Result<u64, Stop> {
     (0..50).try_fold(u64::MAX, |least, _| Ok(least.min(sample()?)))
 }
 
-/// What the counter says of so many rounds on each of the two processors.
+/// Returns the counter's difference over `rounds` on each of the two CPUs.
 fn count(counter: &Counter, rounds: [u64; 2]) -> Result<u64, Stop> {
     keep_on(Some(0));
     let before = counter.read_user();
@@ -82,17 +82,17 @@ fn sum_over_core_types(_: &Facts) -> Outcome {
             Ok(read()? - before)
         })?;
         println!("{event} by read_user, the sum of two: {cost} instructions");
-        // The kernel's own counts add up to the same, and so do the times.
+        // The kernel's own counts have an equal sum, and so do the times.
         let user = counter.read_user();
         let reading = counter.reading()?;
         let again = counter.read_user();
-        // Never none: the thread is kept where the reads before had an answer.
+        // Never None: the thread is kept where the reads before had an answer.
         let is_between = user.is_some_and(|user| user <= reading.value)
             && again.is_some_and(|again| reading.value <= again);
         require(is_between, || format!("{reading:?} between {user:?} and {again:?}"))?;
         require(!reading.is_multiplexed(), || format!("{reading:?}"))?;
         equal("the ordered read", counter.ordered().read_user().is_some(), true)?;
-        // A region is of the core type that it is made on.
+        // A region uses the core type that it is made on.
         rdpmc::contain_faults()?;
         for processor in [0, 1] {
             keep_on(Some(processor));
@@ -130,7 +130,7 @@ fn sum_controlled(_: &Facts) -> Outcome {
     counter.reset()?;
     let after = counter.read()?;
     require(after < 2_000, || format!("{after} after a reset"))?;
-    // Opened without being started, it is nothing.
+    // A counter opened without being started is 0.
     let idle = Counter::builder(Event::INSTRUCTIONS).disabled(true).open()?;
     equal("never started", idle.read()?, 0)?;
     equal("never started", idle.read_user(), None)
@@ -151,7 +151,7 @@ fn sum_while_moved_about(_: &Facts) -> Outcome {
     const ROUNDS: u64 = 500;
     core_types()?;
     let counter = open(Event::INSTRUCTIONS)?;
-    // SAFETY: takes nothing.
+    // SAFETY: gettid takes nothing.
     let this = unsafe { libc::gettid() };
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -159,7 +159,7 @@ fn sum_while_moved_about(_: &Facts) -> Outcome {
             let mut moves = 0_u64;
             while !over.load(Relaxed) {
                 let mask: u64 = 1 << (moves % 2);
-                // SAFETY: mask is valid for the read of its size.
+                // SAFETY: `mask` is valid for the read of its size.
                 unsafe { libc::syscall(libc::SYS_sched_setaffinity, this, 8, &raw const mask) };
                 moves += 1;
                 std::thread::sleep(std::time::Duration::from_micros(100));
@@ -178,7 +178,7 @@ fn sum_while_moved_about(_: &Facts) -> Outcome {
                 require(now < by_the_kernel && by_the_kernel < last, || {
                     format!("{now}, by the kernel {by_the_kernel}, {last}")
                 })?;
-                // SAFETY: takes nothing.
+                // SAFETY: sched_getcpu takes nothing.
                 let processor = unsafe { libc::sched_getcpu() };
                 seen[usize::try_from(processor).unwrap_or(0) & 1] = true;
             }
@@ -209,7 +209,7 @@ fn sum_in_a_forked_child(_: &Facts) -> Outcome {
     equal("the parent reads on", counter.read_user().is_some(), true)
 }
 
-/// Where user space may not read, the kernel's counts are added up, and the times are right all the same.
+/// If user space may not read, the kernel's counts are added, and the times are still right.
 fn sum_by_system_call(_: &Facts) -> Outcome {
     core_types()?;
     let off = Changed::to(USER_ACCESS, "0");
@@ -239,7 +239,7 @@ fn sum_by_system_call(_: &Facts) -> Outcome {
     Ok(())
 }
 
-/// No page tells that a pinned event has lost its counter, so reads go by the kernel, which does.
+/// No page shows that a pinned event has lost its counter, so reads are system calls, which report it.
 fn sum_of_pinned_events(_: &Facts) -> Outcome {
     core_types()?;
     let pinned = Counter::builder(Event::INSTRUCTIONS).pinned(true).open()?;
@@ -254,7 +254,7 @@ fn sum_of_pinned_events(_: &Facts) -> Outcome {
     keep_on(None);
     let marked = open(marked)?;
     equal("access", marked.access(), Access::SystemCall(SyscallReason::PinnedOnSeveralTypes))?;
-    // As many as there are counters, and more: those that are left without one say so.
+    // More events than counters: those that are left without one report it.
     keep_on(None);
     let many: Result<Vec<Counter>, OpenError> =
         (0..10).map(|_| Counter::builder(Event::INSTRUCTIONS).pinned(true).open()).collect();
@@ -272,7 +272,7 @@ fn kept_on_a_core_type(_: &Facts) -> Outcome {
     for (processor, pmu) in pmus.iter().enumerate() {
         keep_on(Some(processor as u32));
         let counter = open(Event::INSTRUCTIONS)?;
-        // Linux before 6.6 does not know the first.
+        // Linux before 6.6 does not know the first name.
         let of_pmu = |name| Pmus::local().event(&format!("{}/{name}/", pmu.name()));
         let (new, old) = (of_pmu("instructions"), of_pmu("inst_retired"));
         let event = counter.event();
@@ -285,7 +285,7 @@ fn kept_on_a_core_type(_: &Facts) -> Outcome {
             Ok(counted.unwrap_or(u64::MAX))
         })?;
         require((2_000..2_100).contains(&counted), || format!("{counted}"))?;
-        // On the other it has no counter.
+        // On the other CPU it has no counter.
         keep_on(Some(1 - processor as u32));
         equal("read_user elsewhere", counter.read_user(), None)?;
         require(counter.reading()?.is_multiplexed(), || "counted elsewhere".into())?;
@@ -299,7 +299,7 @@ fn group_on_one_core_type(_: &Facts) -> Outcome {
     for (processor, pmu) in pmus.iter().enumerate() {
         keep_on(Some(processor as u32));
         for allowed in [Some(processor as u32), None] {
-            // Whether it is kept there or not.
+            // With the thread kept on the CPU, and without.
             keep_on(allowed);
             let group = Group::open([Event::CYCLES, Event::INSTRUCTIONS])?;
             let names = group.events().map(|event| Pmus::local().name_of(event));
@@ -309,7 +309,7 @@ fn group_on_one_core_type(_: &Facts) -> Outcome {
                     .all(|name| name.split_once('/').is_some_and(|(of, _)| of == pmu.name()))
             };
             let here = allowed.is_some();
-            // Not kept, the thread may have been on either, but the group is on one.
+            // A thread that is not kept may have been on either type, but the group is on one.
             let is_right = if here { are_of(pmu) } else { pmus.iter().any(are_of) };
             require(is_right, || format!("{names:?}"))?;
             if !here {
@@ -323,7 +323,7 @@ fn group_on_one_core_type(_: &Facts) -> Outcome {
             require((2_000..2_050).contains(&counted), || format!("{counted}"))?;
         }
     }
-    // An event that says which takes the others along; two that say different ones cannot be together.
+    // An event that names its PMU decides for the others. Two that name different PMUs cannot be in one group.
     let [first, second] = &pmus;
     let of = |pmu: &Pmu, name: &str| Pmus::local().event(&format!("{}/{name}/", pmu.name()));
     let named = of(first, "cpu_cycles").map_err(Error::from)?;
@@ -335,7 +335,7 @@ fn group_on_one_core_type(_: &Facts) -> Outcome {
     equal("two PMUs", Group::open([named, other]).err(), Some(expected::several_pmus(named, other)))
 }
 
-/// What says which PMU counts it is opened there by older kernels, too; and each is described as it is.
+/// An event that names its PMU is opened there by older kernels, too, and each PMU is described correctly.
 fn each_pmu_by_its_name(facts: &Facts) -> Outcome {
     for (processor, pmu) in core_types()?.iter().enumerate() {
         keep_on(Some(processor as u32));
@@ -360,15 +360,15 @@ fn each_pmu_by_its_name(facts: &Facts) -> Outcome {
     require(said, || format!("{:?}", report.advice))
 }
 
-/// Each file and folder of the first look at the core types is refused in turn, in a process that has not
-/// looked before. That open fails, with the cause, or is right; and the next is right.
+/// Each file and directory that `open` first reads about the core types is refused in turn, in a process that has not
+/// read them before. That open fails with the cause, or is right. The next one is right.
 fn the_first_look_refused(_: &Facts) -> Outcome {
     const CALLS: [libc::c_long; 4] =
         [libc::SYS_openat, libc::SYS_read, libc::SYS_getdents64, libc::SYS_statx];
     const ROUNDS: u64 = 20_000;
     patience(600); // some hundred processes
     keep_on(None);
-    // Whether a counter is of both core types: half of the work is done on each.
+    // Checks whether a counter covers both core types: half of the work runs on each.
     let is_whole = |counter: &Counter| -> Outcome {
         let before = counter.read()?;
         for processor in [0, 1] {
@@ -381,7 +381,7 @@ fn the_first_look_refused(_: &Facts) -> Outcome {
         rdpmc::contain_faults()?;
         Ok(counter.region().map(drop)?)
     };
-    // A file that a read gives nothing of is not understood, if its line is not one that must be there.
+    // A file that reads as empty is not understood, unless it must have a line.
     let is_read_short = Cell::new(false);
     let first_and_next = |switch: &Switch| {
         report((|| {
@@ -407,11 +407,11 @@ fn the_first_look_refused(_: &Facts) -> Outcome {
         };
         equal("with nothing refused", supervised(&[call], count, first_and_next), Some(0))?;
         require(made > 1, || format!("system call {call} was made {made} times"))?;
-        // On older kernels it reads the PMUs' events as well: enough of those.
+        // On older kernels, it reads the PMUs' events as well, so only some calls are refused.
         for site in (0..made).step_by((made / 24).max(1)) {
             for errno in [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EACCES, libc::EIO, 0] {
-                // A listing that ends early is one of fewer PMUs, and no kernel ends it early; and what the
-                // others gave would be nothing.
+                // A listing that ends early would be one of fewer PMUs, but no kernel ends it early. From the other
+                // calls, 0 would mean nothing.
                 if errno == 0 && call != libc::SYS_read {
                     continue;
                 }

@@ -19,7 +19,7 @@ pub const ALL: &[Entry] = &[
     ("cost_within_limits", cost_within_limits),
 ];
 
-/// Read, work, read; and start, work, stop.
+/// Measures both ways: read, work, read; and start, work, stop.
 fn exact_both_ways(Known { counter, per_round }: &Known) -> Outcome {
     let (event, unfiltered) = (counter.event(), counter.counts_all_privilege_levels());
     let nothing =
@@ -61,8 +61,7 @@ fn every_register_counts(facts: &Facts) -> Outcome {
     indices.sort_unstable();
     indices.dedup();
     equal("the number of different indices", indices.len(), counters.len())?;
-    // It is its own register that each is read from: they were opened one after another, so none
-    // has counted what another has.
+    // Each is read from its own register. They were opened one after another, so none has another's count.
     for (known, descriptor) in counters.iter().zip(perf_descriptors()) {
         let way = (0..20).map(|_| distance(&known.counter, descriptor)).min().unwrap_or(0);
         let most = if known.counter.counts_all_privilege_levels() {
@@ -75,7 +74,7 @@ fn every_register_counts(facts: &Facts) -> Outcome {
     counters.iter().try_for_each(exact_both_ways)
 }
 
-/// All at once, so that each of them sees the reads of all.
+/// Reads all together, so that each event sees the reads of all.
 fn different_events_side_by_side(facts: &Facts) -> Outcome {
     let mut counters = Vec::new();
     for (event, per_round) in known_events(facts) {
@@ -101,7 +100,7 @@ fn different_events_side_by_side(facts: &Facts) -> Outcome {
 #[inline(never)]
 fn side_by_side(counters: &[Known], rounds: u64) -> Result<Vec<u64>, Stop> {
     let read = |Known { counter, .. }: &Known| counter.read_user().ok_or("no user read".to_owned());
-    // Room for both beforehand: allocating takes more instructions at one time than at another.
+    // Both are allocated before, because allocations take a varying number of instructions.
     let (mut before, mut after) = (vec![0; counters.len()], vec![0; counters.len()]);
     for (into, counter) in before.iter_mut().zip(counters) {
         *into = read(counter)?;
@@ -113,7 +112,7 @@ fn side_by_side(counters: &[Known], rounds: u64) -> Result<Vec<u64>, Stop> {
     Ok(before.iter().zip(after).map(|(before, after)| after - before).collect())
 }
 
-/// A counter of nothing stands still, beside one that does not.
+/// A counter of an event that never happens stands still, beside one that does not.
 fn an_event_that_never_happens(facts: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     let Some(never) = facts.number("never_happens") else {
@@ -131,7 +130,7 @@ fn an_event_that_never_happens(facts: &Facts) -> Outcome {
 fn user_reads_equal_system_calls(_: &Facts) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
     let descriptor = newest();
-    // What lies between the two: the way into the system call, the same each time.
+    // The difference between the two is the cost of entering the system call, which is constant.
     let mut distances = Vec::new();
     for rounds in [0, 1, 10, 1_000, 0, 100_000, 7, 0] {
         countdown(black_box(rounds));

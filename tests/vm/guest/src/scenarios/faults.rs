@@ -1,4 +1,4 @@
-//! Faults of counter reads, contained; and everybody else's, passed on.
+//! Faults of counter reads are contained, and all others are passed on.
 
 use super::{Entry, newest, open, work};
 use crate::cost::FOUR;
@@ -26,10 +26,10 @@ pub const ALL: &[Entry] = &[
     ("sent_signals_are_passed_on", sent_signals_are_passed_on),
 ];
 
-/// What a read that is refused gets.
+/// The signal of a refused read.
 const REFUSAL: i32 = if cfg!(target_arch = "x86_64") { libc::SIGSEGV } else { libc::SIGILL };
 
-/// The control: without the handler, it is the end.
+/// The control: without the handler, the read ends the process.
 fn revoked_without_containment(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     let (mut parent, mut child) = UnixStream::pair().map_err(|error| error.to_string())?;
@@ -58,8 +58,8 @@ fn revoked_without_containment(_: &Facts) -> Outcome {
     })
 }
 
-/// User access goes away and comes back, with and without a context switch in between. Every count lies
-/// between the kernel's own before and after it.
+/// User access is revoked and given back, with and without a context switch in between. Every count lies between the
+/// kernel's own before and after it.
 fn revoked_and_given_back(facts: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     rdpmc::contain_faults()?;
@@ -69,7 +69,8 @@ fn revoked_and_given_back(facts: &Facts) -> Outcome {
     let region = counter.region()?;
     let group =
         Group::builder([Event::INSTRUCTIONS; 2]).allow_all_privilege_levels(true).open().ok();
-    // By whether the thread was switched out while access was closed: counts that user space read, or not.
+    // Indexed by whether the thread was switched out while access was closed: reads with a count from user space, and
+    // without.
     let (mut some, mut none) = ([0; 2], [0; 2]);
     for round in 0..100 {
         let is_switched = round % 2;
@@ -115,15 +116,15 @@ fn revoked_and_given_back(facts: &Facts) -> Outcome {
                 }
             }
         }
-        // A switch with access open brings the counter back.
+        // A switch with access open restores the counter.
         std::thread::sleep(Duration::from_millis(1));
         let there = counter.read_user().is_some() || cfg!(target_arch = "riscv64");
         require(there, || format!("round {round}: no user read after a switch"))?;
     }
     drop(on);
     if cfg!(target_arch = "x86_64") {
-        // Where counters can be hidden from user mode, a switch while access is closed hides this one, up to
-        // Linux 7.1: then rdpmc gives 0. Since 7.2 this is settled when an event is opened.
+        // If counters can be hidden from user mode, a switch while access is closed hides this one, up to Linux 7.1:
+        // then `rdpmc` returns 0. Since Linux 7.2, this is decided when an event is opened.
         let may_be_hidden = facts.say("user_disable") == Some("yes");
         let is_hidden = may_be_hidden && system::kernel() < [7, 2];
         if may_be_hidden && !is_hidden {
@@ -136,23 +137,22 @@ fn revoked_and_given_back(facts: &Facts) -> Outcome {
     Ok(())
 }
 
-/// The administrator revokes user access and gives it back: every read has its answer, and the right
-/// one.
+/// The administrator revokes user access and gives it back: every read has an answer, and the right one.
 fn revoked_while_running(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     rdpmc::contain_faults()?;
-    rdpmc::contain_faults()?; // it does nothing more
+    rdpmc::contain_faults()?; // the second call does nothing
     let on = Changed::to(USER_ACCESS, "1");
     one_by_one()?;
     a_refused_region()?;
     set(USER_ACCESS, "1");
     all_of_a_group()?;
     set(USER_ACCESS, "1");
-    // In a thread as well, with the handler of the process.
+    // In a thread, too, with the handler of the process.
     let thread = std::thread::spawn(|| one_by_one().map_err(|why| why.to_string()));
     thread.join().map_err(|_| "the thread panicked".to_owned())??;
     drop(on);
-    // And nothing is left of it.
+    // Nothing of it is left.
     let counted = work(&open(Event::INSTRUCTIONS)?, 1_000)?;
     require(counted >= 2_000, || format!("{counted} for 2,000 instructions"))
 }
@@ -172,12 +172,12 @@ fn one_by_one() -> Outcome {
         Ok(())
     };
     reads()?;
-    // It starts with access, and ends without.
+    // It starts with access and ends without.
     let (_, sample) = region.measure(|| set(USER_ACCESS, "0"));
     require(matches!(sample, Err(Disturbed::Faulted | Disturbed::Interrupted { .. })), || {
         format!("a region over the revocation: {sample:?}")
     })?;
-    // What access() says then, the setting is to blame for.
+    // access() then names the setting as the cause.
     let off = expected::switched_off(USER_ACCESS, 0);
     match counter.access() {
         Access::SystemCall(why) => equal("access", why, off.clone())?,
@@ -193,8 +193,8 @@ fn one_by_one() -> Outcome {
     reads()
 }
 
-/// A region that is refused is told from one that was moved: the page of a counter opened just before
-/// goes on to name its register.
+/// A refused region is distinguished from one that was moved: the page of a counter opened just before still names
+/// its register.
 fn a_refused_region() -> Outcome {
     for _ in 0..50 {
         set(USER_ACCESS, "1");
@@ -210,12 +210,12 @@ fn a_refused_region() -> Outcome {
     Err(crate::harness::Stop::Failed("no region has faulted".into()))
 }
 
-/// On riscv64 the kernel gives access back at the event's next turn, so there it may have done so.
+/// On riscv64, the kernel gives access back at the event's next turn, so there it may have done so.
 fn refused(what: &str, is_none: bool) -> Outcome {
     require(is_none || cfg!(target_arch = "riscv64"), || format!("{what} is answered"))
 }
 
-/// A region around nothing that may or may not be refused: never a wrong number.
+/// Checks a region around nothing that may or may not be refused: never a wrong number.
 fn empty<const N: usize>(sample: Result<[u64; N], Disturbed>) -> Outcome {
     match sample {
         Ok(counts) => {
@@ -233,7 +233,7 @@ fn all_of_a_group() -> Outcome {
     let mut reads = || -> Outcome {
         for _ in 0..2_000 {
             let now = group.read()?;
-            // Instructions come first everywhere; the others may stand still.
+            // Instructions are first everywhere. The other events may stand still.
             let grown = last[0] < now[0] && last.iter().zip(&now).all(|(last, now)| last <= now);
             require(grown, || format!("{last:?}, then {now:?}"))?;
             last = now;
@@ -255,14 +255,14 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 static ADDRESS: AtomicUsize = AtomicUsize::new(0);
 static BLOCKED: AtomicI32 = AtomicI32::new(0);
 static STACK: AtomicUsize = AtomicUsize::new(0);
-/// What the handler makes readable and writable, so that the access that faulted can go on.
+/// The page that the handler makes readable and writable, so that the faulting access can continue.
 static PAGE: AtomicUsize = AtomicUsize::new(0);
 
-/// The program's own.
+/// The program's own handler.
 extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     CALLS.fetch_add(1, SeqCst);
     SIGNAL.store(signal, SeqCst);
-    // SAFETY: the information is the kernel's; the mask is written to; the page is this program's.
+    // SAFETY: the information is the kernel's, the mask is valid for the write, and the page is this program's.
     unsafe {
         ADDRESS.store((*info).si_addr() as usize, SeqCst);
         let mut blocked: libc::sigset_t = std::mem::zeroed();
@@ -276,9 +276,9 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
     STACK.store(&raw const signal as usize, SeqCst);
 }
 
-/// Installs it for both signals: on the other stack, with SIGUSR2 blocked.
+/// Installs the handler for both signals, with `flags` and with SIGUSR2 blocked.
 fn install(flags: i32) {
-    // SAFETY: the action is whole, and the handler async-signal-safe.
+    // SAFETY: the action is fully initialized, and the handler is async-signal-safe.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as *const () as usize;
@@ -290,10 +290,10 @@ fn install(flags: i32) {
     }
 }
 
-/// A page that may not be touched yet.
+/// Returns a page that may not be touched yet.
 fn forbidden_page() -> usize {
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a new mapping.
+    // SAFETY: the mapping is new.
     let page = unsafe { libc::mmap(ptr::null_mut(), 4096, libc::PROT_NONE, kind, -1, 0) };
     assert_ne!(page, libc::MAP_FAILED);
     page as usize
@@ -304,7 +304,7 @@ fn foreign_faults_reach_the_programs_handler(_: &Facts) -> Outcome {
     const SIZE: usize = 1 << 16;
     let stack = Box::leak(vec![0u8; SIZE].into_boxed_slice()).as_mut_ptr();
     let other = libc::stack_t { ss_sp: stack.cast(), ss_flags: 0, ss_size: SIZE };
-    // SAFETY: a stack that is never freed.
+    // SAFETY: the stack is never freed.
     assert_eq!(unsafe { libc::sigaltstack(&other, ptr::null_mut()) }, 0);
     install(libc::SA_ONSTACK);
     rdpmc::contain_faults()?;
@@ -313,7 +313,7 @@ fn foreign_faults_reach_the_programs_handler(_: &Facts) -> Outcome {
     for round in 1..=3 {
         let page = forbidden_page();
         PAGE.store(page, SeqCst);
-        // SAFETY: faults, and after that is ordinary memory.
+        // SAFETY: the write faults, and after that the page is ordinary memory.
         unsafe { (page as *mut u32).add(round).write_volatile(42) };
         equal("calls", CALLS.load(SeqCst), round)?;
         equal("signal", SIGNAL.load(SeqCst), libc::SIGSEGV)?;
@@ -321,7 +321,7 @@ fn foreign_faults_reach_the_programs_handler(_: &Facts) -> Outcome {
         equal("SIGUSR2 is blocked", BLOCKED.load(SeqCst), 1)?;
         let on_it = (stack as usize..stack as usize + SIZE).contains(&STACK.load(SeqCst));
         require(on_it, || "not on the other stack".into())?;
-        // Ours in between does not reach it.
+        // Our own faults in between do not reach it.
         set(USER_ACCESS, "0");
         equal("read_user", counter.read_user(), None)?;
         counter.read()?;
@@ -332,7 +332,7 @@ fn foreign_faults_reach_the_programs_handler(_: &Facts) -> Outcome {
     Ok(())
 }
 
-/// How a child ends that contains faults, after `before`, and does this.
+/// Runs `before`, contains faults, and runs `after`, in a child. Returns its wait status.
 fn ends(before: fn(), after: fn()) -> i32 {
     wait(process::fork(|| {
         before();
@@ -346,12 +346,12 @@ fn nothing() {}
 
 fn dereference_null() {
     let null = std::hint::black_box(ptr::null::<u8>());
-    // SAFETY: it is not; that is the end of this child.
+    // SAFETY: the address is not readable. The read ends this child.
     unsafe { null.read_volatile() };
 }
 
 fn illegal() {
-    // SAFETY: the end of this child.
+    // SAFETY: ends this child.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         std::arch::asm!("ud2");
@@ -364,7 +364,7 @@ fn illegal() {
 
 fn set_all(to: libc::sighandler_t) {
     for signal in [libc::SIGSEGV, libc::SIGILL] {
-        // SAFETY: the default, or to ignore it.
+        // SAFETY: `to` is the default action, or to ignore the signal.
         unsafe { libc::signal(signal, to) };
     }
 }
@@ -376,17 +376,17 @@ fn a_null_dereference_still_kills(_: &Facts) -> Outcome {
     let killed_by = |status: i32| libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
     equal("a null dereference", killed_by(ends(default, dereference_null)), Some(libc::SIGSEGV))?;
     equal("an illegal instruction", killed_by(ends(default, illegal)), Some(libc::SIGILL))?;
-    // Rust's own handler, which looks for stack overflows, is there before.
+    // Rust's own handler, which detects stack overflows, is there before.
     equal("Rust's", killed_by(ends(nothing, dereference_null)), Some(libc::SIGSEGV))?;
     // Faults cannot be ignored.
     equal("ignored", killed_by(ends(ignore, dereference_null)), Some(libc::SIGSEGV))?;
-    // A handler for one time, which mends nothing: the second is the end.
+    // A one-shot handler that repairs nothing: the second fault ends the process.
     equal("one-shot", killed_by(ends(one_shot, dereference_null)), Some(libc::SIGSEGV))
 }
 
 fn sent_signals_are_passed_on(_: &Facts) -> Outcome {
     fn send() {
-        // SAFETY: takes a number.
+        // SAFETY: raise takes a number.
         unsafe { libc::raise(libc::SIGSEGV) };
     }
     let killed = ends(|| set_all(libc::SIG_DFL), send);
@@ -402,7 +402,7 @@ fn sent_signals_are_passed_on(_: &Facts) -> Outcome {
         },
     );
     equal("handled", handled, 0)?;
-    // Without SA_SIGINFO it is a function of one number.
+    // Without SA_SIGINFO, the handler takes one number.
     extern "C" fn simple(signal: i32) {
         CALLS.fetch_add(signal as usize, SeqCst);
     }

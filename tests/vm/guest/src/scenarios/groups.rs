@@ -1,5 +1,5 @@
-//! Groups of events: scheduled together or not at all. First as the kernel has them, by their numbers;
-//! then as the library opens and reads them.
+//! Groups of events, scheduled together or not at all: first as the kernel has them, by type and config, then as the
+//! library opens and reads them.
 
 use super::interruption::signal_every;
 use super::{Entry, known_events, open, open_pinned};
@@ -39,9 +39,9 @@ fn raw(numbers: Numbers, leader: Option<&RawEvent>) -> Result<RawEvent, Stop> {
         .map_err(|error| Stop::Failed(format!("{numbers:?}: {error}")))
 }
 
-/// The machine's known events, and what a round adds.
+/// Returns the machine's known events, and what a round adds to each.
 fn members(facts: &Facts) -> Result<Vec<(Numbers, u64)>, Stop> {
-    // Ends the scenario where there is no PMU.
+    // Ends the scenario if there is no PMU.
     drop(open(Event::INSTRUCTIONS)?);
     let numbers = |event| match event {
         Event::INSTRUCTIONS => INSTRUCTIONS,
@@ -54,7 +54,7 @@ fn members(facts: &Facts) -> Result<Vec<(Numbers, u64)>, Stop> {
     Ok(known.map(|(event, per_round)| (numbers(event), per_round)).collect())
 }
 
-/// All of them, without allocating between one and the next.
+/// Reads all of them, without allocating between one and the next.
 fn counts(group: &[RawEvent]) -> Option<Vec<u64>> {
     let mut counts = Vec::with_capacity(group.len());
     for event in group {
@@ -63,7 +63,7 @@ fn counts(group: &[RawEvent]) -> Option<Vec<u64>> {
     Some(counts)
 }
 
-/// The least of several, for those machines where interrupts add.
+/// Returns the minimum of several, for machines on which interrupts add.
 fn least_of_work(group: &[RawEvent], rounds: u64) -> Result<Vec<u64>, Stop> {
     let mut least = vec![u64::MAX; group.len()];
     for _ in 0..if cfg!(target_arch = "riscv64") { 100 } else { 10 } {
@@ -96,21 +96,21 @@ fn leader_and_siblings(facts: &Facts) -> Outcome {
         group.push(raw(*numbers, group.first())?);
     }
     exact(&group, &members)?;
-    // One read(2) of the leader is all of them, between what user space reads before and after.
+    // One read(2) of the leader returns all counts, between those that user space reads before and after.
     let before = counts(&group).ok_or("no user read".to_owned())?;
     let kernel = group[0].read_group(group.len());
     let after = counts(&group).ok_or("no user read".to_owned())?;
     for (before, (kernel, after)) in before.iter().zip(kernel.iter().zip(&after)) {
         require(before < kernel && kernel < after, || format!("{before} {kernel} {after}"))?;
     }
-    // The leader stops and starts them all.
+    // The leader stops and starts all events.
     for _ in 0..10 {
         group[0].disable(true);
         equal("counts while disabled", group.iter().filter_map(RawEvent::count).count(), 0)?;
         group[0].enable(true);
         exact(&group, &members)?;
     }
-    // A sibling that is disabled alone stays so, whatever its leader does.
+    // A sibling that is disabled alone stays disabled, whatever its leader does.
     let last = group.len() - 1;
     group[last].disable(false);
     group[0].enable(false);
@@ -120,7 +120,7 @@ fn leader_and_siblings(facts: &Facts) -> Outcome {
     exact(&group, &members)
 }
 
-/// More groups than fit: at any moment a group is whole or not there.
+/// More groups than fit: at any moment a group is complete or absent.
 fn groups_take_turns(facts: &Facts) -> Outcome {
     let members = members(facts)?;
     let mut groups = Vec::new();
@@ -140,7 +140,7 @@ fn groups_take_turns(facts: &Facts) -> Outcome {
             let index = pages[0].index();
             let counts: Vec<Option<u64>> = group.iter().map(RawEvent::count).collect();
             let indices: Vec<bool> = pages.iter().map(|page| page.index() != 0).collect();
-            // Unless the kernel was at work meanwhile.
+            // Unless the kernel was at work during the reads.
             if pages[0].lock() == lock {
                 let whole = counts.iter().all(|count| count.is_some() == (index != 0));
                 let together = indices.iter().all(|there| *there == (index != 0));
@@ -173,7 +173,7 @@ fn software_event_in_a_hardware_group(facts: &Facts) -> Outcome {
         let [after, enabled, running] = clock.read();
         require(after > before, || format!("{after} ns after {before}"))?;
         equal("running", running, enabled)?;
-        // That it takes no register from the others, nor gives one.
+        // It takes no register from the others and gives none.
         equal("the software event's index", clock.published().index(), 0)?;
         for event in &group {
             require(event.published().index() != 0, || "a hardware event has no register".into())?;
@@ -191,7 +191,7 @@ fn a_sibling_that_does_not_fit(facts: &Facts) -> Outcome {
             Ok(sibling) if counts(&group).is_some() && sibling.count().is_some() => {
                 group.push(sibling);
             }
-            // The kernel took it in, and now the whole group has no place.
+            // The kernel accepted it, and now the whole group has no registers.
             Ok(sibling) => {
                 equal("counts", group.iter().filter_map(RawEvent::count).count(), 0)?;
                 equal("the surplus sibling", sibling.count(), None)?;
@@ -200,7 +200,7 @@ fn a_sibling_that_does_not_fit(facts: &Facts) -> Outcome {
                 let [after, _, _] = group[0].read();
                 equal("what a group without a place counts", after, before)?;
                 drop(sibling);
-                // Once it is gone, the next turn brings the others back.
+                // When it is gone, the next turn brings the others back.
                 std::thread::sleep(std::time::Duration::from_millis(20));
                 break None;
             }
@@ -211,11 +211,11 @@ fn a_sibling_that_does_not_fit(facts: &Facts) -> Outcome {
     let refuses = !cfg!(target_arch = "riscv64");
     equal("how the kernel refuses it", refusal, refuses.then_some(libc::EINVAL))?;
     equal("members that fit", group.len(), places)?;
-    // Whoever is there counts on, exactly.
+    // The events that are there count on, exactly.
     exact(&group, &vec![(numbers, per_round); group.len()])
 }
 
-/// How many events of the same kind have a register at the same time.
+/// Returns how many events of one kind have a register simultaneously.
 fn registers_for_instructions() -> Result<usize, Stop> {
     let mut counters = Vec::new();
     loop {
@@ -227,15 +227,15 @@ fn registers_for_instructions() -> Result<usize, Stop> {
     }
 }
 
-/// A group of these, opened as every group here is.
+/// Opens a group as every scenario here does.
 fn group<const N: usize>(events: [Event; N]) -> Result<Group<N>, OpenError> {
     Group::builder(events).allow_all_privilege_levels(true).open()
 }
 
-/// What adds to each of FOUR in a round of `countdown`.
+/// What a round of `countdown` adds to each of FOUR.
 const PER_ROUND: [u64; 4] = if cfg!(target_arch = "riscv64") { [2, 2, 0, 0] } else { [2; 4] };
 
-/// What the group counts of so much work by this read; where interrupts add to it, the least of some.
+/// Returns what `read` counts of `rounds`: the minimum of some if interrupts add to it.
 #[inline(never)]
 fn counted(read: &dyn Fn() -> Result<[u64; 4], Stop>, rounds: u64) -> Result<[u64; 4], Stop> {
     let mut least = [u64::MAX; 4];
@@ -253,7 +253,7 @@ fn exact_by(what: &str, read: &dyn Fn() -> Result<[u64; 4], Stop>) -> Outcome {
     exact_by_adding(what, read, PER_ROUND)
 }
 
-/// Adds so much to each in a round of `countdown`.
+/// Checks that a round of `countdown` adds `per_round` to each count.
 fn exact_by_adding(
     what: &str,
     read: &dyn Fn() -> Result<[u64; 4], Stop>,
@@ -285,8 +285,8 @@ fn group_of_known_events(_: &Facts) -> Outcome {
     exact_by("read", &|| Ok(four.read()?))?;
     exact_by("reading", &reading)?;
     exact_by("reading, ordered", &ordered_reading)?;
-    // All started at the same moment: those that count the same are apart by the reads in between, and
-    // by what the kernel counts where it does.
+    // All started simultaneously. Events of one kind differ by the reads in between, and by the kernel's instructions
+    // if these are counted.
     let most = if four.counts_all_privilege_levels() { 50_000 } else { 20 };
     let counts = user()?;
     require(counts[1].abs_diff(counts[0]) < most, || format!("{counts:?}"))?;
@@ -300,7 +300,7 @@ fn group_of_known_events(_: &Facts) -> Outcome {
         })?;
         require(!readings[n].is_multiplexed(), || format!("{readings:?}"))?;
     }
-    // Together they stop, are reset, and start.
+    // They stop, are reset, and start together.
     four.disable()?;
     equal("read_user while disabled", four.read_user(), None)?;
     equal("disabled, twice", four.read()?, four.read()?)?;
@@ -311,14 +311,14 @@ fn group_of_known_events(_: &Facts) -> Outcome {
     four.reset()?;
     let counts = user()?;
     require(counts.iter().all(|count| *count < 50_000), || format!("{counts:?} after a reset"))?;
-    // Such a group can be opened without starting it, and holds its places when pinned.
+    // Such a group can be opened without starting it, and holds its registers if pinned.
     drop(four);
     let four =
         Group::builder(FOUR).allow_all_privilege_levels(true).disabled(true).pinned(true).open()?;
     equal("opened disabled", four.read(), Ok([0; 4]))?;
     four.enable()?;
     require(four.read_user().is_some(), || format!("enabled: {:?}", four.access()))?;
-    // By read(2), as one of them is the kernel's.
+    // By read(2), because one of them is a software event.
     drop(four);
     let [first, second, third, _] = FOUR;
     let mixed = group([first, second, third, Event::DUMMY])?;
@@ -329,11 +329,10 @@ fn group_of_known_events(_: &Facts) -> Outcome {
     exact_by_adding("reading by read(2)", &reading, per_round)
 }
 
-/// More groups than fit, each of events that count the same: in every snapshot they are as far apart as
-/// in the first.
+/// More groups than fit, each of events with equal counts: they differ in every snapshot as much as in the first.
 fn group_snapshots_under_multiplexing(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
-    // riscv64 has one register for instructions, but as many cycles.
+    // riscv64 has one register for instructions, but cycles have equal counts.
     let events = if cfg!(target_arch = "riscv64") {
         [Event::INSTRUCTIONS, Event::CYCLES]
     } else {
@@ -357,7 +356,7 @@ fn group_snapshots_under_multiplexing(_: &Facts) -> Outcome {
             let distance = second.wrapping_sub(first) as i64;
             let before = *distances[n].get_or_insert(distance);
             if cfg!(target_arch = "riscv64") {
-                // The kernel starts one after the other, and is counted meanwhile.
+                // The kernel starts one after the other, and its own instructions are counted in between.
                 require((distance - before).abs() < 20_000, || {
                     format!("{distance} after {before}")
                 })?;
@@ -373,15 +372,14 @@ fn group_snapshots_under_multiplexing(_: &Facts) -> Outcome {
     require(there > 100 && away > 100, || format!("{there} there, {away} away"))
 }
 
-/// Wherever in a read of a group a signal handler resets it: all of its counts are of before, or all are
-/// of after.
+/// A signal handler resets a group at any point of a read: all of its counts are from before, or all from after.
 fn group_reset_by_a_signal_handler(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     std::thread::sleep(Duration::from_millis(20));
     static GROUP: AtomicPtr<Group<2>> = AtomicPtr::new(std::ptr::null_mut());
     static RESETS: AtomicU64 = AtomicU64::new(0);
     extern "C" fn reset(_: libc::c_int) {
-        // SAFETY: the group was there before the first signal, and stays for ever.
+        // SAFETY: the group was there before the first signal, and is never freed.
         let done = unsafe { &*GROUP.load(Relaxed) }.reset();
         RESETS.fetch_add(u64::from(done.is_ok()), Relaxed);
     }
@@ -396,7 +394,7 @@ fn group_reset_by_a_signal_handler(_: &Facts) -> Outcome {
     let mut constant = None;
     let (mut reads, mut largest) = (0u64, 0);
     while RESETS.load(Relaxed) < 1_500 {
-        // Let it grow: a count of before is told from one of after.
+        // The counts grow, to tell one from before a reset from one after it.
         countdown(black_box(5_000));
         for _ in 0..100 {
             let Some([first, second]) = group.read_user() else { continue };
@@ -414,7 +412,7 @@ fn group_reset_by_a_signal_handler(_: &Facts) -> Outcome {
     require(reads > 10_000 && largest > 200_000, || format!("{reads} reads, up to {largest}"))
 }
 
-/// Each count in its own place: events side by side of which no two neighbours count the same.
+/// Each count is in its own place: no two neighbouring events count equally.
 fn group_of_as_many_as_fit(facts: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     std::thread::sleep(Duration::from_millis(20));
@@ -490,7 +488,7 @@ fn in_one_place<const N: usize>(
     Ok(Some(counts))
 }
 
-/// Others hold registers for good, as the kernel's watchdog does: what is left is what fits.
+/// Other events hold registers permanently, as the kernel's watchdog does, and what is left is what fits.
 fn group_beside_pinned_events(_: &Facts) -> Outcome {
     let places = registers_for_instructions()?;
     if places < 3 {
@@ -504,7 +502,7 @@ fn group_beside_pinned_events(_: &Facts) -> Outcome {
     equal("descriptors", perf_descriptors().len(), held.len())?;
     let two = group([Event::INSTRUCTIONS; 2])?;
     require(two.read_user().is_some(), || "two do not fit".into())?;
-    // Beside such as take turns a group waits for its own.
+    // Beside multiplexed events, a group waits for its turn.
     drop(held);
     let waiting: Result<Vec<_>, _> = (0..places).map(|_| open(Event::INSTRUCTIONS)).collect();
     let waiting = waiting?;
@@ -525,7 +523,7 @@ fn group_that_does_not_fit(_: &Facts) -> Outcome {
     let error = group([Event::INSTRUCTIONS; 8]).err();
     let should = expected::group_too_large(places, Event::INSTRUCTIONS);
     equal("the error", error, Some(should))?;
-    // Nothing of it is left, and as many as the error says do fit.
+    // Nothing of it is left, and as many events as the error reports do fit.
     equal("descriptors", perf_descriptors().len(), 0)?;
     std::thread::sleep(Duration::from_millis(20));
     let fits = match places {
@@ -560,7 +558,7 @@ fn group_by_system_call(_: &Facts) -> Outcome {
     equal("read_user", four.read_user(), None)?;
     exact_by("switched off", &|| Ok(four.read()?))?;
     drop(off);
-    // In the child of a fork it is nobody's.
+    // In the child of a fork, it is useless.
     drop(four);
     let four = group(FOUR)?;
     Ok(in_child(|| -> Outcome {
@@ -569,7 +567,7 @@ fn group_by_system_call(_: &Facts) -> Outcome {
         equal("reading", four.reading(), Err(ReadError::Forked))?;
         equal("region", four.region().err(), Some(RegionError::Forked))?;
         equal("reset", four.reset(), Err(ReadError::Forked))?;
-        // SAFETY: read out once: the parent's is forgotten by the _exit that ends this child.
+        // SAFETY: the value is read once, and _exit ends this child before the parent's could be dropped.
         drop(unsafe { std::ptr::read(&four) });
         equal("descriptors", perf_descriptors().len(), 0)
     })?)
@@ -590,8 +588,8 @@ fn groups_opened_and_dropped(_: &Facts) -> Outcome {
     equal("descriptors", perf_descriptors().len(), 0)?;
     equal("mapped pages", perf_mappings(), 0)?;
     equal("mappings of any kind", mappings(), before)?;
-    // Beyond the limit of locked memory there is no page for the last: the whole group is read by the
-    // kernel, and nothing is left of the others' pages.
+    // Beyond the limit of locked memory there is no page for the last event. The whole group is read by system call,
+    // and nothing is left of the other pages.
     let _kilobytes = Changed::to(crate::system::MLOCK_KB, "12");
     let _paranoid = Changed::to(crate::system::PARANOID, "1");
     Ok(in_child(|| -> Outcome {

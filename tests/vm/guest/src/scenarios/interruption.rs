@@ -1,4 +1,4 @@
-//! The kernel takes the register away, or the processor, in the middle of a read.
+//! The kernel takes the register or the CPU away in the middle of a read.
 
 use super::{Entry, distance, fits_between, newest, open, words};
 use crate::events::{self, INSTRUCTIONS, Options, read_event};
@@ -16,10 +16,9 @@ pub const ALL: &[Entry] = &[
     ("reads_without_end", reads_without_end),
 ];
 
-/// A traced child reads its counter. Its parent lets it take some single steps, pins an event on it,
-/// which takes the register that the child's event had, and lets it go. So the move comes after
-/// every instruction in turn, as far as the loop that reads the counter. What comes after that in a
-/// reading, [`reset_by_a_signal_handler`] meets.
+/// A traced child reads its counter. Its parent lets it take some single steps, pins an event, which takes the
+/// register of the child's event, and lets the child go on. So the move comes after every instruction in turn, up to
+/// the loop that reads the counter. [`reset_by_a_signal_handler`] covers the rest of a reading.
 fn moved_after_every_instruction(facts: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     if cfg!(target_arch = "riscv64") {
@@ -27,7 +26,7 @@ fn moved_after_every_instruction(facts: &Facts) -> Outcome {
     }
     moved_within("read_user", 60, |counter| {
         let value = counter.read_user().ok_or("no user read".to_owned())?;
-        // Times that fit, as it has none.
+        // Times that fit, because `read_user` has none.
         let [_, time_enabled, time_running] = read_event(newest());
         Ok([value, time_enabled, time_running])
     })?;
@@ -37,8 +36,8 @@ fn moved_after_every_instruction(facts: &Facts) -> Outcome {
     moved_within("reading", 125, |counter| Ok(words(&counter.reading()?)))
 }
 
-/// Stepped, a read never ends, as each step is a switch and moves `lock`: it goes round the loop that
-/// reads the counter. `most_steps` lead there, and around it more than once.
+/// Single-stepped, a read never ends: each step is a context switch and moves `lock`, so the read retries.
+/// `most_steps` lead into the loop that reads the counter, and around it more than once.
 fn moved_within(
     what: &str,
     most_steps: u32,
@@ -69,7 +68,7 @@ fn moved_within(
     Ok(())
 }
 
-/// Waits until the child is stopped, by this signal.
+/// Waits until the child is stopped by this signal.
 fn stopped(child: libc::pid_t, signal: i32) -> Outcome {
     let status = wait(child);
     require(libc::WIFSTOPPED(status) && libc::WSTOPSIG(status) == signal, || {
@@ -77,7 +76,7 @@ fn stopped(child: libc::pid_t, signal: i32) -> Outcome {
     })
 }
 
-/// Where a stopped child is.
+/// Returns the address at which a stopped child is.
 fn instruction_pointer(child: libc::pid_t) -> u64 {
     /// `NT_PRSTATUS`: the general registers, in the order of the architecture's user_regs.
     const GENERAL: u64 = 1;
@@ -85,14 +84,14 @@ fn instruction_pointer(child: libc::pid_t) -> u64 {
     let mut registers = [0u64; 64];
     let mut vector =
         libc::iovec { iov_base: registers.as_mut_ptr().cast(), iov_len: size_of_val(&registers) };
-    // SAFETY: the kernel writes at most the length that the vector says.
+    // SAFETY: the kernel writes at most the length in the vector.
     let result = unsafe { libc::ptrace(libc::PTRACE_GETREGSET, child, GENERAL, &raw mut vector) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
     registers[PLACE]
 }
 
 fn trace(request: libc::c_uint, child: libc::pid_t) -> Outcome {
-    // SAFETY: concerns our own stopped child; no address, no signal.
+    // SAFETY: affects our own stopped child only, with no address and no signal.
     let result = unsafe { libc::ptrace(request as _, child, 0_u64, 0_u64) };
     if result == 0 {
         Ok(())
@@ -101,17 +100,17 @@ fn trace(request: libc::c_uint, child: libc::pid_t) -> Outcome {
     }
 }
 
-/// Stops for the parent, then reads: value and times fit in with what the kernel says.
+/// Stops for the parent, then reads: value and times fit what the kernel reports.
 #[inline(never)]
 fn traced(read: fn(&Counter) -> Result<[u64; 3], Stop>) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
     let descriptor = newest();
     let page = events::Published::of(descriptor);
     let index = page.index();
-    // A count that is far from that of a register which has just begun.
+    // The count is far from that of a register that has just begun.
     countdown(black_box(1_000_000));
     let before = read_event(descriptor);
-    // SAFETY: stops this process until its parent lets it go on.
+    // SAFETY: stops this process until its parent continues it.
     unsafe {
         libc::ptrace(libc::PTRACE_TRACEME, 0, 0_u64, 0_u64);
         libc::raise(libc::SIGSTOP);
@@ -122,13 +121,13 @@ fn traced(read: fn(&Counter) -> Result<[u64; 3], Stop>) -> Outcome {
     fits_between(found, before, after)
 }
 
-/// A signal handler resets the counter, wherever in a read the signal falls. What is read is of
-/// before or of after: of a register of before and an `offset` of after the sum is below 0.
+/// A signal handler resets the counter at any point of a read. The result is from before or from after. A register
+/// from before with an `offset` from after would give a sum below 0.
 fn reset_by_a_signal_handler(_: &Facts) -> Outcome {
     static COUNTER: AtomicPtr<Counter> = AtomicPtr::new(std::ptr::null_mut());
     static RESETS: AtomicU64 = AtomicU64::new(0);
     extern "C" fn reset(_: libc::c_int) {
-        // SAFETY: the counter was there before the first signal, and stays for ever.
+        // SAFETY: the counter was there before the first signal, and is never freed.
         let done = unsafe { &*COUNTER.load(Relaxed) }.reset();
         RESETS.fetch_add(u64::from(done.is_ok()), Relaxed);
     }
@@ -154,13 +153,13 @@ fn reset_by_a_signal_handler(_: &Facts) -> Outcome {
     Err(Stop::Failed(format!("only {} resets", RESETS.load(Relaxed))))
 }
 
-/// Has `handler` run on this thread every so many nanoseconds.
+/// Runs `handler` on this thread every `nanoseconds`.
 pub(super) fn signal_every(nanoseconds: i64, handler: extern "C" fn(libc::c_int)) -> Outcome {
     let every = libc::timespec { tv_sec: 0, tv_nsec: nanoseconds };
     let times = libc::itimerspec { it_interval: every, it_value: every };
     let mut timer = std::ptr::null_mut();
-    // SAFETY: all are numbers and structures of numbers, which live through the calls; what the
-    // handlers call is a few system calls.
+    // SAFETY: all arguments are numbers, or structures of numbers that live through the calls. The handlers only make
+    // a few system calls.
     let set = unsafe {
         libc::signal(libc::SIGUSR1, handler as *const () as libc::sighandler_t);
         let mut event: libc::sigevent = std::mem::zeroed();
@@ -172,8 +171,8 @@ pub(super) fn signal_every(nanoseconds: i64, handler: extern "C" fn(libc::c_int)
     equal("the timer", set, 0)
 }
 
-/// A hundred million reads, or ten on the lesser variants of a machine, while a neighbour on the same
-/// processor wakes up all the time, which throws this thread off it, register and all.
+/// A hundred million reads, or ten on the lesser variants of a machine. A neighbour on this CPU wakes up all the
+/// time, which takes the CPU and the register from this thread.
 fn reads_without_end(facts: &Facts) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
     let descriptor = newest();
@@ -184,7 +183,7 @@ fn reads_without_end(facts: &Facts) -> Outcome {
     let lock = page.lock();
     let mut last = counter.read()?;
     for _ in 0..reads {
-        // None cannot be: the event has a register whenever this thread has the processor.
+        // Never None: the event has a register whenever this thread has the CPU.
         let now = counter.read_user().ok_or("no user read".to_owned())?;
         if now <= last {
             return Err(Stop::Failed(format!("{last}, then {now}")));
@@ -193,7 +192,7 @@ fn reads_without_end(facts: &Facts) -> Outcome {
     }
     let moved = page.lock().wrapping_sub(lock);
     drop(neighbour);
-    // A switch away and back advances it by 4 at least.
+    // A switch away and back advances it by at least 4.
     require(moved > 4 * 1_000, || format!("lock advanced by {moved}: few interruptions"))?;
     let end = distance(&counter, descriptor);
     if counter.counts_all_privilege_levels() {

@@ -24,7 +24,7 @@ fn ten_thousand_opened_and_dropped(facts: &Facts) -> Outcome {
     }
     equal("descriptors left", perf_descriptors().len(), 0)?;
     equal("mappings left", perf_mappings(), 0)?;
-    // And no counter is left occupied.
+    // No counter is left occupied.
     fill_the_pmu(facts).map(drop)
 }
 
@@ -43,7 +43,7 @@ fn dropped_in_any_order(facts: &Facts) -> Outcome {
     equal("mappings", perf_mappings(), 0)
 }
 
-/// In a child, the parent's counters answer everything and do nothing.
+/// In a child, the parent's counters answer every call and do nothing.
 fn useless(counters: &[Counter]) -> Outcome {
     for counter in counters {
         equal("read_user", counter.read_user(), None)?;
@@ -61,11 +61,11 @@ fn fork_with_live_handles(facts: &Facts) -> Outcome {
     let first = open(Event::INSTRUCTIONS)?;
     let counters =
         [Counter::open(Event::TASK_CLOCK)?, open(Event::CYCLES)?, open(Event::INSTRUCTIONS)?];
-    // One from the far end of the list of mappings is gone.
+    // A mapping from the far end of the list is gone.
     drop(first);
     in_child(|| -> Outcome {
         useless(&counters)?;
-        // A child has counters of its own, which its own child has not.
+        // A child has counters of its own, which are useless in its own child.
         let own = open(Event::INSTRUCTIONS)?;
         equal("access of the child's own", own.access(), Access::UserSpace)?;
         in_child(|| -> Outcome {
@@ -73,8 +73,8 @@ fn fork_with_live_handles(facts: &Facts) -> Outcome {
             useless(std::slice::from_ref(&own))
         })?;
         counts_exactly(&own, 2)?;
-        // Dropped in the child: its own copies only.
-        // SAFETY: read once, and forgotten by the _exit that ends this child.
+        // A drop in the child drops its own copies only.
+        // SAFETY: the value is read once, and _exit ends this child before the original could be dropped.
         let copies = unsafe { std::ptr::read(&counters) };
         drop(copies);
         equal("descriptors in the child", perf_descriptors().len(), 1)
@@ -96,25 +96,25 @@ fn counts_exactly(counter: &Counter, per_round: u64) -> Outcome {
     .map(drop)
 }
 
-/// The command that runs [`reopen`] in place of this program.
+/// Returns the command that runs [`reopen`] in place of this program.
 fn reopening(facts: &Facts) -> Command {
     let mut command = Command::new("/init");
     command.arg("reopen").args(facts.0);
     command
 }
 
-/// What the new program finds: nothing of the old one's, and every register free.
+/// Checks what the new program finds: nothing of the old one's, and every register free.
 pub fn reopen(facts: &Facts) -> Outcome {
     equal("descriptors of the old program", perf_descriptors().len(), 0)?;
     let counters = fill_the_pmu(facts)?;
     counters.iter().try_for_each(|known| counts_exactly(&known.counter, known.per_round))
 }
 
-/// Forks; the child does as told and then starts another program, the status of which this gives.
+/// Forks. The child runs `first` and then starts another program, whose status this returns.
 fn in_child_that_execs(facts: &Facts, first: impl FnOnce() -> Outcome) -> i32 {
     wait(process::fork(|| {
         let outcome = first().and_then(|()| {
-            // Comes back only if it fails.
+            // exec returns only if it fails.
             Err(reopening(facts).exec().to_string().into())
         });
         report(outcome).into()
@@ -125,24 +125,24 @@ fn exec_in_a_forked_child(facts: &Facts) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
     let status = in_child_that_execs(facts, || {
         useless(std::slice::from_ref(&counter))?;
-        // SAFETY: read once, and forgotten by what ends this child.
+        // SAFETY: the value is read once, and exec or _exit ends this child before the original could be dropped.
         drop(unsafe { std::ptr::read(&counter) });
         Ok(())
     });
     equal("how the dropping child ended", status, 0)?;
-    // And one that leaves them to the exec.
+    // A child that leaves them to the exec.
     equal("how the careless child ended", in_child_that_execs(facts, || Ok(())), 0)?;
     counts_exactly(&counter, 2)
 }
 
 fn exec_with_live_handles(facts: &Facts) -> Outcome {
-    // In a child, so that this process can tell.
+    // In a child, so that this process can check the result.
     drop(open(Event::INSTRUCTIONS)?);
     let mut kept = Vec::new();
     let status = in_child_that_execs(facts, || {
         kept = fill_the_pmu(facts)?;
         for descriptor in perf_descriptors() {
-            // SAFETY: asks for a descriptor's flags.
+            // SAFETY: F_GETFD takes no pointer.
             let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
             equal("close-on-exec", flags & libc::FD_CLOEXEC, libc::FD_CLOEXEC)?;
         }

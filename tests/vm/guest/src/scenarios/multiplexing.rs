@@ -1,4 +1,4 @@
-//! More events than registers: they take turns, and no answer is wrong meanwhile.
+//! More events than registers: they are multiplexed, and no result is wrong.
 
 use super::{Entry, Known, fill_the_pmu, fits_between, open, open_pinned, words};
 use crate::events::{Published, read_event};
@@ -16,7 +16,7 @@ pub const ALL: &[Entry] = &[
     ("pinned_without_a_register", pinned_without_a_register),
 ];
 
-/// Twice as many counters as registers, and how many registers there are.
+/// Opens twice as many counters as there are registers, and returns the number of registers, too.
 fn twice_too_many(facts: &Facts) -> Result<(Vec<Known>, usize), Stop> {
     let fitting: Vec<(Event, u64)> = fill_the_pmu(facts)?
         .into_iter()
@@ -43,7 +43,7 @@ fn multiplexed_counts_scale(facts: &Facts) -> Outcome {
         format!("{multiplexed} of {} events had to share {registers} registers", counters.len())
     })?;
     for (known, (before, after)) in counters.iter().zip(before.iter().zip(&after)) {
-        // None where it has not had its turn yet.
+        // None if it has not had its turn yet.
         let first = before.scaled().unwrap_or(0);
         let estimate = after.scaled().unwrap_or(0).saturating_sub(first) as f64;
         let error = estimate / (known.per_round * ROUNDS) as f64 - 1.0;
@@ -73,7 +73,7 @@ fn no_user_read_exactly_while_index_is_0(facts: &Facts) -> Outcome {
                 require(user.is_some() == (index != 0), || format!("{user:?} at index {index}"))?;
                 *if index != 0 { &mut with } else { &mut without } += 1;
             }
-            // Whichever way, count and times fit in with what read(2) says before and after.
+            // By every call, count and times fit those of read(2) before and after.
             let before = read_event(*event);
             let read = counter.read()?;
             let reading = counter.reading()?;
@@ -102,7 +102,7 @@ fn reset_while_taking_turns(facts: &Facts) -> Outcome {
             counter.reset()?;
             let read = counter.read()?;
             *if was.is_some() { &mut scheduled } else { &mut others } += 1;
-            // Nothing like what was before, though where the kernel counts, its own share.
+            // Nothing like the count before, except for the kernel's share if that is counted.
             let most =
                 if counter.counts_all_privilege_levels() { 200_000 } else { 2_000 * per_round };
             require(read < most, || format!("{read} after a reset, {was:?} before"))?;
@@ -128,7 +128,7 @@ fn pinned_without_a_register(_: &Facts) -> Outcome {
                 })?;
                 let error = counter.reading().err();
                 equal("reading", error, Some(ReadError::ErrorState))?;
-                // With room again, enabling mends it.
+                // When there is room again, enabling restores it.
                 counters.pop();
                 counter.enable()?;
                 return require(counter.read_user().is_some(), || {

@@ -1,4 +1,4 @@
-//! Registers come to their end: the kernel starts them again, and moves `offset` meanwhile.
+//! Registers overflow: the kernel restarts them, and moves `offset`.
 
 use super::{Entry, exact, newest, open, work, work_between};
 use crate::events::{BRANCHES, CYCLES, INSTRUCTIONS, Options, Published, RawEvent};
@@ -17,20 +17,19 @@ fn width_and_sign(facts: &Facts) -> Outcome {
     let page = Published::of(newest());
     let width = page.width();
     equal("pmc_width", Some(u64::from(width)), facts.number("width"))?;
-    // The kernel starts a counter at half its range, or what of it it can write, below zero, and
-    // keeps the opposite in `offset`. Only a read that extends the sign gives small numbers then.
+    // The kernel starts a counter below zero, by half its range or by as much as it can write, and keeps the negation
+    // in `offset`. Only a read with sign extension returns small numbers then.
     let bits = facts.number("period_bits").expect("a fact of each machine with a PMU");
     equal("offset", page.offset() as u64, (1 << bits) - 1)?;
     let count = counter.read()?;
-    // Where the kernel's share counts, that of opening does.
+    // If the kernel's share is counted, so is that of opening.
     let young = if counter.counts_all_privilege_levels() { 10_000_000 } else { 100_000 };
     require(count < young, || format!("a young counter reads {count}"))?;
     exact("the count", 2, counter.counts_all_privilege_levels(), |rounds| work(&counter, rounds))
         .map(drop)
 }
 
-/// 2^31 events from its start a register with as many bits ahead of it overflows; the counts go on
-/// as if nothing had happened.
+/// A register with that many bits overflows 2^31 events after its start, and the counts continue undisturbed.
 fn across_the_end_of_a_register(facts: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     if facts.number("period_bits") != Some(31) {
@@ -56,12 +55,11 @@ fn across_the_end_of_a_register(facts: &Facts) -> Outcome {
     require(moved >> 31 == 1 || moved == (1 << 31) - 1, || format!("offset moved by {moved}"))
 }
 
-/// The kernel starts a register as far below zero as the period says, and when it overflows, a
-/// little late, once more. Reads that meet the register on either side of zero, or the kernel at
-/// work, are right all the same.
+/// The kernel starts a register as far below zero as the period says, and again when it overflows, a little late.
+/// Reads that meet the register on either side of zero, or the kernel at work, are still right.
 fn overflow_every_few_thousand(facts: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
-    // So many interrupts in so short a time would have the kernel stop the event.
+    // Such a rate of interrupts would make the kernel stop the event.
     let _rate = Changed::to("/proc/sys/kernel/perf_event_max_sample_rate", "100000000");
     let _share = Changed::to("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
     for (numbers, per_round, fact) in
@@ -70,7 +68,7 @@ fn overflow_every_few_thousand(facts: &Facts) -> Outcome {
         let Some(each) = fact.map_or(Some(1), |fact| facts.number(fact)) else { continue };
         for period in [2_003, 4_096, 10_000] {
             let event = match RawEvent::open(numbers, Options { period, ..Options::default() }) {
-                // What perf_event_open(2) says where the PMU has no interrupt.
+                // The error that perf_event_open(2) documents for a PMU without an interrupt.
                 Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
                     return skip("the PMU has no interrupt, so the kernel takes no period");
                 }
@@ -85,10 +83,10 @@ fn overflow_every_few_thousand(facts: &Facts) -> Outcome {
     Ok(())
 }
 
-/// `each` is what an instruction adds at most.
+/// `each` is the maximum that an instruction adds.
 fn overflowing(event: &RawEvent, per_round: u64, each: u64, period: u64) -> Outcome {
     let page = event.published();
-    // Just after an overflow the register may be 0, which on x86-64 is not read; the next time it is not.
+    // Just after an overflow, the register may be 0, which is not read on x86-64. The next read succeeds.
     let count = || {
         let mut counts = (0..2).filter_map(|_| event.count());
         counts.next().ok_or(Stop::Failed("no user read".into()))
@@ -97,16 +95,15 @@ fn overflowing(event: &RawEvent, per_round: u64, each: u64, period: u64) -> Outc
     let nothing = raw_work(event, 0)?;
     for rounds in [10, period, period / per_round, 10 * period + 1, 12_345] {
         for _ in 0..20 {
-            // A read that an overflow fell into took a second round.
+            // A read that met an overflow took a retry.
             let (counted, exact) = (raw_work(event, rounds)?, nothing + per_round * rounds);
             require((exact..=exact + 80 * each).contains(&counted), || {
                 format!("{counted} in {rounds} rounds, {exact} expected")
             })?;
         }
     }
-    // Reads back to back, each some instructions on from the last, and more only where it took
-    // another round; between them `offset` moves, by a period at a time or a little more; by less only
-    // where something else was given the processor just then.
+    // Reads back to back, each some instructions after the last, and more only after a retry. Between them `offset`
+    // moves by a period at a time or a little more. It moves by less only if another thread got the CPU just then.
     let first = count()?;
     let (mut last, mut steps, mut moves, mut offset) = (first, [u64::MAX, 0], 0, page.offset());
     let mut shorter = 0;
@@ -127,13 +124,13 @@ fn overflowing(event: &RawEvent, per_round: u64, each: u64, period: u64) -> Outc
         let events = last - first;
         format!("the register was started again {moves} and {shorter} times for {events} events")
     })?;
-    // The kernel's own word on the whole.
+    // The kernel's own count of the whole.
     let user = count()?;
     let [kernel, _, _] = event.read();
     require((user..=user + 400 * each).contains(&kernel), || format!("{user}, {kernel} by read(2)"))
 }
 
-/// Once more where the register was 0 at one end, which on x86-64 is not read.
+/// Repeats the work if the register was 0 at one end, which is not read on x86-64.
 fn raw_work(event: &RawEvent, rounds: u64) -> Result<u64, Stop> {
     raw_work_once(event, rounds).or_else(|_| raw_work_once(event, rounds))
 }

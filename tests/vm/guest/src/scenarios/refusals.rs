@@ -1,4 +1,4 @@
-//! What the kernel refuses, it says why; each error is provoked for real.
+//! Each refusal of the kernel, provoked for real, is reported with its cause.
 
 use super::{Entry, open};
 use crate::harness::{Facts, Outcome, Stop, equal, require};
@@ -20,7 +20,7 @@ pub const ALL: &[Entry] = &[
     ("no_pmu", no_pmu),
 ];
 
-/// The error of an open that should fail.
+/// Returns the error of an open that should fail.
 fn refused(opened: Result<Counter, OpenError>) -> Result<OpenError, Stop> {
     match opened {
         Ok(_) => Err(Stop::Failed("was not refused".into())),
@@ -51,7 +51,7 @@ fn paranoid_levels(_: &Facts) -> Outcome {
         kernel()?;
         Ok(())
     })?;
-    // The capability stands above all levels.
+    // The capability overrides all levels.
     set(PARANOID, "3");
     user()?;
     kernel()?;
@@ -68,8 +68,8 @@ fn seccomp(_: &Facts) -> Outcome {
     Ok(())
 }
 
-/// The kernel kills a process that opens an event of another process, of a processor, or in a group,
-/// and none of what can be said to the builder makes it do so.
+/// The kernel kills a process that opens an event of another process, of a CPU, or in a group. No setting of the
+/// builder makes it do so.
 fn foreign_use(_: &Facts) -> Outcome {
     in_child(|| -> Outcome {
         process::allow_events_of_this_thread_only();
@@ -99,7 +99,7 @@ fn foreign_use(_: &Facts) -> Outcome {
                     .open();
                 opened += u32::from(counter.is_ok());
             }
-            // These need no PMU, whatever the bits; but nothing is left of switches without the kernel.
+            // These need no PMU, whatever the bits. But context switches without the kernel leave nothing to count.
             let software = [(Event::TASK_CLOCK, 1 << 8), (Event::CONTEXT_SWITCHES, 1 << 7)];
             if let Some((_, expected)) = software.iter().find(|(known, _)| *known == event) {
                 equal("times opened", opened, *expected)?;
@@ -107,7 +107,7 @@ fn foreign_use(_: &Facts) -> Outcome {
         }
         Ok(())
     })?;
-    // The control: none of these goes unnoticed, but the first.
+    // The control: each of these is detected, except the first.
     const PID_CGROUP: u64 = 4;
     for ((process, processor, group, flags), end) in [
         ((0, -1, -1, FD_CLOEXEC), 0),
@@ -119,7 +119,7 @@ fn foreign_use(_: &Facts) -> Outcome {
         let status = wait(process::fork(|| {
             process::allow_events_of_this_thread_only();
             let event = std::ptr::null::<u8>();
-            // SAFETY: the kernel refuses to read the event from there.
+            // SAFETY: the kernel refuses to read the event from this address.
             unsafe {
                 libc::syscall(libc::SYS_perf_event_open, event, process, processor, group, flags)
             };
@@ -135,7 +135,7 @@ fn descriptors_used_up(_: &Facts) -> Outcome {
     Ok(in_child(|| -> Outcome {
         process::limit(libc::RLIMIT_NOFILE as _, 16);
         let folder = std::fs::read_dir("/proc/self/fd").map_err(|error| error.to_string())?;
-        // Less the folder's own.
+        // Minus the descriptor of the directory itself.
         let free = 16 - (folder.count() - 1);
         let mut counters = Vec::new();
         for _ in 0..free {
@@ -143,7 +143,7 @@ fn descriptors_used_up(_: &Facts) -> Outcome {
         }
         let error = refused(Counter::open(Event::TASK_CLOCK))?;
         equal("the error", error, expected::too_many_open_files())?;
-        // With one given back there is room for one.
+        // After one is closed, there is room for one.
         counters.pop();
         counters.push(Counter::open(Event::TASK_CLOCK)?);
         refused(Counter::open(Event::TASK_CLOCK)).map(drop)
@@ -151,7 +151,7 @@ fn descriptors_used_up(_: &Facts) -> Outcome {
 }
 
 fn event_not_supported(facts: &Facts) -> Outcome {
-    // The emulated PMUs have no such event.
+    // The emulated PMUs do not have this event.
     let odd = Event::cache(Cache::Node, CacheAccess::Prefetch, CacheResult::Miss);
     if !facts.say_no_pmu() {
         match refused(open(odd))? {
@@ -183,7 +183,7 @@ fn no_pmu(facts: &Facts) -> Outcome {
     if !facts.say_no_pmu() {
         return crate::harness::skip("this machine has a PMU");
     }
-    // Only x86-64 has a word for a virtual machine.
+    // Only x86-64 reports a virtual machine.
     let is_virtual = cfg!(target_arch = "x86_64");
     let error = refused(open(Event::INSTRUCTIONS))?;
     equal("the error", error, expected::no_pmu(Event::INSTRUCTIONS, is_virtual))

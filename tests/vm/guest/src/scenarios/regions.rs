@@ -1,4 +1,4 @@
-//! Regions: exactly the code in between, or said to be disturbed.
+//! Regions count exactly the code in between, or report a disturbance.
 
 use super::{Entry, ROUNDS, known_events, least, open};
 use crate::cost::FOUR;
@@ -24,7 +24,7 @@ pub const ALL: &[Entry] = &[
     ("no_region_without_user_access", no_region_without_user_access),
 ];
 
-/// What a region counts of so much work; where interrupts add to it, the least of several.
+/// Returns what a region counts of `rounds`: the minimum of several if interrupts add to it.
 fn of_work<const N: usize, O: Order>(
     region: &Region<'_, N, O>,
     rounds: u64,
@@ -44,7 +44,7 @@ fn once<const N: usize, O: Order>(
     rounds: u64,
 ) -> Result<[u64; N], Stop> {
     let rounds = black_box(rounds);
-    // One in a hundred or so is disturbed, by this machine's timer.
+    // This machine's timer disturbs about one in a hundred.
     for _ in 0..10 {
         if let (77, Ok(counts)) = region.measure(|| {
             countdown(rounds);
@@ -56,8 +56,7 @@ fn once<const N: usize, O: Order>(
     Err(Stop::Failed("ten disturbed regions in a row".into()))
 }
 
-/// Checks that each counter of a region counts what each round adds, and gives what it counts of no
-/// rounds.
+/// Checks that each counter of a region counts what each round adds, and returns its counts of no rounds.
 fn exact_in<const N: usize, O: Order>(
     region: &Region<'_, N, O>,
     per_round: [u64; N],
@@ -83,12 +82,12 @@ fn regions_of_known_work(facts: &Facts) -> Outcome {
         let [nothing] = exact_in(&plain, [per_round])?;
         let [ordered] = exact_in(&counter.ordered().region()?, [per_round])?;
         require(nothing <= ordered, || format!("{event}: {nothing} plain, {ordered} ordered"))?;
-        // With the region's own cost taken off, nothing is left but the work and its entry.
+        // With the region's overhead subtracted, only the work and its entry are left.
         let overhead = Overhead::measure(&plain)?;
         let corrected = exact_in(&plain.corrected(&overhead)?, [per_round])?;
         equal("corrected", corrected, [nothing - overhead.minimum()[0]])?;
         if event == Event::INSTRUCTIONS {
-            // The number of rounds is moved into a register that it can be counted down in.
+            // The number of rounds is moved into the register in which it is counted down.
             let entry = COUNTDOWN_ENTRY..=COUNTDOWN_ENTRY + 1;
             require(entry.contains(&corrected[0]), || format!("{corrected:?} for the entry"))?;
             if !counter.counts_all_privilege_levels() {
@@ -100,7 +99,7 @@ fn regions_of_known_work(facts: &Facts) -> Outcome {
     Ok(())
 }
 
-/// Waits, a second at the most, for what a turn on the PMU brings.
+/// Waits at most a second for what a turn on the PMU brings.
 fn wait_for(is_there: &dyn Fn() -> bool) -> Outcome {
     for _ in 0..1_000 {
         if is_there() {
@@ -121,20 +120,20 @@ fn regions_of_a_group(_: &Facts) -> Outcome {
     let counts = exact_in(&group.region()?, per_round)?;
     let ordered = exact_in(&group.ordered().region()?, per_round)?;
     if !group.counts_all_privilege_levels() {
-        // Each one sees the reads of those before it.
+        // Each event sees the reads of those before it.
         require(counts.is_sorted() && counts[0] < counts[3], || format!("{counts:?}"))?;
         require(ordered.is_sorted() && counts[0] < ordered[0], || format!("{ordered:?}"))?;
     }
     drop(group);
-    // The first sees no more than if it were alone.
+    // The first event sees no more than if it were alone.
     let alone = alone.open()?;
     wait_for(&|| alone.read_user().is_some())?;
     let [alone] = exact_in(&alone.region()?, [2])?;
     require(counts[0] <= alone + 1, || format!("{} alone, {counts:?} in the group", alone))
 }
 
-/// Switches are counted by the kernel, just outside of the region and at both ends inside. One that was
-/// inside for sure is a disturbed sample; without any, there is a number, and it is right.
+/// The kernel counts context switches, just outside of the region and at both ends inside. A switch that was
+/// certainly inside makes a disturbed sample. Without a switch, there is a count, and it is right.
 fn regions_under_a_spinner(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     rdpmc::contain_faults()?;
@@ -161,7 +160,7 @@ fn under_a_spinner<const N: usize, O: Order>(
         if hit > 100 && sample > 2_000 {
             break;
         }
-        // Of another length each time, or the neighbour may always come at the same place.
+        // The length changes, because the neighbour might otherwise always come at one location.
         countdown(black_box(sample % 61 * 100));
         let outside = switches.read()?;
         let (inside, sample) = around_both_reads(region, &switches);
@@ -189,9 +188,9 @@ fn under_a_spinner<const N: usize, O: Order>(
     drop(neighbour);
     require(hit > 100 && calm.len() > 100, || format!("{hit} hit, {} calm", calm.len()))?;
     equal("disturbed without a switch", others, 0)?;
-    // Between the region's ends and the reads next to them there is hardly room for one.
+    // Between the region's ends and the reads next to them there is hardly time for a switch.
     require(beside * 5 < hit, || format!("{beside} beside, {hit} hit"))?;
-    // Work, and at least the user's part of two system calls. The first counts instructions.
+    // Work, and at least the user-mode part of two system calls. The first event counts instructions.
     let most = if is_unfiltered { 60_000 } else { 41_000 };
     require((40_000..most).contains(&constant[0]), || format!("{constant:?} for 40,000"))?;
     if is_unfiltered {
@@ -203,7 +202,7 @@ fn under_a_spinner<const N: usize, O: Order>(
     equal("counts that differ", calm.iter().filter(is_wrong).count(), 0)
 }
 
-/// A sample with 40,000 instructions, and the switches between its ends.
+/// Returns a sample with 40,000 instructions, and the number of switches between its ends.
 #[inline(never)]
 fn around_both_reads<const N: usize, O: Order>(
     region: &Region<'_, N, O>,
@@ -230,14 +229,14 @@ fn regions_that_are_disturbed(_: &Facts) -> Outcome {
     interrupted("a sleep", sample)?;
     interrupted("a reset", region.measure(|| counter.reset()).1)?;
     interrupted("stopped and started", region.measure(|| (counter.disable(), counter.enable())).1)?;
-    // It ends without a counter. On riscv64 that is a fault, contained.
+    // It ends without a counter. On riscv64 that is a fault, which is contained.
     interrupted("stopped", region.measure(|| counter.disable()).1)?;
     equal("started without a counter", region.start().err(), Some(Disturbed::NoCounter))?;
     let (value, sample) = region.measure(|| "it runs all the same");
     equal("the value", value, "it runs all the same")?;
     equal("the sample", sample, Err(Disturbed::NoCounter))?;
     counter.enable()?;
-    // One start, several stops; and none the worse for what was before.
+    // One start and several stops, not affected by what was before.
     let before = least(20, || Ok(once(&region, 10)?[0]))?;
     let start = region.start()?;
     let first = region.stop(start);
@@ -277,7 +276,7 @@ fn samples_of_known_work(facts: &Facts) -> Outcome {
                 }
             }
         }
-        // Nothing but the work's entry is left of the difference.
+        // Only the work's entry is left of the difference.
         if event == Event::INSTRUCTIONS {
             let entry = COUNTDOWN_ENTRY..=COUNTDOWN_ENTRY + 1;
             require(of_none[1].is_some_and(|least| entry.contains(&least)), || {
@@ -288,8 +287,8 @@ fn samples_of_known_work(facts: &Facts) -> Outcome {
     Ok(())
 }
 
-/// A sample in which the kernel did nothing is exact, also where the processor counts an instruction for each
-/// interrupt; and one with an interrupt is told by what the kernel did.
+/// A sample in which the kernel did nothing is exact, even if the CPU counts an instruction for each interrupt. The
+/// kernel's instructions show which samples had an interrupt.
 fn the_kernels_instructions_show_interrupts(_: &Facts) -> Outcome {
     const ROUNDS: u64 = 100_000;
     drop(open(Event::INSTRUCTIONS)?);
@@ -319,7 +318,7 @@ fn the_kernels_instructions_show_interrupts(_: &Facts) -> Outcome {
     equal("calm samples that differ", calm.iter().filter(|count| **count != exact).count(), 0)?;
     let is_wrong = |count: &&u64| !(exact..=exact + slack()).contains(*count);
     equal("interrupted samples that are wrong", interrupted.iter().filter(is_wrong).count(), 0)?;
-    // Each that returned to this thread has added one.
+    // Each interrupt that returned to this thread has added one.
     let added = interrupted.iter().filter(|count| **count > exact).count();
     match slack() {
         0 => equal("instructions that were added", added, 0),
@@ -335,7 +334,7 @@ fn no_region_without_user_access(_: &Facts) -> Outcome {
     equal("before faults are contained", first, needed)?;
     rdpmc::contain_faults()?;
     equal("afterwards", counter.region().err(), None)?;
-    // Without a counter at this moment there will be one.
+    // Without a counter now, the event will have one later.
     counter.disable()?;
     equal("disabled", counter.region().err(), None)?;
     let software = Counter::open(Event::TASK_CLOCK)?;

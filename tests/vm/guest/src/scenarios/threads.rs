@@ -35,15 +35,15 @@ fn nine_threads_beside_a_busy_neighbour(_: &Facts) -> Outcome {
         for thread in threads {
             done_over.extend(thread.join().expect("no panic")?);
         }
-        // All reads that were done over took the same once more: the loop of the read.
+        // All retried reads took an equal number of instructions more: the read's loop.
         let is_one_round = |more: &u64| more.abs_diff(done_over[0]) <= slack() && *more < 20;
         require(done_over.iter().all(is_one_round), || format!("counted too much: {done_over:?}"))?;
         require(done_over.len() < 45, || format!("{} reads were done over", done_over.len()))
     })
 }
 
-/// Gives what was counted more than exactly, of each sample that was: a switch that falls into a read
-/// has it done over, and this thread did both.
+/// Returns the surplus of each sample that counted more than exactly. A context switch during a read makes it retry,
+/// and this thread executed both rounds.
 fn open_work_and_close(thread: u64) -> Result<Vec<u64>, Stop> {
     const TIMES: u64 = 100;
     let rounds = 1_000 * thread;
@@ -69,7 +69,7 @@ fn open_work_and_close(thread: u64) -> Result<Vec<u64>, Stop> {
     Ok(done_over)
 }
 
-/// A counter for each, all open at the same time.
+/// A counter for each, all open simultaneously.
 fn a_thousand_threads(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     const THREADS: usize = 1_000;
@@ -96,7 +96,7 @@ fn a_thousand_threads(_: &Facts) -> Outcome {
         }
         all_open.wait();
         let (descriptors, mappings) = (perf_descriptors().len(), perf_mappings());
-        // Whatever was found: they wait for this.
+        // Whatever the result, the threads wait for this.
         all_read.wait();
         for thread in threads {
             equal("a thread's outcome", thread.join().expect("no panic"), Ok(()))?;
@@ -108,7 +108,7 @@ fn a_thousand_threads(_: &Facts) -> Outcome {
     })
 }
 
-/// Another thread's work, on the same processor and at the same time, is not counted.
+/// Another thread's work, on this CPU and at this time, is not counted.
 fn only_this_threads_work(_: &Facts) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
     let nothing = exact("the count", 2, counter.counts_all_privilege_levels(), |rounds| {
@@ -131,7 +131,7 @@ fn only_this_threads_work(_: &Facts) -> Outcome {
     })?;
     let ours = counter.read()? - before;
     require(theirs > 200_000_000, || format!("the other thread counted {theirs}"))?;
-    // A hundred times it gave way.
+    // It gave way a hundred times.
     let most = if counter.counts_all_privilege_levels() { 2_000_000 } else { 20_000 };
     require(nothing < ours && ours < most, || format!("{ours} beside {theirs}"))
 }
