@@ -235,7 +235,7 @@ impl Drop for CounterMeasurement {
 
 /// A measurement of time for criterion, without a system call.
 ///
-/// Uses [`rdpmc::Clock`](rdpmc::Clock). Times are in nanoseconds, as criterion's `WallTime` has them, but the cost of
+/// Uses [`rdpmc::Clock`]. Times are in nanoseconds, as criterion's `WallTime` has them, but the cost of
 /// reading is subtracted.
 ///
 /// ```
