@@ -320,6 +320,8 @@ pub(crate) fn fence() {
     unsafe { asm!("isb", options(nostack, preserves_flags)) };
 }
 
+settled!();
+
 exception_table!(
     "adrp {start}, __start_rdpmc_faults",
     "add  {start}, {start}, :lo12:__start_rdpmc_faults",

@@ -18,9 +18,24 @@
 //   the counter, and a non-zero `index` implies access.
 // - `STALE_READ_FAULTS`: whether reading a register that its event has lost can fault on a machine with one core type.
 // - `WIDTH_IN_A_GROUP`: the width in bits that `counts` needs of all counters, if it needs one.
+// - `settled`: the same number, computed by this point.
 // - `program_counter`: where the CPU goes on after a signal handler.
 //
 // Every instruction that reads a counter has an entry in the exception table (`src/page/faults.rs`).
+
+/// Defines `settled`.
+macro_rules! settled {
+    () => {
+        /// Returns the same number. The compiler must have computed it by this point, and cannot do so later.
+        #[inline(always)]
+        pub(crate) fn settled(number: u64) -> u64 {
+            let mut number = number;
+            // SAFETY: emits no instruction.
+            unsafe { asm!("/* {0} */", inout(reg) number, options(nomem, nostack, preserves_flags)) };
+            number
+        }
+    };
+}
 
 /// Defines `exception_table`. The instructions load the section's bounds into `{start}` and `{end}`.
 macro_rules! exception_table {
@@ -82,7 +97,6 @@ macro_rules! exception_table {
 )]
 mod architecture;
 pub(crate) mod order;
-mod settled;
 #[cfg(all(
     target_os = "linux",
     target_pointer_width = "64",
@@ -91,7 +105,6 @@ mod settled;
 mod table_value;
 
 pub(crate) use architecture::*;
-pub(crate) use settled::settled;
 #[cfg(all(
     target_os = "linux",
     target_pointer_width = "64",

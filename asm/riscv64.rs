@@ -294,6 +294,8 @@ pub(crate) unsafe fn value(register: Register) -> Value {
 #[inline(always)]
 pub(crate) fn fence() {}
 
+settled!();
+
 exception_table!("lla {start}, __start_rdpmc_faults", "lla {end}, __stop_rdpmc_faults");
 
 /// Returns the address of the saved program counter, where the CPU goes on after a signal handler.

@@ -326,6 +326,8 @@ pub(crate) fn fence() {
     unsafe { asm!("lfence", options(nostack, preserves_flags)) };
 }
 
+settled!();
+
 exception_table!(
     "lea {start}, [rip + __start_rdpmc_faults]",
     "lea {end}, [rip + __stop_rdpmc_faults]"

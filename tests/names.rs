@@ -511,7 +511,7 @@ fn a_strange_folder_is_no_trouble() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// All files of a directory share one limit. The error names the file at which it was reached.
+/// All files of a directory share one limit. The error says where it was reached.
 #[test]
 fn a_huge_folder_is_an_error() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("huge");

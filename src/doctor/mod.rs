@@ -1,14 +1,14 @@
 //! What this machine lets this process count and read, and what to do about the rest.
 
-// Floor 8. `describe` tries what a PMU can do, `advice` has the remedies, `print` and `json` write the report. Uses
+// Floor 8. `pmu` tries what a PMU can do, `advice` has the remedies, `print` and `json` write the report. Uses
 // everything below.
 
 mod advice;
-mod describe;
 mod json;
+mod pmu;
 mod print;
 
-pub use describe::Description;
+pub use pmu::Description;
 
 use crate::clock::{Clock, ClockKind};
 use crate::counter::Counter;

@@ -185,7 +185,7 @@ pub(crate) fn by_architecture<const N: usize>(
         let own = ARM64.iter().find(|(generic, ..)| event.bare() == *generic);
         let Some((_, name, number)) = own else { return Ok(None) };
         let pmu = Pmus::local().with_type(type_id)?;
-        if !pmu.is_some_and(|pmu| pmu.event_named(name).is_some()) {
+        if pmu.is_none_or(|pmu| pmu.event_named(name).is_none()) {
             return Ok(None);
         }
         *event = Event::of_pmu(type_id, *number).modified(event.modifiers);

@@ -160,7 +160,7 @@ properties! {
         let ns = conversion.ticks_to_ns(ticks);
         let back = conversion.ns_to_ticks(ns);
         assert!(back <= mask);
-        if !(ns <= i64::MAX as u64) {
+        if ns > i64::MAX as u64 {
             continue;
         }
         // The first tick of the nanosecond in which the count was `cycles` may precede `cycles`.

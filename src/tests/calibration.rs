@@ -162,7 +162,7 @@ properties! {
             world.pass(1_000_000_000);
             calibration = calibration.refined(world.look()).unwrap();
         }
-        // From here on the bound does not hold. Each round lasts at most a second at the new rate.
+        // From here on the bound does not hold. Each round lasts a second at the new rate.
         world.rate = (u128::from(world.rate) * u128::from(change) / 1_000_000) as u64;
         let mut rounds = 0;
         loop {

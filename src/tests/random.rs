@@ -21,7 +21,7 @@ impl Random {
     fn varied(&mut self) -> u64 {
         let bits = self.next() % 64;
         match self.next() % 8 {
-            0 => [0, 1, u64::MAX, u64::MAX - 1][(bits % 4) as usize],
+            0 => (bits % 4).wrapping_sub(2), // 0, 1 and the largest two
             1 => 1 << bits,
             2 => (1 << bits) - 1,
             3 => !(self.next() >> bits),

@@ -1317,7 +1317,7 @@ fn overheads_of_known_regions() {
 fn a_region_does_not_stop_what_other_counters_started() {
     let kernel = Kernel::with_events(61, 1);
     with("a_region_does_not_stop_what_other_counters_started", &kernel, |first: Reader<1>| {
-        // Another reader, on which a start would look alike.
+        // A region of another reader.
         let others = Reader::<1>::none();
         let start = region(&first).start().unwrap();
         let stopped = region(&others).stop(start);

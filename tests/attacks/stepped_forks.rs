@@ -70,7 +70,7 @@ fn set_trap() {
 
 #[inline(always)]
 fn clear_trap() {
-    // SAFETY: clears the trap flag, and changes the flags and the stack below its pointer, as asm! permits by
+    // SAFETY: clears the trap flag. The code changes the flags and the stack below its pointer, as asm! permits by
     // default.
     unsafe { asm!("pushfq", "and qword ptr [rsp], ~0x100", "popfq") };
 }

@@ -55,7 +55,7 @@ pub fn all(facts: &[&str]) -> Vec<Scenario> {
     entries.iter().copied().flatten().map(|&(name, run)| Scenario { name, run }).collect()
 }
 
-/// Runs in place of [`lifetime`]'s program after an exec.
+/// Runs the part of [`lifetime`] that comes after an exec.
 pub fn reopen(facts: &[&str]) -> Outcome {
     lifetime::reopen(&Facts(facts))
 }

@@ -7,6 +7,7 @@ use crate::kernels::countdown;
 use crate::process::{self, in_child, wait};
 use crate::stages;
 use crate::system::{self, Changed, USER_ACCESS};
+use rdpmc::doctor::Seccomp;
 use rdpmc::error::SyscallReason;
 use rdpmc::internals::expected;
 use rdpmc::{Access, Counter, Event};
@@ -246,7 +247,7 @@ fn diagnosis(facts: &Facts) -> Outcome {
     let report = rdpmc::diagnose();
     equal("descriptors left open", process::perf_descriptors().len(), 0)?;
     equal("capability", report.capability, Some("CAP_PERFMON"))?;
-    equal("seccomp mode", report.seccomp_mode, Some(0))?;
+    equal("seccomp mode", report.seccomp, Some(Seccomp::Off))?;
     let of = |report: &rdpmc::doctor::Report, event| {
         let found = report.events.iter().find(|found| found.event == event);
         found.map(|found| found.access.clone())
@@ -286,7 +287,11 @@ fn diagnosis(facts: &Facts) -> Outcome {
             .advice
             .iter()
             .any(|line| line.starts_with("all events: perf_event_open was denied"));
-        if said && report.seccomp_mode == Some(2) { Ok(()) } else { Err(report.to_string()) }
+        if said && report.seccomp == Some(Seccomp::Filter) {
+            Ok(())
+        } else {
+            Err(report.to_string())
+        }
     })?;
     Ok(())
 }

@@ -110,7 +110,7 @@ fn revoked_and_given_back(facts: &Facts) -> Outcome {
                     equal("access", access, Access::SystemCall(SyscallReason::Refused))?;
                     equal("the region", sample, Err(Disturbed::Faulted))?;
                     let reason = SyscallReason::Refused;
-                    let event = Event::INSTRUCTIONS.into();
+                    let event = Event::INSTRUCTIONS;
                     let refused = expected::user_read_unavailable(event, reason);
                     equal("another region", another, Some(refused))?;
                 }
@@ -180,7 +180,7 @@ fn one_by_one() -> Outcome {
     // access() then names the setting as the cause.
     let off = expected::switched_off(USER_ACCESS, 0);
     match counter.access() {
-        Access::SystemCall(why) => equal("access", why, off.clone())?,
+        Access::SystemCall(why) => equal("access", why, off)?,
         other => refused(&format!("access, {other:?},"), false)?,
     }
     refused("read_user", counter.read_user().is_none())?;

@@ -122,7 +122,7 @@ fn pinned_without_a_register(_: &Facts) -> Outcome {
             Err(error) => {
                 equal("the error", error, ReadError::ErrorState)?;
                 let access = Access::SystemCall(SyscallReason::ErrorState);
-                equal("access", counter.access(), access.clone())?;
+                equal("access", counter.access(), access)?;
                 require(access.to_string().ends_with(&ReadError::ErrorState.to_string()), || {
                     format!("{access}")
                 })?;

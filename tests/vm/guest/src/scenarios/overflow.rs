@@ -29,7 +29,7 @@ fn width_and_sign(facts: &Facts) -> Outcome {
         .map(drop)
 }
 
-/// A register with that many bits overflows 2^31 events after its start, and the counts continue undisturbed.
+/// With `period_bits` of 31, a register overflows 2^31 events after its start, and the counts continue undisturbed.
 fn across_the_end_of_a_register(facts: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     if facts.number("period_bits") != Some(31) {
