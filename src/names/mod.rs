@@ -1,5 +1,7 @@
 //! Converts event names in perf's syntax to events, and back.
 
+// Floor 4: the parser, and the nearest names for a wrong one (`suggest`). Uses `kernel`, `event`, `pmu` and `error`.
+
 mod suggest;
 
 use crate::error::{NameError, NamedEvent};

@@ -1,6 +1,8 @@
 //! Regions: the counts of the code between two points, and of nothing else.
 #![allow(unsafe_code)]
 
+// Floor 5. `overhead` measures the empty region. Uses `asm`, `event`, `error` and `page`.
+
 mod overhead;
 
 pub use crate::error::Disturbed;
