@@ -37,14 +37,14 @@ use std::time::Duration;
 ///   control page of an event has the conversion. Times are on the timeline of perf's timestamps, so samples of
 ///   `perf record` and a program's own records can be matched: to the nanosecond on x86-64, within one nanosecond on
 ///   arm64 and riscv64, whose pages omit a fraction.
-/// - [`Calibrated`](ClockKind::Calibrated): the scheduler uses another clock (most virtual machines), or no event can be
-///   opened, and the counter has a constant rate. The clock compares it with CLOCK_MONOTONIC_RAW from time to time.
+/// - [`Calibrated`](ClockKind::Calibrated): the counter has a constant rate, but no page has a conversion. Either the
+///   scheduler uses another clock (most virtual machines), or no event can be opened. The clock compares it with CLOCK_MONOTONIC_RAW from time to time.
 ///   [`error_bound`](Clock::error_bound) is the maximum difference.
 /// - [`Kernel`](ClockKind::Kernel): the counter cannot be used. The clock calls `clock_gettime`, and a tick is a
 ///   nanosecond.
 ///
-/// No source is slewed by NTP, as CLOCK_MONOTONIC is, or set, as CLOCK_REALTIME is. They run at the rate of an
-/// oscillator, which may be wrong by some parts per million. All start near boot.
+/// NTP neither slews nor steps any of these sources. They run at the rate of an oscillator, which may be wrong by some
+/// parts per million. All start near boot.
 ///
 /// # Monotonicity
 ///
@@ -53,16 +53,17 @@ use std::time::Duration;
 /// earlier time than the handler got.)
 ///
 /// Across threads, [ordered](Clock::ordered) times do not go backwards if both clocks are `Page`, or both `Kernel`.
-/// x86-64 kernels offer the page's clock only if the counters of all CPUs are synchronized. On arm64 and riscv64 there is
-/// one counter for all (up to the nanosecond that the page omits). Two calibrated clocks may differ by the sum of their
-/// error bounds. Two clocks of one thread are like those of two threads. Exceptions:
+/// x86-64 kernels offer the page's clock only if the counters of all CPUs are synchronized. On arm64 and riscv64
+/// all CPUs share one counter, so times agree to within the omitted nanosecond. Two calibrated clocks may differ by the sum
+/// of their error bounds. The same rules apply to two clocks on one thread. Exceptions:
 ///
-/// - An unordered time may be a little older than a message that the thread has just received.
+/// - An unordered time may predate a message that the thread has already received.
 /// - Clocks of different kinds have different timelines. One process can have both, for example when the memory that a
 ///   user may map is used up (`kernel.perf_event_mlock_kb`): compare [`kind`](Clock::kind) before passing times on. A
-///   clock that has lost its page has its own timeline.
+///   clock that has lost its page, in the child of a fork or because the kernel no longer trusts the counter, has its own
+///   timeline.
 /// - While the kernel refines the conversion (x86-64, in the first seconds after boot), a thread sees the new parameters
-///   when it is next scheduled. Until then, it differs by the kernel's correction.
+///   when it is next scheduled. Until then, its times are off by the kernel's correction.
 /// - A hypervisor that migrates the virtual machine may set the counters, and so may firmware if the kernel was told not
 ///   to check (`tsc=reliable`).
 ///
@@ -86,18 +87,18 @@ use std::time::Duration;
 /// # Signal handlers and faults
 ///
 /// A handler may read the clock of the thread that it interrupts, and may fork. It must not open or drop clocks, nor
-/// leave by `siglongjmp`, after which the clock may stand still. If it interrupts an update of the clock, it gets the
-/// latest time that was returned, and the other calls return nothing useful.
+/// leave by `siglongjmp`, after which the clock may stand still. If it interrupts an update of the clock, `now`
+/// returns the last time returned, and the results of other methods are unspecified.
 ///
-/// A thread that forbids itself the tick counter (`prctl(PR_SET_TSC)`) while it has a clock gets SIGSEGV when it next
-/// reads it. [`contain_faults`](crate::contain_faults) does not help. A clock that is opened afterwards is `Kernel`. A
-/// thread that disables its events (`prctl(PR_TASK_PERF_EVENTS_DISABLE)`) stops the page, and the clock uses the page's
-/// last parameters.
+/// A thread that disables its access to the tick counter (`prctl(PR_SET_TSC)`) while it has a clock gets SIGSEGV when it
+/// next reads the clock. [`contain_faults`](crate::contain_faults) does not help. A clock that is opened afterwards is `Kernel`. A
+/// thread that disables its events (`prctl(PR_TASK_PERF_EVENTS_DISABLE)`) stops updates of the page, and the clock
+/// uses the page's last parameters.
 ///
 /// # Resources
 ///
-/// A `Page` clock holds one page of memory mapped read-only, and its event, which counts nothing but is switched with
-/// the thread. Other kinds hold nothing. No descriptor stays open.
+/// A `Page` clock holds one page of memory mapped read-only, and its event. The event counts nothing, but the kernel
+/// switches it with the thread. Other kinds hold nothing. No descriptor stays open.
 #[repr(transparent)]
 pub struct Clock<O: Order = Unordered> {
     source: Source,
@@ -146,13 +147,14 @@ impl<O: Order> Clock<O> {
     /// Returns the time in nanoseconds, on the timeline of the clock's [`kind`](Clock::kind).
     ///
     /// Takes 19 instructions on x86-64, 21 on arm64, 21 on riscv64 (`tests/vm/run TARGET cost`), and no system call.
-    /// [`Ordered`], it takes two more. These calls take longer:
+    /// With [`Ordered`] reads, it takes two more. These calls take longer:
     /// - The first call after the thread was switched out re-reads the page.
-    /// - From time to time, once settled every second, a `Calibrated` clock takes a sample of CLOCK_MONOTONIC_RAW, with
-    ///   eight calls of `clock_gettime`. These are system calls if the vDSO does not serve them (before Linux 5.3, or if
+    /// - Periodically (every second, once settled), a `Calibrated` clock takes a sample of CLOCK_MONOTONIC_RAW, with eight
+    ///   calls of `clock_gettime`. These are system calls if the vDSO does not serve them (before Linux 5.3, or if
     ///   the kernel keeps time by hpet, for example).
-    /// - A `Calibrated` clock recalibrates, which takes 200 microseconds, if a sample contradicts the earlier ones, in the
-    ///   child of a fork, and after 8 seconds without a call if CLOCK_MONOTONIC_RAW has another oscillator.
+    /// - A `Calibrated` clock recalibrates, which takes 200 microseconds, in three cases. A sample contradicts the earlier
+    ///   ones. The process is the child of a fork. CLOCK_MONOTONIC_RAW has another oscillator, and the last call was more
+    ///   than 8 seconds ago.
     /// - A `Kernel` clock calls `clock_gettime` each time.
     #[inline]
     pub fn now(&self) -> u64 {
@@ -164,20 +166,20 @@ impl<O: Order> Clock<O> {
     }
 
     /// Returns the current conversion of ticks, for several of them at once, for later, or for another thread. Re-reads the
-    /// page, some hundred instructions, and otherwise takes as long as [`now`](Clock::now).
+    /// page, a few hundred instructions, and otherwise takes as long as [`now`](Clock::now).
     pub fn conversion(&self) -> Conversion {
         self.source.conversion()
     }
 
     /// Converts ticks to nanoseconds on the clock's timeline: see [`Conversion::ticks_to_ns`].
     ///
-    /// Uses the current conversion, and takes as long as [`conversion`](Clock::conversion). To convert several ticks, so
-    /// that their distances and order stay, take one `Conversion`.
+    /// Uses the current conversion, and takes as long as [`conversion`](Clock::conversion). To convert several
+    /// ticks consistently, take one `Conversion`.
     pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
         self.conversion().ticks_to_ns(ticks)
     }
 
-    /// Converts a time to the first ticks of that nanosecond: see [`Conversion::ns_to_ticks`]. Takes a
+    /// Converts a time to the first tick count of that nanosecond: see [`Conversion::ns_to_ticks`]. Takes a
     /// [`conversion`](Clock::conversion) and a division.
     pub fn ns_to_ticks(&self, ns: u64) -> u64 {
         self.conversion().ns_to_ticks(ns)
@@ -191,7 +193,7 @@ impl<O: Order> Clock<O> {
 
     /// Returns the clock's current source and, if it is not the control page, the reason.
     ///
-    /// Never calibrates. Takes some hundred instructions, and sometimes eight calls of `clock_gettime`. If the clock has
+    /// Never calibrates. Takes a few hundred instructions, and sometimes eight calls of `clock_gettime`. If the clock has
     /// lost its page, this is the source that the next call of [`now`](Clock::now) switches to. That call may still find
     /// that the calibration fails.
     pub fn kind(&self) -> ClockKind {
@@ -202,13 +204,13 @@ impl<O: Order> Clock<O> {
     /// [`Calibrated`](ClockKind::Calibrated). Zero for the other kinds, which are not measured against it. Takes as long
     /// as [`kind`](Clock::kind).
     ///
-    /// - It is half the width of the narrowest calibration sample, and grows until the next one.
+    /// - It is half the duration of the shortest calibration sample, and grows until the next one.
     /// - It assumes that the tick rate has not changed since the last sample, at most a second ago. If it has (after live
     ///   migration, for example), the next sample starts the calibration over.
-    /// - If CLOCK_MONOTONIC_RAW has another oscillator than the counter, it allows for a change of their rates by 0.1 ppm
-    ///   within seconds.
-    /// - If the clock is being held because it ran ahead, it includes that lead, for all kinds.
-    /// - In the child of a fork, it is the difference from a clock that continued with CLOCK_MONOTONIC_RAW at the fork.
+    /// - If CLOCK_MONOTONIC_RAW has another oscillator than the counter, the bound allows for a change of their rates by
+    ///   0.1 ppm within seconds.
+    /// - If the clock ran ahead and waits for real time to catch up, the bound includes that lead, for every kind.
+    /// - In the child of a fork, the reference is CLOCK_MONOTONIC_RAW, aligned with the parent's time at the fork.
     ///
     /// None if the clock has lost its page or has to recalibrate, until the next call of [`now`](Clock::now). None also in
     /// a signal handler that interrupts an update.

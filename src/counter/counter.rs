@@ -36,8 +36,8 @@ use std::marker::PhantomData;
 ///
 /// # Threads
 ///
-/// A counter is neither `Send` nor `Sync`. The kernel publishes the registers of the thread that opened the event.
-/// Another thread that read them would get another thread's counts.
+/// A counter is neither `Send` nor `Sync`. The control page names the register that holds the event while the opening
+/// thread runs. On any other thread, that register holds an unrelated count.
 ///
 /// ```compile_fail,E0277
 /// fn only_if_send<T: Send>() {}
@@ -60,58 +60,60 @@ use std::marker::PhantomData;
 /// # Fork
 ///
 /// In the child of a `fork`, the parent's handles are harmless and useless. [`read_user`](Counter::read_user) returns
-/// None, other calls return the `Forked` variant of their error, and dropping a handle leaves the parent's alone. While
+/// None, other calls return the `Forked` variant of their error, and dropping a handle does not affect the parent's. While
 /// the child holds its copies of the descriptors, the parent's events stay open even if the parent drops them.
 ///
 /// These children must not touch the parent's handles:
 /// - a child made by `_Fork` or a raw system call, because the C library runs no fork handlers there;
-/// - a child in which a fork handler that was registered before this library's maps memory: the memory may be where the
+/// - a child where a fork handler registered before this library's own handler maps memory: it may map where the
 ///   counter's page was;
 /// - a child that could not allocate a page of memory.
 ///
 /// A program's own fork handler (`pthread_atfork`) that was registered before the first counter was opened must not read
-/// counters in the child. Child handlers run in the order of their registration, so the read gets SIGSEGV.
+/// counters in the child. It runs before this library's handler has replaced the pages, so the read raises SIGSEGV.
 ///
 /// # Signal handlers
 ///
 /// A signal handler may read the counters of the thread that it interrupts ([`read_user`](Counter::read_user),
-/// [`read`](Counter::read), [`reading`](Counter::reading)). It may fork at any moment. If it interrupts `open` and
-/// returns in the child, `open` returns [`OpenError::Forked`] there. A handler must not open, drop or control handles,
+/// [`read`](Counter::read), [`reading`](Counter::reading)). It may fork at any moment. If it forks during
+/// `open`, then `open` returns [`OpenError::Forked`] in the child. A handler must not open, drop or control handles,
 /// make regions, or call [`diagnose`](crate::diagnose) or [`contain_faults`](crate::contain_faults): these allocate, or
 /// change what the handler may have interrupted.
 ///
 /// # Faults
 ///
-/// A read raises SIGSEGV or SIGILL, unless [`contain_faults`](crate::contain_faults) was called:
+/// Unless [`contain_faults`](crate::contain_faults) was called, a read raises SIGSEGV or SIGILL in these cases:
 /// - after the administrator revokes user access while the counter is open (x86-64: `rdpmc` from 1 to 0; arm64 and
-///   riscv64: `perf_user_access` to 0), because the page does not change;
-/// - if, between the load of the page and the read of the register, the event loses its counter on riscv64, or the
-///   thread moves to another core type.
+///   riscv64: `perf_user_access` to 0), because the kernel does not update the page;
+/// - on riscv64, if the event loses its register between the load of the page and the read of the register;
+/// - on hybrid CPUs, if the thread moves to another core type between these two.
 ///
-/// [`reading`](Counter::reading) also reads the tick counter. A thread can forbid itself to read it with
-/// `prctl(PR_SET_TSC)`, on x86-64, and on arm64 since Linux 6.12.
+/// [`reading`](Counter::reading) also reads the tick counter. A thread can disable its own access
+/// with `prctl(PR_SET_TSC)`, on x86-64, and on arm64 since Linux 6.12. The reading then faults.
 ///
 /// # Several core types
 ///
 /// CPUs with several core types (Intel's hybrids, arm's big.LITTLE) have a PMU for each type, and the kernel counts a
 /// generic event on one of them. `open` therefore opens the event on each type, and the counter returns the sum. If the
 /// thread's affinity mask is within one type (`sched_setaffinity`), `open` uses that type alone, and
-/// [`event`](Counter::event) has its PMU.
+/// [`event`](Counter::event) names that type's PMU.
 ///
 /// - Reads of a sum need no system call either. They take some 140 instructions for two types
-///   (`tests/vm/run aarch64-big-little`). Readings, `enable`, `disable` and `reset` need the system calls of each type.
+///   (`tests/vm/run aarch64-big-little`). Readings, `enable`, `disable` and `reset` need one set of system
+///   calls per type.
 /// - The counters of the types are not started at the same instant. A [`Reading`] therefore reports multiplexing only
-///   above 20 microseconds or 0.1 %.
+///   if enabled and running time differ by more than 20 microseconds or 0.1 %.
 /// - A region uses the core type that the thread is on when the region is [made](Counter::region).
-/// - A pinned counter on several types is always read by system call: no page tells if one type has lost its counter.
+/// - A pinned counter on several types is always read by system call: the control pages do not show whether one type has
+///   lost its register.
 /// - A counter on one type misses what the thread does on other types. [`reading`](Counter::reading) then shows a
 ///   running time below the enabled time.
 /// - If one type does not have the event, `open` fails. `cpu_core/EVENT/` opens the event on the type that has it.
-/// - Linux before 6.6 offers per-type generic events on arm64 only as hardware events, without reference cycles, and has
-///   no cache events.
+/// - On arm64 before Linux 6.6, only generic hardware events can be opened per type, but not reference cycles and cache
+///   events.
 /// - Raw events are opened on each type on arm64, and on `cpu_core` on Intel's hybrids.
-/// - Without `/sys`, the core types are unknown, and the kernel opens the event on a type of its choice. If the list
-///   exists and cannot be read, `open` fails with [`OpenError::Unreadable`].
+/// - Without `/sys`, the core types are unknown, and the kernel opens the event on a type of its choice. If the
+///   PMU list in `/sys` exists and cannot be read, `open` fails with [`OpenError::Unreadable`].
 ///
 /// # Resources
 ///
@@ -151,11 +153,12 @@ impl Counter {
 
     /// Opens a counter of `event` for this thread, counting from now, in user mode alone.
     ///
-    /// The three software events that happen in the kernel only, such as [`Event::CONTEXT_SWITCHES`], count there.
+    /// Exception: the three software events that happen only in the kernel, such as [`Event::CONTEXT_SWITCHES`], are
+    /// counted in kernel mode.
     ///
-    /// Takes two system calls if the first request is granted, and `Drop` takes two more. Reads `/proc` or `/sys` on
-    /// riscv64, for events of other PMUs on arm64, and for the first event of the process. On several core types, each
-    /// takes as many. A counter that user space cannot read is not an error: its reads are system calls, and
+    /// Takes two system calls if no retry is needed, and `Drop` takes two more. Reads `/proc` or `/sys` on riscv64, for
+    /// events of other PMUs on arm64, and for the first event of the process. On hybrid CPUs, these costs apply per core
+    /// type. A counter that user space cannot read is not an error: its reads are system calls, and
     /// [`access`](Counter::access) has the reason.
     ///
     /// # Errors
@@ -163,9 +166,10 @@ impl Counter {
     ///   [`OpenError::NoPrivilegeFilter`], [`OpenError::NotPerThread`].
     /// - The process lacks permission: [`OpenError::Paranoid`], [`OpenError::Seccomp`], [`OpenError::Denied`].
     /// - A resource is used up: [`OpenError::TooManyOpenFiles`], [`OpenError::OutOfMemory`], [`OpenError::Busy`].
-    /// - The kernel is too old or too small: [`OpenError::NoSystemCall`], [`OpenError::UnsupportedField`],
+    /// - The kernel is too old, or was built without perf: [`OpenError::NoSystemCall`], [`OpenError::UnsupportedField`],
     ///   [`OpenError::Unsupported`].
-    /// - [`OpenError::CountsNothing`] and [`OpenError::IncludesGuests`] for such settings.
+    /// - [`OpenError::CountsNothing`] if the settings exclude everything, [`OpenError::IncludesGuests`] if they include
+    ///   guests and the kernel refuses that.
     /// - [`OpenError::Unreadable`] if the kernel's list of PMUs exists and cannot be read.
     /// - [`OpenError::Forked`] if a signal handler forked during the call, and this is the child.
     /// - [`OpenError::System`] for any other kernel error. None is known to occur.
@@ -185,8 +189,7 @@ impl Counter {
         unsafe { &*std::ptr::from_ref(self).cast::<Counter<Ordered>>() }
     }
 
-    /// Turns the counter into a group of one event. Of several core types, the group keeps the one that the thread is
-    /// on now.
+    /// Turns the counter into a group of one event. On a hybrid CPU, the group keeps only the current core type.
     pub fn into_group(self) -> Group<1> {
         match self.open.others {
             None => self.open.group,
@@ -199,13 +202,13 @@ impl<O: Order> Counter<O> {
     /// Returns the count without a system call: no call into the C library, no allocation. Counts from 0 since the
     /// counter was opened or [`reset`](Counter::reset).
     ///
-    /// None while there is nothing to read: the event has no counter now (it is disabled, or multiplexing gave others
-    /// the turn), user space may not read it, it is a software event, or this process is a fork. See
+    /// None while there is nothing to read: the event is not on a hardware counter now (it is disabled, or multiplexing
+    /// gave others the turn), user space may not read it, it is a software event, or this process is a fork. See
     /// [`access`](Counter::access).
     ///
     /// Takes 15 instructions on x86-64, 14 on arm64 (15 with 32-bit counters), 20 on riscv64
-    /// (`tests/vm/run TARGET cost`). [`Ordered`], it takes two more on x86-64 and arm64. Without that, an out-of-order CPU may run surrounding
-    /// instructions before or after the read.
+    /// (`tests/vm/run TARGET cost`). With [`Ordered`] reads, it takes two more on x86-64 and arm64. Without ordering, an
+    /// out-of-order CPU may move surrounding instructions across the read.
     #[inline(always)]
     pub fn read_user(&self) -> Option<u64> {
         if O::FENCED { self.open.read_user::<true>() } else { self.open.read_user::<false>() }
@@ -217,7 +220,7 @@ impl<O: Order> Counter<O> {
     /// reports that.
     ///
     /// # Errors
-    /// [`ReadError::ErrorState`] for a pinned event without a counter, [`ReadError::Forked`] in the child of a fork,
+    /// [`ReadError::ErrorState`] for a pinned event without a hardware counter, [`ReadError::Forked`] in the child of a fork,
     /// [`ReadError::System`] for any other kernel error. None is known to occur.
     #[inline(always)]
     pub fn read(&self) -> Result<u64, ReadError> {
@@ -228,9 +231,9 @@ impl<O: Order> Counter<O> {
     }
 
     /// Returns the count, and how long the event was enabled and running, to judge and [scale](Reading::scaled) a
-    /// multiplexed event. Ordered, the times are those just before the fence.
+    /// multiplexed event. With ordered reads, the times are taken just before the fence.
     ///
-    /// Without a system call if the page has a clock (`cap_user_time`) and the event a counter: 92 instructions on
+    /// Makes no system call if the page has a clock (`cap_user_time`) and the event is on a hardware counter: 92 instructions on
     /// x86-64, 75 on arm64 (76 with 32-bit counters), 86 on riscv64. Otherwise by `read(2)`.
     ///
     /// # Errors
@@ -242,7 +245,7 @@ impl<O: Order> Counter<O> {
 
     /// Returns the [`reading`](Counter::reading) without a system call.
     ///
-    /// None while the event has no counter, if the page has no clock (`cap_user_time`; most virtual machines), if user
+    /// None while the event is not on a hardware counter, if the page has no clock (`cap_user_time`; most virtual machines), if user
     /// space may not read the counter, and for a sum over several core types.
     #[inline(always)]
     pub fn reading_user(&self) -> Option<Reading> {
@@ -258,8 +261,8 @@ impl<O: Order> Counter<O> {
         self.open.reading_by_system_call()
     }
 
-    /// Returns a [`Region`], which measures pieces of code with this counter. No system call if the event has a counter
-    /// now.
+    /// Returns a [`Region`], which measures pieces of code with this counter. No system call if the event is on a hardware
+    /// counter now.
     ///
     /// # Errors
     /// As [`Group::region`].
@@ -290,7 +293,7 @@ impl<O: Order> Counter<O> {
     }
 
     /// Sets the count to 0. Enabled and running time stay. One system call (`PERF_EVENT_IOC_RESET`), or three for a
-    /// counter that user space reads, which is stopped meanwhile.
+    /// counter that user space reads, which is stopped during the reset.
     ///
     /// # Errors
     /// As [`enable`](Counter::enable).
@@ -302,7 +305,7 @@ impl<O: Order> Counter<O> {
     ///
     /// No system call if it is read from user space. Otherwise it reads `/proc` or `/sys`, and asks the kernel whether
     /// the counter is in error state. It detects that access was revoked while the counter is open only after
-    /// [`contain_faults`](crate::contain_faults), because that takes a read.
+    /// [`contain_faults`](crate::contain_faults), because detection means to try a read that may fault.
     pub fn access(&self) -> Access {
         match &self.open.others {
             None => self.open.group.access(),
@@ -322,8 +325,8 @@ impl<O: Order> Counter<O> {
         (self.open.group.is_readable() && width > 0).then_some(width)
     }
 
-    /// Whether all privilege levels are counted, because the PMU cannot exclude any. Only after
-    /// [`allow_all_privilege_levels`](Builder::allow_all_privilege_levels).
+    /// Whether all privilege levels are counted, because the PMU cannot exclude any. Always false unless
+    /// [`allow_all_privilege_levels`](Builder::allow_all_privilege_levels) was set.
     pub fn counts_all_privilege_levels(&self) -> bool {
         match &self.open.others {
             None => self.open.group.counts_all_privilege_levels(),

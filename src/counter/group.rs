@@ -75,18 +75,22 @@ pub struct Group<const N: usize, O: Order = Unordered> {
 impl<const N: usize> Group<N> {
     /// Opens counters of `events` for this thread, all counting from now, in user mode alone.
     ///
-    /// The three software events that happen in the kernel only, such as [`Event::CONTEXT_SWITCHES`], count there.
+    /// Exception: the three software events that happen only in the kernel, such as [`Event::CONTEXT_SWITCHES`], are
+    /// counted in kernel mode.
     ///
     /// The first event is the leader, and the one that regions measure most exactly: see [`Region`]. All hardware events
-    /// must belong to one PMU. On several core types, that is the PMU that an event names, else the one of the type that
-    /// the thread's affinity mask is within, else the one of the type that the thread is on. While the thread is on
-    /// another type, the group has no counters.
+    /// must belong to one PMU. On hybrid CPUs, `open` takes the first of these:
+    /// 1. the PMU that an event names;
+    /// 2. the PMU of the core type that contains the thread's affinity mask;
+    /// 3. the PMU of the core type that the thread is on.
+    ///
+    /// While the thread is on another core type, the group does not count.
     ///
     /// An empty array and one of more than 8 events do not compile (`cargo build` reports it, `cargo check` does not).
     ///
-    /// Takes two system calls for each event and three more if the first request is granted. If the group has no counters
-    /// then, `open` checks that it fits by opening a pinned copy, which may displace other events until the next
-    /// rotation. A group opened disabled is not checked, and may fail to fit when it is enabled. A group that user space
+    /// Takes two system calls for each event and three more if no retry is needed. If the group is not scheduled right after
+    /// opening, `open` checks that it fits by opening a pinned copy, which may displace other events until the kernel next
+    /// rotates them. A group opened disabled is not checked, and may fail to fit when it is enabled. A group that user space
     /// cannot read is not an error: its reads are system calls, and [`access`](Group::access) has the reason.
     ///
     /// # Errors
@@ -102,7 +106,7 @@ impl<const N: usize> Group<N> {
     /// cannot.
     ///
     /// # Errors
-    /// As [`open`](Group::open), if the cause is not an event, or if none of them can be counted.
+    /// As [`open`](Group::open), if the failure is not specific to one event, or if none of them can be counted.
     pub fn open_available(events: [Event; N]) -> Result<AvailableGroup<N>, OpenError> {
         Group::builder(events).open_available()
     }
@@ -130,7 +134,7 @@ impl<const N: usize, O: Order> Group<N, O> {
     /// Returns the counts, all of one instant, without a system call: no call into the C library, no allocation. They
     /// count from 0 since the group was opened or [`reset`](Group::reset).
     ///
-    /// None while one of them cannot be read: the group has no counters now (it is disabled, or multiplexing gave others
+    /// None while one of them cannot be read: the group is not scheduled now (it is disabled, or multiplexing gave others
     /// the turn), user space may not read it, one of its events is a software event, or this process is a fork. See
     /// [`access`](Group::access).
     ///
@@ -139,7 +143,7 @@ impl<const N: usize, O: Order> Group<N, O> {
     /// must be 64 bits wide.
     ///
     /// For four events, takes 48 instructions on x86-64, 56 on arm64 (60 with 32-bit counters), 69 on riscv64
-    /// (`tests/vm/run TARGET cost`). [`Ordered`], there is one fence before all reads and one after.
+    /// (`tests/vm/run TARGET cost`). [`Ordered`] reads have one fence before all of them and one after.
     #[inline(always)]
     pub fn read_user(&self) -> Option<[u64; N]> {
         if O::FENCED { self.reader.counts::<true>() } else { self.reader.counts::<false>() }
@@ -152,7 +156,7 @@ impl<const N: usize, O: Order> Group<N, O> {
     /// reports that.
     ///
     /// # Errors
-    /// [`ReadError::ErrorState`] for a pinned group without counters, [`ReadError::Forked`] in the child of a fork,
+    /// [`ReadError::ErrorState`] for a pinned group that is not scheduled, [`ReadError::Forked`] in the child of a fork,
     /// [`ReadError::System`] for any other kernel error. None is known to occur.
     #[inline(always)]
     pub fn read(&self) -> Result<[u64; N], ReadError> {
@@ -169,10 +173,10 @@ impl<const N: usize, O: Order> Group<N, O> {
     }
 
     /// Returns the counts, each with the time that the group was enabled and running, to judge and
-    /// [scale](Reading::scaled) a multiplexed group. Ordered, the times are those just before the fence.
+    /// [scale](Reading::scaled) a multiplexed group. With ordered reads, the times are taken just before the fence.
     ///
-    /// Without a system call if the first event's page has a clock (`cap_user_time`) and the group its counters.
-    /// Otherwise by one `read(2)`.
+    /// Makes no system call if the first event's page has a clock (`cap_user_time`) and the group is scheduled. Otherwise
+    /// makes one `read(2)`.
     ///
     /// # Errors
     /// As [`read`](Group::read).
@@ -185,7 +189,7 @@ impl<const N: usize, O: Order> Group<N, O> {
 
     /// Returns the [`reading`](Group::reading) without a system call.
     ///
-    /// None while the group has no counters, if the first event's page has no clock (`cap_user_time`; most virtual
+    /// None while the group is not scheduled, if the first event's page has no clock (`cap_user_time`; most virtual
     /// machines), and if user space may not read the counters.
     pub fn reading_user(&self) -> Option<[Reading; N]> {
         self.timed()
@@ -230,11 +234,11 @@ impl<const N: usize, O: Order> Group<N, O> {
         }
     }
 
-    /// Returns how long the group has been enabled without counters since it was opened, without a system call and
-    /// without reading a counter.
+    /// Returns how long the group has been enabled but not scheduled since it was opened. No system call and no counter
+    /// read.
     ///
-    /// None while the group has no counters. If this is the same before and after a piece of code, the group had its
-    /// counters all the time in between.
+    /// None while the group is not scheduled. If the result is the same before and after a piece of code, the group was
+    /// scheduled all the time in between.
     pub fn time_without_counters(&self) -> Option<Duration> {
         self.reader.absence().map(Duration::from_nanos)
     }
@@ -244,15 +248,15 @@ impl<const N: usize, O: Order> Group<N, O> {
         self.open.obstacle.is_none()
     }
 
-    /// Returns a [`Region`], which measures pieces of code with these counters. No system call if they have counters
-    /// now.
+    /// Returns a [`Region`], which measures pieces of code with these counters. No system call if the group is
+    /// scheduled now.
     ///
     /// # Errors
-    /// - [`RegionError::UserReadUnavailable`] if user space cannot read them, for another reason than that they have no
-    ///   counter now. A region has no fallback to `read(2)`.
-    /// - [`RegionError::FaultsNotContained`] on riscv64, on machines with several core types, and without a list of
-    ///   PMUs, before [`contain_faults`](crate::contain_faults).
-    /// - [`RegionError::Unreadable`] if that list exists and cannot be read.
+    /// - [`RegionError::UserReadUnavailable`] if user space cannot read them, unless the only reason is that the group is
+    ///   not scheduled now. A region has no fallback to `read(2)`.
+    /// - [`RegionError::FaultsNotContained`] if [`contain_faults`](crate::contain_faults) was not called, on riscv64, on
+    ///   hybrid CPUs, and where the PMUs cannot be listed.
+    /// - [`RegionError::Unreadable`] if the PMU list in `/sys` exists and cannot be read.
     /// - [`RegionError::Forked`] in the child of a fork.
     pub fn region(&self) -> Result<Region<'_, N, O>, RegionError> {
         self.region_in_order()
@@ -295,7 +299,7 @@ impl<const N: usize, O: Order> Group<N, O> {
     }
 
     /// Sets the counts to 0. Enabled and running time stay. One system call (`PERF_EVENT_IOC_RESET`), or three for
-    /// counters that user space reads, which are stopped meanwhile.
+    /// counters that user space reads, which are stopped during the reset.
     ///
     /// # Errors
     /// As [`enable`](Group::enable).
@@ -331,7 +335,7 @@ impl<const N: usize, O: Order> Group<N, O> {
     ///
     /// No system call if they are read from user space. Otherwise it reads `/proc` or `/sys`, and asks the kernel whether
     /// the group is in error state. It detects that access was revoked while the group is open only after
-    /// [`contain_faults`](crate::contain_faults), because that takes a read.
+    /// [`contain_faults`](crate::contain_faults), because detection means to try a read that may fault.
     pub fn access(&self) -> Access {
         if self.open.process.is_past() {
             return Access::Forked;
@@ -417,8 +421,8 @@ impl<const N: usize, O: Order> Group<N, O> {
         self.open.events
     }
 
-    /// Whether all privilege levels are counted, of one event at least, because the PMU cannot exclude any. Only after
-    /// [`allow_all_privilege_levels`](Builder::allow_all_privilege_levels).
+    /// Whether all privilege levels are counted, for at least one event, because the PMU cannot exclude any. Always false
+    /// unless [`allow_all_privilege_levels`](Builder::allow_all_privilege_levels) was set.
     pub fn counts_all_privilege_levels(&self) -> bool {
         self.open.opened.counts_all_levels
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reading {
-    /// The count while the event had a counter.
+    /// The count during the running time.
     pub value: u64,
     /// In nanoseconds, as the kernel reports it. `time_running` is the part of it with a counter.
     pub(crate) time_enabled: u64,
@@ -23,13 +23,13 @@ impl Reading {
         Duration::from_nanos(self.time_enabled)
     }
 
-    /// Returns for how long of that time the event had a counter.
+    /// Returns how much of [`time_enabled`](Reading::time_enabled) the event was on a hardware counter.
     pub fn time_running(&self) -> Duration {
         Duration::from_nanos(self.time_running)
     }
 
-    /// Returns the difference from `earlier`: count and times, which can be judged and [scaled](Reading::scaled) by
-    /// themselves. No system call.
+    /// Returns the difference from `earlier`: count and times, which can be checked for multiplexing and
+    /// [scaled](Reading::scaled) by themselves. No system call.
     ///
     /// None if the count is lower than in `earlier`: the counter was [reset](crate::Counter::reset) in between, or
     /// `earlier` is the later one. A reset after which the count has grown past `earlier` is not noticed. Times are

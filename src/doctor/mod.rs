@@ -1,4 +1,4 @@
-//! What this machine lets this process count and read, and what to do about the rest.
+//! What this machine lets this process count and read, and how to fix what does not work.
 
 // Floor 8. `pmu` tries what a PMU can do, `advice` has the remedies, `print` and `json` write the report. Uses
 // everything below.
@@ -18,14 +18,14 @@ use crate::event::{Event, generic};
 use crate::kernel::{Unreadable, machine};
 use crate::pmu::{Pmu, Pmus};
 
-/// Reports what this machine lets this process count and read, and what to do about the rest.
+/// Reports what this machine lets this process count and read, and how to fix what does not work.
 ///
-/// Opens and closes some dozens of counters with some hundred system calls, and reads `/proc` and `/sys`. Takes
-/// milliseconds, and leaves no counter open. Counters that are open may lose a turn on the PMU (see
+/// Opens and closes some dozens of counters with a few hundred system calls, and reads `/proc` and `/sys`. Takes
+/// milliseconds, and leaves no counter open. Counters that are already open may lose a turn on the PMU (see
 /// [`Pmu::describe`](crate::pmu::Pmu::describe)).
 ///
-/// Call [`contain_faults`](crate::contain_faults) before: only then does it read each counter, and detect that a setting
-/// allows access which the CPU refuses.
+/// Call [`contain_faults`](crate::contain_faults) before. Only then does it try a read of each counter, which detects that
+/// reads fault although the setting allows them.
 ///
 /// ```
 /// let report = rdpmc::diagnose();

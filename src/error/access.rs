@@ -32,7 +32,7 @@ impl fmt::Display for Access {
 pub enum SyscallReason {
     /// The kernel counts this event in software.
     SoftwareEvent,
-    /// The event has no counter now (`index` is 0): it is disabled, or more events are open than the PMU has
+    /// The event is not on a hardware counter now (`index` is 0): it is disabled, or more events are open than the PMU has
     /// counters, and others have their turn.
     NotScheduled,
     /// The event is pinned and in error state: it could not get a counter, or lost it. Reads return
@@ -46,13 +46,13 @@ pub enum SyscallReason {
         /// Its value.
         value: i32,
     },
-    /// The kernel does not offer it for this event (`cap_user_rdpmc` is 0), and no setting tells why.
+    /// The kernel does not offer user access for this event (`cap_user_rdpmc` is 0), and no setting explains that.
     NotOffered,
-    /// The page offers it and the CPU refuses (a contained fault), and no setting tells why.
+    /// The page offers user access and the CPU refuses it (a contained fault), and no setting explains that.
     Refused,
     /// The control page has the layout of a kernel before 3.12, whose capability bits are ambiguous.
     PageTooOld,
-    /// Only the kernel reads counters of this width (`pmc_width`), or of a width that differs within a group.
+    /// This library does not support counters of this width (`pmc_width`), or counters of different widths in a group.
     #[non_exhaustive]
     Width {
         /// The width in bits.
@@ -61,7 +61,8 @@ pub enum SyscallReason {
     /// The register that the kernel publishes does not hold this event's count. Intel's topdown metrics are
     /// packed fractions, and riscv64's firmware events have no register.
     NotInItsRegister,
-    /// The event is pinned and open on several core types. No page tells if it lost its counter on one of them.
+    /// The event is pinned and open on several core types. The control pages do not show whether one type has lost its
+    /// counter.
     PinnedOnSeveralTypes,
     /// The control page could not be mapped: the user's allowance of locked memory is used up (`EPERM`).
     #[non_exhaustive]
@@ -97,9 +98,8 @@ impl fmt::Display for SyscallReason {
             ),
             SyscallReason::NotOffered => write!(
                 f,
-                "the kernel offers no user access for this event. On x86-64 it may be disabled (root sees it in \
-                 {PMU_DIRECTORY}/cpu/rdpmc), arm64 needs Linux 5.17, riscv64 needs 6.6, and some events never have \
-                 it"
+                "the kernel offers no user access for this event. On x86-64, check {PMU_DIRECTORY}/cpu/rdpmc as root. \
+                 arm64 needs Linux 5.17 and riscv64 needs 6.6. Some events never have user access"
             ),
             SyscallReason::Refused => write!(
                 f,
@@ -113,7 +113,7 @@ impl fmt::Display for SyscallReason {
             ),
             SyscallReason::Width { bits } => write!(
                 f,
-                "this CPU's counters are {bits} bits wide, and only the kernel reads that width. No action needed"
+                "this library does not read counters of {bits} bits here, so the kernel does. No action needed"
             ),
             SyscallReason::NotInItsRegister => {
                 write!(f, "no register holds this event's count. No action needed")
@@ -126,10 +126,10 @@ impl fmt::Display for SyscallReason {
             SyscallReason::MlockLimit { kilobytes } => {
                 write!(
                     f,
-                    "the control page cannot be mapped, because the user's allowance is used up"
+                    "the control page cannot be mapped, because the user's limit of locked memory is reached"
                 )?;
                 if let Some(kilobytes) = kilobytes {
-                    write!(f, " (kernel.perf_event_mlock_kb is {kilobytes} per CPU)")?;
+                    write!(f, " (kernel.perf_event_mlock_kb is {kilobytes} KiB per CPU)")?;
                 }
                 write!(
                     f,
@@ -138,11 +138,13 @@ impl fmt::Display for SyscallReason {
             }
             SyscallReason::NotMapped { errno } => {
                 let remedy = match errno.0 {
-                    kernel::ENOMEM => "Free memory or mappings and open it again",
+                    kernel::ENOMEM => "Free memory or mappings, then open the counter again",
                     kernel::EAGAIN => {
                         "This process locks all its memory and may lock no more, so raise `ulimit -l`"
                     }
-                    kernel::EEXIST => "Other threads took the chosen addresses, so open it again",
+                    kernel::EEXIST => {
+                        "Other threads took the chosen addresses, so open the counter again"
+                    }
                     _ => "Check the security module's log, or report it with the kernel's version",
                 };
                 write!(f, "the control page cannot be mapped ({errno}). {remedy}")

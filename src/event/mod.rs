@@ -41,22 +41,22 @@ pub(crate) const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", 
 /// | `cycles`, `page-faults`, `L1-dcache-load-misses` | an event that the kernel defines for all CPUs: `perf list`'s hardware, software and cache events |
 /// | `r01c2` | a [raw](Event::raw) event, in hexadecimal |
 /// | `cpu/event=0xc0,umask=0x01,inv,cmask=2/` | an event of a PMU, by the terms in its `format` directory, and `config` to `config4` |
-/// | `cpu/mem-loads/`, `msr/tsc/` | an event of a PMU, by a name in its `events` directory; further terms replace its own (perf merges them) |
+/// | `cpu/mem-loads/`, `msr/tsc/` | an event of a PMU, by a name in its `events` directory; a further term replaces the named event's own value of that term (perf merges them) |
 /// | `mem-loads` | an event of a PMU, if only one PMU has an event of that name |
 /// | `cpu_core/cycles/`, `armv8_cortex_a72/r11/` | the kernel's or a raw event, on this PMU |
 ///
 /// PMUs, their terms and their events are those of this machine (`/sys/bus/event_source/devices`).
 /// [`Pmus`](crate::pmu::Pmus) lists them. The kernel does not know names from perf's own tables, such as
-/// `inst_retired.any`. `perf stat -vv -e NAME true` prints the terms of such a name. Terms of sampling among them,
-/// such as `period`, have no effect.
+/// `inst_retired.any`. `perf stat -vv -e NAME true` prints the terms of such a name. Sampling terms in
+/// it, such as `period`, have no effect.
 ///
 /// Modifiers may follow a colon or the last slash, as in `cycles:uk`:
 ///
 /// | modifier | meaning |
 /// |---|---|
-/// | `u`, `k`, `h` | count user mode, the kernel, the hypervisor, and no other level (`cpu-clock` and `task-clock` ignore this); without any, what [`Builder`](crate::Builder) sets, by default user mode alone |
-/// | `G`, `H` | count guests alone, the host alone, with `GH` both; without any, what [`Builder`](crate::Builder) sets, by default the host alone |
-/// | `D`, `e` | pinned, exclusive; in a group, the whole group |
+/// | `u`, `k`, `h` | count user mode, the kernel, the hypervisor, and no other level (`cpu-clock` and `task-clock` ignore this); if none is given, [`Builder`](crate::Builder)'s setting applies, by default user mode alone |
+/// | `G`, `H` | count guests alone, the host alone, with `GH` both; if none is given, [`Builder`](crate::Builder)'s setting applies, by default the host alone |
+/// | `D`, `e` | pinned, exclusive; in a group, this applies to the whole group |
 /// | `I` | not while idle |
 /// | `p`, `pp`, `ppp`, `P`, `S`, `W` | for samples and perf's groups: accepted, without effect here |
 ///
@@ -69,9 +69,9 @@ pub(crate) const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", 
 /// CPUs with several core types (Intel's hybrids, arm's big.LITTLE) have a PMU for each type. The kernel's events
 /// belong to none of them: [`Counter`](crate::Counter) counts them on all types, [`Group`](crate::Group) on one.
 ///
-/// - Raw events belong to no type on arm64. On Intel's hybrids they are events of `cpu_core`, whose PMU type they
-///   have. perf opens them on both types.
-/// - `cpu_atom/cycles/` belongs to one PMU from the start.
+/// - Raw events belong to no type on arm64. On Intel's hybrids they carry the PMU type of `cpu_core` and belong to
+///   it. perf opens them on both types.
+/// - `cpu_atom/cycles/` names its PMU explicitly.
 /// - `mem-loads` alone is an error there, because both PMUs have it.
 ///
 /// # Constants
@@ -132,18 +132,18 @@ impl Event {
     /// Cycles of a clock of constant frequency.
     pub const REF_CYCLES: Event = Event::hardware(hardware::REF_CPU_CYCLES);
 
-    /// Nanoseconds of the CPU's clock while this thread runs: nearly [`TASK_CLOCK`](Event::TASK_CLOCK).
+    /// Nanoseconds of the CPU's clock while this thread runs: nearly equal to [`TASK_CLOCK`](Event::TASK_CLOCK).
     pub const CPU_CLOCK: Event = Event::software(software::CPU_CLOCK);
     /// Nanoseconds for which this thread has run.
     pub const TASK_CLOCK: Event = Event::software(software::TASK_CLOCK);
     /// Page faults.
     pub const PAGE_FAULTS: Event = Event::software(software::PAGE_FAULTS);
-    /// Page faults that needed no input or output.
+    /// Page faults that needed no I/O.
     pub const MINOR_FAULTS: Event = Event::software(software::PAGE_FAULTS_MIN);
-    /// Page faults that needed input or output.
+    /// Page faults that needed I/O.
     pub const MAJOR_FAULTS: Event = Event::software(software::PAGE_FAULTS_MAJ);
     /// Switches of this thread off its CPU. They happen in the kernel, so this event is opened with the kernel
-    /// included. Among the events here, so are only [`CPU_MIGRATIONS`](Event::CPU_MIGRATIONS) and
+    /// included. The only others are [`CPU_MIGRATIONS`](Event::CPU_MIGRATIONS) and
     /// [`CGROUP_SWITCHES`](Event::CGROUP_SWITCHES).
     pub const CONTEXT_SWITCHES: Event = Event::software(software::CONTEXT_SWITCHES);
     /// Migrations of this thread to another CPU. The kernel is included.
@@ -186,8 +186,8 @@ impl Event {
         Event { modifiers: self.modifiers.kernel(), ..self }
     }
 
-    /// Returns this event with the second configuration word set. On arm64, a value other than 0 replaces the one by
-    /// which this library requests user access.
+    /// Returns this event with the second configuration word set. On arm64, a value other than 0 overrides the bits
+    /// that this library sets to request user access.
     #[must_use]
     pub const fn with_config1(self, config1: u64) -> Event {
         Event { config1, ..self }

@@ -12,6 +12,7 @@ use crate::kernel::flag;
 /// the calling thread, on any CPU. Its children do not inherit it, and it does not survive `exec`.
 ///
 /// An event's own [modifiers](crate::Event#names) take precedence over these settings.
+///
 /// ```
 /// use rdpmc::{Counter, Event};
 ///
@@ -70,7 +71,7 @@ impl<E> Builder<E> {
     /// that have the flag.
     ///
     /// Include guests only if this thread is a VM's virtual CPU. Since Linux 7.0, an event that includes guests
-    /// prevents VMs with a mediated PMU from starting. While such a VM runs, opening the event fails with
+    /// prevents VMs with a mediated PMU (passed through by the host) from starting. While such a VM runs, opening the event fails with
     /// [`OpenError::IncludesGuests`](crate::error::OpenError::IncludesGuests).
     pub fn exclude_guest(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_GUEST, exclude)
@@ -78,8 +79,8 @@ impl<E> Builder<E> {
 
     /// Excludes the host, which is this machine itself (`exclude_host`). Default: false.
     ///
-    /// Also include guests with [`exclude_guest(false)`](Builder::exclude_guest), as a name with `:G` does. Otherwise
-    /// nothing is left to count.
+    /// Also include guests with [`exclude_guest(false)`](Builder::exclude_guest), or nothing is left to count. The modifier
+    /// `:G` does both.
     pub fn exclude_host(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_HOST, exclude)
     }

@@ -13,17 +13,17 @@ use crate::error::OpenError;
 use crate::kernel;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Makes a counter read that faults return "no counter" instead of ending the process.
+/// Makes faulting counter reads return "no counter" instead of ending the process.
 ///
 /// After this call, [`read_user`](crate::Counter::read_user) returns None on a fault, [`read`](crate::Counter::read)
 /// continues with the system call, and a region returns [`Disturbed::Faulted`](crate::region::Disturbed::Faulted).
 ///
-/// The CPU refuses a read by SIGSEGV or SIGILL in two cases:
+/// A read raises SIGSEGV or SIGILL in two cases:
 /// - The administrator has revoked user access while the counter is open.
 /// - The counter is lost between the load of its page and the read of the register (riscv64; CPUs with several core
 ///   types).
 ///
-/// Regions may read long after that load. On the machines of the second case, they need this function: see
+/// Regions may read long after that load. On riscv64 and on CPUs with several core types, they require this function: see
 /// [`Counter::region`](crate::Counter::region).
 ///
 /// ```
@@ -34,29 +34,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// # Operation
 ///
 /// Installs a handler in front of the existing ones for SIGSEGV and SIGILL, once. Later calls do nothing, except that
-/// a call from another shared object adds the reads of that object.
+/// a call from another shared object covers that object's reads too.
 ///
 /// The handler takes only the faults of this library's own reads, each known by its address. Every other signal is
 /// passed on to the previous action, as if this handler did not exist. A previous handler gets unchanged information
-/// on its own stack, with its own signals blocked. The default action is taken by restoring it. The handler is
+/// on its own stack, with its own signals blocked. For the default action, the handler restores it and raises the
+/// signal again. The handler is
 /// async-signal-safe. It costs nothing until a fault occurs, except that the linker keeps unused functions that read
 /// counters.
 ///
 /// # Limits
 ///
 /// - A handler that is installed later runs before this one, and must pass on the faults that it does not know. Call
-///   this function after installing handlers that do not.
+///   this function after installing handlers that do not pass faults on.
 /// - A fault while SIGSEGV or SIGILL is blocked ends the process, because the kernel then calls no handler. This
 ///   includes faults in a handler that blocks all signals.
-/// - If several shared objects in a program contain reads of this library, each must call this function. None that
-///   has called it may be unloaded.
-/// - If such a signal was ignored, a sent one now interrupts system calls that do not restart by themselves (`poll`,
-///   `nanosleep`). Programs started by `exec` no longer ignore it.
+/// - If several shared objects in a program contain reads of this library, each must call this function. An object
+///   that has called it must never be unloaded.
+/// - If SIGSEGV or SIGILL was ignored before, sending it to the process now interrupts system calls that do not restart
+///   (`poll`, `nanosleep`). Programs started by `exec` no longer ignore it.
 /// - Restoring an earlier handler removes this one. It does not come back.
-/// - A handler that reinstalls itself in front at every call, and calls the handler that it finds there, would find
-///   this one. The second time that this handler is called for one signal, it takes the default action.
+/// - A handler that reinstalls itself in front at every call, and then calls the handler that it replaced, could chain to
+///   this one in a loop. If this handler is entered again for the same signal, it takes the default action.
 /// - Reads of the tick counter are not covered. [`reading`](crate::Counter::reading) makes them, and a thread can
-///   forbid them to itself (`PR_SET_TSC`).
+///   disable them for itself (`PR_SET_TSC`).
 ///
 /// # Errors
 /// [`OpenError::Unsupported`] on systems without these signals. [`OpenError::System`] for any other kernel error.

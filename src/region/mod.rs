@@ -40,10 +40,10 @@ use std::ptr;
 /// # What is measured
 ///
 /// The read of the counter is the last operation of [`start`](Region::start) and the first of [`stop`](Region::stop),
-/// so only the code is between the two reads. Between two calls back to back, the counter itself counts 3
+/// so almost nothing but the code is between the two reads. An empty region counts 3
 /// instructions on x86-64, 4 on arm64 (5 with 32-bit counters), 4 on riscv64 (`tests/vm/run TARGET cost`).
-/// [`Overhead::measure`] returns this overhead, and [`corrected`](Region::corrected) subtracts it. Builds for size
-/// and debug builds take more: see README.
+/// [`Overhead::measure`] returns this overhead, and [`corrected`](Region::corrected) subtracts it. Size-optimised
+/// and debug builds take more.
 ///
 /// `stop` loads the control page only after both reads. If its `lock` word has not changed since the start, there was
 /// no context switch, and the counter was neither taken away nor moved. The difference is then what this thread did
@@ -59,7 +59,7 @@ use std::ptr;
 /// - An interrupt that returns to this thread. On x86-64 silicon, it adds at most one instruction to a user-mode
 ///   count, and it touches the caches. If the kernel is counted too, the count includes the kernel's work.
 /// - A signal handler that ran on this thread in between. The count includes its work.
-/// - Time that a hypervisor took away.
+/// - Time stolen by the hypervisor (steal time).
 ///
 /// A counter of kernel instructions in the group shows the machine's own interrupts: its count is 0 for a region
 /// without any. In a virtual machine, nothing shows the hypervisor's interrupts.
@@ -76,7 +76,7 @@ use std::ptr;
 ///
 /// match count_without_interrupts() {
 ///     Ok(Some(instructions)) => println!("exactly {instructions} instructions"),
-///     Ok(None) => println!("an interrupt came: one instruction more, perhaps"),
+///     Ok(None) => println!("an interrupt came, and may have added one instruction"),
 ///     Err(why) => println!("{why}"), // for example, kernel.perf_event_paranoid is 2
 /// }
 /// ```
@@ -84,14 +84,14 @@ use std::ptr;
 /// Code that runs for longer than the scheduler's time slice, some milliseconds, is nearly always disturbed if other
 /// threads want the CPU. For such code, take the difference of two [reads](crate::Group::read).
 ///
-/// If a `fork` happens inside the region, only the parent may stop it, unless faults are
-/// [contained](crate::contain_faults). The child may not read counters, and its sample is disturbed.
+/// If a `fork` happens inside the region, `stop` faults in the child. If faults are [contained](crate::contain_faults), it
+/// returns [`Disturbed`] there.
 ///
 /// # Ordering
 ///
 /// An out-of-order CPU may run instructions from outside the region inside it, and the region's instructions outside.
 /// Regions of [`Counter::ordered`](crate::Counter::ordered) and [`Group::ordered`](crate::Group::ordered) have fences
-/// around their reads. The compiler may also move code that touches no memory in or out. Pass inputs and results
+/// around their reads. The compiler may also move code that does not access memory into or out of the region. Pass inputs and results
 /// through [`black_box`](std::hint::black_box).
 pub struct Region<'a, const N: usize, O: Order = Unordered> {
     pub(crate) reader: &'a Reader<N>,
@@ -172,8 +172,8 @@ impl<'a, const N: usize, O: Order> Region<'a, N, O> {
     /// Ends the region. The read of the first counter is its first operation. No system call.
     ///
     /// Returns what each counter counted since the start, modulo the range of its register (2^48 on x86-64). If the
-    /// region is [`corrected`](Region::corrected), the overhead is subtracted. A later call with this start measures
-    /// to a later end.
+    /// region is [`corrected`](Region::corrected), the overhead is subtracted. `start` can be
+    /// reused: each `stop` measures from the same beginning.
     ///
     /// # Errors
     /// - [`Disturbed::Interrupted`] if the kernel updated a control page during the region.
