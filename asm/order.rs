@@ -1,10 +1,12 @@
 //! Whether reads are ordered against the instructions around them: a type parameter of the handles.
 
+use std::fmt::Debug;
+
 /// The order of a handle's reads: [`Unordered`] or [`Ordered`].
 ///
 /// Handles and regions have it as a type parameter: `Counter` is `Counter<Unordered>`, and
 /// [`Counter::ordered`](crate::Counter::ordered) returns the same counter as a `Counter<Ordered>`.
-pub trait Order: sealed::Sealed {
+pub trait Order: sealed::Sealed + Copy + Debug + Eq + Send + Sync + 'static {
     /// Whether reads have fences.
     #[doc(hidden)]
     const FENCED: bool;

@@ -24,7 +24,7 @@ const FIRST_CALLS: [(&str, fn()); 6] = [
     ("Group::open", || drop(open_group([Event::CYCLES, Event::INSTRUCTIONS]))),
     ("Clock::open", || drop(Clock::open())),
     ("contain_faults", || drop(rdpmc::contain_faults())),
-    ("Pmus::here", || drop(Pmus::local().all())),
+    ("Pmus::local", || drop(Pmus::local().all())),
     ("diagnose", || drop(rdpmc::diagnose())),
 ];
 

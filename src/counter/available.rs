@@ -59,6 +59,12 @@ impl<const N: usize> AvailableGroup<N> {
         Ok(self.of_each(&self.group.reading()?))
     }
 
+    /// Returns the counts with their times without a system call: see [`Group::reading_user`](crate::Group::reading_user).
+    /// None for each event that is [missing](AvailableGroup::missing), and as a whole as there.
+    pub fn reading_user(&self) -> Option<[Option<Reading>; N]> {
+        self.group.reading_user().map(|readings| self.of_each(&readings))
+    }
+
     /// Returns why each event that is not counted is missing, in the order of the events.
     pub fn missing(&self) -> impl Iterator<Item = &OpenError> {
         self.places.iter().filter_map(|place| place.as_ref().err())
@@ -90,59 +96,31 @@ impl<const N: usize> Builder<[Event; N]> {
     /// # Errors
     /// As [`Group::open_available`](crate::Group::open_available).
     pub fn open_available(self) -> Result<AvailableGroup<N>, OpenError> {
-        let mut missing = [const { None }; N];
-        loop {
-            let wanted: Vec<Event> = self
-                .events
-                .iter()
-                .zip(&missing)
-                .filter(|(_, missing)| missing.is_none())
-                .map(|(event, _)| *event)
-                .collect();
-            match self.of(wanted.as_slice()).open() {
-                Ok(group) => return Ok(AvailableGroup { group, places: places_of(missing) }),
-                Err(error) => leave_out(&mut missing, &wanted, &self.events, error)?,
-            }
+        if let Ok(group) = self.of(self.events.as_slice()).open() {
+            let mut places = 0..N;
+            let places = [(); N].map(|()| Ok(places.next().unwrap_or(N)));
+            return Ok(AvailableGroup { group, places });
         }
+        // One more event at a time, so that a refusal is that of the last one, whatever its error says.
+        let mut counted = Vec::with_capacity(N);
+        let mut places = [const { Ok(0) }; N];
+        for (event, place) in self.events.into_iter().zip(&mut places) {
+            counted.push(event);
+            *place = match self.of(counted.as_slice()).open() {
+                Ok(_) => Ok(counted.len() - 1),
+                Err(error) if error.is_of_the_process() => return Err(error),
+                Err(error) => {
+                    counted.pop();
+                    Err(error)
+                }
+            };
+        }
+        if counted.is_empty() {
+            // The most important event's reason.
+            let first = places.into_iter().find_map(Result::err);
+            return Err(first.unwrap_or(OpenError::GroupSize { events: N }));
+        }
+        let group = self.of(counted.as_slice()).open()?;
+        Ok(AvailableGroup { group, places })
     }
-}
-
-/// Notes the event that the error is about as missing.
-///
-/// # Errors
-/// The error, if it is not about one event, or if that was the last one.
-fn leave_out<const N: usize>(
-    missing: &mut [Option<OpenError>; N],
-    wanted: &[Event],
-    events: &[Event; N],
-    error: OpenError,
-) -> Result<(), OpenError> {
-    let Some(refused) = error.event().map(|event| event.event()) else { return Err(error) };
-    // Names of a core type's PMU are added when an event is opened.
-    let is_refused = |event: &Event| *event == refused || event.bare() == refused.bare();
-    let fits = match &error {
-        OpenError::GroupTooLarge { fit, .. } => *fit,
-        _ => 0,
-    };
-    // Of equal events, the first that does not fit.
-    let Some(place) = (fits..wanted.len()).find(|place| wanted.get(*place).is_some_and(is_refused))
-    else {
-        return Err(error);
-    };
-    if wanted.len() == 1 {
-        return Err(error);
-    }
-    let mut open = events.iter().zip(missing.iter_mut()).filter(|(_, missing)| missing.is_none());
-    if let Some((_, slot)) = open.nth(place) {
-        *slot = Some(error);
-    }
-    Ok(())
-}
-
-fn places_of<const N: usize>(missing: [Option<OpenError>; N]) -> [Result<usize, OpenError>; N] {
-    let mut places = 0..N;
-    missing.map(|missing| match missing {
-        Some(error) => Err(error),
-        None => Ok(places.next().unwrap_or(N)),
-    })
 }

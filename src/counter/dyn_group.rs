@@ -9,6 +9,7 @@ use crate::open::builder::Builder;
 use crate::page::MOST;
 use std::fmt;
 use std::ops::Deref;
+use std::time::Duration;
 
 /// Counters of 1 to 8 events for the thread that opened them: a [`Group`] of a size known only at run time.
 ///
@@ -18,7 +19,7 @@ use std::ops::Deref;
 /// fn print_counts(names: &str) -> Result<(), Error> {
 ///     let events: Vec<Event> = names.split(' ').map(str::parse).collect::<Result<_, _>>()?;
 ///     let group = DynGroup::open(&events)?;
-///     for (event, count) in group.events().iter().zip(group.read()?.iter()) {
+///     for (event, count) in group.events().into_iter().zip(group.read()?) {
 ///         println!("{count} {event}");
 ///     }
 ///     Ok(())
@@ -30,11 +31,11 @@ use std::ops::Deref;
 /// ```
 ///
 /// A read takes some instructions more than that of a [`Group`], to choose the code for the number of events. For
-/// [regions](crate::Region), use a `Group`.
-pub struct DynGroup(Sized);
+/// [regions](crate::Region) and ordered reads, use a `Group`.
+pub struct DynGroup(BySize);
 
 /// One group type for each number of events.
-enum Sized {
+enum BySize {
     Of1(Group<1>),
     Of2(Group<2>),
     Of3(Group<3>),
@@ -49,14 +50,14 @@ enum Sized {
 macro_rules! with_group {
     ($sized:expr, $group:ident => $value:expr) => {
         match $sized {
-            Sized::Of1($group) => $value,
-            Sized::Of2($group) => $value,
-            Sized::Of3($group) => $value,
-            Sized::Of4($group) => $value,
-            Sized::Of5($group) => $value,
-            Sized::Of6($group) => $value,
-            Sized::Of7($group) => $value,
-            Sized::Of8($group) => $value,
+            BySize::Of1($group) => $value,
+            BySize::Of2($group) => $value,
+            BySize::Of3($group) => $value,
+            BySize::Of4($group) => $value,
+            BySize::Of5($group) => $value,
+            BySize::Of6($group) => $value,
+            BySize::Of7($group) => $value,
+            BySize::Of8($group) => $value,
         }
     };
 }
@@ -83,6 +84,24 @@ impl<T> Deref for PerEvent<T> {
 
     fn deref(&self) -> &[T] {
         self.values.get(..self.events).unwrap_or(&self.values)
+    }
+}
+
+impl<T> IntoIterator for PerEvent<T> {
+    type Item = T;
+    type IntoIter = std::iter::Take<std::array::IntoIter<T, MOST>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.values.into_iter().take(self.events)
+    }
+}
+
+impl<'a, T> IntoIterator for &'a PerEvent<T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
     }
 }
 
@@ -142,6 +161,19 @@ impl DynGroup {
         with_group!(&self.0, group => group.reading_user().map(PerEvent::of))
     }
 
+    /// Returns the counts with their times, always by a system call: see [`Group::reading_by_system_call`].
+    ///
+    /// # Errors
+    /// As [`Group::read`].
+    pub fn reading_by_system_call(&self) -> Result<PerEvent<Reading>, ReadError> {
+        with_group!(&self.0, group => group.reading_by_system_call().map(PerEvent::of))
+    }
+
+    /// Returns how long the group has been enabled but not scheduled: see [`Group::time_without_counters`].
+    pub fn time_without_counters(&self) -> Option<Duration> {
+        with_group!(&self.0, group => group.time_without_counters())
+    }
+
     /// Continues counting: see [`Group::enable`].
     ///
     /// # Errors
@@ -192,7 +224,10 @@ impl DynGroup {
 impl fmt::Debug for DynGroup {
     /// Writes its events, and how they are read as far as the control pages tell. No system call.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        with_group!(&self.0, group => group.fmt(f))
+        f.debug_struct("DynGroup")
+            .field("events", &self.events())
+            .field("access", &with_group!(&self.0, group => group.access_in_memory()))
+            .finish()
     }
 }
 
@@ -203,14 +238,14 @@ impl Builder<&[Event]> {
     /// As [`DynGroup::open`].
     pub fn open(self) -> Result<DynGroup, OpenError> {
         Ok(DynGroup(match *self.events {
-            [a] => Sized::Of1(self.of([a]).open()?),
-            [a, b] => Sized::Of2(self.of([a, b]).open()?),
-            [a, b, c] => Sized::Of3(self.of([a, b, c]).open()?),
-            [a, b, c, d] => Sized::Of4(self.of([a, b, c, d]).open()?),
-            [a, b, c, d, e] => Sized::Of5(self.of([a, b, c, d, e]).open()?),
-            [a, b, c, d, e, f] => Sized::Of6(self.of([a, b, c, d, e, f]).open()?),
-            [a, b, c, d, e, f, g] => Sized::Of7(self.of([a, b, c, d, e, f, g]).open()?),
-            [a, b, c, d, e, f, g, h] => Sized::Of8(self.of([a, b, c, d, e, f, g, h]).open()?),
+            [a] => BySize::Of1(self.of([a]).open()?),
+            [a, b] => BySize::Of2(self.of([a, b]).open()?),
+            [a, b, c] => BySize::Of3(self.of([a, b, c]).open()?),
+            [a, b, c, d] => BySize::Of4(self.of([a, b, c, d]).open()?),
+            [a, b, c, d, e] => BySize::Of5(self.of([a, b, c, d, e]).open()?),
+            [a, b, c, d, e, f] => BySize::Of6(self.of([a, b, c, d, e, f]).open()?),
+            [a, b, c, d, e, f, g] => BySize::Of7(self.of([a, b, c, d, e, f, g]).open()?),
+            [a, b, c, d, e, f, g, h] => BySize::Of8(self.of([a, b, c, d, e, f, g, h]).open()?),
             _ => return Err(OpenError::GroupSize { events: self.events.len() }),
         }))
     }

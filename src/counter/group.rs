@@ -102,11 +102,13 @@ impl<const N: usize> Group<N> {
         Group::builder(events).open()
     }
 
-    /// Opens those of `events` that can be counted together, in the order of their importance, and reports why the others
-    /// cannot.
+    /// Opens those of `events` that can be counted together, the most important first, and reports why the others cannot.
+    ///
+    /// Takes one open of a group if all can be counted, and up to one more for each event otherwise.
     ///
     /// # Errors
-    /// As [`open`](Group::open), if the failure is not specific to one event, or if none of them can be counted.
+    /// As [`open`](Group::open), if a resource is used up, or if none of the events can be counted. The error is then that
+    /// of the first event.
     pub fn open_available(events: [Event; N]) -> Result<AvailableGroup<N>, OpenError> {
         Group::builder(events).open_available()
     }

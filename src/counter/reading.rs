@@ -18,6 +18,17 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// Makes a reading of a count and its times, for counts that were added up, for example. Times are limited to 584
+    /// years.
+    pub fn new(value: u64, time_enabled: Duration, time_running: Duration) -> Reading {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Reading {
+            value,
+            time_enabled: nanoseconds(time_enabled),
+            time_running: nanoseconds(time_running),
+        }
+    }
+
     /// Returns how long this thread ran with the event enabled.
     pub fn time_enabled(&self) -> Duration {
         Duration::from_nanos(self.time_enabled)

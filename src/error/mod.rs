@@ -140,14 +140,27 @@ impl From<Unreadable> for Error {
     }
 }
 
+/// The errors that also convert into [`io::Error`] directly.
+macro_rules! into_io_error {
+    ($($type:ident)*) => {
+        $(impl From<$type> for io::Error {
+            /// Converts as [`Error`] does.
+            fn from(error: $type) -> io::Error {
+                Error::from(error).into()
+            }
+        })*
+    };
+}
+into_io_error!(OpenError ReadError RegionError);
+
 impl From<Error> for io::Error {
     /// Keeps the error as the inner error, with the kind that fits its cause.
     fn from(error: Error) -> io::Error {
         let kind = match &error {
             Error::Open(error) => error.io_kind(),
             Error::Name(_) => io::ErrorKind::InvalidInput,
-            Error::Disturbed(_) => io::ErrorKind::Interrupted,
-            Error::Read(_) | Error::Region(_) => io::ErrorKind::Other,
+            // Not `Interrupted`, which std retries: a disturbed sample may be so each time.
+            Error::Read(_) | Error::Region(_) | Error::Disturbed(_) => io::ErrorKind::Other,
         };
         io::Error::new(kind, error)
     }

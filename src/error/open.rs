@@ -193,6 +193,20 @@ impl OpenError {
         }
     }
 
+    /// Whether another event would fail too: a resource of the process or the machine is used up, or the call is not
+    /// available.
+    pub(crate) fn is_of_the_process(&self) -> bool {
+        matches!(
+            self,
+            OpenError::Unsupported
+                | OpenError::NoSystemCall
+                | OpenError::TooManyOpenFiles { .. }
+                | OpenError::OutOfMemory { .. }
+                | OpenError::Forked
+                | OpenError::System { .. }
+        )
+    }
+
     /// Makes an error of a call that ran out of something, or failed in a way that is not known to occur.
     pub(crate) fn of_call(call: &'static str) -> impl Fn(Errno) -> OpenError {
         move |errno| match errno.0 {
@@ -208,14 +222,21 @@ impl OpenError {
         match error {
             ReadError::Forked => OpenError::Forked,
             ReadError::System { call, errno } => OpenError::of_call(call)(errno),
-            // Only `read(2)` finds this. For a program, the remedy is that of any call that should not fail.
+            // Not reached: only a read finds it, and nothing has been read.
             ReadError::ErrorState => OpenError::System { call: "ioctl", errno: Errno(0) },
         }
     }
 
     pub(super) fn io_kind(&self) -> io::ErrorKind {
         match self {
-            OpenError::Unsupported | OpenError::NoSystemCall => io::ErrorKind::Unsupported,
+            OpenError::Unsupported
+            | OpenError::NoSystemCall
+            | OpenError::NoPmu { .. }
+            | OpenError::EventNotSupported { .. }
+            | OpenError::NoPrivilegeFilter { .. }
+            | OpenError::NotPerThread { .. }
+            | OpenError::UnsupportedField { .. } => io::ErrorKind::Unsupported,
+            OpenError::Busy { .. } => io::ErrorKind::ResourceBusy,
             OpenError::Paranoid { .. } | OpenError::Seccomp { .. } | OpenError::Denied { .. } => {
                 io::ErrorKind::PermissionDenied
             }
@@ -330,6 +351,9 @@ impl fmt::Display for OpenError {
                 "this machine has no file descriptor left, and each counter holds one. Raise `sysctl fs.file-max` \
                  or close files"
             ),
+            OpenError::GroupSize { events: 0 } => {
+                write!(f, "a group needs at least one event. Pass between 1 and 8 events")
+            }
             OpenError::GroupSize { events } => write!(
                 f,
                 "a group has between 1 and 8 events, not {events}. Split them into several groups"

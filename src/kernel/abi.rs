@@ -1,6 +1,6 @@
 //! The kernel's interface for counting, as `linux/perf_event.h` declares it.
 //!
-//! The tables are complete for counting. Sampling records and their formats are left out. `tests/kernel_header.rs`
+//! The tables are complete for counting. Sampling records and their formats are left out. `src/tests/kernel_header.rs`
 //! compares the tables with the installed header.
 #![allow(unsafe_code)]
 #![allow(

@@ -10,9 +10,14 @@ pub struct CpuSet(Vec<RangeInclusive<u32>>);
 impl CpuSet {
     /// Parses the kernel's format. None if the text has another format.
     pub(crate) fn parse(text: &str) -> Option<CpuSet> {
+        let number = |text: &str| -> Option<u32> {
+            let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse().ok().filter(|_| digits)
+        };
         let range = |part: &str| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
-            Some(first.parse().ok()?..=last.parse().ok()?)
+            let (first, last) = (number(first)?, number(last)?);
+            (first <= last).then_some(first..=last)
         };
         let text = text.trim();
         if text.is_empty() {
@@ -57,7 +62,7 @@ mod tests {
         }
         let some = CpuSet::parse("0-3,8").unwrap();
         assert!(some.contains(3) && some.contains(8) && !some.contains(4));
-        for wrong in ["a", "1-", "1,,2", "-1", "1-2-3"] {
+        for wrong in ["a", "1-", "1,,2", "-1", "1-2-3", "+5", "7-3"] {
             assert_eq!(CpuSet::parse(wrong), None, "{wrong}");
         }
     }

@@ -5,6 +5,8 @@
 mod random;
 
 mod arithmetic;
+#[cfg(target_os = "linux")]
+mod available;
 mod calibration;
 mod errors;
 mod kernel_header;

@@ -94,7 +94,7 @@ impl<const N: usize> Counts<N> {
         // Untimed intervals are complete, and the times of other intervals do not apply to them.
         if self.enabled != self.running && !self.untimed {
             for count in &mut counts {
-                *count = scale(*count, self.enabled, self.running).unwrap_or(0);
+                *count = Reading::new(*count, self.enabled, self.running).scaled().unwrap_or(0);
             }
         }
         counts
@@ -155,13 +155,6 @@ impl<const N: usize> Counts<N> {
         }
         self
     }
-}
-
-/// Scales a count from `running` to `enabled`, rounded down. None if that is not possible.
-fn scale(count: u64, enabled: Duration, running: Duration) -> Option<u64> {
-    let scaled =
-        u128::from(count).checked_mul(enabled.as_nanos())?.checked_div(running.as_nanos())?;
-    u64::try_from(scaled).ok()
 }
 
 impl<const N: usize> Cost<N> {

@@ -14,7 +14,7 @@ use crate::system::{Changed, USER_ACCESS};
 use rdpmc::error::{OpenError, ReadError, RegionError, SyscallReason};
 use rdpmc::event::{Cache, CacheAccess, CacheResult};
 use rdpmc::internals::expected;
-use rdpmc::{Access, Event, Group, Region};
+use rdpmc::{Access, DynGroup, Event, Group, Region};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -32,7 +32,41 @@ pub const ALL: &[Entry] = &[
     ("group_beside_pinned_events", group_beside_pinned_events),
     ("group_by_system_call", group_by_system_call),
     ("groups_opened_and_dropped", groups_opened_and_dropped),
+    ("events_that_may_be_missing", events_that_may_be_missing),
 ];
+
+/// A group without the events that the machine lacks counts the others exactly, and so does one of a run-time size.
+fn events_that_may_be_missing(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    let never = Event::of_pmu(u32::MAX - 1, 0); // there is no such PMU
+    let build = |events| Group::builder(events).allow_all_privilege_levels(true);
+    let group = build([never, Event::INSTRUCTIONS, never, Event::CYCLES]).open_available()?;
+    equal("missing", group.missing().count(), 2)?;
+    let places = |counts: [Option<u64>; 4]| counts.map(|count| count.is_some());
+    equal("counted", places(group.read()?), [false, true, false, true])?;
+    equal("read in user space", group.read_user().map(places), Some([false, true, false, true]))?;
+    let same = DynGroup::builder(&[Event::INSTRUCTIONS, Event::CYCLES]);
+    let same = same.allow_all_privilege_levels(true);
+    // One group at a time, where registers are few.
+    drop(group);
+    let same = same.open()?;
+    let counts = || same.read_user().ok_or_else(|| Stop::Failed("no user read".into()));
+    let work = |rounds| -> Result<u64, Stop> {
+        let mut least = u64::MAX;
+        for _ in 0..10 {
+            let before = counts()?;
+            countdown(black_box(rounds));
+            least = least.min(counts()?[0] - before[0]);
+        }
+        Ok(least)
+    };
+    let (few, many) = (work(1_000)?, work(101_000)?);
+    require(many - few >= 200_000, || format!("{few} and {many}"))?;
+    if same.counts_all_privilege_levels() {
+        return Ok(()); // the kernel's work is counted, too
+    }
+    equal("a hundred thousand rounds", many - few, 200_000)
+}
 
 fn raw(numbers: Numbers, leader: Option<&RawEvent>) -> Result<RawEvent, Stop> {
     RawEvent::open(numbers, Options { leader, ..Options::default() })
