@@ -78,7 +78,7 @@ impl Options {
 ///
 /// On arm64, `config1` requests user access and a 64-bit counter. Not every event on every CPU can have these. A
 /// group has one value for all its events, so that all its counters have one width.
-pub(super) const FORMS: &[u64] = if cfg!(target_arch = "aarch64") {
+pub(super) const CONFIG1_REQUESTS: &[u64] = if cfg!(target_arch = "aarch64") {
     &[arm64_config1::USER_ACCESS | arm64_config1::LONG, arm64_config1::USER_ACCESS, 0]
 } else {
     &[0]
@@ -89,7 +89,7 @@ pub(super) const FORMS: &[u64] = if cfg!(target_arch = "aarch64") {
 pub(super) struct Attempt<'a> {
     pub(super) event: Event,
     pub(super) flags: u64,
-    /// The event's own value, or one of [`FORMS`].
+    /// The event's own value, or one of [`CONFIG1_REQUESTS`].
     pub(super) config1: u64,
     pub(super) leader: Option<&'a Descriptor>,
     /// `PERF_FORMAT_GROUP`, or 0.
@@ -206,8 +206,8 @@ fn is_guest_of_hybrid() -> bool {
     asm::hypervisor().is_some_and(|name| name.starts_with(b"KVMKVMKVM")) && machine::is_hybrid()
 }
 
-/// Whether this event takes one of [`FORMS`] as its `config1`.
-pub(super) fn takes_forms(event: Event) -> Result<bool, OpenError> {
+/// Whether this event takes one of [`CONFIG1_REQUESTS`] as its `config1`.
+pub(super) fn takes_config1_requests(event: Event) -> Result<bool, OpenError> {
     if !cfg!(target_arch = "aarch64") || event.config1 != 0 || event.is_software() {
         return Ok(false);
     }

@@ -1,6 +1,6 @@
 //! Opens the events of a group as descriptors.
 
-use super::attempt::{Attempt, FORMS, takes_forms};
+use super::attempt::{Attempt, CONFIG1_REQUESTS, takes_config1_requests};
 use super::options::{OF_THE_LEADER, Options};
 use crate::error::OpenError;
 use crate::event::Event;
@@ -20,16 +20,16 @@ impl Options {
         if let Some(&event) = events.iter().find(nothing) {
             return Err(OpenError::CountsNothing { event: named(event) });
         }
-        let mut refusal = OpenError::Unsupported; // overwritten: FORMS is never empty
+        let mut refusal = OpenError::Unsupported; // overwritten: CONFIG1_REQUESTS is never empty
         // If the name of one event sets such a flag, it applies to the whole group, which is scheduled as a unit.
         let asked = events.iter().fold(self.set, |flags, event| event.modifiers.flags(flags));
-        for &form in FORMS {
-            let error = match self.open_group(events, form, asked & OF_THE_LEADER) {
+        for &config1_request in CONFIG1_REQUESTS {
+            let error = match self.open_group(events, config1_request, asked & OF_THE_LEADER) {
                 Ok(opened) => return Ok(opened),
                 Err(error) => error,
             };
             // One of the events, or all of them together, may need another `config1`.
-            let of_the_form = matches!(
+            let of_the_request = matches!(
                 error,
                 OpenError::GroupTooLarge { .. }
                     | OpenError::EventNotSupported {
@@ -37,7 +37,7 @@ impl Options {
                         ..
                     }
             );
-            if !of_the_form {
+            if !of_the_request {
                 return Err(error);
             }
             let fit = |error: &OpenError| match error {
@@ -51,7 +51,12 @@ impl Options {
         Err(refusal)
     }
 
-    fn open_group(&self, events: &[Event], form: u64, asked: u64) -> Result<Opened, OpenError> {
+    fn open_group(
+        &self,
+        events: &[Event],
+        config1_request: u64,
+        asked: u64,
+    ) -> Result<Opened, OpenError> {
         let Some((&first, others)) = events.split_first() else {
             return Err(OpenError::Unsupported);
         };
@@ -63,7 +68,8 @@ impl Options {
         // A single event is read without the group layout, for which the kernel allocates memory at each read.
         let group = if others.is_empty() { 0 } else { format::GROUP };
         let config1 = |event| {
-            Ok(if takes_forms(event)? { form } else { event.config1 }) as Result<_, OpenError>
+            Ok(if takes_config1_requests(event)? { config1_request } else { event.config1 })
+                as Result<_, OpenError>
         };
         let (leader, mut counts_all_levels) = self.open_event(Attempt {
             event: first,
@@ -108,7 +114,7 @@ impl Options {
         if !others.is_empty() && asked & flag::DISABLED == 0 {
             kernel::control(&leader, Control::Enable).map_err(OpenError::of_call("ioctl"))?;
         }
-        Ok(Opened { leader, siblings, counts_all_levels, form })
+        Ok(Opened { leader, siblings, counts_all_levels, config1_request })
     }
 
     /// Checks whether all events can be counted simultaneously, besides those that are pinned now. The kernel does
@@ -116,8 +122,12 @@ impl Options {
     ///
     /// A pinned group has its counters at once, or it is in error state. If the check itself fails, that is not an
     /// error.
-    pub(crate) fn check_that_they_fit(&self, events: &[Event], form: u64) -> Result<(), OpenError> {
-        let fits = |events: &[Event]| match self.open_group(events, form, flag::PINNED) {
+    pub(crate) fn check_that_they_fit(
+        &self,
+        events: &[Event],
+        config1_request: u64,
+    ) -> Result<(), OpenError> {
+        let fits = |events: &[Event]| match self.open_group(events, config1_request, flag::PINNED) {
             Ok(pinned) => kernel::read(&pinned.leader, &mut [0; READ_WORDS]) != Ok(0),
             Err(_) => true,
         };
@@ -163,8 +173,8 @@ pub(crate) struct Opened {
     pub(crate) leader: Descriptor,
     /// Whether the requested filter was dropped, so that at least one event counts all privilege levels.
     pub(crate) counts_all_levels: bool,
-    /// The one of [`FORMS`] that the events have.
-    pub(crate) form: u64,
+    /// The one of [`CONFIG1_REQUESTS`] that the events have.
+    pub(crate) config1_request: u64,
 }
 
 /// More counters than any PMU has.

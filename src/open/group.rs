@@ -80,7 +80,7 @@ fn open_in<const N: usize>(
     let group = Box::new(OpenGroup { events, opened, obstacle, process });
     if N > 1 && !options.is_disabled() && !reader.is_scheduled() && group.has_not_run()? {
         // The group may never get counters.
-        options.check_that_they_fit(&events, group.opened.form)?;
+        options.check_that_they_fit(&events, group.opened.config1_request)?;
     }
     Ok((reader, group))
 }

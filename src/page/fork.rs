@@ -94,10 +94,10 @@ extern "C" fn in_child() {
     // before it frees it, and the code that this handler interrupts does not run at this time.
     while let Some(mapping) = unsafe { next.as_ref() } {
         // Zeros that an earlier fork put there are copied like any memory.
-        if mapping.is(Place::Event) {
+        if mapping.is(Backing::Event) {
             mapping.set(match kernel::cover(mapping.page) {
-                Ok(()) => Place::Zeros,
-                Err(_) => Place::Lost,
+                Ok(()) => Backing::Zeros,
+                Err(_) => Backing::Lost,
             });
         }
         next = mapping.older.load(Ordering::Relaxed);
@@ -108,7 +108,7 @@ extern "C" fn in_child() {
 /// The contents of a page's address.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(u8)]
-enum Place {
+enum Backing {
     /// The event's page.
     Event,
     /// Zeros: this is a fork.
@@ -124,19 +124,19 @@ enum Place {
 #[derive(Debug)]
 struct Mapping {
     page: NonNull<ControlPage>,
-    /// A [`Place`].
-    place: AtomicU8,
+    /// A [`Backing`].
+    backing: AtomicU8,
     older: AtomicPtr<Mapping>,
     newer: AtomicPtr<Mapping>,
 }
 
 impl Mapping {
-    fn is(&self, place: Place) -> bool {
-        self.place.load(Ordering::Relaxed) == place as u8
+    fn is(&self, backing: Backing) -> bool {
+        self.backing.load(Ordering::Relaxed) == backing as u8
     }
 
-    fn set(&self, place: Place) {
-        self.place.store(place as u8, Ordering::Relaxed);
+    fn set(&self, backing: Backing) {
+        self.backing.store(backing as u8, Ordering::Relaxed);
     }
 }
 
@@ -157,7 +157,7 @@ impl Watched {
         let older = NEWEST.with(|newest| newest.load(Ordering::Relaxed));
         let mapping = NonNull::from(Box::leak(Box::new(Mapping {
             page,
-            place: AtomicU8::new(Place::Event as u8),
+            backing: AtomicU8::new(Backing::Event as u8),
             older: AtomicPtr::new(older),
             newer: AtomicPtr::new(ptr::null_mut()),
         })));
@@ -172,11 +172,11 @@ impl Watched {
         compiler_fence(Ordering::SeqCst); // on the list before the check for a fork
         // SAFETY: alive until the owner drops it.
         let this = unsafe { mapping.as_ref() };
-        if process.is_past() && this.is(Place::Event) {
+        if process.is_past() && this.is(Backing::Event) {
             // The fork was before the mapping was on the list, so in_child has not covered it. If the parent had
             // mapped the page, this child has a hole there, or a later mapping of the signal handler. If this child
             // mapped the page itself, it keeps it.
-            this.set(Place::Lost);
+            this.set(Backing::Lost);
         }
         Watched(mapping)
     }
@@ -188,7 +188,7 @@ impl Drop for Watched {
     fn drop(&mut self) {
         // SAFETY: alive until the end of this function, and owned by self.
         let mapping = unsafe { self.0.as_ref() };
-        if !mapping.is(Place::Lost) {
+        if !mapping.is(Backing::Lost) {
             // SAFETY: `new` was given the page to own, or in_child has put zeros there.
             unsafe { kernel::unmap_page(mapping.page) };
         }
