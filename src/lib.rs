@@ -28,8 +28,8 @@
 //! Call [`contain_faults`] once at startup. Otherwise a read raises SIGSEGV if the administrator revokes access while a
 //! counter is open.
 //!
-//! Counters belong to the thread that opens them. Counting other threads and processes, whole CPUs, and sampling are out
-//! of scope. `tests/vm`, which the documentation mentions, is in the repository: emulated machines in which every
+//! Counters belong to the thread that opens them. Counting other threads and processes, whole CPUs, and sampling are
+//! out of scope. `tests/vm`, which the documentation mentions, is in the repository: emulated machines in which every
 //! instruction counts exactly once.
 //!
 //! On other systems than Linux, everything compiles and opening returns [`OpenError::Unsupported`](error::OpenError).

@@ -38,7 +38,8 @@ use std::time::Duration;
 ///   `perf record` and a program's own records can be matched: to the nanosecond on x86-64, within one nanosecond on
 ///   arm64 and riscv64, whose pages omit a fraction.
 /// - [`Calibrated`](ClockKind::Calibrated): the counter has a constant rate, but no page has a conversion. Either the
-///   scheduler uses another clock (most virtual machines), or no event can be opened. The clock compares it with CLOCK_MONOTONIC_RAW from time to time.
+///   scheduler uses another clock (most virtual machines), or no event can be opened. The clock compares
+///   the tick counter with CLOCK_MONOTONIC_RAW from time to time.
 ///   [`error_bound`](Clock::error_bound) is the maximum difference.
 /// - [`Kernel`](ClockKind::Kernel): the counter cannot be used. The clock calls `clock_gettime`, and a tick is a
 ///   nanosecond.
@@ -48,24 +49,24 @@ use std::time::Duration;
 ///
 /// # Monotonicity
 ///
-/// The times of one clock never decrease on its thread: not while the kernel refines the conversion, not when the thread
-/// moves to another CPU, and not when the counter is set back. (A call that a signal handler interrupts may return an
-/// earlier time than the handler got.)
+/// The times of one clock never decrease on its thread: not while the kernel refines the conversion, not when the
+/// thread moves to another CPU, and not when the counter is set back. (A call that a signal handler interrupts may
+/// return an earlier time than the handler got.)
 ///
 /// Across threads, [ordered](Clock::ordered) times do not go backwards if both clocks are `Page`, or both `Kernel`.
-/// x86-64 kernels offer the page's clock only if the counters of all CPUs are synchronized. On arm64 and riscv64
-/// all CPUs share one counter, so times agree to within the omitted nanosecond. Two calibrated clocks may differ by the sum
+/// x86-64 kernels offer the page's clock only if the counters of all CPUs are synchronized. On arm64 and riscv64 all
+/// CPUs share one counter, so times agree to within the omitted nanosecond. Two calibrated clocks may differ by the sum
 /// of their error bounds. The same rules apply to two clocks on one thread. Exceptions:
 ///
 /// - An unordered time may predate a message that the thread has already received.
 /// - Clocks of different kinds have different timelines. One process can have both, for example when the memory that a
 ///   user may map is used up (`kernel.perf_event_mlock_kb`): compare [`kind`](Clock::kind) before passing times on. A
-///   clock that has lost its page, in the child of a fork or because the kernel no longer trusts the counter, has its own
-///   timeline.
-/// - While the kernel refines the conversion (x86-64, in the first seconds after boot), a thread sees the new parameters
-///   when it is next scheduled. Until then, its times are off by the kernel's correction.
-/// - A hypervisor that migrates the virtual machine may set the counters, and so may firmware if the kernel was told not
-///   to check (`tsc=reliable`).
+///   clock that has lost its page, in the child of a fork or because the kernel no longer trusts the counter, has its
+///   own timeline.
+/// - While the kernel refines the conversion (x86-64, in the first seconds after boot), a thread sees the new
+///   parameters when it is next scheduled. Until then, its times are off by the kernel's correction.
+/// - A hypervisor that migrates the virtual machine may set the counters, and so may firmware if the kernel was told
+///   not to check (`tsc=reliable`).
 ///
 /// # Threads and forks
 ///
@@ -90,10 +91,10 @@ use std::time::Duration;
 /// leave by `siglongjmp`, after which the clock may stand still. If it interrupts an update of the clock, `now`
 /// returns the last time returned, and the results of other methods are unspecified.
 ///
-/// A thread that disables its access to the tick counter (`prctl(PR_SET_TSC)`) while it has a clock gets SIGSEGV when it
-/// next reads the clock. [`contain_faults`](crate::contain_faults) does not help. A clock that is opened afterwards is `Kernel`. A
-/// thread that disables its events (`prctl(PR_TASK_PERF_EVENTS_DISABLE)`) stops updates of the page, and the clock
-/// uses the page's last parameters.
+/// A thread that disables its access to the tick counter (`prctl(PR_SET_TSC)`) while it has a clock gets SIGSEGV when
+/// it next reads the clock. [`contain_faults`](crate::contain_faults) does not help. A clock that is opened afterwards
+/// is `Kernel`. A thread that disables its events (`prctl(PR_TASK_PERF_EVENTS_DISABLE)`) stops updates of the page, and
+/// the clock uses the page's last parameters.
 ///
 /// # Resources
 ///
@@ -108,12 +109,12 @@ pub struct Clock<O: Order = Unordered> {
 impl Clock {
     /// Opens a clock for this thread.
     ///
-    /// Takes four system calls for a `Page` clock, and `Drop` one more. A `Calibrated` clock takes these five, reads two
-    /// files of `/sys`, and compares its clocks for 200 microseconds.
+    /// Takes four system calls for a `Page` clock, and `Drop` one more. A `Calibrated` clock takes five, because it
+    /// opens and drops an event. It also reads two files of `/sys`, and compares its clocks for 200 microseconds.
     ///
     /// # Errors
     /// [`OpenError::Unsupported`] if the target is not Linux. [`OpenError::System`] if there is no CLOCK_MONOTONIC_RAW or no
-    /// memory for a fork handler. Neither is known to occur.
+    /// memory for a fork handler; neither case is known.
     pub fn open() -> Result<Clock, OpenError> {
         Source::open().map(Clock::of)
     }
@@ -131,8 +132,8 @@ impl Clock {
 }
 
 impl<O: Order> Clock<O> {
-    /// Reads the tick counter: the time stamp counter (`rdtsc`), `cntvct_el0` or `time`. Nanoseconds for a `Kernel` clock.
-    /// A counter narrower than 64 bits wraps.
+    /// Reads the tick counter: the time stamp counter (`rdtsc`), `cntvct_el0` or `time`. Nanoseconds for a `Kernel`
+    /// clock. A counter narrower than 64 bits wraps.
     ///
     /// Takes 6 instructions on x86-64, 3 on arm64 and riscv64, or for a `Kernel` clock a call of `clock_gettime`.
     #[inline]
@@ -149,12 +150,12 @@ impl<O: Order> Clock<O> {
     /// Takes 19 instructions on x86-64, 21 on arm64, 21 on riscv64 (`tests/vm/run TARGET cost`), and no system call.
     /// With [`Ordered`] reads, it takes two more. These calls take longer:
     /// - The first call after the thread was switched out re-reads the page.
-    /// - Periodically (every second, once settled), a `Calibrated` clock takes a sample of CLOCK_MONOTONIC_RAW, with eight
-    ///   calls of `clock_gettime`. These are system calls if the vDSO does not serve them (before Linux 5.3, or if
-    ///   the kernel keeps time by hpet, for example).
-    /// - A `Calibrated` clock recalibrates, which takes 200 microseconds, in three cases. A sample contradicts the earlier
-    ///   ones. The process is the child of a fork. CLOCK_MONOTONIC_RAW has another oscillator, and the last call was more
-    ///   than 8 seconds ago.
+    /// - Periodically (every second, once settled), a `Calibrated` clock takes a sample of CLOCK_MONOTONIC_RAW, with
+    ///   eight calls of `clock_gettime`. These are system calls if the vDSO does not serve them (before Linux 5.3, or
+    ///   if the kernel keeps time by hpet, for example).
+    /// - A `Calibrated` clock recalibrates, which takes 200 microseconds, if a sample contradicts the earlier ones, if
+    ///   the process is the child of a fork, or if CLOCK_MONOTONIC_RAW has another oscillator and the last call was
+    ///   more than 8 seconds ago.
     /// - A `Kernel` clock calls `clock_gettime` each time.
     #[inline]
     pub fn now(&self) -> u64 {
@@ -165,8 +166,8 @@ impl<O: Order> Clock<O> {
         }
     }
 
-    /// Returns the current conversion of ticks, for several of them at once, for later, or for another thread. Re-reads the
-    /// page, a few hundred instructions, and otherwise takes as long as [`now`](Clock::now).
+    /// Returns the current conversion of ticks, for several of them at once, for later, or for another thread. Takes as
+    /// long as [`now`](Clock::now), plus a few hundred instructions to re-read the page.
     pub fn conversion(&self) -> Conversion {
         self.source.conversion()
     }
@@ -193,27 +194,27 @@ impl<O: Order> Clock<O> {
 
     /// Returns the clock's current source and, if it is not the control page, the reason.
     ///
-    /// Never calibrates. Takes a few hundred instructions, and sometimes eight calls of `clock_gettime`. If the clock has
-    /// lost its page, this is the source that the next call of [`now`](Clock::now) switches to. That call may still find
-    /// that the calibration fails.
+    /// Never calibrates. Takes a few hundred instructions, and sometimes eight calls of `clock_gettime`. If the clock
+    /// has lost its page, this is the source that the next call of [`now`](Clock::now) switches to. That call may still
+    /// find that the calibration fails.
     pub fn kind(&self) -> ClockKind {
         self.source.kind()
     }
 
     /// Returns the maximum difference between the current time and CLOCK_MONOTONIC_RAW, if the clock is
-    /// [`Calibrated`](ClockKind::Calibrated). Zero for the other kinds, which are not measured against it. Takes as long
-    /// as [`kind`](Clock::kind).
+    /// [`Calibrated`](ClockKind::Calibrated). Normally zero for the other kinds, which are not measured against it.
+    /// Takes as long as [`kind`](Clock::kind).
     ///
     /// - It is half the duration of the shortest calibration sample, and grows until the next one.
-    /// - It assumes that the tick rate has not changed since the last sample, at most a second ago. If it has (after live
-    ///   migration, for example), the next sample starts the calibration over.
-    /// - If CLOCK_MONOTONIC_RAW has another oscillator than the counter, the bound allows for a change of their rates by
-    ///   0.1 ppm within seconds.
-    /// - If the clock ran ahead and waits for real time to catch up, the bound includes that lead, for every kind.
+    /// - It assumes that the tick rate has not changed since the last sample, at most a second ago. If it has (after
+    ///   live migration, for example), the next sample starts the calibration over.
+    /// - If CLOCK_MONOTONIC_RAW has another oscillator than the counter, the bound allows for a change of their rates
+    ///   by 0.1 ppm within seconds.
+    /// - For every kind, if the clock ran ahead and waits for real time to catch up, the bound includes that lead.
     /// - In the child of a fork, the reference is CLOCK_MONOTONIC_RAW, aligned with the parent's time at the fork.
     ///
-    /// None if the clock has lost its page or has to recalibrate, until the next call of [`now`](Clock::now). None also in
-    /// a signal handler that interrupts an update.
+    /// None if the clock has lost its page or has to recalibrate, until the next call of [`now`](Clock::now). None also
+    /// in a signal handler that interrupts an update.
     pub fn error_bound(&self) -> Option<Duration> {
         self.source.error_bound().map(Duration::from_nanos)
     }

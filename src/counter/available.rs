@@ -59,8 +59,9 @@ impl<const N: usize> AvailableGroup<N> {
         Ok(self.of_each(&self.group.reading()?))
     }
 
-    /// Returns the counts with their times without a system call: see [`Group::reading_user`](crate::Group::reading_user).
-    /// None for each event that is [missing](AvailableGroup::missing), and as a whole as there.
+    /// Returns the counts with their times without a system call: see
+    /// [`Group::reading_user`](crate::Group::reading_user). None for each event that is
+    /// [missing](AvailableGroup::missing), and as a whole as there.
     pub fn reading_user(&self) -> Option<[Option<Reading>; N]> {
         self.group.reading_user().map(|readings| self.of_each(&readings))
     }

@@ -60,17 +60,18 @@ use std::marker::PhantomData;
 /// # Fork
 ///
 /// In the child of a `fork`, the parent's handles are harmless and useless. [`read_user`](Counter::read_user) returns
-/// None, other calls return the `Forked` variant of their error, and dropping a handle does not affect the parent's. While
-/// the child holds its copies of the descriptors, the parent's events stay open even if the parent drops them.
+/// None, other calls return the `Forked` variant of their error, and dropping a handle does not affect the parent's.
+/// While the child holds its copies of the descriptors, the parent's events stay open even if the parent drops them.
 ///
 /// These children must not touch the parent's handles:
 /// - a child made by `_Fork` or a raw system call, because the C library runs no fork handlers there;
-/// - a child where a fork handler registered before this library's own handler maps memory: it may map where the
-///   counter's page was;
+/// - a child in which a fork handler maps memory, if it was registered before this library's: the mapping may land
+///   where the counter's page was;
 /// - a child that could not allocate a page of memory.
 ///
-/// A program's own fork handler (`pthread_atfork`) that was registered before the first counter was opened must not read
-/// counters in the child. It runs before this library's handler has replaced the pages, so the read raises SIGSEGV.
+/// A program's own fork handler (`pthread_atfork`) that was registered before the first counter was opened must not
+/// read counters in the child. It runs before this library's handler has replaced the pages, so the read raises
+/// SIGSEGV.
 ///
 /// # Signal handlers
 ///
@@ -104,13 +105,13 @@ use std::marker::PhantomData;
 /// - The counters of the types are not started at the same instant. A [`Reading`] therefore reports multiplexing only
 ///   if enabled and running time differ by more than 20 microseconds or 0.1 %.
 /// - A region uses the core type that the thread is on when the region is [made](Counter::region).
-/// - A pinned counter on several types is always read by system call: the control pages do not show whether one type has
-///   lost its register.
+/// - A pinned counter on several types is always read by system call: the control pages do not show whether one type
+///   has lost its register.
 /// - A counter on one type misses what the thread does on other types. [`reading`](Counter::reading) then shows a
 ///   running time below the enabled time.
 /// - If one type does not have the event, `open` fails. `cpu_core/EVENT/` opens the event on the type that has it.
-/// - On arm64 before Linux 6.6, only generic hardware events can be opened per type, but not reference cycles and cache
-///   events.
+/// - On arm64 before Linux 6.6, the only events that can be opened per type are the generic hardware events other than
+///   `REF_CYCLES`. Cache events cannot.
 /// - Raw events are opened on each type on arm64, and on `cpu_core` on Intel's hybrids.
 /// - Without `/sys`, the core types are unknown, and the kernel opens the event on a type of its choice. If the
 ///   PMU list in `/sys` exists and cannot be read, `open` fails with [`OpenError::Unreadable`].
@@ -156,23 +157,23 @@ impl Counter {
     /// Exception: the three software events that happen only in the kernel, such as [`Event::CONTEXT_SWITCHES`], are
     /// counted in kernel mode.
     ///
-    /// Takes two system calls if no retry is needed, and `Drop` takes two more. Reads `/proc` or `/sys` on riscv64, for
-    /// events of other PMUs on arm64, and for the first event of the process. On hybrid CPUs, these costs apply per core
-    /// type. A counter that user space cannot read is not an error: its reads are system calls, and
-    /// [`access`](Counter::access) has the reason.
+    /// Takes two system calls if no retry is needed, and `Drop` takes two more. Reads `/proc` or `/sys` for the first
+    /// event of the process, on arm64 also for each event of another PMU, and on riscv64 for each event. On hybrid
+    /// CPUs, these costs apply per core type. A counter that user space cannot read is not an error: its reads are
+    /// system calls, and [`access`](Counter::access) has the reason.
     ///
     /// # Errors
     /// - The machine lacks something: [`OpenError::NoPmu`], [`OpenError::EventNotSupported`],
     ///   [`OpenError::NoPrivilegeFilter`], [`OpenError::NotPerThread`].
     /// - The process lacks permission: [`OpenError::Paranoid`], [`OpenError::Seccomp`], [`OpenError::Denied`].
     /// - A resource is used up: [`OpenError::TooManyOpenFiles`], [`OpenError::OutOfMemory`], [`OpenError::Busy`].
-    /// - The kernel is too old, or was built without perf: [`OpenError::NoSystemCall`], [`OpenError::UnsupportedField`],
-    ///   [`OpenError::Unsupported`].
+    /// - The kernel is too old, or was built without perf: [`OpenError::NoSystemCall`],
+    ///   [`OpenError::UnsupportedField`], [`OpenError::Unsupported`].
     /// - [`OpenError::CountsNothing`] if the settings exclude everything, [`OpenError::IncludesGuests`] if they include
     ///   guests and the kernel refuses that.
     /// - [`OpenError::Unreadable`] if the kernel's list of PMUs exists and cannot be read.
     /// - [`OpenError::Forked`] if a signal handler forked during the call, and this is the child.
-    /// - [`OpenError::System`] for any other kernel error. None is known to occur.
+    /// - [`OpenError::System`] for any other kernel error; no such error is known.
     pub fn open(event: Event) -> Result<Counter, OpenError> {
         Counter::builder(event).open()
     }
@@ -206,9 +207,9 @@ impl<O: Order> Counter<O> {
     /// gave others the turn), user space may not read it, it is a software event, or this process is a fork. See
     /// [`access`](Counter::access).
     ///
-    /// Takes 15 instructions on x86-64, 14 on arm64 (15 with 32-bit counters), 20 on riscv64
-    /// (`tests/vm/run TARGET cost`). With [`Ordered`] reads, it takes two more on x86-64 and arm64. Without ordering, an
-    /// out-of-order CPU may move surrounding instructions across the read.
+    /// Takes 15 instructions on x86-64, 14 on arm64 (15 with 32-bit counters), 20 on riscv64 (`tests/vm/run TARGET
+    /// cost`). With [`Ordered`] reads, it takes two more on x86-64 and arm64. Without ordering, an out-of-order CPU may
+    /// move surrounding instructions across the read.
     #[inline(always)]
     pub fn read_user(&self) -> Option<u64> {
         if O::FENCED { self.open.read_user::<true>() } else { self.open.read_user::<false>() }
@@ -221,7 +222,7 @@ impl<O: Order> Counter<O> {
     ///
     /// # Errors
     /// [`ReadError::ErrorState`] for a pinned event without a hardware counter, [`ReadError::Forked`] in the child of a fork,
-    /// [`ReadError::System`] for any other kernel error. None is known to occur.
+    /// [`ReadError::System`] for any other kernel error; no such error is known.
     #[inline(always)]
     pub fn read(&self) -> Result<u64, ReadError> {
         match self.read_user() {
@@ -233,8 +234,8 @@ impl<O: Order> Counter<O> {
     /// Returns the count, and how long the event was enabled and running, to judge and [scale](Reading::scaled) a
     /// multiplexed event. With ordered reads, the times are taken just before the fence.
     ///
-    /// Makes no system call if the page has a clock (`cap_user_time`) and the event is on a hardware counter: 92 instructions on
-    /// x86-64, 75 on arm64 (76 with 32-bit counters), 86 on riscv64. Otherwise by `read(2)`.
+    /// Makes no system call if the page has a clock (`cap_user_time`) and the event is on a hardware counter: 92
+    /// instructions on x86-64, 75 on arm64 (76 with 32-bit counters), 86 on riscv64. Otherwise by `read(2)`.
     ///
     /// # Errors
     /// As [`read`](Counter::read).
@@ -245,8 +246,8 @@ impl<O: Order> Counter<O> {
 
     /// Returns the [`reading`](Counter::reading) without a system call.
     ///
-    /// None while the event is not on a hardware counter, if the page has no clock (`cap_user_time`; most virtual machines), if user
-    /// space may not read the counter, and for a sum over several core types.
+    /// None while the event is not on a hardware counter, if the page has no clock (`cap_user_time`; most virtual
+    /// machines), if user space may not read the counter, and for a sum over several core types.
     #[inline(always)]
     pub fn reading_user(&self) -> Option<Reading> {
         if O::FENCED { self.open.timed::<true>() } else { self.open.timed::<false>() }
@@ -261,8 +262,8 @@ impl<O: Order> Counter<O> {
         self.open.reading_by_system_call()
     }
 
-    /// Returns a [`Region`], which measures pieces of code with this counter. No system call if the event is on a hardware
-    /// counter now.
+    /// Returns a [`Region`], which measures pieces of code with this counter. No system call if the event is on a
+    /// hardware counter now.
     ///
     /// # Errors
     /// As [`Group::region`].
@@ -277,8 +278,8 @@ impl<O: Order> Counter<O> {
     /// Continues counting. One system call (`PERF_EVENT_IOC_ENABLE`).
     ///
     /// # Errors
-    /// [`ReadError::Forked`] in the child of a fork, [`ReadError::System`] for any other kernel error. None is known to
-    /// occur.
+    /// [`ReadError::Forked`] in the child of a fork, [`ReadError::System`] for any other kernel error; no such
+    /// error is known.
     pub fn enable(&self) -> Result<(), ReadError> {
         self.open.with_each(Group::enable)
     }
@@ -304,8 +305,8 @@ impl<O: Order> Counter<O> {
     /// Returns how this counter is read now, and if not from user space, the reason.
     ///
     /// No system call if it is read from user space. Otherwise it reads `/proc` or `/sys`, and asks the kernel whether
-    /// the counter is in error state. It detects that access was revoked while the counter is open only after
-    /// [`contain_faults`](crate::contain_faults), because detection means to try a read that may fault.
+    /// the counter is in error state. Revocation while the counter is open is detected only if
+    /// [`contain_faults`](crate::contain_faults) was called, because detecting it takes a read that may fault.
     pub fn access(&self) -> Access {
         match &self.open.others {
             None => self.open.group.access(),
@@ -313,8 +314,8 @@ impl<O: Order> Counter<O> {
         }
     }
 
-    /// Returns the event: the one that was requested or, if the thread's affinity mask is within one core type, the same
-    /// event on the PMU of that type.
+    /// Returns the event: the one that was requested or, if the thread's affinity mask is within one core type, the
+    /// same event on the PMU of that type.
     pub fn event(&self) -> Event {
         self.open.event
     }

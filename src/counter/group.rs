@@ -78,8 +78,8 @@ impl<const N: usize> Group<N> {
     /// Exception: the three software events that happen only in the kernel, such as [`Event::CONTEXT_SWITCHES`], are
     /// counted in kernel mode.
     ///
-    /// The first event is the leader, and the one that regions measure most exactly: see [`Region`]. All hardware events
-    /// must belong to one PMU. On hybrid CPUs, `open` takes the first of these:
+    /// The first event is the leader, and the one that regions measure most exactly: see [`Region`]. All hardware
+    /// events must belong to one PMU. On hybrid CPUs, `open` takes the first of these:
     /// 1. the PMU that an event names;
     /// 2. the PMU of the core type that contains the thread's affinity mask;
     /// 3. the PMU of the core type that the thread is on.
@@ -88,10 +88,11 @@ impl<const N: usize> Group<N> {
     ///
     /// An empty array and one of more than 8 events do not compile (`cargo build` reports it, `cargo check` does not).
     ///
-    /// Takes two system calls for each event and three more if no retry is needed. If the group is not scheduled right after
-    /// opening, `open` checks that it fits by opening a pinned copy, which may displace other events until the kernel next
-    /// rotates them. A group opened disabled is not checked, and may fail to fit when it is enabled. A group that user space
-    /// cannot read is not an error: its reads are system calls, and [`access`](Group::access) has the reason.
+    /// Without retries, takes two system calls per event, plus three. If the group is not scheduled right after
+    /// opening, `open` checks that it fits by opening a pinned copy, which may displace other events until the kernel
+    /// next rotates them. A group opened disabled is not checked, and may fail to fit when it is enabled. A group that
+    /// user space cannot read is not an error: its reads are system calls, and [`access`](Group::access) has the
+    /// reason.
     ///
     /// # Errors
     /// As [`Counter::open`](crate::Counter::open), and:
@@ -102,13 +103,14 @@ impl<const N: usize> Group<N> {
         Group::builder(events).open()
     }
 
-    /// Opens those of `events` that can be counted together, the most important first, and reports why the others cannot.
+    /// Opens those of `events` that can be counted together, and reports why the others cannot. List the most important
+    /// event first.
     ///
     /// Takes one open of a group if all can be counted, and up to one more for each event otherwise.
     ///
     /// # Errors
-    /// As [`open`](Group::open), if a resource is used up, or if none of the events can be counted. The error is then that
-    /// of the first event.
+    /// As [`open`](Group::open), if a resource is used up, or if none of the events can be counted. The error is then
+    /// that of the first event.
     pub fn open_available(events: [Event; N]) -> Result<AvailableGroup<N>, OpenError> {
         Group::builder(events).open_available()
     }
@@ -136,13 +138,13 @@ impl<const N: usize, O: Order> Group<N, O> {
     /// Returns the counts, all of one instant, without a system call: no call into the C library, no allocation. They
     /// count from 0 since the group was opened or [`reset`](Group::reset).
     ///
-    /// None while one of them cannot be read: the group is not scheduled now (it is disabled, or multiplexing gave others
-    /// the turn), user space may not read it, one of its events is a software event, or this process is a fork. See
-    /// [`access`](Group::access).
+    /// None while one of them cannot be read: the group is not scheduled now (it is disabled, or multiplexing gave
+    /// others the turn), user space may not read it, one of its events is a software event, or this process is a fork.
+    /// See [`access`](Group::access).
     ///
     /// One seqlock covers all counts: if the kernel moves the group during the read, all are read again. No two counts
-    /// are ever from different turns on the PMU, or from before and after a reset. On riscv64, all counters of the group
-    /// must be 64 bits wide.
+    /// are ever from different turns on the PMU, or from before and after a reset. On riscv64, all counters of the
+    /// group must be 64 bits wide.
     ///
     /// For four events, takes 48 instructions on x86-64, 56 on arm64 (60 with 32-bit counters), 69 on riscv64
     /// (`tests/vm/run TARGET cost`). [`Ordered`] reads have one fence before all of them and one after.
@@ -159,7 +161,7 @@ impl<const N: usize, O: Order> Group<N, O> {
     ///
     /// # Errors
     /// [`ReadError::ErrorState`] for a pinned group that is not scheduled, [`ReadError::Forked`] in the child of a fork,
-    /// [`ReadError::System`] for any other kernel error. None is known to occur.
+    /// [`ReadError::System`] for any other kernel error; no such error is known.
     #[inline(always)]
     pub fn read(&self) -> Result<[u64; N], ReadError> {
         match self.read_user() {
@@ -177,8 +179,8 @@ impl<const N: usize, O: Order> Group<N, O> {
     /// Returns the counts, each with the time that the group was enabled and running, to judge and
     /// [scale](Reading::scaled) a multiplexed group. With ordered reads, the times are taken just before the fence.
     ///
-    /// Makes no system call if the first event's page has a clock (`cap_user_time`) and the group is scheduled. Otherwise
-    /// makes one `read(2)`.
+    /// Makes no system call if the first event's page has a clock (`cap_user_time`) and the group is scheduled.
+    /// Otherwise makes one `read(2)`.
     ///
     /// # Errors
     /// As [`read`](Group::read).
@@ -254,10 +256,10 @@ impl<const N: usize, O: Order> Group<N, O> {
     /// scheduled now.
     ///
     /// # Errors
-    /// - [`RegionError::UserReadUnavailable`] if user space cannot read them, unless the only reason is that the group is
-    ///   not scheduled now. A region has no fallback to `read(2)`.
-    /// - [`RegionError::FaultsNotContained`] if [`contain_faults`](crate::contain_faults) was not called, on riscv64, on
-    ///   hybrid CPUs, and where the PMUs cannot be listed.
+    /// - [`RegionError::UserReadUnavailable`] if user space cannot read them, unless the only reason is that the group
+    ///   is not scheduled now. A region has no fallback to `read(2)`.
+    /// - [`RegionError::FaultsNotContained`] on riscv64, on hybrid CPUs, or where the PMUs cannot be listed, if
+    ///   [`contain_faults`](crate::contain_faults) was not called.
     /// - [`RegionError::Unreadable`] if the PMU list in `/sys` exists and cannot be read.
     /// - [`RegionError::Forked`] in the child of a fork.
     pub fn region(&self) -> Result<Region<'_, N, O>, RegionError> {
@@ -285,8 +287,8 @@ impl<const N: usize, O: Order> Group<N, O> {
     /// Continues counting. One system call (`PERF_EVENT_IOC_ENABLE`).
     ///
     /// # Errors
-    /// [`ReadError::Forked`] in the child of a fork, [`ReadError::System`] for any other kernel error. None is known to
-    /// occur.
+    /// [`ReadError::Forked`] in the child of a fork, [`ReadError::System`] for any other kernel error; no such
+    /// error is known.
     pub fn enable(&self) -> Result<(), ReadError> {
         self.control(Control::Enable)
     }
@@ -335,9 +337,9 @@ impl<const N: usize, O: Order> Group<N, O> {
 
     /// Returns how these counters are read now, and if not from user space, the reason.
     ///
-    /// No system call if they are read from user space. Otherwise it reads `/proc` or `/sys`, and asks the kernel whether
-    /// the group is in error state. It detects that access was revoked while the group is open only after
-    /// [`contain_faults`](crate::contain_faults), because detection means to try a read that may fault.
+    /// No system call if they are read from user space. Otherwise it reads `/proc` or `/sys`, and asks the kernel
+    /// whether the group is in error state. Revocation while the group is open is detected only if
+    /// [`contain_faults`](crate::contain_faults) was called, because detecting it takes a read that may fault.
     pub fn access(&self) -> Access {
         if self.open.process.is_past() {
             return Access::Forked;
@@ -423,8 +425,8 @@ impl<const N: usize, O: Order> Group<N, O> {
         self.open.events
     }
 
-    /// Whether all privilege levels are counted, for at least one event, because the PMU cannot exclude any. Always false
-    /// unless [`allow_all_privilege_levels`](Builder::allow_all_privilege_levels) was set.
+    /// Whether all privilege levels are counted, for at least one event, because the PMU cannot exclude any. Always
+    /// false unless [`allow_all_privilege_levels`](Builder::allow_all_privilege_levels) was set.
     pub fn counts_all_privilege_levels(&self) -> bool {
         self.open.opened.counts_all_levels
     }

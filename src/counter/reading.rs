@@ -39,8 +39,8 @@ impl Reading {
         Duration::from_nanos(self.time_running)
     }
 
-    /// Returns the difference from `earlier`: count and times, which can be checked for multiplexing and
-    /// [scaled](Reading::scaled) by themselves. No system call.
+    /// Returns the difference from `earlier`, of the count and of both times. The result can be checked for
+    /// multiplexing and [scaled](Reading::scaled) independently of the two. No system call.
     ///
     /// None if the count is lower than in `earlier`: the counter was [reset](crate::Counter::reset) in between, or
     /// `earlier` is the later one. A reset after which the count has grown past `earlier` is not noticed. Times are

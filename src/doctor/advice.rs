@@ -23,7 +23,8 @@ impl Availability {
             )
     }
 
-    /// Returns the problem and its remedy, in the same words for all events that have it. None if there is nothing to do.
+    /// Returns the problem and its remedy, in the same words for all events that have it. None if there is nothing to
+    /// do.
     fn remedy(&self, counts_others: bool) -> Option<String> {
         match &self.access {
             _ if self.is_lacking(counts_others) => None,

@@ -6,8 +6,8 @@ use crate::error::access::Access;
 use std::fmt;
 
 impl Report {
-    /// Returns the report as a JSON object with the fields of this structure. Unknown values are `null`, nested structures
-    /// are several fields, and errors and clock kinds are their messages.
+    /// Returns the report as a JSON object with the fields of this structure. Unknown values are `null`, nested
+    /// structures are several fields, and errors and clock kinds are their messages.
     pub fn to_json(&self) -> String {
         let text = |text: &Option<String>| text.as_ref().map_or(NULL.into(), |text| string(text));
         let access = |access: &Result<Access, OpenError>| match access {

@@ -37,11 +37,11 @@ pub struct Description {
 impl Pmu {
     /// Finds out what this PMU can do for this thread, by opening and closing events.
     ///
-    /// Takes a few hundred system calls. Some of the events are pinned, so others, of this thread too, may lose their turn
-    /// until the PMU's next rotation. Counters are counted on x86-64 and arm64, for core PMUs.
+    /// Takes a few hundred system calls. Some of the events are pinned, so others, of this thread too, may lose their
+    /// turn until the PMU's next rotation. Counters are counted on x86-64 and arm64, for core PMUs.
     ///
-    /// For a PMU of another machine ([`Pmus::from_dir`](crate::pmu::Pmus::from_dir)), nothing is opened, and `access` is
-    /// [`OpenError::NotThisMachine`].
+    /// For a PMU of another machine ([`Pmus::from_dir`](crate::pmu::Pmus::from_dir)), nothing is opened, and `access`
+    /// is [`OpenError::NotThisMachine`].
     pub fn describe(&self) -> Description {
         let unopened = |error| Description {
             name: self.name().to_owned(),

@@ -32,8 +32,8 @@ impl fmt::Display for Access {
 pub enum SyscallReason {
     /// The kernel counts this event in software.
     SoftwareEvent,
-    /// The event is not on a hardware counter now (`index` is 0): it is disabled, or more events are open than the PMU has
-    /// counters, and others have their turn.
+    /// The event is not on a hardware counter now (`index` is 0): it is disabled, or more events are open than the PMU
+    /// has counters, and others have their turn.
     NotScheduled,
     /// The event is pinned and in error state: it could not get a counter, or lost it. Reads return
     /// [`ReadError::ErrorState`].

@@ -41,9 +41,9 @@ pub(crate) const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", 
 /// | `cycles`, `page-faults`, `L1-dcache-load-misses` | an event that the kernel defines for all CPUs: `perf list`'s hardware, software and cache events |
 /// | `r01c2` | a [raw](Event::raw) event, in hexadecimal |
 /// | `cpu/event=0xc0,umask=0x01,inv,cmask=2/` | an event of a PMU, by the terms in its `format` directory, and `config` to `config4` |
-/// | `cpu/mem-loads/`, `msr/tsc/` | an event of a PMU, by a name in its `events` directory; a further term replaces the named event's own value of that term (perf merges them) |
+/// | `cpu/mem-loads/`, `msr/tsc/` | an event of a PMU, by a name in its `events` directory; a further term replaces the value in that event's definition (perf merges the two) |
 /// | `mem-loads` | an event of a PMU, if only one PMU has an event of that name |
-/// | `cpu_core/cycles/`, `armv8_cortex_a72/r11/` | the kernel's or a raw event, on this PMU |
+/// | `cpu_core/cycles/`, `armv8_cortex_a72/r11/` | an event of the first two rows, on this PMU |
 ///
 /// PMUs, their terms and their events are those of this machine (`/sys/bus/event_source/devices`).
 /// [`Pmus`](crate::pmu::Pmus) lists them. The kernel does not know names from perf's own tables, such as
@@ -66,8 +66,9 @@ pub(crate) const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", 
 ///
 /// # Several core types
 ///
-/// CPUs with several core types (Intel's hybrids, arm's big.LITTLE) have a PMU for each type. The kernel's events
-/// belong to none of them: [`Counter`](crate::Counter) counts them on all types, [`Group`](crate::Group) on one.
+/// CPUs with several core types (Intel's hybrids, arm's big.LITTLE) have a PMU for each type. Events that
+/// the kernel defines for all CPUs belong to none of these PMUs: [`Counter`](crate::Counter) counts them on all types,
+/// [`Group`](crate::Group) on one.
 ///
 /// - Raw events belong to no type on arm64. On Intel's hybrids they carry the PMU type of `cpu_core` and belong to
 ///   it. perf opens them on both types.
@@ -143,8 +144,8 @@ impl Event {
     /// Page faults that needed I/O.
     pub const MAJOR_FAULTS: Event = Event::software(software::PAGE_FAULTS_MAJ);
     /// Switches of this thread off its CPU. They happen in the kernel, so this event is opened with the kernel
-    /// included. The only others are [`CPU_MIGRATIONS`](Event::CPU_MIGRATIONS) and
-    /// [`CGROUP_SWITCHES`](Event::CGROUP_SWITCHES).
+    /// included. [`CPU_MIGRATIONS`](Event::CPU_MIGRATIONS) and
+    /// [`CGROUP_SWITCHES`](Event::CGROUP_SWITCHES) are the only other constants opened this way.
     pub const CONTEXT_SWITCHES: Event = Event::software(software::CONTEXT_SWITCHES);
     /// Migrations of this thread to another CPU. The kernel is included.
     pub const CPU_MIGRATIONS: Event = Event::software(software::CPU_MIGRATIONS);

@@ -9,7 +9,7 @@ use crate::kernel::flag;
 /// [`Group::builder`](crate::Group::builder), `E` is an array of events.
 ///
 /// Some things are fixed, because a read from user space could otherwise be silently wrong. The counter belongs to
-/// the calling thread, on any CPU. Its children do not inherit it, and it does not survive `exec`.
+/// the calling thread, on any CPU. The thread's children do not inherit the counter, and it does not survive `exec`.
 ///
 /// An event's own [modifiers](crate::Event#names) take precedence over these settings.
 ///
@@ -71,16 +71,16 @@ impl<E> Builder<E> {
     /// that have the flag.
     ///
     /// Include guests only if this thread is a VM's virtual CPU. Since Linux 7.0, an event that includes guests
-    /// prevents VMs with a mediated PMU (passed through by the host) from starting. While such a VM runs, opening the event fails with
-    /// [`OpenError::IncludesGuests`](crate::error::OpenError::IncludesGuests).
+    /// prevents VMs with a mediated PMU (passed through by the host) from starting. While such a VM runs, opening the
+    /// event fails with [`OpenError::IncludesGuests`](crate::error::OpenError::IncludesGuests).
     pub fn exclude_guest(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_GUEST, exclude)
     }
 
     /// Excludes the host, which is this machine itself (`exclude_host`). Default: false.
     ///
-    /// Also include guests with [`exclude_guest(false)`](Builder::exclude_guest), or nothing is left to count. The modifier
-    /// `:G` does both.
+    /// Also include guests with [`exclude_guest(false)`](Builder::exclude_guest), or nothing is left to count. The
+    /// modifier `:G` does both.
     pub fn exclude_host(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_HOST, exclude)
     }

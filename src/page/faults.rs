@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// - The counter is lost between the load of its page and the read of the register (riscv64; CPUs with several core
 ///   types).
 ///
-/// Regions may read long after that load. On riscv64 and on CPUs with several core types, they require this function: see
-/// [`Counter::region`](crate::Counter::region).
+/// A region may read the register long after it loaded the page. On riscv64 and on CPUs with several core types, regions
+/// require this function: see [`Counter::region`](crate::Counter::region).
 ///
 /// ```
 /// rdpmc::contain_faults()?;
@@ -37,11 +37,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// a call from another shared object covers that object's reads too.
 ///
 /// The handler takes only the faults of this library's own reads, each known by its address. Every other signal is
-/// passed on to the previous action, as if this handler did not exist. A previous handler gets unchanged information
-/// on its own stack, with its own signals blocked. For the default action, the handler restores it and raises the
-/// signal again. The handler is
-/// async-signal-safe. It costs nothing until a fault occurs, except that the linker keeps unused functions that read
-/// counters.
+/// passed on to the previous action, as if this handler did not exist. A previous handler runs on its own stack with
+/// its own signal mask, and receives the original `siginfo` and context. If the previous action is the default, the
+/// handler restores the default and raises the signal again. The handler is async-signal-safe. It costs nothing until a
+/// fault occurs, except that the linker keeps unused functions that read counters.
 ///
 /// # Limits
 ///
@@ -54,14 +53,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// - If SIGSEGV or SIGILL was ignored before, sending it to the process now interrupts system calls that do not restart
 ///   (`poll`, `nanosleep`). Programs started by `exec` no longer ignore it.
 /// - Restoring an earlier handler removes this one. It does not come back.
-/// - A handler that reinstalls itself in front at every call, and then calls the handler that it replaced, could chain to
-///   this one in a loop. If this handler is entered again for the same signal, it takes the default action.
+/// - A handler that reinstalls itself in front at every call and then calls the one it replaced can make the two call
+///   each other in a loop. If this handler is entered again for the same signal, it takes the default action.
 /// - Reads of the tick counter are not covered. [`reading`](crate::Counter::reading) makes them, and a thread can
 ///   disable them for itself (`PR_SET_TSC`).
 ///
 /// # Errors
-/// [`OpenError::Unsupported`] on systems without these signals. [`OpenError::System`] for any other kernel error.
-/// None is known to occur.
+/// [`OpenError::Unsupported`] on systems without these signals. [`OpenError::System`] for any other kernel error; no
+/// such error is known.
 #[inline(always)]
 pub fn contain_faults() -> Result<(), OpenError> {
     // Inlined, so that this is the table of the caller's object, into which most reads are inlined too.

@@ -84,15 +84,15 @@ use std::ptr;
 /// Code that runs for longer than the scheduler's time slice, some milliseconds, is nearly always disturbed if other
 /// threads want the CPU. For such code, take the difference of two [reads](crate::Group::read).
 ///
-/// If a `fork` happens inside the region, `stop` faults in the child. If faults are [contained](crate::contain_faults), it
-/// returns [`Disturbed`] there.
+/// If a `fork` happens inside the region, `stop` faults in the child. If faults are [contained](crate::contain_faults),
+/// it returns [`Disturbed`] there.
 ///
 /// # Ordering
 ///
 /// An out-of-order CPU may run instructions from outside the region inside it, and the region's instructions outside.
 /// Regions of [`Counter::ordered`](crate::Counter::ordered) and [`Group::ordered`](crate::Group::ordered) have fences
-/// around their reads. The compiler may also move code that does not access memory into or out of the region. Pass inputs and results
-/// through [`black_box`](std::hint::black_box).
+/// around their reads. The compiler may also move code that does not access memory into or out of the region. Pass
+/// inputs and results through [`black_box`](std::hint::black_box).
 pub struct Region<'a, const N: usize, O: Order = Unordered> {
     pub(crate) reader: &'a Reader<N>,
     pub(crate) events: &'a [Event; N],

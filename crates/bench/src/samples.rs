@@ -37,9 +37,9 @@ pub struct Samples<const N: usize> {
 
 /// Runs `code` `runs` times, each in a region of its own, and subtracts the cost of an empty region.
 ///
-/// The cost is the minimum of as many empty regions, and at least a hundred, measured alternately in the same loop, unless
-/// the region is [corrected](rdpmc::Region::corrected). Disturbed samples are left out and counted. The return value of
-/// `code` is consumed opaquely, outside of the region.
+/// The cost is the minimum of as many empty regions, and at least a hundred, measured alternately in the same loop,
+/// unless the region is [corrected](rdpmc::Region::corrected). Disturbed samples are left out and counted. The return
+/// value of `code` is consumed opaquely, outside of the region.
 ///
 /// If `code` is only a few instructions, its overlap with the surrounding reads can distort the result by more than the
 /// code costs. Use [`sample_by_difference`] then.
@@ -114,14 +114,14 @@ fn smaller<const N: usize>(
 
 /// Runs `code` once in one region and twice in another, alternately, `runs` times each, and subtracts the quantiles.
 ///
-/// A quantile is that of the double runs minus that of the single runs, clamped at 0. The cost of the region, the loop and
-/// the call cancels. Higher quantiles subtract one tail from another and mean little.
+/// A quantile is that of the double runs minus that of the single runs, clamped at 0. The cost of the region, the loop
+/// and the call cancels. Higher quantiles subtract one tail from another and mean little.
 ///
-/// This measures throughput: independent runs overlap, as they would in a loop. To measure latency, make each run depend on
-/// the previous one through a captured variable.
+/// This measures throughput: independent runs overlap, as they would in a loop. To measure latency, make each run
+/// depend on the previous one through a captured variable.
 ///
-/// Disturbed pairs are left out and counted. Allocates before the first run and not again until after the last, 16 bytes
-/// for each run and counter.
+/// Disturbed pairs are left out and counted. Allocates before the first run and not again until after the last, 16
+/// bytes for each run and counter.
 pub fn sample_by_difference<T, const N: usize, O: Order>(
     region: &Region<'_, N, O>,
     runs: usize,
@@ -202,14 +202,15 @@ impl<const N: usize> Samples<N> {
         self.quantile(0.0)
     }
 
-    /// Returns the median of each counter, per run of the code; for an even number of samples the upper of the two in the
-    /// middle. None if every sample was disturbed.
+    /// Returns the median of each counter, per run of the code; for an even number of samples the upper of the two in
+    /// the middle. None if every sample was disturbed.
     pub fn median(&self) -> Option<[u64; N]> {
         self.quantile(0.5)
     }
 
     /// Returns the `q`-quantile of each counter, independently, per run of the code: `quantile(0.9)` is the 90th
-    /// percentile. For [`sample_by_difference`], it is the `q`-quantile of the double runs minus that of the single runs.
+    /// percentile. For [`sample_by_difference`], it is the `q`-quantile of the double runs minus that of the single
+    /// runs.
     ///
     /// `q` is clamped to 0..=1, and NaN is treated as 0. None if every sample was disturbed.
     pub fn quantile(&self, q: f64) -> Option<[u64; N]> {
