@@ -148,10 +148,10 @@ debug_as_message!(OpenError: Unsupported NoPmu EventNotSupported NoPrivilegeFilt
     Paranoid Seccomp NoSystemCall Denied TooManyOpenFiles GroupSize GroupTooLarge NotPerThread SeveralPmus Busy
     UnsupportedField NotThisMachine Forked OutOfMemory Unreadable System);
 
-impl OpenError {
-    /// Returns the event that the error is about. None if it is about the process or the machine.
-    pub fn event(&self) -> Option<&NamedEvent> {
-        match self {
+/// The event that an [`OpenError`] is about, as a shared or a mutable reference.
+macro_rules! event_of {
+    ($error:expr) => {
+        match $error {
             OpenError::NoPmu { event, .. }
             | OpenError::EventNotSupported { event, .. }
             | OpenError::NoPrivilegeFilter { event }
@@ -163,22 +163,18 @@ impl OpenError {
             | OpenError::Busy { event } => Some(event),
             _ => None,
         }
+    };
+}
+
+impl OpenError {
+    /// Returns the event that the error is about. None if it is about the process or the machine.
+    pub fn event(&self) -> Option<&NamedEvent> {
+        event_of!(self)
     }
 
     /// The event, to be named otherwise.
     pub(crate) fn event_mut(&mut self) -> Option<&mut NamedEvent> {
-        match self {
-            OpenError::NoPmu { event, .. }
-            | OpenError::EventNotSupported { event, .. }
-            | OpenError::NoPrivilegeFilter { event }
-            | OpenError::IncludesGuests { event }
-            | OpenError::CountsNothing { event }
-            | OpenError::GroupTooLarge { event, .. }
-            | OpenError::NotPerThread { event }
-            | OpenError::SeveralPmus { event, .. }
-            | OpenError::Busy { event } => Some(event),
-            _ => None,
-        }
+        event_of!(self)
     }
 
     /// Returns the kernel's answer. None if the error has no error number of its own.
