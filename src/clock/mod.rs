@@ -83,13 +83,13 @@ use std::time::Duration;
 ///
 /// In the child of a fork, a `Page` clock continues from the parent's time as another kind. See
 /// [`Counter`](crate::Counter#fork) for the children that must not touch it. If the kernel stops trusting the counter
-/// while a clock is open, the clock continues as `Kernel`, and ticks have another unit than before.
+/// while a clock is open, the clock continues as `Kernel`, and the unit of its ticks changes.
 ///
 /// # Signal handlers and faults
 ///
 /// A handler may read the clock of the thread that it interrupts, and may fork. It must not open or drop clocks, nor
 /// leave by `siglongjmp`, after which the clock may stand still. If it interrupts an update of the clock, `now`
-/// returns the last time returned, and the results of other methods are unspecified.
+/// repeats the time that it returned last, and the results of other methods are unspecified.
 ///
 /// A thread that disables its access to the tick counter (`prctl(PR_SET_TSC)`) while it has a clock gets SIGSEGV when
 /// it next reads the clock. [`contain_faults`](crate::contain_faults) does not help. A clock that is opened afterwards
@@ -154,8 +154,8 @@ impl<O: Order> Clock<O> {
     ///   eight calls of `clock_gettime`. These are system calls if the vDSO does not serve them (before Linux 5.3, or
     ///   if the kernel keeps time by hpet, for example).
     /// - A `Calibrated` clock recalibrates, which takes 200 microseconds, if a sample contradicts the earlier ones, if
-    ///   the process is the child of a fork, or if CLOCK_MONOTONIC_RAW has another oscillator and the last call was
-    ///   more than 8 seconds ago.
+    ///   the process is the child of a fork, or if CLOCK_MONOTONIC_RAW does not use the counter's oscillator and the
+    ///   last call was more than 8 seconds ago.
     /// - A `Kernel` clock calls `clock_gettime` each time.
     #[inline]
     pub fn now(&self) -> u64 {
@@ -166,8 +166,8 @@ impl<O: Order> Clock<O> {
         }
     }
 
-    /// Returns the current conversion of ticks, for several of them at once, for later, or for another thread. Takes as
-    /// long as [`now`](Clock::now), plus a few hundred instructions to re-read the page.
+    /// Returns the current conversion of ticks. Use it to convert several ticks at once, later, or on another thread.
+    /// Takes as long as [`now`](Clock::now), plus a few hundred instructions to re-read the page.
     pub fn conversion(&self) -> Conversion {
         self.source.conversion()
     }
@@ -180,14 +180,14 @@ impl<O: Order> Clock<O> {
         self.conversion().ticks_to_ns(ticks)
     }
 
-    /// Converts a time to the first tick count of that nanosecond: see [`Conversion::ns_to_ticks`]. Takes a
-    /// [`conversion`](Clock::conversion) and a division.
+    /// Converts a time to the first tick count of that nanosecond: see [`Conversion::ns_to_ticks`]. Costs one
+    /// [`conversion`](Clock::conversion) and one division.
     pub fn ns_to_ticks(&self, ns: u64) -> u64 {
         self.conversion().ns_to_ticks(ns)
     }
 
     /// Converts a number of ticks to a duration: see [`Conversion::duration`]. Takes as long as
-    /// [`conversion`](Clock::conversion). In a loop, take that once.
+    /// [`conversion`](Clock::conversion). In a loop, call `conversion` once and reuse the result.
     pub fn duration(&self, ticks: u64) -> Duration {
         self.conversion().duration(ticks)
     }
@@ -208,7 +208,7 @@ impl<O: Order> Clock<O> {
     /// - It is half the duration of the shortest calibration sample, and grows until the next one.
     /// - It assumes that the tick rate has not changed since the last sample, at most a second ago. If it has (after
     ///   live migration, for example), the next sample starts the calibration over.
-    /// - If CLOCK_MONOTONIC_RAW has another oscillator than the counter, the bound allows for a change of their rates
+    /// - If CLOCK_MONOTONIC_RAW does not use the counter's oscillator, the bound allows for a change of their rates
     ///   by 0.1 ppm within seconds.
     /// - For every kind, if the clock ran ahead and waits for real time to catch up, the bound includes that lead.
     /// - In the child of a fork, the reference is CLOCK_MONOTONIC_RAW, aligned with the parent's time at the fork.

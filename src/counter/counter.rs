@@ -65,8 +65,8 @@ use std::marker::PhantomData;
 ///
 /// These children must not touch the parent's handles:
 /// - a child made by `_Fork` or a raw system call, because the C library runs no fork handlers there;
-/// - a child in which a fork handler maps memory, if it was registered before this library's: the mapping may land
-///   where the counter's page was;
+/// - a child in which another fork handler, registered before this library's handler, maps memory: the mapping may
+///   land where the counter's page was;
 /// - a child that could not allocate a page of memory.
 ///
 /// A program's own fork handler (`pthread_atfork`) that was registered before the first counter was opened must not
@@ -76,10 +76,10 @@ use std::marker::PhantomData;
 /// # Signal handlers
 ///
 /// A signal handler may read the counters of the thread that it interrupts ([`read_user`](Counter::read_user),
-/// [`read`](Counter::read), [`reading`](Counter::reading)). It may fork at any moment. If it forks during
-/// `open`, then `open` returns [`OpenError::Forked`] in the child. A handler must not open, drop or control handles,
-/// make regions, or call [`diagnose`](crate::diagnose) or [`contain_faults`](crate::contain_faults): these allocate, or
-/// change what the handler may have interrupted.
+/// [`read`](Counter::read), [`reading`](Counter::reading)). It is also allowed to fork, at any point. If it forks
+/// during `open`, then `open` returns [`OpenError::Forked`] in the child. A handler must not open, drop or control
+/// handles, make regions, or call [`diagnose`](crate::diagnose) or [`contain_faults`](crate::contain_faults): these
+/// allocate, or change what the handler may have interrupted.
 ///
 /// # Faults
 ///
@@ -87,7 +87,7 @@ use std::marker::PhantomData;
 /// - after the administrator revokes user access while the counter is open (x86-64: `rdpmc` from 1 to 0; arm64 and
 ///   riscv64: `perf_user_access` to 0), because the kernel does not update the page;
 /// - on riscv64, if the event loses its register between the load of the page and the read of the register;
-/// - on hybrid CPUs, if the thread moves to another core type between these two.
+/// - on hybrid CPUs, if the thread moves to another core type between that load and that read.
 ///
 /// [`reading`](Counter::reading) also reads the tick counter. A thread can disable its own access
 /// with `prctl(PR_SET_TSC)`, on x86-64, and on arm64 since Linux 6.12. The reading then faults.
@@ -99,7 +99,7 @@ use std::marker::PhantomData;
 /// thread's affinity mask is within one type (`sched_setaffinity`), `open` uses that type alone, and
 /// [`event`](Counter::event) names that type's PMU.
 ///
-/// - Reads of a sum need no system call either. They take some 140 instructions for two types
+/// - Reading a sum needs no system call. It takes some 140 instructions for two types
 ///   (`tests/vm/run aarch64-big-little`). Readings, `enable`, `disable` and `reset` need one set of system
 ///   calls per type.
 /// - The counters of the types are not started at the same instant. A [`Reading`] therefore reports multiplexing only
@@ -158,9 +158,9 @@ impl Counter {
     /// counted in kernel mode.
     ///
     /// Takes two system calls if no retry is needed, and `Drop` takes two more. Reads `/proc` or `/sys` for the first
-    /// event of the process, on arm64 also for each event of another PMU, and on riscv64 for each event. On hybrid
-    /// CPUs, these costs apply per core type. A counter that user space cannot read is not an error: its reads are
-    /// system calls, and [`access`](Counter::access) has the reason.
+    /// event of the process. On arm64, it also does so for each event that names a PMU, and on riscv64 for each event.
+    /// On hybrid CPUs, these costs apply per core type. A counter that user space cannot read is not an error: its
+    /// reads are system calls, and [`access`](Counter::access) has the reason.
     ///
     /// # Errors
     /// - The machine lacks something: [`OpenError::NoPmu`], [`OpenError::EventNotSupported`],
@@ -200,8 +200,8 @@ impl Counter {
 }
 
 impl<O: Order> Counter<O> {
-    /// Returns the count without a system call: no call into the C library, no allocation. Counts from 0 since the
-    /// counter was opened or [`reset`](Counter::reset).
+    /// Returns the count without a system call: no call into the C library, no allocation. The count starts at 0 when
+    /// the counter is opened or [`reset`](Counter::reset).
     ///
     /// None while there is nothing to read: the event is not on a hardware counter now (it is disabled, or multiplexing
     /// gave others the turn), user space may not read it, it is a software event, or this process is a fork. See
@@ -231,11 +231,12 @@ impl<O: Order> Counter<O> {
         }
     }
 
-    /// Returns the count, and how long the event was enabled and running, to judge and [scale](Reading::scaled) a
-    /// multiplexed event. With ordered reads, the times are taken just before the fence.
+    /// Returns the count, the time that the event was enabled, and the time that it was running. Use them to judge and
+    /// [scale](Reading::scaled) a multiplexed event. With ordered reads, the times are taken just before the fence.
     ///
     /// Makes no system call if the page has a clock (`cap_user_time`) and the event is on a hardware counter: 92
-    /// instructions on x86-64, 75 on arm64 (76 with 32-bit counters), 86 on riscv64. Otherwise by `read(2)`.
+    /// instructions on x86-64, 75 on arm64 (76 with 32-bit counters), 86 on riscv64. Otherwise makes one `read(2)` per
+    /// event.
     ///
     /// # Errors
     /// As [`read`](Counter::read).
@@ -246,8 +247,8 @@ impl<O: Order> Counter<O> {
 
     /// Returns the [`reading`](Counter::reading) without a system call.
     ///
-    /// None while the event is not on a hardware counter, if the page has no clock (`cap_user_time`; most virtual
-    /// machines), if user space may not read the counter, and for a sum over several core types.
+    /// None in any of these cases: the event is not on a hardware counter now; the page has no clock (`cap_user_time`;
+    /// most virtual machines); user space may not read the counter; the count is a sum over several core types.
     #[inline(always)]
     pub fn reading_user(&self) -> Option<Reading> {
         if O::FENCED { self.open.timed::<true>() } else { self.open.timed::<false>() }
@@ -293,8 +294,8 @@ impl<O: Order> Counter<O> {
         self.open.with_each(Group::disable)
     }
 
-    /// Sets the count to 0. Enabled and running time stay. One system call (`PERF_EVENT_IOC_RESET`), or three for a
-    /// counter that user space reads, which is stopped during the reset.
+    /// Sets the count to 0. The enabled time and the running time do not change. One system call
+    /// (`PERF_EVENT_IOC_RESET`), or three for a counter that user space reads, which is stopped during the reset.
     ///
     /// # Errors
     /// As [`enable`](Counter::enable).
@@ -304,8 +305,8 @@ impl<O: Order> Counter<O> {
 
     /// Returns how this counter is read now, and if not from user space, the reason.
     ///
-    /// No system call if it is read from user space. Otherwise it reads `/proc` or `/sys`, and asks the kernel whether
-    /// the counter is in error state. Revocation while the counter is open is detected only if
+    /// No system call if the counter is read from user space. Otherwise this method reads `/proc` or `/sys`, and asks
+    /// the kernel whether the counter is in error state. Revocation while the counter is open is detected only if
     /// [`contain_faults`](crate::contain_faults) was called, because detecting it takes a read that may fault.
     pub fn access(&self) -> Access {
         match &self.open.others {

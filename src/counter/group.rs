@@ -79,14 +79,15 @@ impl<const N: usize> Group<N> {
     /// counted in kernel mode.
     ///
     /// The first event is the leader, and the one that regions measure most exactly: see [`Region`]. All hardware
-    /// events must belong to one PMU. On hybrid CPUs, `open` takes the first of these:
+    /// events must belong to one PMU. On hybrid CPUs, `open` uses the first of these that applies:
     /// 1. the PMU that an event names;
     /// 2. the PMU of the core type that contains the thread's affinity mask;
     /// 3. the PMU of the core type that the thread is on.
     ///
     /// While the thread is on another core type, the group does not count.
     ///
-    /// An empty array and one of more than 8 events do not compile (`cargo build` reports it, `cargo check` does not).
+    /// An empty array, or an array of more than 8 events, does not compile (`cargo build` reports it, `cargo check`
+    /// does not).
     ///
     /// Without retries, takes two system calls per event, plus three. If the group is not scheduled right after
     /// opening, `open` checks that it fits by opening a pinned copy, which may displace other events until the kernel
@@ -106,7 +107,7 @@ impl<const N: usize> Group<N> {
     /// Opens those of `events` that can be counted together, and reports why the others cannot. List the most important
     /// event first.
     ///
-    /// Takes one open of a group if all can be counted, and up to one more for each event otherwise.
+    /// Opens a group once if all can be counted, and otherwise up to once more for each event.
     ///
     /// # Errors
     /// As [`open`](Group::open), if a resource is used up, or if none of the events can be counted. The error is then
@@ -136,7 +137,7 @@ impl<const N: usize> Group<N> {
 
 impl<const N: usize, O: Order> Group<N, O> {
     /// Returns the counts, all of one instant, without a system call: no call into the C library, no allocation. They
-    /// count from 0 since the group was opened or [`reset`](Group::reset).
+    /// start at 0 when the group is opened or [`reset`](Group::reset).
     ///
     /// None while one of them cannot be read: the group is not scheduled now (it is disabled, or multiplexing gave
     /// others the turn), user space may not read it, one of its events is a software event, or this process is a fork.
@@ -176,7 +177,7 @@ impl<const N: usize, O: Order> Group<N, O> {
         Ok(self.reading_by_system_call()?.map(|reading| reading.value))
     }
 
-    /// Returns the counts, each with the time that the group was enabled and running, to judge and
+    /// Returns the counts, each with the group's enabled time and running time. Use these to judge and
     /// [scale](Reading::scaled) a multiplexed group. With ordered reads, the times are taken just before the fence.
     ///
     /// Makes no system call if the first event's page has a clock (`cap_user_time`) and the group is scheduled.
@@ -193,8 +194,8 @@ impl<const N: usize, O: Order> Group<N, O> {
 
     /// Returns the [`reading`](Group::reading) without a system call.
     ///
-    /// None while the group is not scheduled, if the first event's page has no clock (`cap_user_time`; most virtual
-    /// machines), and if user space may not read the counters.
+    /// None in any of these cases: the group is not scheduled now; the first event's page has no clock
+    /// (`cap_user_time`; most virtual machines); user space may not read the counters.
     pub fn reading_user(&self) -> Option<[Reading; N]> {
         self.timed()
     }
@@ -302,8 +303,8 @@ impl<const N: usize, O: Order> Group<N, O> {
         self.control(Control::Disable)
     }
 
-    /// Sets the counts to 0. Enabled and running time stay. One system call (`PERF_EVENT_IOC_RESET`), or three for
-    /// counters that user space reads, which are stopped during the reset.
+    /// Sets the counts to 0. The enabled time and the running time do not change. One system call
+    /// (`PERF_EVENT_IOC_RESET`), or three for counters that user space reads, which are stopped during the reset.
     ///
     /// # Errors
     /// As [`enable`](Group::enable).
@@ -337,8 +338,8 @@ impl<const N: usize, O: Order> Group<N, O> {
 
     /// Returns how these counters are read now, and if not from user space, the reason.
     ///
-    /// No system call if they are read from user space. Otherwise it reads `/proc` or `/sys`, and asks the kernel
-    /// whether the group is in error state. Revocation while the group is open is detected only if
+    /// No system call if the counters are read from user space. Otherwise this method reads `/proc` or `/sys`, and asks
+    /// the kernel whether the group is in error state. Revocation while the group is open is detected only if
     /// [`contain_faults`](crate::contain_faults) was called, because detecting it takes a read that may fault.
     pub fn access(&self) -> Access {
         if self.open.process.is_past() {

@@ -18,8 +18,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Makes a reading of a count and its times, for counts that were added up, for example. Times are limited to 584
-    /// years.
+    /// Makes a `Reading` from a count and its times. Useful for counts that were added up, for example. Times are
+    /// limited to 584 years.
     pub fn new(value: u64, time_enabled: Duration, time_running: Duration) -> Reading {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Reading {
@@ -34,13 +34,13 @@ impl Reading {
         Duration::from_nanos(self.time_enabled)
     }
 
-    /// Returns how much of [`time_enabled`](Reading::time_enabled) the event was on a hardware counter.
+    /// Returns for how much of [`time_enabled`](Reading::time_enabled) the event was on a hardware counter.
     pub fn time_running(&self) -> Duration {
         Duration::from_nanos(self.time_running)
     }
 
     /// Returns the difference from `earlier`, of the count and of both times. The result can be checked for
-    /// multiplexing and [scaled](Reading::scaled) independently of the two. No system call.
+    /// multiplexing and [scaled](Reading::scaled) independently of the two readings. No system call.
     ///
     /// None if the count is lower than in `earlier`: the counter was [reset](crate::Counter::reset) in between, or
     /// `earlier` is the later one. A reset after which the count has grown past `earlier` is not noticed. Times are
@@ -70,7 +70,7 @@ impl Reading {
         self.time_running != self.time_enabled
     }
 
-    /// Estimates the count for the whole enabled time, rounded down: `value` times enabled over running time,
+    /// Estimates the count for the whole enabled time, rounded down: `value` × enabled time ÷ running time,
     /// computed in 128 bits.
     ///
     /// None if the event never had a counter, or if the estimate exceeds 64 bits.

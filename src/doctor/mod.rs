@@ -24,8 +24,8 @@ use crate::pmu::{Pmu, Pmus};
 /// milliseconds, and leaves no counter open. Counters that are already open may lose a turn on the PMU (see
 /// [`Pmu::describe`](crate::pmu::Pmu::describe)).
 ///
-/// Call [`contain_faults`](crate::contain_faults) before. Only then does `diagnose` try to read each counter, and so
-/// detect reads that fault although the setting allows them.
+/// Call [`contain_faults`](crate::contain_faults) first. Only then does `diagnose` try to read each counter. This
+/// detects reads that fault although the setting allows them.
 ///
 /// ```
 /// let report = rdpmc::diagnose();

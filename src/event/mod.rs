@@ -40,7 +40,7 @@ pub(crate) const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", 
 /// |---|---|
 /// | `cycles`, `page-faults`, `L1-dcache-load-misses` | an event that the kernel defines for all CPUs: `perf list`'s hardware, software and cache events |
 /// | `r01c2` | a [raw](Event::raw) event, in hexadecimal |
-/// | `cpu/event=0xc0,umask=0x01,inv,cmask=2/` | an event of a PMU, by the terms in its `format` directory, and `config` to `config4` |
+/// | `cpu/event=0xc0,umask=0x01,inv,cmask=2/` | an event of a PMU, given by terms: those in the PMU's `format` directory, or `config` to `config4` |
 /// | `cpu/mem-loads/`, `msr/tsc/` | an event of a PMU, by a name in its `events` directory; a further term replaces the value in that event's definition (perf merges the two) |
 /// | `mem-loads` | an event of a PMU, if only one PMU has an event of that name |
 /// | `cpu_core/cycles/`, `armv8_cortex_a72/r11/` | an event of the first two rows, on this PMU |
@@ -60,9 +60,10 @@ pub(crate) const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", 
 /// | `I` | not while idle |
 /// | `p`, `pp`, `ppp`, `P`, `S`, `W` | for samples and perf's groups: accepted, without effect here |
 ///
-/// A modifier takes precedence over the setting of the [`Builder`](crate::Builder). `Display` writes such a name
-/// without a system call. Parsed on this machine, the name gives an equal event. For an event of a PMU, it consists
-/// of numbers, and [`Pmus::name_of`](crate::pmu::Pmus::name_of) finds the PMU's own name.
+/// A modifier takes precedence over the setting of the [`Builder`](crate::Builder). `Display` writes the event as a
+/// name in this syntax, without a system call. Parsed on this machine, the name gives an equal event. For an event of a
+/// PMU, this name consists of numbers. [`Pmus::name_of`](crate::pmu::Pmus::name_of) finds the name that the PMU gives
+/// the event.
 ///
 /// # Several core types
 ///
@@ -73,7 +74,7 @@ pub(crate) const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", 
 /// - Raw events belong to no type on arm64. On Intel's hybrids they carry the PMU type of `cpu_core` and belong to
 ///   it. perf opens them on both types.
 /// - `cpu_atom/cycles/` names its PMU explicitly.
-/// - `mem-loads` alone is an error there, because both PMUs have it.
+/// - On Intel's hybrids, `mem-loads` alone is an error, because both PMUs have it.
 ///
 /// # Constants
 ///
@@ -143,9 +144,9 @@ impl Event {
     pub const MINOR_FAULTS: Event = Event::software(software::PAGE_FAULTS_MIN);
     /// Page faults that needed I/O.
     pub const MAJOR_FAULTS: Event = Event::software(software::PAGE_FAULTS_MAJ);
-    /// Switches of this thread off its CPU. They happen in the kernel, so this event is opened with the kernel
-    /// included. [`CPU_MIGRATIONS`](Event::CPU_MIGRATIONS) and
-    /// [`CGROUP_SWITCHES`](Event::CGROUP_SWITCHES) are the only other constants opened this way.
+    /// Context switches of this thread, away from its CPU. They happen in the kernel, so this event is opened with the
+    /// kernel included. [`CPU_MIGRATIONS`](Event::CPU_MIGRATIONS) and [`CGROUP_SWITCHES`](Event::CGROUP_SWITCHES) are
+    /// the only other constants opened this way.
     pub const CONTEXT_SWITCHES: Event = Event::software(software::CONTEXT_SWITCHES);
     /// Migrations of this thread to another CPU. The kernel is included.
     pub const CPU_MIGRATIONS: Event = Event::software(software::CPU_MIGRATIONS);

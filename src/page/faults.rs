@@ -13,7 +13,7 @@ use crate::error::OpenError;
 use crate::kernel;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Makes faulting counter reads return "no counter" instead of ending the process.
+/// Makes a counter read that faults return "no counter", instead of ending the process.
 ///
 /// After this call, [`read_user`](crate::Counter::read_user) returns None on a fault, [`read`](crate::Counter::read)
 /// continues with the system call, and a region returns [`Disturbed::Faulted`](crate::region::Disturbed::Faulted).
@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// - The counter is lost between the load of its page and the read of the register (riscv64; CPUs with several core
 ///   types).
 ///
-/// A region may read the register long after it loaded the page. On riscv64 and on CPUs with several core types, regions
-/// require this function: see [`Counter::region`](crate::Counter::region).
+/// A region may read the register long after it loaded the page. On riscv64 and on CPUs with several core types,
+/// regions require this function: see [`Counter::region`](crate::Counter::region).
 ///
 /// ```
 /// rdpmc::contain_faults()?;
@@ -53,8 +53,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// - If SIGSEGV or SIGILL was ignored before, sending it to the process now interrupts system calls that do not restart
 ///   (`poll`, `nanosleep`). Programs started by `exec` no longer ignore it.
 /// - Restoring an earlier handler removes this one. It does not come back.
-/// - A handler that reinstalls itself in front at every call and then calls the one it replaced can make the two call
-///   each other in a loop. If this handler is entered again for the same signal, it takes the default action.
+/// - Some handlers reinstall themselves in front each time they are called, and then call the handler that they
+///   replaced. Such a handler and this one can call each other in a loop. If this handler is entered again for the same
+///   signal, it takes the default action.
 /// - Reads of the tick counter are not covered. [`reading`](crate::Counter::reading) makes them, and a thread can
 ///   disable them for itself (`PR_SET_TSC`).
 ///

@@ -89,10 +89,10 @@ use std::ptr;
 ///
 /// # Ordering
 ///
-/// An out-of-order CPU may run instructions from outside the region inside it, and the region's instructions outside.
-/// Regions of [`Counter::ordered`](crate::Counter::ordered) and [`Group::ordered`](crate::Group::ordered) have fences
-/// around their reads. The compiler may also move code that does not access memory into or out of the region. Pass
-/// inputs and results through [`black_box`](std::hint::black_box).
+/// An out-of-order CPU may run surrounding instructions inside the region, and the region's own instructions outside
+/// it. Regions of [`Counter::ordered`](crate::Counter::ordered) and [`Group::ordered`](crate::Group::ordered) have
+/// fences around their reads. The compiler may also move code into or out of the region, if that code does not access
+/// memory. Pass inputs and results through [`black_box`](std::hint::black_box).
 pub struct Region<'a, const N: usize, O: Order = Unordered> {
     pub(crate) reader: &'a Reader<N>,
     pub(crate) events: &'a [Event; N],
@@ -145,7 +145,7 @@ impl<'a, const N: usize, O: Order> Region<'a, N, O> {
         Region { reader, events, overhead: None, order: PhantomData }
     }
 
-    /// Starts the region. The read of the first counter is its last operation. No system call.
+    /// Starts the region. This method's last operation is the read of the first counter. No system call.
     ///
     /// # Errors
     /// [`Disturbed::NoCounter`] while an event has no counter.
@@ -169,7 +169,7 @@ impl<'a, const N: usize, O: Order> Region<'a, N, O> {
         Ok(Start { reader, locks, values, order: PhantomData })
     }
 
-    /// Ends the region. The read of the first counter is its first operation. No system call.
+    /// Ends the region. This method's first operation is the read of the first counter. No system call.
     ///
     /// Returns what each counter counted since the start, modulo the range of its register (2^48 on x86-64). If the
     /// region is [`corrected`](Region::corrected), the overhead is subtracted. `start` can be
