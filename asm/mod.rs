@@ -24,6 +24,7 @@
 // Every instruction that reads a counter has an entry in the exception table (`src/page/faults.rs`).
 
 /// Defines `settled`.
+#[allow(unused_macros)] // none.rs does not use it
 macro_rules! settled {
     () => {
         /// Returns the same number. The compiler must have computed it by this point, and cannot do so later.
@@ -38,6 +39,7 @@ macro_rules! settled {
 }
 
 /// Defines `exception_table`. The instructions load the section's bounds into `{start}` and `{end}`.
+#[allow(unused_macros)] // none.rs does not use it
 macro_rules! exception_table {
     ($($instruction:literal),*) => {
         /// Returns the exception table of the binary or shared object that this is inlined into: pairs of a faulting
