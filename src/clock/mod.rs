@@ -35,8 +35,8 @@ use std::time::Duration;
 ///
 /// - [`Page`](ClockKind::Page): the kernel's scheduler uses the tick counter (`rdtsc`, `cntvct_el0`, `rdtime`), and the
 ///   control page of an event has the conversion. Times are on the timeline of perf's timestamps, so samples of
-///   `perf record` and a program's own records can be matched: to the nanosecond on x86-64, within one nanosecond on
-///   arm64 and riscv64, whose pages omit a fraction.
+///   `perf record` and a program's own records can be matched: the times are equal on x86-64, and up to one nanosecond apart
+///   on arm64 and riscv64, whose pages omit a fraction of a nanosecond.
 /// - [`Calibrated`](ClockKind::Calibrated): the counter has a constant rate, but no page has a conversion. Either the
 ///   scheduler uses another clock (most virtual machines), or no event can be opened. The clock compares
 ///   the tick counter with CLOCK_MONOTONIC_RAW from time to time.
@@ -55,8 +55,8 @@ use std::time::Duration;
 ///
 /// Across threads, [ordered](Clock::ordered) times do not go backwards if both clocks are `Page`, or both `Kernel`.
 /// x86-64 kernels offer the page's clock only if the counters of all CPUs are synchronized. On arm64 and riscv64 all
-/// CPUs share one counter, so times agree to within the omitted nanosecond. Two calibrated clocks may differ by the sum
-/// of their error bounds. The same rules apply to two clocks on one thread. Exceptions:
+/// CPUs share one counter, so times agree to within one nanosecond: the fraction that the page omits. Two calibrated
+/// clocks may differ by the sum of their error bounds. The same rules apply to two clocks on one thread. Exceptions:
 ///
 /// - An unordered time may predate a message that the thread has already received.
 /// - Clocks of different kinds have different timelines. One process can have both, for example when the memory that a
@@ -99,7 +99,7 @@ use std::time::Duration;
 /// # Resources
 ///
 /// A `Page` clock holds one page of memory mapped read-only, and its event. The event counts nothing, but the kernel
-/// switches it with the thread. Other kinds hold nothing. No descriptor stays open.
+/// still switches it in and out together with the thread. Other kinds hold nothing. No descriptor stays open.
 #[repr(transparent)]
 pub struct Clock<O: Order = Unordered> {
     source: Source,
@@ -110,7 +110,8 @@ impl Clock {
     /// Opens a clock for this thread.
     ///
     /// Takes four system calls for a `Page` clock, and `Drop` one more. A `Calibrated` clock takes five, because it
-    /// opens and drops an event. It also reads two files of `/sys`, and compares its clocks for 200 microseconds.
+    /// opens and drops an event. It also reads two files of `/sys`, and compares the tick counter with
+    /// CLOCK_MONOTONIC_RAW for 200 microseconds.
     ///
     /// # Errors
     /// [`OpenError::Unsupported`] if the target is not Linux. [`OpenError::System`] if there is no CLOCK_MONOTONIC_RAW or no
@@ -180,7 +181,7 @@ impl<O: Order> Clock<O> {
         self.conversion().ticks_to_ns(ticks)
     }
 
-    /// Converts a time to the first tick count of that nanosecond: see [`Conversion::ns_to_ticks`]. Costs one
+    /// Returns the first tick count at which the time is `ns` or later: see [`Conversion::ns_to_ticks`]. Costs one
     /// [`conversion`](Clock::conversion) and one division.
     pub fn ns_to_ticks(&self, ns: u64) -> u64 {
         self.conversion().ns_to_ticks(ns)
@@ -205,11 +206,12 @@ impl<O: Order> Clock<O> {
     /// [`Calibrated`](ClockKind::Calibrated). Normally zero for the other kinds, which are not measured against it.
     /// Takes as long as [`kind`](Clock::kind).
     ///
-    /// - It is half the duration of the shortest calibration sample, and grows until the next one.
+    /// - Right after a sample of CLOCK_MONOTONIC_RAW, it is at most half the duration of the shortest of that sample's
+    ///   eight calls. It grows until the next sample.
     /// - It assumes that the tick rate has not changed since the last sample, at most a second ago. If it has (after
     ///   live migration, for example), the next sample starts the calibration over.
-    /// - If CLOCK_MONOTONIC_RAW does not use the counter's oscillator, the bound allows for a change of their rates
-    ///   by 0.1 ppm within seconds.
+    /// - If CLOCK_MONOTONIC_RAW does not use the counter's oscillator, the bound assumes that the ratio of the two
+    ///   rates changes by at most 0.1 ppm within seconds.
     /// - For every kind, if the clock ran ahead and waits for real time to catch up, the bound includes that lead.
     /// - In the child of a fork, the reference is CLOCK_MONOTONIC_RAW, aligned with the parent's time at the fork.
     ///

@@ -67,7 +67,7 @@ use std::marker::PhantomData;
 /// - a child made by `_Fork` or a raw system call, because the C library runs no fork handlers there;
 /// - a child in which another fork handler, registered before this library's handler, maps memory: the mapping may
 ///   land where the counter's page was;
-/// - a child that could not allocate a page of memory.
+/// - a child in which this library's fork handler could not allocate a page of memory.
 ///
 /// A program's own fork handler (`pthread_atfork`) that was registered before the first counter was opened must not
 /// read counters in the child. It runs before this library's handler has replaced the pages, so the read raises
@@ -78,8 +78,8 @@ use std::marker::PhantomData;
 /// A signal handler may read the counters of the thread that it interrupts ([`read_user`](Counter::read_user),
 /// [`read`](Counter::read), [`reading`](Counter::reading)). It is also allowed to fork, at any point. If it forks
 /// during `open`, then `open` returns [`OpenError::Forked`] in the child. A handler must not open, drop or control
-/// handles, make regions, or call [`diagnose`](crate::diagnose) or [`contain_faults`](crate::contain_faults): these
-/// allocate, or change what the handler may have interrupted.
+/// handles, make regions, or call [`diagnose`](crate::diagnose) or [`contain_faults`](crate::contain_faults): all
+/// of these allocate memory, or modify state that the interrupted code may be using.
 ///
 /// # Faults
 ///
@@ -110,8 +110,8 @@ use std::marker::PhantomData;
 /// - A counter on one type misses what the thread does on other types. [`reading`](Counter::reading) then shows a
 ///   running time below the enabled time.
 /// - If one type does not have the event, `open` fails. `cpu_core/EVENT/` opens the event on the type that has it.
-/// - On arm64 before Linux 6.6, the only events that can be opened per type are the generic hardware events other than
-///   `REF_CYCLES`. Cache events cannot.
+/// - On arm64 before Linux 6.6, of the events that the kernel defines for all CPUs, only the generic hardware events
+///   other than `REF_CYCLES` can be opened per type. Cache events cannot.
 /// - Raw events are opened on each type on arm64, and on `cpu_core` on Intel's hybrids.
 /// - Without `/sys`, the core types are unknown, and the kernel opens the event on a type of its choice. If the
 ///   PMU list in `/sys` exists and cannot be read, `open` fails with [`OpenError::Unreadable`].

@@ -110,8 +110,8 @@ impl<const N: usize> Group<N> {
     /// Opens a group once if all can be counted, and otherwise up to once more for each event.
     ///
     /// # Errors
-    /// As [`open`](Group::open), if a resource is used up, or if none of the events can be counted. The error is then
-    /// that of the first event.
+    /// As [`open`](Group::open), if a resource is used up, if the process cannot open any event, or if none of these
+    /// events can be counted. In the last case, the error is that of the first event.
     pub fn open_available(events: [Event; N]) -> Result<AvailableGroup<N>, OpenError> {
         Group::builder(events).open_available()
     }
@@ -239,8 +239,8 @@ impl<const N: usize, O: Order> Group<N, O> {
         }
     }
 
-    /// Returns how long the group has been enabled but not scheduled since it was opened. No system call and no counter
-    /// read.
+    /// Returns the total time, since the group was opened, for which it was enabled but not scheduled. No system call
+    /// and no counter read.
     ///
     /// None while the group is not scheduled. If the result is the same before and after a piece of code, the group was
     /// scheduled all the time in between.
@@ -426,7 +426,7 @@ impl<const N: usize, O: Order> Group<N, O> {
         self.open.events
     }
 
-    /// Whether all privilege levels are counted, for at least one event, because the PMU cannot exclude any. Always
+    /// Whether at least one event is counted at all privilege levels, because its PMU cannot exclude any level. Always
     /// false unless [`allow_all_privilege_levels`](Builder::allow_all_privilege_levels) was set.
     pub fn counts_all_privilege_levels(&self) -> bool {
         self.open.opened.counts_all_levels

@@ -41,14 +41,14 @@ pub(crate) const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", 
 /// | `cycles`, `page-faults`, `L1-dcache-load-misses` | an event that the kernel defines for all CPUs: `perf list`'s hardware, software and cache events |
 /// | `r01c2` | a [raw](Event::raw) event, in hexadecimal |
 /// | `cpu/event=0xc0,umask=0x01,inv,cmask=2/` | an event of a PMU, given by terms: those in the PMU's `format` directory, or `config` to `config4` |
-/// | `cpu/mem-loads/`, `msr/tsc/` | an event of a PMU, by a name in its `events` directory; a further term replaces the value in that event's definition (perf merges the two) |
+/// | `cpu/mem-loads/`, `msr/tsc/` | an event of a PMU, by a name in its `events` directory; a further term replaces the value in that event's definition (perf combines the bits of both values) |
 /// | `mem-loads` | an event of a PMU, if only one PMU has an event of that name |
 /// | `cpu_core/cycles/`, `armv8_cortex_a72/r11/` | an event of the first two rows, on this PMU |
 ///
 /// PMUs, their terms and their events are those of this machine (`/sys/bus/event_source/devices`).
 /// [`Pmus`](crate::pmu::Pmus) lists them. The kernel does not know names from perf's own tables, such as
 /// `inst_retired.any`. `perf stat -vv -e NAME true` prints the terms of such a name. Sampling terms in
-/// it, such as `period`, have no effect.
+/// that output, such as `period`, have no effect here.
 ///
 /// Modifiers may follow a colon or the last slash, as in `cycles:uk`:
 ///

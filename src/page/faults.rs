@@ -13,7 +13,8 @@ use crate::error::OpenError;
 use crate::kernel;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Makes a counter read that faults return "no counter", instead of ending the process.
+/// Lets a program survive faults in counter reads: a read that faults returns "no counter" instead of ending the
+/// process.
 ///
 /// After this call, [`read_user`](crate::Counter::read_user) returns None on a fault, [`read`](crate::Counter::read)
 /// continues with the system call, and a region returns [`Disturbed::Faulted`](crate::region::Disturbed::Faulted).
