@@ -34,8 +34,8 @@ use std::time::Duration;
 /// [`kind`](Clock::kind) returns the source. The calls are the same for all.
 ///
 /// - [`Page`](ClockKind::Page): the kernel's scheduler uses the tick counter (`rdtsc`, `cntvct_el0`, `rdtime`), and the
-///   control page of an event has the conversion. Times are on the timeline of perf's timestamps, so samples of
-///   `perf record` and a program's own records can be matched: the times are equal on x86-64, and up to one nanosecond apart
+///   control page of an event has the conversion. Times are on the timeline of perf's timestamps, so samples of `perf
+///   record` and a program's own records can be matched: the times are equal on x86-64, and up to one nanosecond apart
 ///   on arm64 and riscv64, whose pages omit a fraction of a nanosecond.
 /// - [`Calibrated`](ClockKind::Calibrated): the counter has a constant rate, but no page has a conversion. Either the
 ///   scheduler uses another clock (most virtual machines), or no event can be opened. The clock compares
@@ -81,7 +81,7 @@ use std::time::Duration;
 /// only_if_sync::<rdpmc::Clock>();
 /// ```
 ///
-/// In the child of a fork, a `Page` clock continues from the parent's time as another kind. See
+/// In the child of a fork, a `Page` clock becomes another kind, and continues from the parent's time. See
 /// [`Counter`](crate::Counter#fork) for the children that must not touch it. If the kernel stops trusting the counter
 /// while a clock is open, the clock continues as `Kernel`, and the unit of its ticks changes.
 ///
@@ -115,7 +115,7 @@ impl Clock {
     ///
     /// # Errors
     /// [`OpenError::Unsupported`] if the target is not Linux. [`OpenError::System`] if there is no CLOCK_MONOTONIC_RAW or no
-    /// memory for a fork handler; neither case is known.
+    /// memory for a fork handler; neither is known to occur.
     pub fn open() -> Result<Clock, OpenError> {
         Source::open().map(Clock::of)
     }

@@ -99,19 +99,20 @@ use std::marker::PhantomData;
 /// thread's affinity mask is within one type (`sched_setaffinity`), `open` uses that type alone, and
 /// [`event`](Counter::event) names that type's PMU.
 ///
-/// - Reading a sum needs no system call. It takes some 140 instructions for two types
-///   (`tests/vm/run aarch64-big-little`). Readings, `enable`, `disable` and `reset` need one set of system
-///   calls per type.
-/// - The counters of the types are not started at the same instant. A [`Reading`] therefore reports multiplexing only
-///   if enabled and running time differ by more than 20 microseconds or 0.1 %.
+/// - [`read_user`](Counter::read_user) returns the sum without a system call, in some 140 instructions for two types
+///   (`tests/vm/run aarch64-big-little`). [`reading`](Counter::reading), `enable`, `disable` and `reset` need one set
+///   of system calls per type.
+/// - The counters of the types are not started at the same instant. A [`Reading`] therefore
+///   does not report a difference of the times that these starts explain: at most 20 microseconds, or 0.1 % of the
+///   enabled time if that is more.
 /// - A region uses the core type that the thread is on when the region is [made](Counter::region).
 /// - A pinned counter on several types is always read by system call: the control pages do not show whether one type
 ///   has lost its register.
 /// - A counter on one type misses what the thread does on other types. [`reading`](Counter::reading) then shows a
 ///   running time below the enabled time.
 /// - If one type does not have the event, `open` fails. `cpu_core/EVENT/` opens the event on the type that has it.
-/// - On arm64 before Linux 6.6, of the events that the kernel defines for all CPUs, only the generic hardware events
-///   other than `REF_CYCLES` can be opened per type. Cache events cannot.
+/// - On arm64 before Linux 6.6, generic hardware events can be opened per type, except `REF_CYCLES`. Cache events
+///   cannot.
 /// - Raw events are opened on each type on arm64, and on `cpu_core` on Intel's hybrids.
 /// - Without `/sys`, the core types are unknown, and the kernel opens the event on a type of its choice. If the
 ///   PMU list in `/sys` exists and cannot be read, `open` fails with [`OpenError::Unreadable`].

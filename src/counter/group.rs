@@ -62,8 +62,8 @@ use std::time::Duration;
 ///
 /// # Resources
 ///
-/// A group holds a file descriptor (close-on-exec) and, if user space can read it, one page of memory for each event,
-/// mapped read-only. Dropping it releases them.
+/// For each event, a group holds a file descriptor (close-on-exec) and, if user space can read the group, one page of
+/// memory mapped read-only. Dropping it releases them.
 #[repr(C)]
 pub struct Group<const N: usize, O: Order = Unordered> {
     // First, so that it is unmapped before the descriptors close: a mapping keeps an event alive, and its counter taken.
@@ -107,11 +107,11 @@ impl<const N: usize> Group<N> {
     /// Opens those of `events` that can be counted together, and reports why the others cannot. List the most important
     /// event first.
     ///
-    /// Opens a group once if all can be counted, and otherwise up to once more for each event.
+    /// Opens a group once if all can be counted, and otherwise once more for each event, and a last time to return it.
     ///
     /// # Errors
-    /// As [`open`](Group::open), if a resource is used up, if the process cannot open any event, or if none of these
-    /// events can be counted. In the last case, the error is that of the first event.
+    /// The errors of [`open`](Group::open), in three cases: a resource is used up; this process may open no events at
+    /// all; none of `events` can be counted. In the last case, the error is that of the first event.
     pub fn open_available(events: [Event; N]) -> Result<AvailableGroup<N>, OpenError> {
         Group::builder(events).open_available()
     }

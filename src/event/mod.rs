@@ -181,8 +181,8 @@ impl Event {
     /// Has no effect on [`CPU_CLOCK`](Event::CPU_CLOCK) and [`TASK_CLOCK`](Event::TASK_CLOCK): time has no privilege
     /// level.
     ///
-    /// Kernel-mode [`INSTRUCTIONS`](Event::INSTRUCTIONS) in a measurement's group show whether an interrupt occurred
-    /// during it: see [`Region`](crate::Region#interrupts).
+    /// To see whether an interrupt occurred during a measurement, add [`INSTRUCTIONS`](Event::INSTRUCTIONS) in kernel
+    /// mode to its group: see [`Region`](crate::Region#interrupts).
     #[must_use]
     pub const fn kernel(self) -> Event {
         Event { modifiers: self.modifiers.kernel(), ..self }
