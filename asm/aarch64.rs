@@ -121,7 +121,7 @@ macro_rules! fence {
     };
 }
 
-/// Returns the event's count. None while the page's `index` is 0, or if the read faults.
+/// Returns the event's count and the page's `lock`. None while the page's `index` is 0, or if the read faults.
 ///
 /// The seqlock: `lock` is loaded first and last, and a difference means that the kernel has moved the counter in
 /// between. The kernel does so only while this thread is interrupted. So the instructions between the two loads may
@@ -134,8 +134,9 @@ macro_rules! fence {
 pub(crate) unsafe fn count<const ORDERED: bool>(
     page: *const ControlPage,
     registers: Registers,
-) -> Option<u64> {
+) -> Option<(u64, u32)> {
     let count: u64;
+    let lock: u32;
     let from: u64;
     // SAFETY: the loads are within the page, which the caller promises is readable. The kernel writes the page on
     // this CPU, so a compiler barrier is enough. An asm block that may touch memory is one. The branch goes to an
@@ -157,7 +158,7 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
             "add  {count}, x9, {offset}",
             page = in(reg) page,
             registers = in(reg) registers.0,
-            lock = out(reg) _,
+            lock = out(reg) lock,
             index = out(reg) _,
             entry = out(reg) _,
             offset = out(reg) _,
@@ -173,14 +174,14 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
             options(nostack),
         );
     }
-    if from == 0 { None } else { Some(count) }
+    if from == 0 { None } else { Some((count, lock)) }
 }
 
 // One `ldp` loads both fields.
 const _: () = assert!(offset_of!(ControlPage, index) == offset_of!(ControlPage, lock) + 4);
 
-/// Returns the simultaneous counts of `N` events, at most 8, whose pages are [`STRIDE`] apart. None while an `index`
-/// is 0, or if a read faults.
+/// Returns the simultaneous counts of `N` events, at most 8, whose pages are [`STRIDE`] apart, and if `LOCKS` the sum of
+/// their locks, otherwise any number. None while an `index` is 0, or if a read faults.
 ///
 /// One seqlock covers all pages. Each `lock` is loaded before its counter is read, and all are loaded again after the
 /// last counter. Their sums are subtracted: a lock only ever advances, so the difference is negative if one has
@@ -189,13 +190,14 @@ const _: () = assert!(offset_of!(ControlPage, index) == offset_of!(ControlPage, 
 /// # Safety
 /// As for [`count`], for each of the pages.
 #[inline(always)]
-pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
+pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bool>(
     pages: *const ControlPage,
     registers: Registers,
-) -> Option<[u64; N]> {
+) -> Option<([u64; N], u32)> {
     let (a, b, c, d): (u64, u64, u64, u64);
     let (mut e, mut f, mut g, mut h) = (0, 0, 0, 0);
     let left: u64;
+    let sum: u32;
     // Reads one counter into one register. Empty if the group does not have it.
     #[rustfmt::skip]
     macro_rules! one {
@@ -243,18 +245,22 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
                 "2:",
                 $(one!($n, $into),)*
                 fence!(),
+                ".if {LOCKS}",
+                "mov  {index:w}, w11",
+                ".endif",
                 $(again!($back),)*
                 "tbnz x11, #63, 2b",
                 page = inout(reg) pages => _,
                 registers = in(reg) registers.0,
                 lock = out(reg) _,
-                index = out(reg) _,
+                index = out(reg) sum,
                 entry = out(reg) _,
                 LOCK = const offset_of!(ControlPage, lock),
                 OFFSET = const offset_of!(ControlPage, offset),
                 STRIDE = const STRIDE,
                 N = const N,
                 ORDERED = const ORDERED as u8,
+                LOCKS = const LOCKS as u8,
                 $($into = out(reg) $into,)*
                 out("x9") _,
                 out("x10") _,
@@ -283,12 +289,19 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
     for (count, value) in counts.iter_mut().zip([a, b, c, d, e, f, g, h]) {
         *count = value;
     }
-    Some(counts)
+    Some((counts, sum))
 }
 
 /// A register that [`value`] reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register(*const Entry);
+
+impl Register {
+    /// Whether code with these saved registers was reading this one: the address of its entry is among them.
+    pub(crate) fn was_read_with(self, saved: &[usize]) -> bool {
+        saved.contains(&self.0.addr())
+    }
+}
 
 /// Reads a register and nothing else: except for the branch there and back, no instruction before the read and none
 /// after. [`Value::is_fault`] reports a fault.
@@ -336,6 +349,29 @@ exception_table!(
 pub(crate) unsafe fn program_counter(context: *mut c_void) -> *mut usize {
     // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`.
     unsafe { (&raw mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.pc).cast() }
+}
+
+#[path = "kernels/aarch64.rs"]
+#[allow(unreachable_pub, dead_code, reason = "tests compile this file too")]
+mod kernels;
+
+/// Runs `rounds` rounds of two instructions, one of which is a branch. Returns true: this target has such code.
+pub(crate) fn known_work(rounds: u64) -> bool {
+    kernels::countdown(rounds);
+    true
+}
+
+/// Returns the saved general-purpose registers of the code that a signal handler has interrupted.
+///
+/// # Safety
+/// `context` is what the kernel passed to the handler, which has not returned.
+pub(crate) unsafe fn saved_registers<'a>(context: *mut c_void) -> &'a [usize] {
+    // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`, which stays as it is until the handler
+    // returns. Its registers are words.
+    unsafe {
+        let registers = &raw const (*context.cast::<libc::ucontext_t>()).uc_mcontext.regs;
+        std::slice::from_raw_parts(registers.cast(), (*registers).len())
+    }
 }
 
 /// Reads the tick counter that the page's clock fields convert: the virtual count.

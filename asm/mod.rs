@@ -8,6 +8,7 @@
 //
 // - `Registers`: how to reach the counters. `of_width` takes the page's `pmc_width` and is None for a width that only
 //   the kernel reads. `register` turns the page's `index` into a `Register`. None if no counter has that index.
+//   `Register::was_read_with`: whether a read of it has faulted, from the saved registers.
 // - `count` and `counts`: the seqlock. They load `lock`, `index` and `offset`, read the counter, and compare `lock`.
 //   None while an `index` is 0, or if the read faults and faults are contained.
 // - `value`: reads one `Register` and nothing else, for regions.
@@ -19,7 +20,8 @@
 // - `STALE_READ_FAULTS`: whether reading a register that its event has lost can fault on a machine with one core type.
 // - `WIDTH_IN_A_GROUP`: the width in bits that `counts` needs of all counters, if it needs one.
 // - `settled`: the same number, computed by this point.
-// - `program_counter`: where the CPU goes on after a signal handler.
+// - `known_work`: runs rounds of two instructions, one of which is a branch (`kernels/`). False if there is no such code.
+// - `program_counter`, `saved_registers`: where the CPU goes on after a signal handler, and the interrupted registers.
 //
 // Every instruction that reads a counter has an entry in the exception table (`src/page/faults.rs`).
 
@@ -113,6 +115,16 @@ pub(crate) use architecture::*;
     any(all(target_arch = "aarch64", target_endian = "little"), target_arch = "riscv64")
 ))]
 pub(crate) use table_value::Value;
+
+/// Reads a register `rounds` times, in rounds of three instructions. Returns false on targets without such code.
+///
+/// # Safety
+/// As for [`value`].
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")))]
+#[allow(unsafe_code, reason = "the contract of x86-64's")]
+pub(crate) unsafe fn known_reads(_: Register, _: u64) -> bool {
+    false
+}
 
 /// Returns the hypervisor's name for itself, if the CPU reports one.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")))]

@@ -43,7 +43,7 @@ pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = None;
 pub(crate) unsafe fn count<const ORDERED: bool>(
     _: *const ControlPage,
     _: Registers,
-) -> Option<u64> {
+) -> Option<(u64, u32)> {
     None
 }
 
@@ -52,16 +52,23 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
 /// # Safety
 /// None needed: the pages are not touched.
 #[inline(always)]
-pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
+pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bool>(
     _: *const ControlPage,
     _: Registers,
-) -> Option<[u64; N]> {
+) -> Option<([u64; N], u32)> {
     None
 }
 
 /// A register that does not exist.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register;
+
+impl Register {
+    /// Returns false.
+    pub(crate) fn was_read_with(self, _: &[usize]) -> bool {
+        false
+    }
+}
 
 /// The value of no register.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +117,20 @@ pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
 #[cfg(target_os = "linux")]
 pub(crate) unsafe fn program_counter(_: *mut c_void) -> *mut usize {
     std::ptr::null_mut()
+}
+
+/// Returns false: there is no code of known size here.
+pub(crate) fn known_work(_: u64) -> bool {
+    false
+}
+
+/// Returns no registers.
+///
+/// # Safety
+/// None needed: the context is not touched.
+#[cfg(target_os = "linux")]
+pub(crate) unsafe fn saved_registers<'a>(_: *mut c_void) -> &'a [usize] {
+    &[]
 }
 
 /// Returns 0.

@@ -98,7 +98,7 @@ pub(crate) const STALE_READ_FAULTS: bool = true;
 /// The width in bits that [`counts`] needs of all counters, if it needs one.
 pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = Some(64);
 
-/// Returns the event's count. None while the page's `index` is 0, or if the read faults.
+/// Returns the event's count and the page's `lock`. None while the page's `index` is 0, or if the read faults.
 ///
 /// The seqlock: `lock` is loaded first and last, and a difference means that the kernel has moved the counter in
 /// between. The kernel does so only while this thread is interrupted. So the instructions between the two loads may
@@ -111,8 +111,9 @@ pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = Some(64);
 pub(crate) unsafe fn count<const ORDERED: bool>(
     page: *const ControlPage,
     registers: Registers,
-) -> Option<u64> {
+) -> Option<(u64, u32)> {
     let count: u64;
+    let lock: u32;
     let counted: u64;
     // SAFETY: the loads are within the page, which the caller promises is readable. The kernel writes the page on
     // this CPU, so a compiler barrier is enough. An asm block that may touch memory is one. The jump goes to entries
@@ -138,7 +139,7 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
             "3:",
             page = in(reg) page,
             registers = in(reg) registers.0,
-            lock = out(reg) _,
+            lock = out(reg) lock,
             LOCK = const offset_of!(ControlPage, lock),
             INDEX = const offset_of!(ControlPage, index),
             OFFSET = const offset_of!(ControlPage, offset),
@@ -151,11 +152,11 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
             options(nostack),
         );
     }
-    if counted == 0 { None } else { Some(count) }
+    if counted == 0 { None } else { Some((count, lock)) }
 }
 
-/// Returns the simultaneous counts of `N` events, at most 8, whose pages are [`STRIDE`] apart. None while an `index`
-/// is 0, if a counter is not 64 bits wide, or if a read faults.
+/// Returns the simultaneous counts of `N` events, at most 8, whose pages are [`STRIDE`] apart, and if `LOCKS` the sum of
+/// their locks, otherwise any number. None while an `index` is 0, if a counter is not 64 bits wide, or if a read faults.
 ///
 /// One seqlock covers all pages. Each `lock` is loaded before its counter is read, and all are loaded again after the
 /// last counter. Their sums are compared, because a lock only ever advances.
@@ -163,13 +164,14 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
 /// # Safety
 /// As for [`count`], for each of the pages.
 #[inline(always)]
-pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
+pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bool>(
     pages: *const ControlPage,
     registers: Registers,
-) -> Option<[u64; N]> {
+) -> Option<([u64; N], u32)> {
     let (a, b, c, d): (u64, u64, u64, u64);
     let (mut e, mut f, mut g, mut h) = (0, 0, 0, 0);
     let widths: u64;
+    let sum: u32;
     // Reads one counter into one register. Empty if the group does not have it.
     #[rustfmt::skip]
     macro_rules! one {
@@ -217,6 +219,9 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
             asm!(
                 "2:",
                 $(one!($n, $into),)*
+                ".if {LOCKS}",
+                "mv    a0, {locks}",
+                ".endif",
                 $(again!($back),)*
                 "beqz  {locks}, 3f",
                 "j     2b",
@@ -233,8 +238,9 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
                 OFFSET = const offset_of!(ControlPage, offset),
                 WIDTH = const offset_of!(ControlPage, pmc_width),
                 N = const N,
+                LOCKS = const LOCKS as u8,
                 $($into = out(reg) $into,)*
-                out("a0") _,
+                out("a0") sum,
                 out("t0") _,
                 out("t1") _,
                 out("t2") widths,
@@ -261,12 +267,19 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
     for (count, value) in counts.iter_mut().zip([a, b, c, d, e, f, g, h]) {
         *count = value;
     }
-    Some(counts)
+    Some((counts, sum))
 }
 
 /// A register that [`value`] reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register(*const [u32; 2]);
+
+impl Register {
+    /// Whether code with these saved registers was reading this one: the address of its entry is among them.
+    pub(crate) fn was_read_with(self, saved: &[usize]) -> bool {
+        saved.contains(&self.0.addr())
+    }
+}
 
 /// Reads a register and nothing else: except for the jump there and back, no instruction before the read and none
 /// after. [`Value::is_fault`] reports a fault.
@@ -306,6 +319,29 @@ pub(crate) unsafe fn program_counter(context: *mut c_void) -> *mut usize {
     // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`. The program counter is in the slot of
     // x0, which never changes.
     unsafe { (&raw mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.__gregs).cast() }
+}
+
+#[path = "kernels/riscv64.rs"]
+#[allow(unreachable_pub, dead_code, reason = "tests compile this file too")]
+mod kernels;
+
+/// Runs `rounds` rounds of two instructions, one of which is a branch. Returns true: this target has such code.
+pub(crate) fn known_work(rounds: u64) -> bool {
+    kernels::countdown(rounds);
+    true
+}
+
+/// Returns the saved general-purpose registers of the code that a signal handler has interrupted.
+///
+/// # Safety
+/// `context` is what the kernel passed to the handler, which has not returned.
+pub(crate) unsafe fn saved_registers<'a>(context: *mut c_void) -> &'a [usize] {
+    // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`, which stays as it is until the handler
+    // returns. Its registers are words.
+    unsafe {
+        let registers = &raw const (*context.cast::<libc::ucontext_t>()).uc_mcontext.__gregs;
+        std::slice::from_raw_parts(registers.cast(), (*registers).len())
+    }
 }
 
 /// Reads the tick counter that the page's clock fields convert: `time`.

@@ -99,7 +99,8 @@ macro_rules! fence {
     };
 }
 
-/// Returns the event's count. None while the page's `index` is 0, or if user space may not read the counter.
+/// Returns the event's count and the page's `lock`. None while the page's `index` is 0, or if user space may not read
+/// the counter.
 ///
 /// The seqlock: `lock` is loaded first and last, and a difference means that the kernel has moved the counter in
 /// between. The kernel does so only while this thread is interrupted. So the instructions between the two loads may
@@ -112,9 +113,9 @@ macro_rules! fence {
 pub(crate) unsafe fn count<const ORDERED: bool>(
     page: *const ControlPage,
     _: Registers,
-) -> Option<u64> {
+) -> Option<(u64, u32)> {
     let count: u64;
-    let register: u32;
+    let (lock, register): (u32, u32);
     // SAFETY: the loads are within the page, which the caller promises is readable. The kernel writes the page on
     // this CPU, so a compiler barrier is enough. An asm block that may touch memory is one. `rdpmc` runs with a
     // non-zero index only.
@@ -138,7 +139,7 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
             "jne   2b",
             "3:",
             page = in(reg) page,
-            lock = out(reg) _,
+            lock = out(reg) lock,
             LOCK = const offset_of!(ControlPage, lock),
             INDEX = const offset_of!(ControlPage, index),
             OFFSET = const offset_of!(ControlPage, offset),
@@ -150,11 +151,11 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
             options(nostack),
         );
     }
-    if register == u32::MAX { None } else { Some(count) }
+    if register == u32::MAX { None } else { Some((count, lock)) }
 }
 
-/// Returns the simultaneous counts of `N` events, at most 8, whose pages are [`STRIDE`] apart. None while an `index`
-/// is 0, or if user space may not read one of the counters.
+/// Returns the simultaneous counts of `N` events, at most 8, whose pages are [`STRIDE`] apart, and if `LOCKS` the sum of
+/// their locks, otherwise any number. None while an `index` is 0, or if user space may not read one of the counters.
 ///
 /// One seqlock covers all pages. Each `lock` is loaded before its counter is read, and all are loaded again after the
 /// last counter. Their sums are compared, because a lock only ever advances.
@@ -162,13 +163,13 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
 /// # Safety
 /// As for [`count`], for each of the pages.
 #[inline(always)]
-pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
+pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bool>(
     pages: *const ControlPage,
     _: Registers,
-) -> Option<[u64; N]> {
+) -> Option<([u64; N], u32)> {
     let (a, b, c, d): (u64, u64, u64, u64);
     let (mut e, mut f, mut g, mut h) = (0, 0, 0, 0);
-    let register: u32;
+    let (sum, register): (u32, u32);
     // Reads one counter into one register. Empty if the group does not have it.
     #[rustfmt::skip]
     macro_rules! one {
@@ -218,6 +219,9 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
                 "2:",
                 $(one!($n, $into),)*
                 fence!(),
+                ".if {LOCKS}",
+                "mov   eax, {locks:e}",
+                ".endif",
                 $(again!($n),)*
                 "jne   2b",
                 "3:",
@@ -229,8 +233,9 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
                 STRIDE = const STRIDE,
                 N = const N,
                 ORDERED = const ORDERED as u8,
+                LOCKS = const LOCKS as u8,
                 $($into = out(reg) $into,)*
-                out("rax") _,
+                out("rax") sum,
                 out("rcx") register,
                 out("rdx") _,
                 options(nostack),
@@ -255,12 +260,20 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool>(
     for (count, value) in counts.iter_mut().zip([a, b, c, d, e, f, g, h]) {
         *count = value;
     }
-    Some(counts)
+    Some((counts, sum))
 }
 
 /// A register that [`value`] reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register(u32);
+
+impl Register {
+    /// Whether code with these saved registers was reading this one.
+    pub(crate) fn was_read_with(self, saved: &[usize]) -> bool {
+        // The upper half is undefined.
+        saved.get(libc::REG_RCX as usize).is_some_and(|rcx| *rcx as u32 == self.0)
+    }
+}
 
 /// The value of a register: its lower and its upper half.
 #[derive(Clone, Copy, Debug)]
@@ -319,6 +332,30 @@ impl Value {
     }
 }
 
+/// Reads a register `rounds` times, at least once, in rounds of three instructions. Stops at a fault. Returns true: this
+/// target has such code.
+///
+/// # Safety
+/// As for [`value`].
+pub(crate) unsafe fn known_reads(register: Register, rounds: u64) -> bool {
+    // SAFETY: `rdpmc` touches no memory. The caller accepts the trap of a forbidden read.
+    unsafe {
+        asm!(
+            "2:",
+            rdpmc!("mov {left}, 1", "3f"),
+            "3:",
+            "dec {left}",
+            "jnz 2b",
+            left = inout(reg) rounds.max(1) => _,
+            out("rax") _,
+            out("rdx") _,
+            in("rcx") register.0,
+            options(nostack),
+        );
+    }
+    true
+}
+
 /// Runs `lfence`: no later instruction starts before all earlier ones are complete.
 #[inline(always)]
 pub(crate) fn fence() {
@@ -343,6 +380,29 @@ pub(crate) unsafe fn program_counter(context: *mut c_void) -> *mut usize {
     unsafe {
         let registers = &raw mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         registers.cast::<usize>().add(libc::REG_RIP as usize)
+    }
+}
+
+#[path = "kernels/x86_64.rs"]
+#[allow(unreachable_pub, dead_code, reason = "tests compile this file too")]
+mod kernels;
+
+/// Runs `rounds` rounds of two instructions, one of which is a branch. Returns true: this target has such code.
+pub(crate) fn known_work(rounds: u64) -> bool {
+    kernels::countdown(rounds);
+    true
+}
+
+/// Returns the saved general-purpose registers of the code that a signal handler has interrupted.
+///
+/// # Safety
+/// `context` is what the kernel passed to the handler, which has not returned.
+pub(crate) unsafe fn saved_registers<'a>(context: *mut c_void) -> &'a [usize] {
+    // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`, which stays as it is until the handler
+    // returns. Its registers are words.
+    unsafe {
+        let registers = &raw const (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        std::slice::from_raw_parts(registers.cast(), (*registers).len())
     }
 }
 

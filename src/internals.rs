@@ -11,6 +11,7 @@ use crate::event::WORDS;
 use crate::names;
 use crate::page::Pages;
 use crate::page::fork::Process;
+use crate::page::monitor::Monitor;
 use crate::page::reader;
 use crate::pmu::field;
 use crate::pmu::files::SysfsFiles;
@@ -25,7 +26,8 @@ impl<const N: usize> Reader<N> {
     /// Maps the pages of these descriptors. An error if the kernel refuses, or if the pages cannot be read.
     pub fn map(descriptors: &[OwnedFd]) -> Result<Reader<N>, String> {
         let process = Process::current().map_err(|errno| errno.to_string())?;
-        let pages = Pages::map(descriptors.iter(), process).map_err(|errno| errno.to_string())?;
+        let pages = Pages::map(descriptors.iter(), process, Monitor::new())
+            .map_err(|errno| errno.to_string())?;
         let pages = pages.ok_or("forked")?;
         reader::Reader::new(pages)
             .map(Reader)
@@ -144,7 +146,7 @@ pub mod expected {
         OpenError::NoPmu { event: event.into(), is_virtual, is_guest_of_hybrid: false }
     }
     pub fn group_too_large(fit: usize, event: Event) -> OpenError {
-        OpenError::GroupTooLarge { fit, event: event.into() }
+        OpenError::GroupTooLarge { fit, event: event.into(), stands_still: false }
     }
     pub fn several_pmus(first: Event, event: Event) -> OpenError {
         OpenError::SeveralPmus { first: first.into(), event: event.into() }

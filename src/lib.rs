@@ -21,12 +21,16 @@
 //! | several events at the same instants, for ratios | [`Group`], [`DynGroup`] |
 //! | a few nano- or microseconds of code | [`Region`] |
 //! | time, in nanoseconds or ticks | [`Clock`] |
+//! | nothing: test whether the counters are right | [`trust`] |
 //!
 //! [`Event`] has constants and perf's names for what can be counted, [`pmu::Pmus`] lists what this machine has, and
 //! [`Builder`] has privilege levels and pinning. Errors ([`Error`]) name the cause on this machine and the remedy.
 //!
 //! Call [`contain_faults`] once at startup. Otherwise a read raises SIGSEGV if the administrator revokes access while a
 //! counter is open.
+//!
+//! In a virtual machine, a read in user space may take longer than a system call. There, [`Counter::open`] measures both,
+//! and [`Counter::read`] takes the cheaper way. See [`ReadBy`] and [`ReadCost`].
 //!
 //! Counters belong to the thread that opens them. Counting other threads and processes, whole CPUs, and sampling are
 //! out of scope. `tests/vm`, which the documentation mentions, is in the repository: emulated machines in which every
@@ -52,6 +56,7 @@ mod open;
 mod page;
 pub mod pmu;
 pub mod region;
+pub mod trust;
 
 #[cfg(test)]
 mod tests;
@@ -59,6 +64,16 @@ mod tests;
 /// Whether reads are ordered against the instructions around them.
 pub mod order {
     pub use crate::asm::order::{Order, Ordered, Unordered};
+
+    /// Waits until earlier instructions are complete, like an [`Ordered`] read: `lfence` on x86-64, `isb` on arm64.
+    /// Does nothing on other architectures.
+    ///
+    /// Pieces of code with a fence after each do not overlap. Exception: on arm64, a load overlaps the next piece if no
+    /// branch depends on it.
+    #[inline(always)]
+    pub fn fence() {
+        crate::asm::fence();
+    }
 }
 
 #[doc(inline)]
@@ -72,7 +87,9 @@ pub use error::access::Access;
 #[doc(inline)]
 pub use event::Event;
 pub use open::builder::Builder;
-pub use page::faults::contain_faults;
+pub use open::cost::{ReadBy, ReadCost, Timing};
+pub use page::faults::{contain_faults, contained_faults};
+pub use page::monitor::{Monitor, ReadPath};
 #[doc(inline)]
 pub use region::Region;
 

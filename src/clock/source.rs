@@ -11,6 +11,7 @@ use crate::kernel::{self, machine};
 use crate::open::{Options, why_not_mapped};
 use crate::page::Pages;
 use crate::page::fork::Process;
+use crate::page::monitor::Monitor;
 use std::cell::{Cell, UnsafeCell};
 use std::rc::Rc;
 #[cfg(target_has_atomic = "64")]
@@ -418,7 +419,7 @@ fn open_page(process: Process) -> Result<Pages<1>, CalibratedReason> {
     let opened =
         Options::default().open_events(&[Event::DUMMY]).map_err(CalibratedReason::NoEvent)?;
     // The mapping keeps the event alive.
-    let pages = Pages::<1>::map([&opened.leader].into_iter(), process)
+    let pages = Pages::<1>::map([&opened.leader].into_iter(), process, Monitor::new())
         .map_err(|errno| CalibratedReason::NotMapped(why_not_mapped(errno)))?
         .ok_or(CalibratedReason::Forked)?;
     let [page] = pages.each();

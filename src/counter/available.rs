@@ -76,6 +76,14 @@ impl<const N: usize> AvailableGroup<N> {
         &self.group
     }
 
+    /// Reads in user space again after a read there faulted: see [`Group::retry_user`](crate::Group::retry_user).
+    ///
+    /// # Errors
+    /// As [`Group::retry_user`](crate::Group::retry_user).
+    pub fn retry_user(&mut self) -> Result<Access, ReadError> {
+        self.group.retry_user()
+    }
+
     /// Returns how the counters are read now: see [`Group::access`](crate::Group::access).
     pub fn access(&self) -> Access {
         self.group.access()

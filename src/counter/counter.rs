@@ -4,15 +4,18 @@
 use super::group::Group;
 use super::reading::Reading;
 use super::sum::OtherCores;
+use crate::asm;
 use crate::asm::order::{Order, Ordered, Unordered};
 use crate::error::access::Access;
 use crate::error::{OpenError, ReadError, RegionError};
 use crate::event::Event;
 use crate::open::builder::Builder;
+use crate::open::cost::ReadCost;
 use crate::page::fork::Process;
-use crate::page::reader::{Snapshot, View};
+use crate::page::monitor::Monitor;
+use crate::page::reader::{Timed, View};
 use crate::pmu::core_types;
-use crate::region::Region;
+use crate::region::{Region, Snapshot};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -78,8 +81,9 @@ use std::marker::PhantomData;
 /// A signal handler may read the counters of the thread that it interrupts ([`read_user`](Counter::read_user),
 /// [`read`](Counter::read), [`reading`](Counter::reading)). It is also allowed to fork, at any point. If it forks
 /// during `open`, then `open` returns [`OpenError::Forked`] in the child. A handler must not open, drop or control
-/// handles, make regions, or call [`diagnose`](crate::diagnose) or [`contain_faults`](crate::contain_faults): all
-/// of these allocate memory, or modify state that the interrupted code may be using.
+/// handles, make regions, or call [`diagnose`](crate::diagnose) or [`contain_faults`](crate::contain_faults). It must
+/// not read a handle whose [`retry_user`](Counter::retry_user) it interrupts. All of these allocate memory, or modify
+/// state that the interrupted code may be using.
 ///
 /// # Faults
 ///
@@ -88,6 +92,10 @@ use std::marker::PhantomData;
 ///   riscv64: `perf_user_access` to 0), because the kernel does not update the page;
 /// - on riscv64, if the event loses its register between the load of the page and the read of the register;
 /// - on hybrid CPUs, if the thread moves to another core type between that load and that read.
+///
+/// If faults are contained, a counter whose read faulted is read by system call until
+/// [`retry_user`](Counter::retry_user). In a virtual machine, `open` may read the counter to measure the cost, and that
+/// read may fault too: see [`ReadBy`](crate::ReadBy).
 ///
 /// [`reading`](Counter::reading) also reads the tick counter. A thread can disable its own access
 /// with `prctl(PR_SET_TSC)`, on x86-64, and on arm64 since Linux 6.12. The reading then faults.
@@ -131,8 +139,10 @@ pub struct Counter<O: Order = Unordered> {
 /// A counter, whatever the order of its reads.
 #[repr(C)]
 struct OpenCounter {
-    /// Of `group`, or one that never answers if there are others.
-    view: View,
+    /// The view that `read_user` uses: one of `group`'s page, or none if there are others.
+    user: View<1>,
+    /// The view that `read` uses: the same, or none if it makes system calls.
+    read: View<1>,
     /// A group of one event. Its slower paths need not know that it is a counter.
     group: Group<1>,
     /// The same event on the PMUs of other core types, if there are any.
@@ -141,12 +151,13 @@ struct OpenCounter {
 }
 
 impl Counter {
-    fn of(group: Group<1>) -> Counter {
+    pub(crate) fn of(group: Group<1>) -> Counter {
         // SAFETY: the counter keeps the reader and drops it with the view. The reader's pages stay at their addresses
         // when it moves.
-        let view = unsafe { group.reader.view() };
+        let user = unsafe { group.reader.view() };
+        let read = group.view_to_read();
         let [event] = group.events();
-        Counter::from_open(OpenCounter { view, group, others: None, event })
+        Counter::from_open(OpenCounter { user, read, group, others: None, event })
     }
 
     fn from_open(open: OpenCounter) -> Counter {
@@ -157,6 +168,9 @@ impl Counter {
     ///
     /// Exception: the three software events that happen only in the kernel, such as [`Event::CONTEXT_SWITCHES`], are
     /// counted in kernel mode.
+    ///
+    /// In a virtual machine, the first counter of an event in the process also measures what its reads cost, in some 200
+    /// microseconds, and `read` takes the cheaper way from then on: see [`ReadBy`](crate::ReadBy).
     ///
     /// Takes two system calls if no retry is needed, and `Drop` takes two more. Reads `/proc` or `/sys` for the first
     /// event of the process. On arm64, it also does so for each event that names a PMU, and on riscv64 for each event.
@@ -216,7 +230,23 @@ impl<O: Order> Counter<O> {
         if O::FENCED { self.open.read_user::<true>() } else { self.open.read_user::<false>() }
     }
 
-    /// Returns the count: [`read_user`](Counter::read_user), or if that is None, `read(2)`, a system call.
+    /// Returns the count of this instant as a plain value, without a system call. The difference of two snapshots shows
+    /// whether the kernel came in between: see [`Snapshot`].
+    ///
+    /// None in the same cases as [`read_user`](Counter::read_user).
+    #[inline(always)]
+    pub fn snapshot(&self) -> Option<Snapshot<1>> {
+        match Snapshot::take::<O>(&self.open.user) {
+            Some(snapshot) => Some(snapshot),
+            None => match O::FENCED {
+                true => self.open.snapshot_of_several::<true>(),
+                false => self.open.snapshot_of_several::<false>(),
+            },
+        }
+    }
+
+    /// Returns the count by [`read_user`](Counter::read_user), or if that is None, by the system call `read(2)`. If the
+    /// system call is cheaper here or was requested, `read` always makes it: see [`access`](Counter::access).
     ///
     /// A multiplexed event counts only during its turns, and reads 0 if it has had none. [`reading`](Counter::reading)
     /// reports that.
@@ -226,9 +256,13 @@ impl<O: Order> Counter<O> {
     /// [`ReadError::System`] for any other kernel error; no such error is known.
     #[inline(always)]
     pub fn read(&self) -> Result<u64, ReadError> {
-        match self.read_user() {
+        let count = match O::FENCED {
+            true => self.open.read.count::<true>(),
+            false => self.open.read.count::<false>(),
+        };
+        match count {
             Some(count) => Ok(count),
-            None => self.open.read_by_system_call(),
+            None => self.open.read_otherwise::<O>(),
         }
     }
 
@@ -316,6 +350,39 @@ impl<O: Order> Counter<O> {
         }
     }
 
+    /// Returns the time that a read takes on this machine: see [`Group::read_cost`]. On a hybrid CPU, that of the current
+    /// core type's counter.
+    pub fn read_cost(&self) -> ReadCost {
+        match &self.open.others {
+            None => self.open.group.read_cost(),
+            Some(others) => others.here(&self.open.group).read_cost(),
+        }
+    }
+
+    /// Returns a view of this handle for other threads. On a hybrid CPU, that of the first core type's counter.
+    pub fn monitor(&self) -> Monitor {
+        self.open.group.monitor()
+    }
+
+    /// Reads in user space again after a read there faulted: see [`Group::retry_user`].
+    ///
+    /// # Errors
+    /// As [`Group::retry_user`].
+    pub fn retry_user(&mut self) -> Result<Access, ReadError> {
+        let OpenCounter { user, read, group, others, .. } = &mut self.open;
+        match others {
+            None => {
+                let retried = group.retry_user();
+                // SAFETY: the counter keeps the reader and drops it with the view.
+                *user = unsafe { group.reader.view() };
+                *read = group.view_to_read();
+                retried?;
+            }
+            Some(others) => others.retry_user(group)?,
+        }
+        Ok(self.access())
+    }
+
     /// Returns the event: the one that was requested or, if the thread's affinity mask is within one core type, the
     /// same event on the PMU of that type.
     pub fn event(&self) -> Event {
@@ -326,6 +393,19 @@ impl<O: Order> Counter<O> {
     pub(crate) fn width(&self) -> Option<u16> {
         let [width] = self.open.group.reader.widths();
         (self.open.group.is_readable() && width > 0).then_some(width)
+    }
+
+    /// Whether its control page names a register now.
+    pub(crate) fn names_a_register(&self) -> bool {
+        self.open.group.reader.is_scheduled()
+    }
+
+    /// Reads its register `rounds` times, with three instructions per round. False if that is not possible.
+    pub(crate) fn known_reads(&self, rounds: u64) -> bool {
+        let Some([register]) = self.open.group.reader.named() else { return false };
+        // SAFETY: the page names the register, so this thread may read it. If that has changed since then, the read may
+        // fault, so the caller has made sure that faults are contained.
+        unsafe { asm::known_reads(register, rounds) }
     }
 
     /// Whether all privilege levels are counted, because the PMU cannot exclude any. Always false unless
@@ -342,7 +422,7 @@ impl<O: Order> Counter<O> {
 impl OpenCounter {
     #[inline(always)]
     fn read_user<const ORDERED: bool>(&self) -> Option<u64> {
-        match self.view.count::<ORDERED>() {
+        match self.user.count::<ORDERED>() {
             Some(count) => Some(count),
             None => self.sum::<ORDERED>(),
         }
@@ -353,13 +433,33 @@ impl OpenCounter {
     #[cold]
     #[inline(never)]
     fn sum<const ORDERED: bool>(&self) -> Option<u64> {
-        self.others.as_ref()?.sum::<ORDERED>(&self.group)
+        let (sum, _) = self.others.as_ref()?.sum::<ORDERED>(&self.group)?;
+        Some(sum)
     }
 
+    /// The snapshot over several core types.
     #[cold]
     #[inline(never)]
-    fn read_by_system_call(&self) -> Result<u64, ReadError> {
-        Ok(self.reading_by_system_call()?.value)
+    fn snapshot_of_several<const ORDERED: bool>(&self) -> Option<Snapshot<1>> {
+        let (sum, locks) = self.others.as_ref()?.sum::<ORDERED>(&self.group)?;
+        Some(Snapshot::new([sum], locks, &self.group.reader))
+    }
+
+    /// Returns the sum over several core types, or what the kernel reads.
+    #[cold]
+    #[inline(never)]
+    fn read_otherwise<O: Order>(&self) -> Result<u64, ReadError> {
+        let sum = match &self.others {
+            Some(others) if !others.prefer_system_call(&self.group) => match O::FENCED {
+                true => others.sum::<true>(&self.group),
+                false => others.sum::<false>(&self.group),
+            },
+            _ => None,
+        };
+        match sum {
+            Some((sum, _)) => Ok(sum),
+            None => Ok(self.reading_by_system_call()?.value),
+        }
     }
 
     #[cold]
@@ -383,9 +483,9 @@ impl OpenCounter {
     }
 
     fn reading_user_first<const ORDERED: bool>(&self) -> Result<Reading, ReadError> {
-        // A check for other core types before the snapshot would cost every counter an instruction.
-        match self.group.reader.snapshot::<ORDERED, true>() {
-            Some(Snapshot { counts: [value], time_enabled, time_running })
+        // A check for other core types before the read would cost every counter an instruction.
+        match self.group.view_of_read().timed::<ORDERED, true>() {
+            Some(Timed { counts: [value], time_enabled, time_running })
                 if self.others.is_none() =>
             {
                 Ok(Reading { value, time_enabled, time_running })
@@ -398,8 +498,8 @@ impl OpenCounter {
         if self.others.is_some() {
             return None;
         }
-        let Snapshot { counts: [value], time_enabled, time_running } =
-            self.group.reader.snapshot::<ORDERED, true>()?;
+        let Timed { counts: [value], time_enabled, time_running } =
+            self.group.reader.timed::<ORDERED, true>()?;
         Some(Reading { value, time_enabled, time_running })
     }
 
@@ -444,7 +544,8 @@ impl Builder<Event> {
                     others.iter().map(|one| idle.open_on(one.pmu)).collect();
                 let others = OtherCores::new(&group, groups?, self.options.is_pinned(&event));
                 let others = Some(Box::new(others));
-                let open = OpenCounter { view: View::none(), group, others, event };
+                let (user, read) = (View::none(), View::none());
+                let open = OpenCounter { user, read, group, others, event };
                 if !self.options.is_disabled() {
                     open.with_each(Group::enable).map_err(OpenError::of_start)?;
                 }

@@ -6,7 +6,10 @@ use crate::error::access::Access;
 use crate::error::{OpenError, ReadError};
 use crate::event::Event;
 use crate::open::builder::Builder;
+use crate::open::cost::ReadCost;
 use crate::page::MOST;
+use crate::page::monitor::Monitor;
+use crate::region::Snapshot;
 use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
@@ -139,6 +142,13 @@ impl DynGroup {
         with_group!(&self.0, group => group.read_user().map(PerEvent::of))
     }
 
+    /// Returns the counts of this instant as a plain value, without a system call: see [`Group::snapshot`]. Counts after
+    /// those of the group's events are 0.
+    #[inline]
+    pub fn snapshot(&self) -> Option<Snapshot<MOST>> {
+        with_group!(&self.0, group => group.snapshot().map(Snapshot::widened))
+    }
+
     /// Returns the counts, by a system call if user space cannot read them: see [`Group::read`].
     ///
     /// # Errors
@@ -201,6 +211,24 @@ impl DynGroup {
     /// Returns how these counters are read now: see [`Group::access`].
     pub fn access(&self) -> Access {
         with_group!(&self.0, group => group.access())
+    }
+
+    /// Returns the time that a read takes on this machine: see [`Group::read_cost`].
+    pub fn read_cost(&self) -> ReadCost {
+        with_group!(&self.0, group => group.read_cost())
+    }
+
+    /// Returns a view of this handle for other threads.
+    pub fn monitor(&self) -> Monitor {
+        with_group!(&self.0, group => group.monitor())
+    }
+
+    /// Reads in user space again after a read there faulted: see [`Group::retry_user`].
+    ///
+    /// # Errors
+    /// As [`Group::retry_user`].
+    pub fn retry_user(&mut self) -> Result<Access, ReadError> {
+        with_group!(&mut self.0, group => group.retry_user())
     }
 
     /// Returns the events.

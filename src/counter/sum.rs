@@ -56,12 +56,26 @@ impl OtherCores {
         other.and_then(|other| self.groups.into_iter().nth(other)).unwrap_or(first)
     }
 
-    /// Returns the count, read by user space. None unless one of the groups has a counter now.
-    pub(crate) fn sum<const ORDERED: bool>(&self, first: &Group<1>) -> Option<u64> {
+    /// Returns the count, read by user space, and the sum of the pages' locks. None unless one of the groups has a counter
+    /// now.
+    pub(crate) fn sum<const ORDERED: bool>(&self, first: &Group<1>) -> Option<(u64, u32)> {
         if !self.are_readable {
             return None;
         }
         reader::sum::<ORDERED>(&first.reader, self.groups.iter().map(|group| &group.reader))
+    }
+
+    /// Reads in user space again: see [`Group::retry_user`].
+    pub(crate) fn retry_user(&mut self, first: &mut Group<1>) -> Result<(), ReadError> {
+        for group in std::iter::once(first).chain(&mut self.groups) {
+            group.retry_user()?;
+        }
+        Ok(())
+    }
+
+    /// Whether a system call for each group is cheaper than user space, or was requested.
+    pub(crate) fn prefer_system_call(&self, first: &Group<1>) -> bool {
+        self.each(first).any(|group| group.is_readable() && group.view_of_read().is_none())
     }
 
     /// Returns the sum of the groups' readings. The group that is counting is read last. Its enabled time then is the

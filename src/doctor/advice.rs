@@ -1,8 +1,9 @@
 //! The remedies for what a report found.
 
-use super::{Availability, Report};
+use super::summary::{INSTRUCTION, nanoseconds};
+use super::{Availability, Description, Report};
 use crate::error::access::Access;
-use crate::error::{NamedEvent, OpenError};
+use crate::error::{NamedEvent, OpenError, SyscallReason};
 use crate::event::Event;
 use crate::kernel::{self, Errno};
 use crate::pmu::core_types;
@@ -29,6 +30,8 @@ impl Availability {
         match &self.access {
             _ if self.is_lacking(counts_others) => None,
             Ok(Access::UserSpace) => None,
+            // The report says it once for all events.
+            Ok(Access::SystemCall(SyscallReason::Slower { .. })) => None,
             Ok(_) if self.event.is_software() => None,
             Ok(access) => Some(access.to_string()),
             Err(error) => {
@@ -46,6 +49,28 @@ impl Availability {
     }
 }
 
+impl Description {
+    /// Returns what to do about counters that do not count right.
+    fn remedy_of_counters(&self) -> Option<String> {
+        let trust = self.trust.as_ref().filter(|trust| trust.is_wrong())?;
+        let (counting, tested) = trust.counting();
+        Some(if counting < tested {
+            format!(
+                "{} of {tested} counters of {} count nothing, because of an erratum or because the host of a virtual \
+                 machine holds them. Open at most {counting} events at a time",
+                tested - counting,
+                self.name
+            )
+        } else {
+            format!(
+                "the counters of {} count known work wrong. Do not use their counts, and see the errata of this CPU \
+                 and its hypervisor",
+                self.name
+            )
+        })
+    }
+}
+
 impl Report {
     /// Whether one of the hardware events can be counted.
     pub(super) fn counts_hardware(&self) -> bool {
@@ -55,6 +80,12 @@ impl Report {
     /// Returns a line for each problem.
     pub(super) fn remedies(&self) -> Vec<String> {
         let mut lines = self.remedies_of_events();
+        lines.extend(self.remedy_of_traps());
+        lines.extend(self.core_pmus.iter().filter_map(Description::remedy_of_counters));
+        lines.extend(self.errata.iter().map(|erratum| {
+            let remedy = erratum.remedy.unwrap_or("No remedy is known");
+            format!("{} ({}): {}. {remedy}", erratum.name, erratum.processors, erratum.effect)
+        }));
         let mut add = |holds: bool, line: &str| {
             if holds {
                 lines.push(line.to_owned());
@@ -100,6 +131,23 @@ impl Report {
         );
         lines.extend(self.unreadable.as_ref().map(ToString::to_string));
         lines
+    }
+
+    /// Returns what to do about reads that a hypervisor traps.
+    fn remedy_of_traps(&self) -> Option<String> {
+        let shortest = nanoseconds(self.shortest_work()?);
+        let hypervisor = self.hypervisor.as_deref().unwrap_or("the hypervisor");
+        let host = match hypervisor {
+            "KVM" => {
+                "A host with Linux 7.0 or newer can give its guests the PMU itself: load kvm_intel (Sapphire Rapids or \
+                 newer) or kvm_amd (Zen 4 or newer) with enable_mediated_pmu=1"
+            }
+            _ => "Ask for a virtual machine whose host passes its PMU through",
+        };
+        Some(format!(
+            "{hypervisor} traps {INSTRUCTION}, so each read is slow and the counts include the traps. Use counters for \
+             work of at least {shortest}, and measure shorter work by time. {host}"
+        ))
     }
 
     /// Returns a line for each cause, with the events that have it.

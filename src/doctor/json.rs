@@ -1,8 +1,9 @@
 //! The report as JSON.
 
-use super::{Availability, Description, LockedMemory, Report, Seccomp};
+use super::{Availability, Description, EventCost, LockedMemory, Report, Seccomp};
 use crate::error::OpenError;
 use crate::error::access::Access;
+use crate::trust::Trust;
 use std::fmt;
 
 impl Report {
@@ -22,11 +23,26 @@ impl Report {
                 ("cpus", text(&pmu.cpus.as_ref().map(ToString::to_string))),
                 ("general", number(pmu.general)),
                 ("fixed", number(pmu.fixed)),
+                ("counting", number(pmu.counting)),
+                ("known_work", text(&pmu.trust.as_ref().map(ToString::to_string))),
+                ("counts_right", number(pmu.trust.as_ref().map(Trust::is_right))),
                 ("width", number(pmu.width)),
                 ("user_space", (pmu.access == Ok(Access::UserSpace)).to_string()),
                 ("counts_all_privilege_levels", pmu.counts_all_privilege_levels.to_string()),
                 ("access", how),
                 ("error", error),
+            ])
+        };
+        let cost = |cost: &EventCost| {
+            let [user, system_call, tick] = [cost.cost.user, cost.cost.system_call, cost.cost.tick]
+                .map(|timing| number(timing.map(|timing| timing.median.as_nanos())));
+            object(&[
+                ("events", array(cost.events.iter().map(|event| string(&event.to_string())))),
+                ("access", string(&cost.access.to_string())),
+                ("user_ns", user),
+                ("system_call_ns", system_call),
+                ("tick_ns", tick),
+                ("is_trapped", cost.cost.is_trapped.to_string()),
             ])
         };
         let event = |event: &Availability| {
@@ -59,6 +75,16 @@ impl Report {
             ("cpu", text(&self.cpu)),
             ("kernel", text(&self.kernel)),
             ("is_virtual", self.is_virtual.to_string()),
+            ("hypervisor", text(&self.hypervisor)),
+            ("summary", string(&self.summary())),
+            ("costs", array(self.costs.iter().map(cost))),
+            ("errata", array(self.errata.iter().map(|erratum| string(erratum.name)))),
+            ("governor", text(&self.settings.governor)),
+            ("turbo", number(self.settings.turbo)),
+            ("smt", number(self.settings.smt)),
+            ("siblings", text(&self.settings.siblings)),
+            ("counts_kernel", number(self.settings.counts_kernel)),
+            ("freezes_on_smi", number(self.settings.freezes_on_smi)),
             ("core_pmus", array(self.core_pmus.iter().map(pmu))),
             ("other_pmus", array(self.other_pmus.iter().map(|name| string(name)))),
             ("unreadable", text(&self.unreadable.as_ref().map(ToString::to_string))),

@@ -1,13 +1,16 @@
 //! What this machine lets this process count and read, and how to fix what does not work.
 
-// Floor 8. `pmu` tries what a PMU can do, `advice` has the remedies, `print` and `json` write the report. Uses
-// everything below.
+// Floor 8. `pmu` tries what a PMU can do, `errata` knows processors, `advice` has the remedies, `summary` the first
+// lines, `print` and `json` write the report. Uses everything below.
 
 mod advice;
+mod errata;
 mod json;
 mod pmu;
 mod print;
+mod summary;
 
+pub use errata::{ERRATA, Erratum};
 pub use pmu::Description;
 
 use crate::clock::{Clock, ClockKind};
@@ -15,17 +18,19 @@ use crate::counter::Counter;
 use crate::error::OpenError;
 use crate::error::access::Access;
 use crate::event::{Event, generic};
-use crate::kernel::{Unreadable, machine};
+use crate::kernel::{self, Unreadable, machine};
+use crate::open::cost::{ReadBy, ReadCost};
+use crate::page::faults;
 use crate::pmu::{Pmu, Pmus};
 
 /// Reports what this machine lets this process count and read, and how to fix what does not work.
 ///
-/// Opens and closes some dozens of counters with a few hundred system calls, and reads `/proc` and `/sys`. Takes
-/// milliseconds, and leaves no counter open. Counters that are already open may lose a turn on the PMU (see
+/// Opens and closes some dozens of counters, measures reads, tests the counters with known work, and reads `/proc` and
+/// `/sys`. Takes some hundred system calls and some 10 milliseconds, and leaves no counter open. Counters that are already open may lose a turn on the PMU (see
 /// [`Pmu::describe`](crate::pmu::Pmu::describe)).
 ///
 /// Call [`contain_faults`](crate::contain_faults) first. Only then does `diagnose` try to read each counter. This
-/// detects reads that fault although the setting allows them.
+/// detects reads that fault although the setting allows them, and measures what a read costs.
 ///
 /// ```
 /// let report = rdpmc::diagnose();
@@ -47,11 +52,15 @@ pub fn diagnose() -> Report {
         cpu: machine::processor(),
         kernel: machine::kernel(),
         is_virtual: machine::is_virtual(),
+        hypervisor: summary::hypervisor(),
+        costs: summary::costs(),
         core_pmus: core.iter().map(Pmu::describe).collect(),
         other_pmus: others.iter().map(|pmu| pmu.name().to_owned()).collect(),
         unreadable,
         paranoid_level: machine::paranoid_level(),
         capability: machine::capability(),
+        settings: Settings::of_this_machine(),
+        errata: errata::of_this_machine(),
         seccomp: machine::seccomp_mode().map(Seccomp::of_mode),
         user_access: user_access.map(|(setting, value)| UserAccess { setting, value }),
         mlock_kilobytes: machine::mlock_kilobytes(),
@@ -83,6 +92,11 @@ pub struct Report {
     pub kernel: Option<String>,
     /// Whether this is known to be a virtual machine.
     pub is_virtual: bool,
+    /// The hypervisor's name.
+    pub hypervisor: Option<String>,
+    /// The cost of a read: of one counter, and of a group of two. Empty if hardware events cannot be counted, or if faults
+    /// are not [contained](crate::contain_faults).
+    pub costs: Vec<EventCost>,
     /// The core PMUs: none, one, or one for each core type.
     pub core_pmus: Vec<Description>,
     /// The names of the other PMUs.
@@ -93,6 +107,10 @@ pub struct Report {
     pub paranoid_level: Option<i32>,
     /// The capability that exempts this process from `perf_event_paranoid`.
     pub capability: Option<&'static str>,
+    /// The settings of this machine that change counts and times.
+    pub settings: Settings,
+    /// The known errors of this machine's counters.
+    pub errata: Vec<Erratum>,
     /// The thread's seccomp mode.
     pub seccomp: Option<Seccomp>,
     /// The setting for user access. On x86-64, only root sees it.
@@ -111,6 +129,50 @@ pub struct Report {
     pub clock: Result<ClockKind, OpenError>,
     /// What to do: a line for each problem.
     pub advice: Vec<String>,
+}
+
+/// The cost of a read of some events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EventCost {
+    /// The events, read together.
+    pub events: Vec<Event>,
+    /// How they are read.
+    pub access: Access,
+    /// The cost of each way.
+    pub cost: ReadCost,
+}
+
+/// Settings of a machine that change counts and times, from one machine to another and from one run to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The frequency governor of the first CPU. Unless it is `performance`, frequencies vary with the load.
+    pub governor: Option<String>,
+    /// Whether CPUs may exceed their base frequency. If they may, cycles per nanosecond vary.
+    pub turbo: Option<bool>,
+    /// Whether two or more CPUs share a core (SMT). What runs on one slows down the others.
+    pub smt: Option<bool>,
+    /// The CPUs that share this thread's core, its own included.
+    pub siblings: Option<String>,
+    /// Whether this process may count the kernel (`:k`).
+    pub counts_kernel: Option<bool>,
+    /// Whether the counters stop during system management interrupts. Intel's CPUs only.
+    pub freezes_on_smi: Option<bool>,
+}
+
+impl Settings {
+    fn of_this_machine() -> Settings {
+        let is_allowed = |level: i32| level <= 1 || machine::is_privileged();
+        Settings {
+            governor: machine::governor(),
+            turbo: machine::turbo(),
+            smt: machine::smt(),
+            siblings: kernel::current_cpu().and_then(machine::siblings),
+            counts_kernel: machine::paranoid_level().map(is_allowed),
+            freezes_on_smi: machine::freezes_on_smi(),
+        }
+    }
 }
 
 /// How a thread's system calls are filtered.
@@ -191,7 +253,9 @@ pub struct Availability {
 
 impl Availability {
     fn of(event: Event) -> Availability {
-        let counter = Counter::builder(event).allow_all_privilege_levels(true).open();
+        // To choose the cheaper way, `open` reads the counter.
+        let way = if faults::are_contained() { ReadBy::Cheaper } else { ReadBy::UserSpace };
+        let counter = Counter::builder(event).allow_all_privilege_levels(true).read_by(way).open();
         Availability {
             event,
             counts_all_privilege_levels: counter

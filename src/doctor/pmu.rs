@@ -4,10 +4,11 @@ use crate::counter::Counter;
 use crate::error::OpenError;
 use crate::error::access::{Access, SyscallReason};
 use crate::event::{Cache, CacheAccess, CacheResult, Event};
-use crate::kernel::kind;
+use crate::kernel::{self, kind};
 use crate::names::named;
 use crate::open::Options;
 use crate::pmu::{CpuSet, Pmu, core_types};
+use crate::trust::{self, Trust};
 use std::fmt;
 
 /// What a PMU can do for this thread, from [`Pmu::describe`].
@@ -25,6 +26,12 @@ pub struct Description {
     pub general: Option<usize>,
     /// Fixed-function counters, which count one event each: cycles, instructions, reference cycles. None if unknown.
     pub fixed: Option<usize>,
+    /// How many of the general-purpose counters count, by known work. The host of a virtual machine may hold the others.
+    /// None if unknown.
+    pub counting: Option<usize>,
+    /// What known work shows of the counters. None if they were not tested: the PMU is not a core PMU, or this thread is
+    /// not on its CPUs.
+    pub trust: Option<Trust>,
     /// The width of a general-purpose counter in bits (`pmc_width`). None if no control page has it. On arm64, the
     /// counter of cycles may be wider.
     pub width: Option<u16>,
@@ -35,9 +42,9 @@ pub struct Description {
 }
 
 impl Pmu {
-    /// Finds out what this PMU can do for this thread, by opening and closing events.
+    /// Finds out what this PMU can do for this thread, by opening and closing events, and by counting known work.
     ///
-    /// Takes a few hundred system calls. Some of the events are pinned, so others, of this thread too, may lose their
+    /// Takes some hundred system calls and some milliseconds. Some of the events are pinned, so others, of this thread too, may lose their
     /// turn until the PMU's next rotation. Counters are counted on x86-64 and arm64, for core PMUs.
     ///
     /// For a PMU of another machine ([`Pmus::from_dir`](crate::pmu::Pmus::from_dir)), nothing is opened, and `access`
@@ -49,6 +56,8 @@ impl Pmu {
             cpus: self.cpus().cloned(),
             general: None,
             fixed: None,
+            counting: None,
+            trust: None,
             width: None,
             counts_all_privilege_levels: false,
             access: Err(error),
@@ -71,17 +80,37 @@ impl Pmu {
             Ok(counter) => counter,
             Err(error) => return unopened(error),
         };
+        // Before others displace it.
+        let access = counter.access();
         let counters = if self.is_core() { self.counters() } else { None };
+        let trust = if self.is_core() && self.is_here() {
+            trust::test(|event| self.own(event)).ok().filter(|trust| !trust.tests.is_empty())
+        } else {
+            None
+        };
+        let dead = trust.as_ref().map(|trust| {
+            let (counting, tested) = trust.counting();
+            tested - counting
+        });
+        let general = counters.map(|counters| counters.general);
         // The counter of cycles may be wider than the general ones, so it is the second choice.
         let any = counters.and_then(|counters| Counter::open(counters.any).ok());
         Description {
-            general: counters.map(|counters| counters.general),
+            general,
+            counting: general.zip(dead).map(|(general, dead)| general.saturating_sub(dead)),
+            trust,
             fixed: counters.map(|counters| counters.fixed),
             width: any.as_ref().unwrap_or(&counter).width(),
             counts_all_privilege_levels: counter.counts_all_privilege_levels(),
-            access: Ok(counter.access()),
+            access: Ok(access),
             ..unopened(OpenError::Unsupported)
         }
+    }
+
+    /// Whether this thread is on one of the PMU's CPUs, as far as they are known.
+    fn is_here(&self) -> bool {
+        let cpu = kernel::current_cpu();
+        self.cpus().zip(cpu).is_none_or(|(cpus, cpu)| cpus.contains(cpu))
     }
 
     /// Returns the generic event on this PMU.
@@ -137,7 +166,13 @@ impl fmt::Display for Description {
             write!(f, ", CPUs {cpus}")?;
         }
         if let (Some(general), Some(fixed)) = (self.general, self.fixed) {
-            write!(f, ", {general} general-purpose and {fixed} fixed-function counters")?;
+            match self.counting {
+                Some(counting) if counting < general => write!(
+                    f,
+                    ", {general} general-purpose counters, {counting} of which count, and {fixed} fixed-function"
+                )?,
+                _ => write!(f, ", {general} general-purpose and {fixed} fixed-function counters")?,
+            }
         }
         if let Some(width) = self.width {
             write!(f, ", {width} bits")?;

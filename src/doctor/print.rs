@@ -1,6 +1,7 @@
 //! The report as text.
 
-use super::{LockedMemory, Report, Seccomp};
+use super::summary::nanoseconds;
+use super::{LockedMemory, Report, Seccomp, Settings};
 use crate::clock::{CalibratedReason, ClockKind};
 use crate::error::access::Access;
 use crate::kernel::Visible;
@@ -14,6 +15,8 @@ fn or_unknown(value: Option<impl ToString>) -> String {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Visible(f), "{}", self.summary().replace('\n', " "))?;
+        writeln!(f, "\n")?;
         for (name, value) in self.lines() {
             // Files may contain anything.
             write!(Visible(f), "{name:21}{value}")?;
@@ -38,8 +41,34 @@ impl fmt::Display for Report {
             [] => write!(f, "\nnothing to do"),
             lines => {
                 write!(f, "\nwhat to do")?;
-                lines.iter().try_for_each(|line| write!(f, "\n- {line}"))
+                for line in lines {
+                    write!(f, "\n- ")?;
+                    write!(Visible(f), "{line}")?;
+                }
+                Ok(())
             }
+        }
+    }
+}
+
+fn allowed(is_allowed: bool) -> &'static str {
+    if is_allowed { "may be counted" } else { "may not be counted" }
+}
+
+impl Settings {
+    fn frequency(&self) -> String {
+        let governor = self.governor.as_ref().map(|governor| format!("governor {governor}"));
+        let turbo = self.turbo.map(|on| format!("turbo {}", if on { "on" } else { "off" }));
+        let known: Vec<String> = governor.into_iter().chain(turbo).collect();
+        if known.is_empty() { UNKNOWN.into() } else { known.join(", ") }
+    }
+
+    fn sharing(&self) -> String {
+        match (self.smt, &self.siblings) {
+            (Some(true), Some(siblings)) => format!("on, and CPUs {siblings} share a core"),
+            (Some(true), None) => "on".into(),
+            (Some(false), _) => "off".into(),
+            (None, _) => UNKNOWN.into(),
         }
     }
 }
@@ -47,18 +76,27 @@ impl fmt::Display for Report {
 impl Report {
     /// The lines above the events: name and value.
     fn lines(&self) -> Vec<(&'static str, String)> {
-        let kind =
-            if self.is_virtual { ", in a virtual machine" } else { ", no known virtual machine" };
+        let kind = match (&self.hypervisor, self.is_virtual) {
+            (Some(name), true) => format!(", in a virtual machine ({name})"),
+            (None, true) => ", in a virtual machine".into(),
+            (_, false) => ", no known virtual machine".into(),
+        };
         let mut lines = vec![
             ("rdpmc", format!("{} for {}", self.version, self.architecture)),
             ("CPU", or_unknown(self.cpu.as_ref())),
-            ("kernel", or_unknown(self.kernel.as_ref()) + kind),
+            ("kernel", or_unknown(self.kernel.as_ref()) + &kind),
         ];
         match (self.core_pmus.as_slice(), &self.unreadable) {
             ([], Some(unreadable)) => lines.push(("PMU", unreadable.to_string())),
             ([], None) => lines.push(("PMU", "no core PMU".into())),
             (pmus, _) => lines.extend(pmus.iter().map(|pmu| ("PMU", pmu.to_string()))),
         }
+        let tests = self.core_pmus.iter().filter_map(|pmu| pmu.trust.as_ref());
+        lines.extend(tests.map(|trust| ("known work", trust.to_string())));
+        lines.extend(self.costs.iter().map(|cost| ("cost of a read", cost.line())));
+        let tick = self.costs.first().and_then(|cost| cost.cost.tick);
+        lines.extend(tick.map(|tick| ("cost of a tick", nanoseconds(tick.median))));
+        lines.extend(self.errata.iter().map(|erratum| ("erratum", erratum.name.to_owned())));
         let exempt = match self.capability {
             Some(capability) => format!(" (bypassed: {capability})"),
             None => String::new(),
@@ -110,6 +148,9 @@ impl Report {
             ("mlock limits", format!("perf_event_mlock_kb {mlock}, RLIMIT_MEMLOCK {locked}")),
             ("file descriptors", or_unknown(open)),
             ("nmi_watchdog", watchdog),
+            ("frequency", self.settings.frequency()),
+            ("SMT", self.settings.sharing()),
+            ("kernel mode", or_unknown(self.settings.counts_kernel.map(allowed))),
             ("clock", clock),
         ]);
         lines

@@ -1,8 +1,9 @@
 //! How a counter is read, and why not from user space.
 
 use super::ReadError;
-use crate::kernel::{self, Errno, PMU_DIRECTORY};
+use crate::kernel::{self, Errno, PMU_DIRECTORY, Thousands};
 use std::fmt;
+use std::time::Duration;
 
 /// How a counter is read now, from [`Counter::access`](crate::Counter::access).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,17 @@ pub enum SyscallReason {
     /// The event is pinned and in error state: it could not get a counter, or lost it. Reads return
     /// [`ReadError::ErrorState`].
     ErrorState,
+    /// User space is slower than the system call here, for example because a hypervisor traps the instruction.
+    /// `read_user` and regions still read in user space.
+    #[non_exhaustive]
+    Slower {
+        /// The median time of a read in user space.
+        user: Duration,
+        /// The median time of a `read(2)`.
+        system_call: Duration,
+    },
+    /// The builder [chose](crate::ReadBy::SystemCall) the system call. `read_user` and regions still read in user space.
+    Requested,
     /// The administrator has disabled user access.
     #[non_exhaustive]
     SwitchedOff {
@@ -91,6 +103,19 @@ impl fmt::Display for SyscallReason {
                  hybrid CPU keep the thread on the event's core type"
             ),
             SyscallReason::ErrorState => ReadError::ErrorState.fmt(f),
+            SyscallReason::Slower { user, system_call } => write!(
+                f,
+                "user space is slower than the system call here. A read takes {} ns in user space, for example because \
+                 a hypervisor traps it, and {} ns by system call. No action needed",
+                Thousands(user.as_nanos()),
+                Thousands(system_call.as_nanos())
+            ),
+            SyscallReason::Requested => {
+                write!(
+                    f,
+                    "the builder requested system calls. To use the cheaper way, pass ReadBy::Cheaper"
+                )
+            }
             SyscallReason::SwitchedOff { setting, value } => write!(
                 f,
                 "user access is disabled ({setting} is {value}). Run `echo 1 > {setting}` as root, then open the \
@@ -103,8 +128,8 @@ impl fmt::Display for SyscallReason {
             ),
             SyscallReason::Refused => write!(
                 f,
-                "the kernel offers the counter and the CPU refuses to read it, for example after the thread moved \
-                 to another core type. Keep the thread on one core type, or open the counter again"
+                "the CPU refused to read a counter that the kernel offers, for example because user access was \
+                 disabled for a while. Call retry_user(), or open the counter again"
             ),
             SyscallReason::PageTooOld => write!(
                 f,

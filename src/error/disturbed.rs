@@ -8,7 +8,8 @@ use std::fmt;
 #[non_exhaustive]
 pub enum Disturbed {
     /// An event had no counter at the start (`index` 0): it is disabled, or other events had the counters
-    /// (multiplexing). [`Counter::access`](crate::Counter::access) has the reason.
+    /// (multiplexing). Or an earlier read of the handle faulted, and it does not try again.
+    /// [`Counter::access`](crate::Counter::access) has the reason.
     NoCounter,
     /// The kernel updated the control page during the region: it switched the thread out or to another CPU, took
     /// the counter away or moved it, or the counter overflowed.
@@ -23,9 +24,13 @@ pub enum Disturbed {
     Faulted,
     /// The region was started with other counters than those of the region that stops it.
     OtherCounters,
+    /// A counter of instructions did not move, although the regions ran some: from
+    /// [`Overhead::measure`](crate::region::Overhead::measure). In a virtual machine, the host may have no counter for it.
+    /// All counts of the group are in doubt.
+    StandsStill,
 }
 
-debug_as_message!(Disturbed: NoCounter Interrupted Faulted OtherCounters);
+debug_as_message!(Disturbed: NoCounter Interrupted Faulted OtherCounters StandsStill);
 
 impl std::error::Error for Disturbed {}
 
@@ -47,6 +52,10 @@ impl fmt::Display for Disturbed {
             Disturbed::OtherCounters => {
                 "disturbed: the region was started with other counters than those that stop it. Stop it with a \
                  region of the same counters"
+            }
+            Disturbed::StandsStill => {
+                "disturbed: the instruction counter stood still during the region, possibly because the host of this \
+                 virtual machine has no counter for it. Open fewer events, and test with trust::test_counters()"
             }
         })
     }

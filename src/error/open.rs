@@ -93,6 +93,8 @@ pub enum OpenError {
         fit: usize,
         /// The first event that does not fit.
         event: NamedEvent,
+        /// Whether it does get a counter, which stands still: the host of this virtual machine has none behind it.
+        stands_still: bool,
     },
     /// The event's PMU counts for CPUs, packages or the machine (`cpumask`), not for a thread.
     #[non_exhaustive]
@@ -354,12 +356,24 @@ impl fmt::Display for OpenError {
                 f,
                 "a group has between 1 and 8 events, not {events}. Split them into several groups"
             ),
-            OpenError::GroupTooLarge { fit: 0, event } => write!(
+            OpenError::GroupTooLarge { fit: 0, event, stands_still: true } => write!(
+                f,
+                "{event} cannot be counted now, because its counter stands still. The host of this virtual machine has \
+                 no counter for it. Try again later, or count on the host"
+            ),
+            OpenError::GroupTooLarge { fit, event, stands_still: true } => write!(
+                f,
+                "{event} cannot be counted together with the {fit} {} before it, because its counter stands still. The \
+                 host of this virtual machine has too few counters. Open it in a group of its own, and fewer events at \
+                 a time",
+                if *fit == 1 { "event" } else { "events" }
+            ),
+            OpenError::GroupTooLarge { fit: 0, event, .. } => write!(
                 f,
                 "{event} cannot be counted now, because pinned events occupy every counter it could use. Close some \
                  of them, or open the group disabled and enable it when they are closed"
             ),
-            OpenError::GroupTooLarge { fit, event } => write!(
+            OpenError::GroupTooLarge { fit, event, stands_still: false } => write!(
                 f,
                 "{event} cannot be counted together with the {fit} {} before it: the PMU has no counter left for it \
                  (pinned events and, on x86-64, the kernel's watchdog hold some), or it belongs to another PMU. Put \

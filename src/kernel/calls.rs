@@ -254,6 +254,39 @@ pub(crate) fn cover(page: NonNull<ControlPage>) -> Result<(), Errno> {
     map_new(page.as_ptr(), page_size(), libc::PROT_READ, flags, -1).map(drop)
 }
 
+/// Maps a private page of zeros in place of the page at `page`, in one step, so that no other thread can get its
+/// address in between. Async-signal-safe, because a page was mapped before, which called `page_size`.
+///
+/// The kernel checks the request before it removes the old page. After that, it only needs memory for a structure of its
+/// own. If there is none, nothing is mapped at `page`.
+///
+/// # Safety
+/// This module mapped the page, and its owner expects zeros there.
+pub(crate) unsafe fn replace_by_zeros(page: NonNull<ControlPage>) -> Result<(), Errno> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    // SAFETY: the caller promises that the page is its own, and that zeros may be in its place.
+    let mapped =
+        unsafe { libc::mmap(page.as_ptr().cast(), page_size(), libc::PROT_READ, flags, -1, 0) };
+    if mapped == libc::MAP_FAILED { Err(last_error()) } else { Ok(()) }
+}
+
+/// Returns the process's number. Async-signal-safe.
+pub(crate) fn process_id() -> u32 {
+    // SAFETY: the call takes no argument.
+    unsafe { libc::getpid() as u32 }
+}
+
+/// Runs `body`, and restores the error number of the C library afterwards, for signal handlers.
+pub(crate) fn keeping_errno(body: impl FnOnce()) {
+    // SAFETY: the C library returns the address of this thread's error number, which is valid while the thread runs.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: valid, as above, and used by this thread alone.
+    let before = unsafe { errno.read() };
+    body();
+    // SAFETY: valid, as above, and used by this thread alone.
+    unsafe { errno.write(before) };
+}
+
 /// The set of signals that a thread has blocked.
 pub(crate) type Mask = libc::sigset_t;
 

@@ -73,6 +73,11 @@ pub(crate) fn cover(_: NonNull<ControlPage>) -> Result<(), Errno> {
     Ok(())
 }
 /// # Safety
+/// Nothing can be mapped here, so there is no page to pass.
+pub(crate) unsafe fn replace_by_zeros(_: NonNull<ControlPage>) -> Result<(), Errno> {
+    Ok(())
+}
+/// # Safety
 /// The handlers are never called.
 pub(crate) unsafe fn at_fork(
     _: unsafe extern "C" fn(),
@@ -80,6 +85,9 @@ pub(crate) unsafe fn at_fork(
     _: unsafe extern "C" fn(),
 ) -> Result<(), Errno> {
     Ok(())
+}
+pub(crate) fn process_id() -> u32 {
+    0
 }
 /// A placeholder for the set of signals that a thread has blocked.
 pub(crate) type Mask = ();

@@ -92,6 +92,88 @@ pub(crate) fn is_virtual() -> bool {
     text("/proc/cpuinfo").is_some_and(flagged)
         || Path::new("/proc/device-tree/hypervisor").exists()
         || Path::new("/sys/hypervisor/type").exists()
+        || (!cfg!(target_arch = "x86_64") && hypervisor_product().is_some()) // x86-64 has the flag
+}
+
+/// Returns the hypervisor's product name from the firmware (SMBIOS) or from Xen. None if this is not known to be a
+/// virtual machine.
+pub(crate) fn hypervisor_product() -> Option<String> {
+    let xen = text("/sys/hypervisor/type");
+    let product = || {
+        let [vendor, product] = ["sys_vendor", "product_name"]
+            .map(|name| text(Path::new("/sys/class/dmi/id").join(name)).unwrap_or_default());
+        let is_virtual = match vendor.as_str() {
+            "QEMU" | "VMware, Inc." | "innotek GmbH" | "Xen" | "DigitalOcean" => true,
+            "Google" => product == "Google Compute Engine", // others are laptops
+            "Microsoft Corporation" => product == "Virtual Machine",
+            "Amazon EC2" => !product.ends_with(".metal"),
+            _ => product.contains("Virtual") || product.contains("KVM"),
+        };
+        is_virtual.then(|| format!("{vendor} {product}").trim().to_owned())
+    };
+    xen.or_else(product)
+}
+
+/// Vendor, family and model of an x86 CPU.
+#[derive(Debug)]
+pub(crate) struct Processor {
+    pub(crate) vendor: String,
+    pub(crate) family: u32,
+    pub(crate) model: u32,
+}
+
+/// Returns vendor, family and model of the first CPU. None on other architectures.
+pub(crate) fn processor_model() -> Option<Processor> {
+    processor_model_in(&text("/proc/cpuinfo")?)
+}
+
+fn processor_model_in(cpuinfo: &str) -> Option<Processor> {
+    let field = |name: &str| {
+        let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        Some(fields.find(|(known, _)| known.trim() == name)?.1.trim())
+    };
+    Some(Processor {
+        vendor: field("vendor_id")?.to_owned(),
+        family: field("cpu family")?.parse().ok()?,
+        model: field("model")?.parse().ok()?,
+    })
+}
+
+const CPUS: &str = "/sys/devices/system/cpu";
+
+/// Returns the frequency governor of the first CPU.
+pub(crate) fn governor() -> Option<String> {
+    text(Path::new(CPUS).join("cpu0/cpufreq/scaling_governor"))
+}
+
+/// Whether CPUs may exceed their base frequency (turbo, boost).
+pub(crate) fn turbo() -> Option<bool> {
+    let setting = |name: &str| number::<i32>(Path::new(CPUS).join(name));
+    let no_turbo = setting("intel_pstate/no_turbo").map(|no| no == 0);
+    no_turbo.or_else(|| setting("cpufreq/boost").map(|boost| boost == 1))
+}
+
+/// Whether simultaneous multithreading (hyper-threading) is active.
+pub(crate) fn smt() -> Option<bool> {
+    number::<i32>(Path::new(CPUS).join("smt/active")).map(|active| active == 1)
+}
+
+/// Returns the CPUs that share the core of this one, with itself.
+pub(crate) fn siblings(cpu: u32) -> Option<String> {
+    text(Path::new(CPUS).join(format!("cpu{cpu}/topology/thread_siblings_list")))
+}
+
+/// Whether the counters stop during system management interrupts. None except on Intel's CPUs.
+pub(crate) fn freezes_on_smi() -> Option<bool> {
+    let setting = |pmu: &str| {
+        number::<i32>(Path::new("/sys/bus/event_source/devices").join(pmu).join("freeze_on_smi"))
+    };
+    setting("cpu").or_else(|| setting("cpu_core")).map(|freezes| freezes == 1)
+}
+
+/// Whether using the fourth counter aborts memory transactions.
+pub(crate) fn allows_tsx_force_abort() -> bool {
+    number("/sys/bus/event_source/devices/cpu/allow_tsx_force_abort") == Some(1)
 }
 
 /// Whether the CPU is an Intel model with several core types. In a guest, only its family and model show that.
@@ -103,14 +185,9 @@ fn is_hybrid_in(cpuinfo: &str) -> bool {
     // Lakefield; Alder, Raptor, Meteor, Arrow, Lunar, Panther, Wildcat Lake.
     const MODELS: [u32; 14] =
         [0x8a, 0x97, 0x9a, 0xb7, 0xba, 0xbf, 0xaa, 0xac, 0xb5, 0xc5, 0xc6, 0xbd, 0xcc, 0xd5];
-    let field = |name: &str| {
-        let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-        Some(fields.find(|(known, _)| known.trim() == name)?.1.trim())
-    };
-    let model = field("model").and_then(|model| model.parse().ok());
-    field("vendor_id") == Some("GenuineIntel")
-        && field("cpu family") == Some("6")
-        && model.is_some_and(|model| MODELS.contains(&model))
+    processor_model_in(cpuinfo).is_some_and(|Processor { vendor, family, model }| {
+        vendor == "GenuineIntel" && family == 6 && MODELS.contains(&model)
+    })
 }
 
 /// Returns the kernel's name and release, e.g. `Linux 6.12.43`.

@@ -14,7 +14,7 @@ pub(crate) use abi::*;
 pub(crate) use calls::*;
 pub use errno::Errno;
 pub use unreadable::Unreadable;
-pub(crate) use visible::Visible;
+pub(crate) use visible::{Thousands, Visible};
 
 /// A request for [`control`].
 #[derive(Clone, Copy, Debug)]

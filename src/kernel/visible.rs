@@ -1,6 +1,6 @@
-//! Text from names and files, made safe to print.
+//! Text made safe to print, and numbers made easy to read.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// A writer that escapes characters that a terminal would obey rather than show (`\u{1b}`): control characters, line
 /// separators, and marks that change the direction of writing. Names and files may contain anything.
@@ -20,5 +20,33 @@ impl fmt::Write for Visible<'_, '_> {
             }
         }
         Ok(())
+    }
+}
+
+/// A number with a comma between thousands.
+pub(crate) struct Thousands(pub(crate) u128);
+
+impl fmt::Display for Thousands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        for (place, digit) in digits.char_indices() {
+            if place > 0 && (digits.len() - place) % 3 == 0 {
+                f.write_char(',')?;
+            }
+            f.write_char(digit)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands() {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(Thousands(number).to_string(), text);
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The settings of a counter or a group before it is opened.
 
+use super::cost::ReadBy;
 use super::options::Options;
 use crate::kernel::flag;
 
@@ -108,6 +109,23 @@ impl<E> Builder<E> {
     /// [`Counter::enable`](crate::Counter::enable) on. Default: false.
     pub fn disabled(self, disabled: bool) -> Builder<E> {
         self.set(flag::DISABLED, disabled)
+    }
+
+    /// Chooses how `read`, `reading` and what is built on them get the counts. Default: [`ReadBy::Cheaper`].
+    ///
+    /// `read_user`, `reading_user` and regions read in user space in any case.
+    ///
+    /// ```
+    /// use rdpmc::{Counter, Event, ReadBy};
+    ///
+    /// match Counter::builder(Event::INSTRUCTIONS).read_by(ReadBy::UserSpace).open() {
+    ///     Ok(counter) => println!("{:?}: {}", counter.read(), counter.access()),
+    ///     Err(why) => println!("{why}"),
+    /// }
+    /// ```
+    pub fn read_by(mut self, way: ReadBy) -> Builder<E> {
+        self.options.read_by = way;
+        self
     }
 
     /// Counts all privilege levels if the PMU cannot exclude any (riscv64 without the Sscofpmf extension). Default:

@@ -2,12 +2,14 @@
 
 use super::attempt::{Attempt, CONFIG1_REQUESTS, takes_config1_requests};
 use super::options::{OF_THE_LEADER, Options};
+use crate::asm;
 use crate::error::OpenError;
 use crate::event::Event;
 use crate::kernel::{self, Control, Descriptor, Errno, flag, format};
 use crate::names::named;
 use crate::page::MOST;
 use crate::pmu::core_types;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 impl Options {
     /// Opens the events as one group, with the first as its leader. Takes one system call for each event if the first
@@ -102,6 +104,7 @@ impl Options {
                         true => OpenError::GroupTooLarge {
                             fit: 1 + siblings.len(),
                             event: named(event),
+                            stands_still: false,
                         },
                         false => {
                             OpenError::SeveralPmus { first: named(first), event: named(event) }
@@ -136,10 +139,72 @@ impl Options {
         }
         for (fit, &event) in events.iter().enumerate() {
             if !events.get(..=fit).is_none_or(fits) {
-                return Err(OpenError::GroupTooLarge { fit, event: named(event) });
+                let event = named(event);
+                return Err(OpenError::GroupTooLarge { fit, event, stands_still: false });
             }
         }
         Ok(()) // by now, they do
+    }
+
+    /// Checks that each event has a counter that counts, as far as known work shows: the host of a virtual machine may
+    /// have no counter for one that it offers, which then stands still. A single hardware event is not checked.
+    ///
+    /// A pinned group of events that always count takes the counters for a moment. If it cannot be opened, or does not
+    /// fit, that is not an error.
+    ///
+    /// # Errors
+    /// [`OpenError::GroupTooLarge`].
+    pub(crate) fn check_that_they_count(events: &[Event]) -> Result<(), OpenError> {
+        // Whether as many counters have counted before in this process: by the number of events, and by how many of
+        // them are not the first of cycles or instructions, which may have counters of their own.
+        static KNOWN: [AtomicU16; MOST + 1] = [const { AtomicU16::new(0) }; MOST + 1];
+        let places: Vec<usize> = (0..events.len())
+            .filter(|place| events.get(*place).is_some_and(|event| !event.is_software()))
+            .collect();
+        let hardware = || places.iter().filter_map(|place| events.get(*place));
+        let is_comparable =
+            |event: &Event| event.is_of_the_core() && event.bare() != Event::REF_CYCLES;
+        if places.len() < 2 || !hardware().all(is_comparable) {
+            return Ok(());
+        }
+        let stand_in = |event: &Event| match event.bare() {
+            Event::CYCLES | Event::INSTRUCTIONS => event.plain(),
+            _ => event.pmu().map_or(Event::BRANCHES, |pmu| Event::BRANCHES.on_core(pmu)),
+        };
+        let stand_ins: Vec<Event> = hardware().map(stand_in).collect();
+        let have = |event| usize::from(stand_ins.iter().any(|other| other.bare() == event));
+        let general = stand_ins.len() - have(Event::CYCLES) - have(Event::INSTRUCTIONS);
+        let bit = 1_u16.checked_shl(general as u32).unwrap_or(0);
+        let Some(known) = KNOWN.get(stand_ins.len()) else { return Ok(()) };
+        if known.load(Ordering::Relaxed) & bit != 0 {
+            return Ok(());
+        }
+        let Ok(pinned) = Options::default().open_group(&stand_ins, 0, flag::PINNED) else {
+            return Ok(());
+        };
+        let counts = || {
+            let mut words = [0; READ_WORDS];
+            // Nothing is read if it does not fit.
+            kernel::read(&pinned.leader, &mut words).is_ok_and(|bytes| bytes > 0).then_some(words)
+        };
+        let Some(before) = counts() else { return Ok(()) };
+        if !asm::known_work(ROUNDS) {
+            return Ok(());
+        }
+        let Some(after) = counts() else { return Ok(()) };
+        let moved = |(before, after): (&u64, &u64)| after.wrapping_sub(*before) >= ROUNDS / 2;
+        let counts = before.iter().zip(&after).skip(3).take(stand_ins.len());
+        let counting = counts.filter(|pair| moved(*pair)).count();
+        match places.get(counting).and_then(|place| Some((*place, events.get(*place)?))) {
+            None => {
+                known.fetch_or(bit, Ordering::Relaxed);
+                Ok(())
+            }
+            Some((fit, event)) => {
+                let event = named(*event);
+                Err(OpenError::GroupTooLarge { fit, event, stands_still: true })
+            }
+        }
     }
 
     /// Returns the number of counters available to copies of `event`, besides one for each of `others`.
@@ -176,6 +241,9 @@ pub(crate) struct Opened {
     /// The one of [`CONFIG1_REQUESTS`] that the events have.
     pub(crate) config1_request: u64,
 }
+
+/// The rounds of known work that show whether a counter counts: some microseconds.
+const ROUNDS: u64 = 5_000;
 
 /// More counters than any PMU has.
 const MOST_COPIES: usize = 64;

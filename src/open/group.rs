@@ -1,5 +1,6 @@
 //! Opens and maps the events of a group.
 
+use super::cost;
 use super::events::{Opened, READ_WORDS};
 use super::mapping::map_and_judge;
 use super::options::Options;
@@ -7,6 +8,7 @@ use crate::error::{OpenError, SyscallReason};
 use crate::event::Event;
 use crate::kernel;
 use crate::page::fork::Process;
+use crate::page::monitor::{Monitor, ReadPath};
 use crate::page::reader::Reader;
 use crate::pmu::core_types;
 
@@ -17,6 +19,10 @@ pub(crate) struct OpenGroup<const N: usize> {
     /// Why user space never reads the group, and the event that is the cause. None if it does while the events have
     /// counters.
     pub(crate) obstacle: Option<(Event, SyscallReason)>,
+    /// Why `read` makes system calls although user space can read the group. None if it reads in user space.
+    pub(crate) choice: Option<SyscallReason>,
+    /// The settings that influence the cost of a read.
+    pub(crate) flags: u64,
     pub(crate) process: Process,
 }
 
@@ -56,7 +62,7 @@ fn open_by_either_name<const N: usize>(
     }
 }
 
-fn open_as_is<const N: usize>(
+pub(super) fn open_as_is<const N: usize>(
     events: [Event; N],
     options: Options,
 ) -> Result<(Reader<N>, Box<OpenGroup<N>>), OpenError> {
@@ -72,20 +78,66 @@ fn open_in<const N: usize>(
     events: [Event; N],
     options: Options,
 ) -> Result<(Reader<N>, Box<OpenGroup<N>>), OpenError> {
-    let opened = options.open_events(&events)?;
-    let (reader, obstacle) = match map_and_judge(&events, &opened, process)? {
+    if N > 1 && cost::is_virtual() {
+        Options::check_that_they_count(&events)?;
+    }
+    let opened = options.open_events(&events).map_err(|error| or_fewer(error, &events))?;
+    let (mut reader, obstacle) = match map_and_judge(&events, &opened, process, Monitor::new())? {
         Ok(reader) => (reader, None),
         Err(obstacle) => (Reader::none(), Some(obstacle)),
     };
-    let group = Box::new(OpenGroup { events, opened, obstacle, process });
+    let flags = options.flags_of_cost();
+    reader.moving = events.iter().rev().fold(0, |bits, event| {
+        bits << 1 | u8::from(event.bare() == Event::INSTRUCTIONS && options.counts_user(*event))
+    });
+    let mut group = Box::new(OpenGroup { events, opened, obstacle, choice: None, flags, process });
     if N > 1 && !options.is_disabled() && !reader.is_scheduled() && group.has_not_run()? {
         // The group may never get counters.
-        options.check_that_they_fit(&events, group.opened.config1_request)?;
+        options
+            .check_that_they_fit(&events, group.opened.config1_request)
+            .map_err(|error| or_fewer(error, &events))?;
+    }
+    reader.monitor().set(group.path());
+    group.choice = cost::choose(options, &reader, &group);
+    if group.choice.is_some() && !reader.is_given_up() {
+        reader.monitor().set(group.path());
     }
     Ok((reader, group))
 }
 
+/// If not all events fit, checks that those that do also count, as far as that is in doubt.
+fn or_fewer(error: OpenError, events: &[Event]) -> OpenError {
+    match error {
+        OpenError::GroupTooLarge { fit: fit @ 2.., .. } if cost::is_virtual() => {
+            let fitting = events.get(..fit).unwrap_or(events);
+            Options::check_that_they_count(fitting).err().unwrap_or(error)
+        }
+        error => error,
+    }
+}
+
 impl<const N: usize> OpenGroup<N> {
+    /// Returns how it is read, unless a read is refused.
+    pub(crate) fn path(&self) -> ReadPath {
+        match (&self.obstacle, &self.choice) {
+            (Some(_), _) => ReadPath::Unreadable,
+            (None, Some(_)) => ReadPath::SystemCall,
+            (None, None) => ReadPath::UserSpace,
+        }
+    }
+
+    /// Maps the pages again. The inner error is the reason why that is not possible now.
+    ///
+    /// # Errors
+    /// [`OpenError::Forked`].
+    pub(crate) fn map_again(
+        &self,
+        monitor: Monitor,
+    ) -> Result<Result<Reader<N>, SyscallReason>, OpenError> {
+        let mapped = map_and_judge(&self.events, &self.opened, self.process, monitor)?;
+        Ok(mapped.map_err(|(_, reason)| reason))
+    }
+
     /// Whether the group has had no counters yet.
     fn has_not_run(&self) -> Result<bool, OpenError> {
         if self.process.is_past() {

@@ -7,6 +7,7 @@ use crate::event::Event;
 use crate::kernel::{self, Errno, machine};
 use crate::page::Pages;
 use crate::page::fork::Process;
+use crate::page::monitor::Monitor;
 use crate::page::reader::Reader;
 
 /// Returns the reason for which a control page could not be mapped.
@@ -26,6 +27,7 @@ pub(super) fn map_and_judge<const N: usize>(
     events: &[Event; N],
     opened: &Opened,
     process: Process,
+    monitor: Monitor,
 ) -> Result<Result<Reader<N>, (Event, SyscallReason)>, OpenError> {
     let [first, ..] = events.as_slice() else {
         return Ok(Err((Event::DUMMY, SyscallReason::NotOffered)));
@@ -46,7 +48,7 @@ pub(super) fn map_and_judge<const N: usize>(
         }
     }
     let descriptors = std::iter::once(&opened.leader).chain(&opened.siblings);
-    let pages = match Pages::map(descriptors, process) {
+    let pages = match Pages::map(descriptors, process, monitor) {
         Ok(pages) => pages.ok_or(OpenError::Forked)?,
         Err(errno) => return Ok(Err((*first, why_not_mapped(errno)))),
     };

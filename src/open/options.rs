@@ -1,5 +1,6 @@
 //! The settings of an event, and their flags.
 
+use super::cost::ReadBy;
 use crate::event::Event;
 use crate::kernel::flag;
 
@@ -23,6 +24,7 @@ pub(crate) struct Options {
     pub(super) set: u64,
     cleared: u64,
     pub(crate) allow_all_levels: bool,
+    pub(crate) read_by: ReadBy,
 }
 
 impl Options {
@@ -59,6 +61,16 @@ impl Options {
             return is_filtered && !event.has_no_privilege_level();
         }
         left_out(levels) || left_out(flag::EXCLUDE_HOST | flag::EXCLUDE_GUEST)
+    }
+
+    /// The settings that influence the cost of a read.
+    pub(super) fn flags_of_cost(&self) -> u64 {
+        (self.set & !OF_THE_LEADER) | (self.cleared & !OF_THE_LEADER) << 32
+    }
+
+    /// Whether user mode on this machine is counted.
+    pub(super) fn counts_user(&self, event: Event) -> bool {
+        self.flags(event) & (flag::EXCLUDE_USER | flag::EXCLUDE_HOST) == 0
     }
 
     /// Whether the counter or group is opened without starting it.

@@ -11,13 +11,15 @@
 use crate::asm;
 use crate::error::OpenError;
 use crate::kernel;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Lets a program survive faults in counter reads: a read that faults returns "no counter" instead of ending the
 /// process.
 ///
 /// After this call, [`read_user`](crate::Counter::read_user) returns None on a fault, [`read`](crate::Counter::read)
 /// continues with the system call, and a region returns [`Disturbed::Faulted`](crate::region::Disturbed::Faulted).
+/// A handle whose read faulted does not fault again until [`retry_user`](crate::Counter::retry_user).
+/// [`contained_faults`] returns the number of contained faults.
 ///
 /// A read raises SIGSEGV or SIGILL in two cases:
 /// - The administrator has revoked user access while the counter is open.
@@ -57,6 +59,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// - Some handlers reinstall themselves in front each time they are called, and then call the handler that they
 ///   replaced. Such a handler and this one can call each other in a loop. If this handler is entered again for the same
 ///   signal, it takes the default action.
+/// - A refused read makes the handler call `mmap` and `getpid`. A seccomp filter that kills for these ends the process. If
+///   one refuses them, each read of the handle faults.
 /// - Reads of the tick counter are not covered. [`reading`](crate::Counter::reading) makes them, and a thread can
 ///   disable them for itself (`PR_SET_TSC`).
 ///
@@ -87,10 +91,25 @@ pub(crate) fn are_contained() -> bool {
     CALLED.load(Ordering::Acquire)
 }
 
+/// Returns how many faults of counter reads were [contained](contain_faults) in this process. Any thread may ask.
+///
+/// A handle stops trying after its first fault (on riscv64 and on CPUs with several core types, after the second): see [`Counter::retry_user`](crate::Counter::retry_user).
+pub fn contained_faults() -> u64 {
+    contained() as u64
+}
+
+/// The number of contained faults.
+pub(crate) fn contained() -> usize {
+    CONTAINED.load(Ordering::Relaxed)
+}
+
+static CONTAINED: AtomicUsize = AtomicUsize::new(0);
+
 #[cfg(target_os = "linux")]
 mod handler {
     use crate::asm;
     use crate::kernel::{self, Errno};
+    use crate::page::fork;
     use libc::{SIG_DFL, SIG_IGN, c_int, c_void, siginfo_t};
     use std::ops::Range;
     use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -266,6 +285,9 @@ mod handler {
             let counter = asm::program_counter(context);
             match resumption(*counter) {
                 Some(place) if is_fault => {
+                    super::CONTAINED.fetch_add(1, Ordering::Relaxed);
+                    let registers = asm::saved_registers(context);
+                    kernel::keeping_errno(|| fork::give_up(registers));
                     *counter = place;
                     true
                 }

@@ -14,18 +14,26 @@
 // address may belong to another mapping.
 //
 // Not covered:
-// - A child made by `_Fork` or by a raw `clone` system call, where no handlers run.
+// - A child made by `_Fork` or by a raw `clone` system call, where no handlers run. Its own counters work.
 // - A page whose address was taken by a fork handler that was registered before this one, for a mapping of its own.
 //
 // A child that shares the memory (`vfork`, `posix_spawn`) needs none of this.
 
+use super::monitor::{Monitor, ReadPath};
+use crate::asm::{self, Registers};
 use crate::kernel::{self, ControlPage, Errno};
+use crate::pmu::core_types;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering, compiler_fence};
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, compiler_fence,
+};
 
 /// The number of forks between the first process that opened a counter and this one.
 static FORKS: AtomicUsize = AtomicUsize::new(0);
+
+/// The process in which the fork handlers were registered, or its latest child that called them.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     /// The number of calls of `before_fork` whose `restore` is due. The handlers may be registered twice.
@@ -50,6 +58,7 @@ impl Process {
             // SAFETY: the handlers use atomics, thread-locals without destructors, mmap, munmap and pthread_sigmask.
             // These are async-signal-safe once the memory of the thread-locals is allocated.
             unsafe { kernel::at_fork(before_fork, restore, in_child)? };
+            PROCESS.store(kernel::process_id(), Ordering::Relaxed);
             WATCHED.store(true, Ordering::Release);
         }
         Ok(Process(FORKS.load(Ordering::Relaxed)))
@@ -88,13 +97,14 @@ extern "C" fn restore() {
 /// Runs in the child, on the thread that forked.
 extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
+    PROCESS.store(kernel::process_id(), Ordering::Relaxed);
     let newest = NEWEST.try_with(|newest| newest.load(Ordering::Relaxed));
     let mut next = newest.unwrap_or(ptr::null_mut());
     // SAFETY: null, or a mapping on this thread's list, which is alive: Watched's drop removes it from the list
     // before it frees it, and the code that this handler interrupts does not run at this time.
     while let Some(mapping) = unsafe { next.as_ref() } {
         // Zeros that an earlier fork put there are copied like any memory.
-        if mapping.is(Backing::Event) {
+        if mapping.is(Backing::Event) || mapping.is(Backing::Closing) {
             mapping.set(match kernel::cover(mapping.page) {
                 Ok(()) => Backing::Zeros,
                 Err(_) => Backing::Lost,
@@ -113,6 +123,10 @@ enum Backing {
     Event,
     /// Zeros: this is a fork.
     Zeros,
+    /// Zeros: reading the event's counter faults.
+    GivenUp,
+    /// The event's page or nothing: the page is being unmapped.
+    Closing,
     /// Possibly not our mapping: this is a fork, and the zeros were not mapped there.
     Lost,
 }
@@ -126,6 +140,10 @@ struct Mapping {
     page: NonNull<ControlPage>,
     /// A [`Backing`].
     backing: AtomicU8,
+    /// Whether a read has faulted, and the page's `lock` then.
+    has_faulted: AtomicBool,
+    lock_at_fault: AtomicU32,
+    monitor: Monitor,
     older: AtomicPtr<Mapping>,
     newer: AtomicPtr<Mapping>,
 }
@@ -153,11 +171,18 @@ impl Watched {
     /// # Safety
     /// [`kernel`] mapped the page on this thread, after `process` was taken. It has no other owner, and is not read
     /// after this is dropped.
-    pub(crate) unsafe fn new(page: NonNull<ControlPage>, process: Process) -> Watched {
+    pub(crate) unsafe fn new(
+        page: NonNull<ControlPage>,
+        process: Process,
+        monitor: Monitor,
+    ) -> Watched {
         let older = NEWEST.with(|newest| newest.load(Ordering::Relaxed));
         let mapping = NonNull::from(Box::leak(Box::new(Mapping {
             page,
             backing: AtomicU8::new(Backing::Event as u8),
+            has_faulted: AtomicBool::new(false),
+            lock_at_fault: AtomicU32::new(0),
+            monitor,
             older: AtomicPtr::new(older),
             newer: AtomicPtr::new(ptr::null_mut()),
         })));
@@ -182,12 +207,81 @@ impl Watched {
     }
 }
 
+impl Watched {
+    /// Whether zeros are in place of the page, because reading its counter faults.
+    pub(crate) fn is_given_up(&self) -> bool {
+        // SAFETY: alive until the owner drops it.
+        unsafe { self.0.as_ref() }.is(Backing::GivenUp)
+    }
+}
+
+/// Gives up the page whose counter could not be read. `registers` are those of the code whose read has faulted. Runs in
+/// the handler of the fault, on the thread that reads.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "no faults are contained there"))]
+pub(crate) fn give_up(registers: &[usize]) {
+    if PROCESS.load(Ordering::Relaxed) != kernel::process_id() {
+        return; // a child without fork handlers: the list's pages are holes here
+    }
+    let newest = NEWEST.try_with(|newest| newest.load(Ordering::Relaxed));
+    let mut next = newest.unwrap_or(ptr::null_mut());
+    // SAFETY: null, or a mapping on this thread's list, which is alive: Watched's drop removes it from the list
+    // before it frees it, and the code that this handler interrupts does not run at this time.
+    while let Some(mapping) = unsafe { next.as_ref() } {
+        if mapping.is(Backing::Event) {
+            mapping.give_up(registers);
+        }
+        next = mapping.older.load(Ordering::Relaxed);
+    }
+}
+
+impl Mapping {
+    /// Puts zeros in place of the page, if it still names the counter whose read has faulted. So `index` reads 0, and no
+    /// read faults again.
+    fn give_up(&self, registers: &[usize]) {
+        let page = self.page.as_ptr();
+        // SAFETY: the page is mapped: `Backing::Event` is set while it is, in the process that mapped it. The loads are volatile, because the kernel writes the page.
+        let (lock, index, width) = unsafe {
+            (
+                (&raw const (*page).lock).read_volatile(),
+                (&raw const (*page).index).read_volatile(),
+                (&raw const (*page).pmc_width).read_volatile(),
+            )
+        };
+        let named = Registers::of_width(width).and_then(|all| all.register(index));
+        if !named.is_some_and(|named| named.was_read_with(registers)) {
+            return; // another event's counter, or one that this event has lost
+        }
+        // Where a lost counter faults, this event may have got it since then, or come back to it. A second fault without
+        // an update of the page is certain.
+        let is_certain = !asm::STALE_READ_FAULTS && core_types::is_known_to_be_one()
+            || self.has_faulted.load(Ordering::Relaxed)
+                && self.lock_at_fault.load(Ordering::Relaxed) == lock;
+        self.has_faulted.store(true, Ordering::Relaxed);
+        self.lock_at_fault.store(lock, Ordering::Relaxed);
+        if !is_certain {
+            return;
+        }
+        self.monitor.set(ReadPath::Refused);
+        // SAFETY: this library has mapped the page, and its readers take zeros for an event without a counter.
+        let replaced = unsafe { kernel::replace_by_zeros(self.page) };
+        // If the kernel has removed the page and had no memory for the zeros, there is nothing at the address.
+        if replaced.or_else(|_| kernel::cover(self.page)).is_ok() {
+            self.set(Backing::GivenUp);
+        }
+    }
+}
+
 impl Drop for Watched {
     /// Unmaps the page, if it is still ours, then removes it from the list. In this order, a signal handler that
     /// forks in between finds a mapping to cover, although its page is gone.
     fn drop(&mut self) {
         // SAFETY: alive until the end of this function, and owned by self.
         let mapping = unsafe { self.0.as_ref() };
+        if mapping.is(Backing::Event) {
+            // A signal handler whose read faults must not look at the page any more. Pairs with give_up.
+            mapping.set(Backing::Closing);
+            compiler_fence(Ordering::SeqCst);
+        }
         if !mapping.is(Backing::Lost) {
             // SAFETY: `new` was given the page to own, or in_child has put zeros there.
             unsafe { kernel::unmap_page(mapping.page) };

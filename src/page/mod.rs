@@ -1,18 +1,20 @@
 //! From a descriptor to its control page, and the reads of pages.
 #![allow(unsafe_code)]
 
-// Floor 4. Uses `kernel`, `asm`, `event` and `error`.
+// Floor 4. Uses `kernel`, `asm`, `event`, `pmu` and `error`.
 //
 // This file maps the pages and loads their fields. `fork` covers them in the child of a fork, `reader` is the hot
-// path over them, and `faults` contains the faults of reads.
+// path over them, `faults` contains the faults of reads, and `monitor` shows other threads how a handle is read.
 
 pub(crate) mod faults;
 pub(crate) mod fork;
+pub(crate) mod monitor;
 pub(crate) mod reader;
 
 use crate::kernel::conversion::Conversion;
 use crate::kernel::{self, ControlPage, Descriptor, EEXIST, EINVAL, Errno, STRIDE, capability};
 use fork::{Process, Watched};
+use monitor::Monitor;
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::AtomicUsize;
@@ -42,15 +44,12 @@ pub(crate) fn empty() -> *const ControlPage {
 
 /// `N` readable control pages, [`STRIDE`] apart, so that one base address reaches all of them: the events' pages, or
 /// pages of zeros.
-///
-/// The fields are in this order so that the address and the next field of [`Reader`](crate::page::reader::Reader) are
-/// adjacent: arm64 loads both with one instruction.
 #[derive(Debug)]
-#[repr(C)]
 pub(crate) struct Pages<const N: usize> {
     /// Unmaps the pages when dropped.
-    _owner: Option<[Watched; N]>,
+    owner: Option<[Watched; N]>,
     address: *const ControlPage,
+    monitor: Monitor,
 }
 
 /// The maximum number of address ranges to try, if other threads map something into those chosen before.
@@ -60,21 +59,22 @@ impl<const N: usize> Pages<N> {
     /// Returns pages of zeros.
     pub(crate) fn empty() -> Pages<N> {
         const { assert!(N <= MOST) };
-        Pages { _owner: None, address: empty() }
+        Pages { owner: None, address: empty(), monitor: Monitor::new() }
     }
 
     /// Maps the pages of `N` events. None if this process is a fork of `process` by then. In that case, a page that
-    /// this child may have mapped itself stays mapped: see [`Watched::new`].
+    /// this child may have mapped itself stays mapped: see [`Watched::new`]. `monitor` is shown when a page is given up.
     ///
     /// Never maps over an existing mapping. If it did and the kernel refused the page, the old mapping would already
     /// be gone, and another thread's mapping could take its address.
     pub(crate) fn map<'a>(
         events: impl Iterator<Item = &'a Descriptor> + Clone,
         process: Process,
+        monitor: Monitor,
     ) -> Result<Option<Pages<N>>, Errno> {
         let mut others = 1..PLACES;
         let pages = loop {
-            match map_in_a_row(events.clone(), process) {
+            match map_in_a_row(events.clone(), process, &monitor) {
                 // Another thread has mapped something there.
                 Err(Errno(EEXIST)) if others.next().is_some() => {}
                 pages => break pages,
@@ -85,7 +85,7 @@ impl<const N: usize> Pages<N> {
             return Ok(None);
         }
         let (pages, address) = pages?;
-        Ok(Some(Pages { _owner: Some(pages), address }))
+        Ok(Some(Pages { owner: Some(pages), address, monitor }))
     }
 
     /// Returns the address of the first page. The others follow, [`STRIDE`] apart. They are readable while `self`
@@ -95,17 +95,33 @@ impl<const N: usize> Pages<N> {
         self.address
     }
 
-    /// Returns each page. They are the kernel's memory or a static of this size, so no Rust allocation bounds the
-    /// steps from one to the next.
+    /// Returns what other threads can see of the handle.
+    pub(crate) fn monitor(&self) -> &Monitor {
+        &self.monitor
+    }
+
+    /// Whether zeros are in place of a page, because reading its counter faults.
+    pub(crate) fn are_given_up(&self) -> bool {
+        self.owner.as_ref().is_some_and(|pages| pages.iter().any(Watched::is_given_up))
+    }
+
+    /// Returns each page.
     #[inline(always)]
     pub(crate) fn each(&self) -> [Page<'_>; N] {
-        let mut next = self.address;
-        [(); N].map(|()| {
-            let page = Page(next, PhantomData);
-            next = next.wrapping_byte_add(STRIDE);
-            page
-        })
+        each(self.address)
     }
+}
+
+/// Returns each page from the address of the first. They are the kernel's memory or a static of this size, so no Rust
+/// allocation bounds the steps from one to the next.
+#[inline(always)]
+fn each<'a, const N: usize>(address: *const ControlPage) -> [Page<'a>; N] {
+    let mut next = address;
+    [(); N].map(|()| {
+        let page = Page(next, PhantomData);
+        next = next.wrapping_byte_add(STRIDE);
+        page
+    })
 }
 
 /// Maps the pages of `N` events, [`STRIDE`] apart, and returns the address of the first. `EEXIST` if another thread
@@ -116,6 +132,7 @@ impl<const N: usize> Pages<N> {
 fn map_in_a_row<'a, const N: usize>(
     events: impl Iterator<Item = &'a Descriptor>,
     process: Process,
+    monitor: &Monitor,
 ) -> Result<([Watched; N], *const ControlPage), Errno> {
     let first = if N == 1 { ptr::null_mut() } else { kernel::free_place(N * STRIDE)? };
     let (mut place, mut address) = (first, first);
@@ -129,7 +146,7 @@ fn map_in_a_row<'a, const N: usize>(
             address = page.as_ptr();
         }
         // SAFETY: this thread has just mapped the page, and nothing else knows its address.
-        pages.push(unsafe { Watched::new(page, process) });
+        pages.push(unsafe { Watched::new(page, process, monitor.clone()) });
         place = place.wrapping_byte_add(STRIDE);
     }
     Ok((pages.try_into().map_err(|_| Errno(EINVAL))?, address)) // EINVAL: a fork or too few events
@@ -186,6 +203,7 @@ impl Page<'_> {
     }
 
     /// Returns the page's capabilities.
+    #[inline(always)]
     pub(crate) fn capabilities(self) -> Capabilities {
         // SAFETY: the page is readable while its owner lives. Volatile, because the kernel writes it.
         Capabilities(unsafe { (&raw const (*self.0).capabilities).read_volatile() })
@@ -240,6 +258,7 @@ pub(crate) struct Capabilities(u64);
 
 impl Capabilities {
     /// Whether the bits are unambiguous. Before Linux 3.12, two of them shared one bit.
+    #[inline(always)]
     pub(crate) fn are_sure(self) -> bool {
         self.0 & capability::BIT0_IS_DEPRECATED != 0
     }

@@ -4,14 +4,138 @@
 use crate::asm::{self, Register, Registers};
 use crate::error::SyscallReason;
 use crate::kernel::{ControlPage, capability};
+use crate::page::monitor::{Monitor, ReadPath};
 use crate::page::{self, Page, Pages};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The pages of a group, and the way to the registers that they name.
+/// The address of a group's pages, and the way to the registers that they name: all that a read needs.
+///
+/// The fields are in this order so that arm64 loads both with one instruction.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct View<const N: usize> {
+    /// Of the group's pages, or of pages of zeros if nothing is to be read.
+    address: *const ControlPage,
+    registers: Registers,
+    /// The number of the reader, which tells snapshots of different readers apart. 0 for none.
+    id: u32,
+}
+
+impl<const N: usize> View<N> {
+    /// Returns a view that always returns None.
+    pub(crate) fn none() -> View<N> {
+        View { address: page::empty(), registers: Registers::none(), id: 0 }
+    }
+
+    /// Whether it always returns None.
+    pub(crate) fn is_none(&self) -> bool {
+        self.address == page::empty()
+    }
+
+    #[inline(always)]
+    fn pages(&self) -> [Page<'_>; N] {
+        page::each(self.address)
+    }
+
+    /// Returns the simultaneous counts. None while an `index` is 0.
+    #[inline(always)]
+    pub(crate) fn counts<const ORDERED: bool>(&self) -> Option<[u64; N]> {
+        self.counts_and_locks::<ORDERED, false>().map(|(counts, _)| counts)
+    }
+
+    /// Returns the simultaneous counts, and if `LOCKS` the sum of the `lock`s at that instant. None while an `index`
+    /// is 0.
+    #[inline(always)]
+    pub(crate) fn counts_and_locks<const ORDERED: bool, const LOCKS: bool>(
+        &self,
+    ) -> Option<([u64; N], u32)> {
+        if N == 1 {
+            // A single counter may have any width (widths differ on riscv64). `counts` assumes one width for all.
+            // SAFETY: the pages are static or those of a reader that is still alive, by `Reader::view`'s contract. The
+            // kernel publishes an index only if this thread may read the counter: `Reader::new` has checked the
+            // capability, or an index implies it (FIXED_WHEN_MAPPED is false).
+            let counted = unsafe { asm::count::<ORDERED>(self.address, self.registers) };
+            return counted.map(|(count, lock)| ([count; N], lock));
+        }
+        // SAFETY: the pages are static or those of a reader that is still alive, by `Reader::view`'s contract. The
+        // kernel publishes an index only if this thread may read the counter: `Reader::new` has checked the
+        // capability, or an index implies it (FIXED_WHEN_MAPPED is false).
+        unsafe { asm::counts::<N, ORDERED, LOCKS>(self.address, self.registers) }
+    }
+
+    /// Returns the reader's number.
+    #[inline(always)]
+    pub(crate) fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Whether each page names a register now. Reads no counter.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.pages().iter().all(|page| page.index() != 0)
+    }
+
+    /// Returns the sum of the `lock`s. Each only ever advances, so if the sum is unchanged, so are they, short of
+    /// 2^32 updates in between. (A page that is given up goes back to 0, for good, and then `index` is 0, too.)
+    #[inline(always)]
+    pub(crate) fn locks(&self) -> u64 {
+        self.pages().iter().fold(0, |sum, page| sum + u64::from(page.lock()))
+    }
+
+    /// Returns the registers that the pages name now. None if a page names none.
+    #[inline(always)]
+    pub(crate) fn named(&self) -> Option<[Register; N]> {
+        let pages = self.pages();
+        let mut named = [self.registers.register(pages.first()?.index())?; N];
+        for (register, page) in named.iter_mut().zip(pages).skip(1) {
+            *register = self.registers.register(page.index())?;
+        }
+        Some(named)
+    }
+
+    /// Whether the pages are those of events. Zeros may be in place of a page whose reads fault, and have no
+    /// capabilities.
+    #[inline(always)]
+    pub(crate) fn has_pages(&self) -> bool {
+        self.pages().iter().all(|page| page.capabilities().are_sure())
+    }
+
+    /// Returns the register widths in the pages now, in bits.
+    pub(crate) fn widths(&self) -> [u16; N] {
+        self.pages().map(Page::width)
+    }
+
+    /// Whether a read fails although the pages name counters: user access was revoked. Nothing else makes it fail while
+    /// the kernel leaves the pages alone, which happens sooner or later.
+    pub(crate) fn is_refused(&self) -> bool {
+        loop {
+            let locks = self.locks(); // pairs with the loads at the end of the round
+            let is_none = self.counts::<false>().is_none();
+            let is_scheduled = self.is_scheduled();
+            if self.locks() == locks {
+                return is_none && is_scheduled;
+            }
+        }
+    }
+}
+
+/// The owner of a group's pages, and the view of them.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Reader<const N: usize> {
+    view: View<N>,
     pages: Pages<N>,
-    registers: Registers,
+    /// A bit for each event that counts at least one instruction in any region.
+    pub(crate) moving: u8,
+}
+
+impl<const N: usize> Deref for Reader<N> {
+    type Target = View<N>;
+
+    #[inline(always)]
+    fn deref(&self) -> &View<N> {
+        &self.view
+    }
 }
 
 impl<const N: usize> Reader<N> {
@@ -37,83 +161,69 @@ impl<const N: usize> Reader<N> {
                 _ => return obstacle(SyscallReason::Width { bits }),
             }
         }
-        Ok(Reader { pages, registers })
+        /// The number of the next reader, from 1. An address would not do: it may be that of a closed handle.
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let view =
+            View { address: pages.address(), registers, id: NEXT.fetch_add(1, Ordering::Relaxed) };
+        Ok(Reader { view, pages, moving: 0 })
     }
 
     /// Returns a reader that always returns None.
     pub(crate) fn none() -> Reader<N> {
-        Reader { pages: Pages::empty(), registers: Registers::none() }
+        Reader { view: View::none(), pages: Pages::empty(), moving: 0 }
     }
 
-    /// Returns the simultaneous counts. None while an `index` is 0.
-    #[inline(always)]
-    pub(crate) fn counts<const ORDERED: bool>(&self) -> Option<[u64; N]> {
-        if N == 1 {
-            // A single counter may have any width (widths differ on riscv64). `counts` assumes one width for all.
-            // SAFETY: the page is readable while `self` lives. The kernel publishes an index only if this thread may
-            // read the counter: `new` has checked the capability, or an index implies it (FIXED_WHEN_MAPPED is
-            // false).
-            let count = unsafe { asm::count::<ORDERED>(self.pages.address(), self.registers) };
-            return count.map(|count| [count; N]);
-        }
-        // SAFETY: the pages are readable while `self` lives. The kernel publishes an index only if this thread may
-        // read the counter: `new` has checked the capability, or an index implies it (FIXED_WHEN_MAPPED is false).
-        unsafe { asm::counts::<N, ORDERED>(self.pages.address(), self.registers) }
-    }
-
-    /// Whether each page names a register now. Reads no counter.
-    pub(crate) fn is_scheduled(&self) -> bool {
-        self.pages.each().iter().all(|page| page.index() != 0)
-    }
-
-    /// Returns the sum of the `lock`s. Each only ever advances, so if the sum is unchanged, so are they, short of
-    /// 2^32 updates in between.
-    #[inline(always)]
-    pub(crate) fn locks(&self) -> u64 {
-        self.pages.each().iter().fold(0, |sum, page| sum + u64::from(page.lock()))
-    }
-
-    /// Returns the registers that the pages name now. None if a page names none.
-    #[inline(always)]
-    pub(crate) fn named(&self) -> Option<[Register; N]> {
-        let pages = self.pages.each();
-        let mut named = [self.registers.register(pages.first()?.index())?; N];
-        for (register, page) in named.iter_mut().zip(pages).skip(1) {
-            *register = self.registers.register(page.index())?;
-        }
-        Some(named)
-    }
-
-    /// Returns the register widths in the pages now, in bits.
-    pub(crate) fn widths(&self) -> [u16; N] {
-        self.pages.each().map(Page::width)
-    }
-}
-
-impl Reader<1> {
-    /// Returns the address and the way to the register, to be kept apart from the reader.
+    /// Returns a view of the pages, to be kept apart from the reader.
     ///
     /// # Safety
     /// The view is not read after the reader is dropped.
-    pub(crate) unsafe fn view(&self) -> View {
-        View { address: self.pages.address(), registers: self.registers }
+    pub(crate) unsafe fn view(&self) -> View<N> {
+        View { address: self.pages.address(), registers: self.view.registers, id: self.view.id }
     }
 
-    /// Returns the count of an event that has no counter now. While `index` is 0, the whole count is in `offset`, as
-    /// in the loop of the kernel's header. Valid if the lock has not moved.
-    fn count_at_rest(&self) -> Option<u64> {
-        let [page] = self.pages.each();
-        (page.index() == 0).then(|| page.offset() as u64)
+    /// Returns what other threads can see of the handle.
+    pub(crate) fn monitor(&self) -> &Monitor {
+        self.pages.monitor()
+    }
+
+    /// Whether a read has faulted, so that zeros are in place of a page: see [`faults`](super::faults).
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.pages.are_given_up()
     }
 }
 
-/// Returns the sum of the counts of one event on several PMUs, of which one counts at a time. None while none counts,
-/// or if one cannot be read.
+impl<const N: usize> Drop for Reader<N> {
+    fn drop(&mut self) {
+        self.monitor().set(ReadPath::Closed);
+    }
+}
+
+impl View<1> {
+    /// Returns the count. None while `index` is 0.
+    #[inline(always)]
+    pub(crate) fn count<const ORDERED: bool>(&self) -> Option<u64> {
+        // SAFETY: the page is static or that of a reader that is still alive, by `Reader::view`'s contract. The kernel
+        // publishes an index only if this thread may read the counter: `Reader::new` has checked the capability, or an
+        // index implies it (FIXED_WHEN_MAPPED is false).
+        let counted = unsafe { asm::count::<ORDERED>(self.address, self.registers) };
+        counted.map(|(count, _)| count)
+    }
+
+    /// Returns the count of an event that has no counter now. While `index` is 0, the whole count is in `offset`, as
+    /// in the loop of the kernel's header. Valid if the lock has not moved. None if there is no page.
+    fn count_at_rest(&self) -> Option<u64> {
+        let [page] = self.pages();
+        (page.index() == 0 && self.has_pages()).then(|| page.offset() as u64)
+    }
+}
+
+/// Returns the sum of the counts of one event on several PMUs, of which one counts at a time, and the sum of the pages'
+/// locks, modulo 2^32. None while none counts, or if one cannot be read.
 #[inline(never)]
 pub(crate) fn sum<'a, const ORDERED: bool>(
     first: &'a Reader<1>,
     others: impl Iterator<Item = &'a Reader<1>> + Clone,
-) -> Option<u64> {
+) -> Option<(u64, u32)> {
     loop {
         let locks = first.locks() + locks_of(others.clone()); // pairs with the loads at the end of the round
         let (mut sum, mut is_running, mut are_readable) = (0_u64, false, true);
@@ -131,7 +241,7 @@ pub(crate) fn sum<'a, const ORDERED: bool>(
         add(first);
         others.clone().for_each(&mut add);
         if first.locks() + locks_of(others.clone()) == locks {
-            return (is_running && are_readable).then_some(sum);
+            return (is_running && are_readable).then_some((sum, locks as u32));
         }
     }
 }
@@ -141,39 +251,12 @@ pub(crate) fn locks_of<'a>(readers: impl Iterator<Item = &'a Reader<1>>) -> u64 
     readers.fold(0, |sum, reader| sum + reader.locks())
 }
 
-/// The address and the way to the register of one event, at the beginning of its handle. The handle's field documents
-/// whose page it is.
-///
-/// The fields are in this order so that arm64 loads both with one instruction.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct View {
-    address: *const ControlPage,
-    registers: Registers,
-}
-
-impl View {
-    /// Returns a view that always returns None.
-    pub(crate) fn none() -> View {
-        View { address: page::empty(), registers: Registers::none() }
-    }
-
-    /// Returns the count. None while `index` is 0.
-    #[inline(always)]
-    pub(crate) fn count<const ORDERED: bool>(&self) -> Option<u64> {
-        // SAFETY: the page is static or that of a reader that is still alive, by `view`'s contract. The kernel
-        // publishes an index only if this thread may read the counter: `Reader::new` has checked the capability, or
-        // an index implies it (FIXED_WHEN_MAPPED is false).
-        unsafe { asm::count::<ORDERED>(self.address, self.registers) }
-    }
-}
-
-impl<const N: usize> Reader<N> {
+impl<const N: usize> View<N> {
     /// Returns the counts, read last, with the times of the first event. None while an `index` is 0. If `TIMED`, also
     /// None if the page has no clock.
     #[inline]
-    pub(crate) fn snapshot<const ORDERED: bool, const TIMED: bool>(&self) -> Option<Snapshot<N>> {
-        let first = *self.pages.each().first()?;
+    pub(crate) fn timed<const ORDERED: bool, const TIMED: bool>(&self) -> Option<Timed<N>> {
+        let first = *self.pages().first()?;
         loop {
             let locks = self.locks(); // pairs with the loads at the end of the round
             let (time_enabled, time_running) = first.times();
@@ -191,7 +274,7 @@ impl<const N: usize> Reader<N> {
             if self.locks() == locks {
                 // The events had counts, so they were running until now. The time may be slightly before the page's
                 // last update if the conversion rounds so.
-                return Some(Snapshot {
+                return Some(Timed {
                     counts,
                     time_enabled: time_enabled.saturating_add_signed(more),
                     time_running: time_running.saturating_add_signed(more),
@@ -203,7 +286,7 @@ impl<const N: usize> Reader<N> {
     /// Returns for how many nanoseconds the first event has been without its counter while it was enabled and the
     /// thread running. None while an `index` is 0. Reads no counter.
     pub(crate) fn absence(&self) -> Option<u64> {
-        let first = *self.pages.each().first()?;
+        let first = *self.pages().first()?;
         loop {
             let locks = self.locks(); // pairs with the loads at the end of the round
             let (time_enabled, time_running) = first.times();
@@ -219,7 +302,7 @@ impl<const N: usize> Reader<N> {
 /// The simultaneous counts of a group, and its times. If the page has no clock, the times are those of its last
 /// update. Their difference is current in both cases.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Snapshot<const N: usize> {
+pub(crate) struct Timed<const N: usize> {
     pub(crate) counts: [u64; N],
     pub(crate) time_enabled: u64,
     pub(crate) time_running: u64,

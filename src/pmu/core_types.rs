@@ -15,12 +15,14 @@ pub(crate) struct CoreType {
     cpus: CpuSet,
 }
 
+/// The core types, once they are known.
+static FOUND: AtomicPtr<Vec<CoreType>> = AtomicPtr::new(ptr::null_mut());
+
 /// Returns the core types: empty if there is only one, None if there is no list of PMUs.
 ///
 /// A complete answer is kept for the rest of the process. A failed attempt is an error of this call, and the next
 /// call tries again. Nothing here waits for another thread: a fork would leave the child a lock that nobody releases.
 fn found() -> Result<Option<&'static [CoreType]>, Unreadable> {
-    static FOUND: AtomicPtr<Vec<CoreType>> = AtomicPtr::new(ptr::null_mut());
     // SAFETY: FOUND is null or a pointer from Box::into_raw, and a published value is never freed.
     if let Some(found) = unsafe { FOUND.load(Ordering::Acquire).as_ref() } {
         return Ok(Some(found));
@@ -58,6 +60,12 @@ fn several() -> Result<&'static [CoreType], Unreadable> {
 /// Whether there may be several core types. True if that is unknown.
 pub(crate) fn may_be_several() -> Result<bool, Unreadable> {
     Ok(found()?.is_none_or(|types| !types.is_empty()))
+}
+
+/// Whether this process has found out that there is one core type. Reads no file, and is async-signal-safe.
+pub(crate) fn is_known_to_be_one() -> bool {
+    // SAFETY: FOUND is null or a pointer from Box::into_raw, and a published value is never freed.
+    unsafe { FOUND.load(Ordering::Acquire).as_ref() }.is_some_and(Vec::is_empty)
 }
 
 /// Whether the core types are unknown.

@@ -1,12 +1,15 @@
-//! Regions: the counts of the code between two points, and of nothing else.
+//! Counts of the code between two points: regions, which count nothing else, and differences of snapshots.
 #![allow(unsafe_code)]
 
-// Floor 5. `overhead` measures the empty region. Uses `asm`, `event`, `error` and `page`.
+// Floor 5. `overhead` measures the empty region, `snapshot` has the counts at one instant. Uses `asm`, `event`,
+// `error` and `page`.
 
 mod overhead;
+mod snapshot;
 
 pub use crate::error::Disturbed;
 pub use overhead::Overhead;
+pub use snapshot::{Delta, Snapshot};
 
 use crate::asm::order::{Order, Unordered};
 use crate::asm::{self, Value};
@@ -40,10 +43,9 @@ use std::ptr;
 /// # What is measured
 ///
 /// The read of the counter is the last operation of [`start`](Region::start) and the first of [`stop`](Region::stop),
-/// so almost nothing but the code is between the two reads. An empty region counts 3
-/// instructions on x86-64, 4 on arm64 (5 with 32-bit counters), 4 on riscv64 (`tests/vm/run TARGET cost`).
-/// [`Overhead::measure`] returns this overhead, and [`corrected`](Region::corrected) subtracts it. Size-optimised
-/// and debug builds take more.
+/// so almost nothing but the code is between the two reads. An empty region counts 3 instructions on x86-64, 4 on arm64
+/// (5 with 32-bit counters), 4 on riscv64 (`tests/vm/run TARGET cost`). [`Overhead::measure`] returns this overhead,
+/// and [`corrected`](Region::corrected) subtracts it. Size-optimised and debug builds take more.
 ///
 /// `stop` loads the control page only after both reads. If its `lock` word has not changed since the start, there was
 /// no context switch, and the counter was neither taken away nor moved. The difference is then what this thread did
@@ -148,7 +150,8 @@ impl<'a, const N: usize, O: Order> Region<'a, N, O> {
     /// Starts the region. This method's last operation is the read of the first counter. No system call.
     ///
     /// # Errors
-    /// [`Disturbed::NoCounter`] while an event has no counter.
+    /// [`Disturbed::NoCounter`] while an event has no counter, after a read of the handle has faulted, and in the
+    /// child of a fork.
     #[inline(always)]
     pub fn start(&self) -> Result<Start<'a, N, O>, Disturbed> {
         let reader = self.reader;
@@ -172,11 +175,12 @@ impl<'a, const N: usize, O: Order> Region<'a, N, O> {
     /// Ends the region. This method's first operation is the read of the first counter. No system call.
     ///
     /// Returns what each counter counted since the start, modulo the range of its register (2^48 on x86-64). If the
-    /// region is [`corrected`](Region::corrected), the overhead is subtracted. `start` can be
-    /// reused: each `stop` measures from the same beginning.
+    /// region is [`corrected`](Region::corrected), the overhead is subtracted. `start` can be reused: each `stop`
+    /// measures from the same beginning.
     ///
     /// # Errors
-    /// - [`Disturbed::Interrupted`] if the kernel updated a control page during the region.
+    /// - [`Disturbed::Interrupted`] if the kernel updated a control page during the region, or if the first read of a
+    ///   handle faulted in it. The next `start` then returns [`Disturbed::NoCounter`].
     /// - [`Disturbed::Faulted`] if a counter could not be read.
     /// - [`Disturbed::OtherCounters`] if the region was started with other counters.
     #[inline(always)]

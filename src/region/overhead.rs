@@ -45,7 +45,7 @@ use std::marker::PhantomData;
 /// - The compiler saves registers around the region. How many depends on the code in it.
 /// - In cycles, the CPU overlaps the reads at the region's edges with the code.
 ///
-/// For these, compare one copy of the code with two, with the crate `rdpmc-bench`.
+/// For these, measure loops of the code with the crate `rdpmc-bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overhead<const N: usize, O: Order = Unordered> {
     events: [Event; N],
@@ -64,7 +64,8 @@ impl<const N: usize, O: Order> Overhead<N, O> {
     /// its cost.
     ///
     /// # Errors
-    /// The error of the last region, if all of them were disturbed.
+    /// The error of the last region, if all of them were disturbed. [`Disturbed::StandsStill`] if an event of
+    /// [`INSTRUCTIONS`](Event::INSTRUCTIONS) counted none in any of them.
     #[inline(always)]
     pub fn measure(region: &Region<'_, N, O>) -> Result<Overhead<N, O>, Disturbed> {
         let region = region.uncorrected();
@@ -72,7 +73,7 @@ impl<const N: usize, O: Order> Overhead<N, O> {
         for _ in 0..SAMPLES {
             found = region.with_empty(found, region.measure(|| ()).1);
         }
-        found
+        region.unless_it_stands_still(found)
     }
 
     /// Returns the minimum of each count.
@@ -138,6 +139,20 @@ impl<'a, const N: usize, O: Order> Region<'a, N, O> {
             (Err(_), Ok(overhead)) => Ok(overhead),
             (Err(disturbed), Err(_)) => Err(disturbed),
         }
+    }
+
+    /// Returns the overhead, unless a counter that must have moved has not. Not in `stop`: a check there moves
+    /// instructions into regions.
+    #[inline(never)]
+    fn unless_it_stands_still(
+        &self,
+        found: Result<Overhead<N, O>, Disturbed>,
+    ) -> Result<Overhead<N, O>, Disturbed> {
+        let moving = |place: usize| self.reader.moving >> place & 1 != 0;
+        let stands = |found: &Overhead<N, O>| {
+            found.maximum.iter().enumerate().any(|(place, most)| *most == 0 && moving(place))
+        };
+        if found.as_ref().is_ok_and(stands) { Err(Disturbed::StandsStill) } else { found }
     }
 
     /// Returns the region without an overhead to subtract.

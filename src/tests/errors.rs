@@ -32,15 +32,23 @@ fn every_message_names_cause_and_remedy() {
         ),
         (OpenError::GroupSize { events: 9 }.into(), ["not 9", "several groups"]),
         (
-            OpenError::GroupTooLarge { fit: 2, event: event.into() }.into(),
+            OpenError::GroupTooLarge { fit: 2, event: event.into(), stands_still: false }.into(),
             ["2 events before it", "group of its own"],
         ),
         (
-            OpenError::GroupTooLarge { fit: 1, event: event.into() }.into(),
+            OpenError::GroupTooLarge { fit: 1, event: event.into(), stands_still: false }.into(),
             ["1 event before it", "nmi_watchdog"],
         ),
         (
-            OpenError::GroupTooLarge { fit: 0, event: event.into() }.into(),
+            OpenError::GroupTooLarge { fit: 5, event: event.into(), stands_still: true }.into(),
+            ["the 5 events before it", "fewer events at a time"],
+        ),
+        (
+            OpenError::GroupTooLarge { fit: 0, event: event.into(), stands_still: true }.into(),
+            ["stands still", "Try again"],
+        ),
+        (
+            OpenError::GroupTooLarge { fit: 0, event: event.into(), stands_still: false }.into(),
             ["pinned events", "Close some"],
         ),
         (
@@ -73,7 +81,7 @@ fn every_message_names_cause_and_remedy() {
         (RegionError::FaultsNotContained.into(), ["faults", "rdpmc::contain_faults()"]),
         (RegionError::OtherOverhead.into(), ["other events", "Overhead::measure"]),
         (RegionError::Forked.into(), ["fork", "Open a new counter"]),
-        (unavailable(SyscallReason::Refused).into(), ["region", "core type"]),
+        (unavailable(SyscallReason::Refused).into(), ["region", "retry_user()"]),
         (
             unavailable(SyscallReason::NotMapped { errno: Errno(kernel::EAGAIN) }).into(),
             ["EAGAIN", "ulimit -l"],
@@ -85,6 +93,7 @@ fn every_message_names_cause_and_remedy() {
             ["switched the thread", "another sample"],
         ),
         (Disturbed::OtherCounters.into(), ["other counters", "same counters"]),
+        (Disturbed::StandsStill.into(), ["stood still", "trust::test_counters()"]),
     ];
     for (error, words) in errors {
         for word in words {

@@ -9,6 +9,8 @@ mod arithmetic;
 mod available;
 mod calibration;
 mod errors;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod given_up;
 mod kernel_header;
 #[cfg(target_os = "linux")]
 mod page;

@@ -5,6 +5,7 @@ use super::skips;
 use crate::kernel::{self, Attr, Errno, kind, software};
 use crate::page::Pages;
 use crate::page::fork::Process;
+use crate::page::monitor::Monitor;
 use std::process::Command;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -90,12 +91,12 @@ fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
     let process = Process::current()?;
     for _ in 0..10_000 {
         // A new event each time, because the kernel is slow to map an event again.
-        Pages::<1>::map([&open()?].into_iter(), process)?;
+        Pages::<1>::map([&open()?].into_iter(), process, Monitor::new())?;
     }
     assert_eq!(perf_mappings(), 0);
 
     let map = || {
-        let pages = Pages::<1>::map([&event].into_iter(), process)?;
+        let pages = Pages::<1>::map([&event].into_iter(), process, Monitor::new())?;
         pages.ok_or(Errno(0)) // nothing forks here
     };
     let [first, second, third] = [map()?, map()?, map()?];

@@ -9,16 +9,21 @@
 
 use super::arithmetic::sign_extend;
 use super::skips;
-use crate::asm::order::{Order, Ordered};
+use crate::asm::order::{Order, Ordered, Unordered};
 use crate::clock::source::{Kind, Source};
 use crate::clock::{Clock, ClockKind, KernelReason};
-use crate::error::{Disturbed, RegionError};
+use crate::counter::{Counter, Group};
+use crate::error::access::Access;
+use crate::error::{Disturbed, RegionError, SyscallReason};
 use crate::event::Event as What;
 use crate::kernel::{ControlPage, capability};
+use crate::open::cost::{self, ReadCost, Timing};
+use crate::open::{OpenGroup, Options};
 use crate::page::Pages;
 use crate::page::fork::Process;
-use crate::page::reader::{self, Reader, Snapshot};
-use crate::region::{Overhead, Region};
+use crate::page::monitor::{Monitor, ReadPath};
+use crate::page::reader::{self, Reader, Timed};
+use crate::region::{Overhead, Region, Snapshot};
 use std::arch::asm;
 use std::cell::{Cell, RefCell};
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -35,7 +40,7 @@ fn ordered_region<const N: usize>(reader: &Reader<N>) -> Region<'_, N, Ordered> 
 }
 
 fn map<'a, const N: usize>(events: impl Iterator<Item = &'a OwnedFd> + Clone) -> Pages<N> {
-    Pages::map(events, Process::current().unwrap()).unwrap().unwrap()
+    Pages::map(events, Process::current().unwrap(), Monitor::new()).unwrap().unwrap()
 }
 
 /// The simulated registers. Four of them have an index like a fixed counter's.
@@ -580,6 +585,19 @@ fn stepping<T>(kernel: &Kernel, body: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Calls `body` with 0, 1, 2 and so on, until the plan that it makes for the moment after this step remains, because it has
+/// fewer steps. Returns the number of steps.
+fn after_each_step(kernel: &Kernel, mut body: impl FnMut(u32)) -> u32 {
+    let mut step = 0;
+    loop {
+        body(step);
+        if kernel.plan.take().is_some() {
+            return step;
+        }
+        step += 1;
+    }
+}
+
 /// Lets the other thread end, however the reading ends.
 struct Over<'a>(&'a AtomicBool);
 impl Drop for Over<'_> {
@@ -677,18 +695,15 @@ fn a_count_interrupted_after_every_single_instruction() {
         let mut boundaries = 0;
         for repetition in 0..50 {
             for change in CHANGES {
-                for step in 0.. {
+                let steps = after_each_step(&kernel, |step| {
                     kernel.happen(Change::Move);
                     let done = kernel.events[0].done.load(SeqCst);
                     kernel.plan.set(Some((Moment::AfterStep(step), change)));
                     let count = stepping(&kernel, || read_one(&reader));
                     let left = matches!(change, Change::Leave);
                     kernel.check(count, done, left);
-                    if kernel.plan.take().is_some() {
-                        break; // the read has fewer steps
-                    }
-                    boundaries += u32::from(repetition == 0);
-                }
+                });
+                boundaries += if repetition == 0 { steps } else { 0 };
             }
         }
         // At least 11 instructions, and 5 kinds of change after each.
@@ -705,7 +720,7 @@ fn a_sum_interrupted_after_every_single_instruction() {
         let mut boundaries = 0;
         for repetition in 0..20 {
             for change in [Change::Count, Change::Migrate, Change::Leave] {
-                for step in 0.. {
+                let steps = after_each_step(&kernel, |step| {
                     if kernel.events.iter().all(|event| event.place().is_none()) {
                         kernel.enter_at(&kernel.events[0], 0);
                     }
@@ -713,7 +728,7 @@ fn a_sum_interrupted_after_every_single_instruction() {
                     let done = kernel.sum(|event| &event.done);
                     kernel.plan.set(Some((Moment::AfterStep(step), change)));
                     let sum = stepping(&kernel, || {
-                        reader::sum::<false>(&first, std::iter::once(&second))
+                        reader::sum::<false>(&first, std::iter::once(&second)).map(|(sum, _)| sum)
                     });
                     assert!(!kernel.broken.load(SeqCst), "rdpmc of a register of nobody");
                     let begun = kernel.sum(|event| &event.begun);
@@ -723,11 +738,8 @@ fn a_sum_interrupted_after_every_single_instruction() {
                         }
                         None => assert!(matches!(change, Change::Leave), "no sum, {change:?}"),
                     }
-                    if kernel.plan.take().is_some() {
-                        break; // the read has fewer steps
-                    }
-                    boundaries += u32::from(repetition == 0);
-                }
+                });
+                boundaries += if repetition == 0 { steps } else { 0 };
             }
         }
         // Two reads of at least 11 instructions, and 3 kinds of change after each.
@@ -741,28 +753,24 @@ fn a_reading_interrupted_after_every_single_instruction() {
     with("a_reading_interrupted_after_every_single_instruction", &kernel, |reader: Reader<1>| {
         let mut boundaries = 0;
         for change in CHANGES {
-            for step in 0.. {
+            boundaries += after_each_step(&kernel, |step| {
                 kernel.happen(Change::Move);
                 kernel.count(kernel.random() % 1_000);
                 kernel.tick();
                 let done = kernel.events[0].done.load(SeqCst);
                 let before = kernel.ticks.load(SeqCst);
                 kernel.plan.set(Some((Moment::AfterStep(step), change)));
-                let reading = stepping(&kernel, || reader.snapshot::<false, true>());
+                let reading = stepping(&kernel, || reader.timed::<false, true>());
                 let after = kernel.ticks.load(SeqCst);
                 let left = matches!(change, Change::Leave);
-                kernel.check(reading.map(|Snapshot { counts: [value], .. }| value), done, left);
-                if let Some(Snapshot { time_enabled, time_running, .. }) = reading {
+                kernel.check(reading.map(|Timed { counts: [value], .. }| value), done, left);
+                if let Some(Timed { time_enabled, time_running, .. }) = reading {
                     // One tick is one nanosecond. The event ran for half of the time up to the page's update.
                     assert!((before..=after).contains(&time_enabled), "{change:?} {step}");
                     assert!(time_running <= time_enabled, "{time_running} {time_enabled}");
                     assert!(time_running >= time_enabled / 2, "{time_running} {time_enabled}");
                 }
-                if kernel.plan.take().is_some() {
-                    break; // the read has fewer steps
-                }
-                boundaries += 1;
-            }
+            });
         }
         // With the times, at least twice a count's 11 instructions, and 5 kinds of change.
         assert!(boundaries >= 110, "{boundaries}");
@@ -1030,7 +1038,6 @@ fn a_group_with_a_register_at_0_is_not_read() {
 
 #[test]
 fn a_page_that_is_not_sure_is_not_read() {
-    use crate::error::SyscallReason;
     let kernel = Kernel::new(6);
     let judge = |capabilities: u64, width: u16| {
         kernel.events[0].write(|page| unsafe {
@@ -1063,11 +1070,11 @@ fn without_a_clock_there_is_a_count_but_no_reading() {
         assert_eq!(read_one(&reader), Some(5));
         // The clock is checked first: no counter is read in vain.
         let faults = kernel.faults.load(SeqCst);
-        assert!(reader.snapshot::<false, true>().is_none());
+        assert!(reader.timed::<false, true>().is_none());
         assert_eq!(kernel.faults.load(SeqCst), faults);
         // The times are then those of the page's last update.
         let times = || {
-            let counts = reader.snapshot::<false, false>().unwrap();
+            let counts = reader.timed::<false, false>().unwrap();
             assert_eq!(counts.counts, [5]);
             (counts.time_enabled, counts.time_running)
         };
@@ -1086,16 +1093,15 @@ fn group_interrupted<const N: usize>(repetitions: u32) -> Option<u32> {
         let mut boundaries = 0;
         for repetition in 0..repetitions {
             for change in CHANGES {
-                for step in 0.. {
+                let steps = after_each_step(&kernel, |step| {
                     kernel.happen(Change::Move);
                     let done = kernel.events[0].done.load(SeqCst);
                     kernel.plan.set(Some((Moment::AfterStep(step), change)));
                     // Every other time, with the times.
                     let counts = stepping(&kernel, || match repetition % 2 {
                         0 => reader.counts::<false>(),
-                        _ => reader.snapshot::<false, true>().map(|all| all.counts),
+                        _ => reader.timed::<false, true>().map(|all| all.counts),
                     });
-                    let happened = kernel.plan.take().is_none();
                     assert!(!kernel.broken.load(SeqCst));
                     let begun = kernel.events[0].begun.load(SeqCst);
                     match counts {
@@ -1112,11 +1118,8 @@ fn group_interrupted<const N: usize>(repetitions: u32) -> Option<u32> {
                         }
                         None => assert!(matches!(change, Change::Leave), "none: {change:?}"),
                     }
-                    if !happened {
-                        break; // the read has fewer steps
-                    }
-                    boundaries += u32::from(repetition == 0);
-                }
+                });
+                boundaries += if repetition == 0 { steps } else { 0 };
             }
         }
         boundaries
@@ -1225,12 +1228,11 @@ fn region_interrupted<const N: usize, const ORDERED: bool>(
         // The samples that were undisturbed, interrupted, and without a counter.
         let mut found = [0; 3];
         for change in CHANGES {
-            for step in 0.. {
+            after_each_step(&kernel, |step| {
                 kernel.happen(Change::Move);
                 kernel.reads.set(0);
                 kernel.plan.set(Some((Moment::AfterStep(step), change)));
                 let sample = stepping(&kernel, || region(&reader));
-                let happened = kernel.plan.take().is_none();
                 assert!(!kernel.broken.load(SeqCst), "{change:?} at {step}");
                 let reads = kernel.reads.get();
                 match sample {
@@ -1258,10 +1260,7 @@ fn region_interrupted<const N: usize, const ORDERED: bool>(
                     }
                     Err(other) => panic!("{other:?}"),
                 }
-                if !happened {
-                    break;
-                }
-            }
+            });
         }
         found
     })
@@ -1285,6 +1284,82 @@ fn regions_interrupted_after_every_single_instruction() {
 fn empty<const N: usize, O: Order>(region: &Region<'_, N, O>) -> Result<[u64; N], Disturbed> {
     let start = region.start()?;
     region.stop(start)
+}
+
+/// Makes a change after every single instruction from before a snapshot to after the next. Their difference is disturbed
+/// exactly if the kernel was at work between the two. Returns the numbers of undisturbed and disturbed differences. None
+/// if this cannot be tried.
+fn snapshots_interrupted<const N: usize, O: Order>() -> Option<[u32; 2]> {
+    let kernel = Kernel::with_events(50 + N as u64, N);
+    let test = "snapshots_interrupted_after_every_single_instruction";
+    with(test, &kernel, |reader: Reader<N>| {
+        let mut found = [0; 2];
+        for change in CHANGES {
+            after_each_step(&kernel, |step| {
+                kernel.happen(Change::Move);
+                kernel.plan.set(Some((Moment::AfterStep(step), change)));
+                let delta = stepping(&kernel, || {
+                    let earlier = Snapshot::take::<O>(&reader)?;
+                    let later = Snapshot::take::<O>(&reader)?;
+                    Some(later - earlier)
+                });
+                assert!(!kernel.broken.load(SeqCst), "{change:?} at {step}");
+                let Some(delta) = delta else {
+                    return assert!(matches!(change, Change::Leave), "none: {change:?} at {step}");
+                };
+                // A move adds a turn to all counts, the others to some or none.
+                let turns = delta.counts().map(|count| count / TURN);
+                match (delta.disturbed(), change) {
+                    (None, _) => {
+                        found[0] += 1;
+                        assert_eq!(turns, [0; N], "{change:?} at {step}");
+                    }
+                    (Some(Disturbed::Interrupted { lock_moved }), Change::Move) => {
+                        found[1] += 1;
+                        assert_eq!(turns, [1; N], "at {step}");
+                        assert!(lock_moved > 0 && lock_moved % 2 == 0, "{lock_moved}");
+                    }
+                    (Some(_), Change::Restart | Change::Exchange) => found[1] += 1,
+                    (Some(other), _) => panic!("{other:?} after {change:?} at {step}"),
+                }
+            });
+        }
+        found
+    })
+}
+
+#[test]
+fn snapshots_interrupted_after_every_single_instruction() {
+    let found = [
+        snapshots_interrupted::<1, Unordered>(),
+        snapshots_interrupted::<1, Ordered>(),
+        snapshots_interrupted::<4, Unordered>(),
+        snapshots_interrupted::<2, Ordered>(),
+    ];
+    for found in found {
+        let Some([undisturbed, disturbed]) = found else { return };
+        assert!(undisturbed > 20 && disturbed > 20, "{found:?}");
+    }
+}
+
+#[test]
+fn snapshots_of_two_handles_have_no_difference() {
+    let kernel = Kernel::with_events(60, 2);
+    with("snapshots_of_two_handles_have_no_difference", &kernel, |one: Reader<2>| {
+        let other: Reader<2> = kernel.reader();
+        let [one, other] =
+            [&one, &other].map(|reader| Snapshot::take::<Unordered>(reader).unwrap());
+        assert_eq!((other - one).disturbed(), Some(Disturbed::OtherCounters));
+        assert_eq!((one - one).disturbed(), None);
+        // Nor do those of a handle that is at the address of one that was closed.
+        let closed: Reader<2> = kernel.reader();
+        let earlier = Snapshot::take::<Unordered>(&closed).unwrap();
+        drop(closed);
+        let opened: Reader<2> = kernel.reader();
+        let later = Snapshot::take::<Unordered>(&opened).unwrap();
+        assert_eq!((later - earlier).disturbed(), Some(Disturbed::OtherCounters));
+        assert_eq!((one - one).counts(), [0; 2]);
+    });
 }
 
 /// Overheads of a region whose counts are known, with disturbed samples among them.
@@ -1342,5 +1417,100 @@ fn a_region_counts_across_the_end_of_the_register() {
                 assert_eq!(counts, expected, "from {start:#x}");
             }
         }
+    });
+}
+
+/// Returns a group whose reads in user space fault, as a hypervisor's traps do, and whose system calls read software
+/// events. `choice` decides how it is read. The costs of `event` are kept in this process.
+fn trapped<const N: usize>(
+    reader: Reader<N>,
+    event: What,
+    choice: impl FnOnce(&ReadCost) -> Option<SyscallReason>,
+) -> Option<(Group<N>, ReadCost)> {
+    let options = Options::default();
+    let opened = options.open_events(&[What::TASK_CLOCK; N]).ok()?;
+    let process = Process::current().unwrap();
+    let events = [event; N];
+    let (obstacle, flags) = (None, 0);
+    let mut open = OpenGroup { events, opened, obstacle, choice: None, flags, process };
+    let cost = cost::of_group(&reader, &open);
+    open.choice = choice(&cost);
+    Some((Group::of((reader, Box::new(open))), cost))
+}
+
+/// Measures both ways of a group of N, and reads by the cheaper one. Prints a row.
+fn priced<const N: usize>(test: &str) {
+    let kernel = Kernel::with_events(70 + N as u64, N);
+    with(test, &kernel, |reader: Reader<N>| {
+        time_stamps(libc::PR_TSC_ENABLE); // these are not trapped here
+        let Some((group, cost)) = trapped(reader, What::raw(0x7ead), ReadCost::reason) else {
+            return skips::skip(test, "no software event can be opened");
+        };
+        let ns = |timing: Option<Timing>| timing.map_or(0, |timing| timing.median.as_nanos());
+        let [user, system_call, tick] = [cost.user, cost.system_call, cost.tick].map(ns);
+        let trapped = if cost.is_trapped { "yes" } else { "no" };
+        let access = group.access();
+        let used = if access == Access::UserSpace { "user space" } else { "read(2)" };
+        skips::say(&format!(
+            "| {N} | {user} ns | {system_call} ns | {tick} ns | {trapped} | {used} |"
+        ));
+        assert!(cost.is_trapped, "{cost:?}");
+        assert!(user > system_call && system_call > tick, "{cost:?}");
+        assert!(matches!(access, Access::SystemCall(SyscallReason::Slower { .. })), "{access}");
+        // What is known is not measured again.
+        let faults = || kernel.faults.load(SeqCst);
+        let before = faults();
+        assert_eq!(group.read_cost(), cost);
+        // No user read but where the name says so.
+        let (monitor, reads) = (group.monitor(), group.monitor().system_calls());
+        let first = group.read().unwrap()[0];
+        assert!(first < group.reading().unwrap()[0].value);
+        assert!(first < group.ordered().read().unwrap()[0]);
+        assert_eq!((faults(), monitor.system_calls()), (before, reads + 3));
+        assert_eq!(monitor.path(), ReadPath::UserSpace); // as `open` has not set it here
+        assert!(group.read_user().is_some());
+        assert_eq!(faults(), before + N as u64);
+    });
+}
+
+#[test]
+fn a_trapped_read_is_priced_and_avoided() {
+    let test = "a_trapped_read_is_priced_and_avoided";
+    skips::say("| counters | user space | read(2) | tick | trapped | used |");
+    priced::<1>(test);
+    priced::<2>(test);
+    priced::<4>(test);
+    priced::<8>(test);
+}
+
+/// A handle can be told to read in user space, whatever that costs.
+#[test]
+fn a_trapped_read_that_was_requested() {
+    let test = "a_trapped_read_that_was_requested";
+    let kernel = Kernel::with_events(80, 1);
+    with(test, &kernel, |reader: Reader<1>| {
+        let Some((group, _)) = trapped(reader, What::raw(0xbead), |_| None) else {
+            return skips::skip(test, "no software event can be opened");
+        };
+        let counter = Counter::of(group);
+        kernel.count(7);
+        let before = kernel.faults.load(SeqCst);
+        assert_eq!((counter.read(), counter.read_user()), (Ok(7), Some(7)));
+        assert_eq!(kernel.faults.load(SeqCst), before + 2);
+        assert_eq!((counter.access(), counter.monitor().system_calls()), (Access::UserSpace, 0));
+    });
+    with(test, &kernel, |reader: Reader<1>| {
+        let Some((group, _)) =
+            trapped(reader, What::raw(0xbead), |_| Some(SyscallReason::Requested))
+        else {
+            return;
+        };
+        let counter = Counter::of(group);
+        let before = kernel.faults.load(SeqCst);
+        assert!(counter.read().is_ok() && counter.ordered().read().is_ok());
+        assert!(counter.reading().is_ok());
+        assert_eq!((kernel.faults.load(SeqCst), counter.monitor().system_calls()), (before, 3));
+        assert_eq!(counter.read_user(), Some(7));
+        assert_eq!(counter.access(), Access::SystemCall(SyscallReason::Requested));
     });
 }

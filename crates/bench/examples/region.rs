@@ -1,71 +1,38 @@
-//! Measures a few nanoseconds of code, and nothing but that code: regions over two counters.
+//! Measures the latency and the throughput of three pieces of code.
 //!
 //! `cargo run --release -p rdpmc-bench --example region`
 
-use rdpmc::order::Ordered;
-use rdpmc::region::Overhead;
-use rdpmc::{Error, Event, Group, Region};
-use rdpmc_bench::sample_by_difference;
-use std::collections::HashMap;
+use rdpmc::error::OpenError;
+use rdpmc_bench::Bench;
 use std::hint::black_box;
 
-fn main() {
-    if let Err(why) = measure() {
-        println!("{why}."); // for example, this VM has no PMU, and the remedy
-    }
-}
+fn main() -> Result<(), OpenError> {
+    let mut bench = Bench::new()?;
 
-fn measure() -> Result<(), Error> {
-    // The thread may lose its counters at any moment. A read that faults then returns no count, and does not kill the
-    // process. Regions on riscv64, and on several core types, require this.
-    rdpmc::contain_faults()?;
-    let events = [Event::CYCLES, Event::INSTRUCTIONS];
-    // If the PMU cannot exclude the kernel (riscv64), it is counted, too.
-    let group = Group::builder(events).allow_all_privilege_levels(true).open()?;
-    // Ordered: earlier code is complete when the region starts, and the region is complete when it stops.
-    let region = group.ordered().region()?;
+    // A run that needs the result of the one before waits for it. Others overlap.
+    bench.row("hash, latency").chain(1, hash);
+    bench.row("hash, throughput").throughput(|| hash(black_box(1)));
 
-    // A single run, by hand.
-    let start = region.start()?;
-    black_box(black_box("4294967295").parse::<u32>().ok());
-    match region.stop(start) {
-        Ok([cycles, instructions]) => {
-            println!("Once: {cycles} cycles, {instructions} instructions.")
-        }
-        // For example, a context switch: there is no count, rather than a wrong one.
-        Err(disturbed) => println!("Once: {disturbed}."),
-    }
+    // A fence after each run: for code whose result is not its next input.
+    let parse = || black_box("4294967295").parse::<u32>();
+    bench.row("parse, latency").latency(parse);
+    bench.row("parse, throughput").throughput(parse);
 
-    // That includes the region itself, which always executes equal instructions.
-    let [cycles, instructions] = Overhead::measure(&region)?.minimum();
-    println!("An empty region: {cycles} cycles, {instructions} instructions.\n");
+    // Other inputs in each run, in random order.
+    let sorted: Vec<u32> = (0..1_000).map(|n| n * n).collect();
+    let keys: Vec<u32> = sorted.iter().map(|key| key + 1).collect();
+    let search = |key: &u32| sorted.binary_search(key);
+    bench.row("search, latency").inputs(keys.clone()).latency(search);
+    bench.row("search, throughput").inputs(keys).throughput(search);
 
-    println!("| cycles: least | median | instructions | disturbed | one run of");
-    println!("|--------------:|-------:|-------------:|----------:|:----------");
-    row(&region, "parsing a number of ten digits", || {
-        black_box(black_box("4294967295").parse::<u32>().ok());
-    });
-    let known: HashMap<u32, u32> = (0..1_000).map(|n| (n * n, n)).collect();
-    row(&region, "looking up a number in a HashMap", || {
-        black_box(known.get(&black_box(123 * 123)));
-    });
-    row(&region, "sorting eight numbers", || {
-        let mut numbers = black_box([3, 1, 4, 1, 5, 9, 2, 6]);
-        numbers.sort_unstable();
-        black_box(numbers);
-    });
+    println!("{bench}");
     Ok(())
 }
 
-/// Runs `code` once in one region and twice in another, a thousand times each, and prints the difference. What both
-/// have in common, the edges of the region, cancels out.
-fn row(region: &Region<'_, 2, Ordered>, name: &str, code: impl FnMut()) {
-    let samples = sample_by_difference(region, 1_000, code);
-    let disturbed = samples.disturbed();
-    match (samples.min(), samples.median()) {
-        (Some([least, _]), Some([median, instructions])) => {
-            println!("| {least:13} | {median:6} | {instructions:12} | {disturbed:9} | {name}");
-        }
-        _ => println!("|             - |      - |            - | {disturbed:9} | {name}"),
+/// Three rounds of xorshift and multiplication.
+fn hash(mut number: u64) -> u64 {
+    for _ in 0..3 {
+        number = (number ^ number >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
+    number
 }

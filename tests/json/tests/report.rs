@@ -47,10 +47,16 @@ fn json_is_what_the_report_is() {
         "clock",
         "clock_error",
         "core_pmus",
+        "costs",
+        "counts_kernel",
         "cpu",
         "descriptors_limit",
         "descriptors_open",
+        "errata",
         "events",
+        "freezes_on_smi",
+        "governor",
+        "hypervisor",
         "is_virtual",
         "kernel",
         "locked_kilobytes",
@@ -60,6 +66,10 @@ fn json_is_what_the_report_is() {
         "other_pmus",
         "paranoid_level",
         "seccomp_mode",
+        "siblings",
+        "smt",
+        "summary",
+        "turbo",
         "unreadable",
         "user_access",
         "user_access_setting",
@@ -71,6 +81,40 @@ fn json_is_what_the_report_is() {
     assert_eq!(json["cpu"].as_str(), report.cpu.as_deref());
     assert_eq!(json["kernel"].as_str(), report.kernel.as_deref());
     assert_eq!(json["is_virtual"], report.is_virtual);
+    assert_eq!(json["hypervisor"].as_str(), report.hypervisor.as_deref());
+    assert_eq!(json["summary"], report.summary());
+    let settings = &report.settings;
+    assert_eq!(json["governor"].as_str(), settings.governor.as_deref());
+    assert_eq!(json["siblings"].as_str(), settings.siblings.as_deref());
+    for (name, value) in [
+        ("turbo", settings.turbo),
+        ("smt", settings.smt),
+        ("counts_kernel", settings.counts_kernel),
+        ("freezes_on_smi", settings.freezes_on_smi),
+    ] {
+        assert_eq!(json[name].as_bool(), value, "{name}");
+    }
+    let errata: Vec<&str> = report.errata.iter().map(|erratum| erratum.name).collect();
+    assert_eq!(json["errata"], serde_json::json!(errata));
+    assert_eq!(json["costs"].as_array().unwrap().len(), report.costs.len());
+    for (json, cost) in json["costs"].as_array().unwrap().iter().zip(&report.costs) {
+        assert_eq!(
+            keys(json),
+            ["access", "events", "is_trapped", "system_call_ns", "tick_ns", "user_ns"]
+        );
+        let events: Vec<String> = cost.events.iter().map(ToString::to_string).collect();
+        assert_eq!(json["events"], serde_json::json!(events));
+        assert_eq!(json["access"], cost.access.to_string());
+        assert_eq!(json["is_trapped"], cost.cost.is_trapped);
+        for (name, timing) in [
+            ("user_ns", cost.cost.user),
+            ("system_call_ns", cost.cost.system_call),
+            ("tick_ns", cost.cost.tick),
+        ] {
+            let median = timing.map(|timing| timing.median.as_nanos() as u64);
+            assert_eq!(json[name].as_u64(), median, "{name}");
+        }
+    }
     assert_eq!(json["paranoid_level"].as_i64(), report.paranoid_level.map(i64::from));
     assert_eq!(json["capability"].as_str(), report.capability);
     assert_eq!(
@@ -93,11 +137,14 @@ fn json_is_what_the_report_is() {
     for (json, pmu) in json["core_pmus"].as_array().unwrap().iter().zip(&report.core_pmus) {
         let of_a_pmu = [
             "access",
+            "counting",
             "counts_all_privilege_levels",
+            "counts_right",
             "cpus",
             "error",
             "fixed",
             "general",
+            "known_work",
             "name",
             "type_id",
             "user_space",
@@ -110,6 +157,11 @@ fn json_is_what_the_report_is() {
         assert_eq!(json["cpus"].as_str(), cpus.as_deref());
         assert_eq!(json["general"].as_u64(), pmu.general.map(|counters| counters as u64));
         assert_eq!(json["fixed"].as_u64(), pmu.fixed.map(|counters| counters as u64));
+        assert_eq!(json["counting"].as_u64(), pmu.counting.map(|counters| counters as u64));
+        let known_work = pmu.trust.as_ref().map(ToString::to_string);
+        assert_eq!(json["known_work"].as_str(), known_work.as_deref());
+        let is_right = pmu.trust.as_ref().map(|trust| trust.is_right());
+        assert_eq!(json["counts_right"].as_bool(), is_right);
         assert_eq!(json["width"].as_u64(), pmu.width.map(u64::from));
         assert_eq!(json["user_space"], pmu.access == Ok(Access::UserSpace));
         assert_eq!(json["counts_all_privilege_levels"], pmu.counts_all_privilege_levels);

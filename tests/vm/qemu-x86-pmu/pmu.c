@@ -67,11 +67,32 @@ enum {
 
 typedef enum { NOTHING, INSTRUCTIONS, CYCLES, REFERENCE_CYCLES, BRANCHES } Event;
 
+/*
+ * What a hypervisor or an erratum does to a counter. The guest's user mode chooses with CPUID leaf FAULTS, ECX: the
+ * fault in the lower 8 bits, the counter above them.
+ */
+enum { FAULTS = 0x50000000 };
+typedef enum {
+    NO_FAULT,
+    STANDS_STILL,
+    COUNTS_HALF,
+    COUNTS_INTERRUPTS, /* each adds an instruction, in every counter */
+    IS_TRAPPED,        /* each user read takes TRAP_TICKS and adds an instruction, in every counter */
+    JUMPS,             /* by 2^31, at each eighth return to user mode */
+    READS_ZERO,        /* in user mode */
+} Fault;
+#define TRAP_TICKS 2000
+
 struct X86PMU {
     bool amd, full_width_writes;
     bool user_disable;                   /* counters can be hidden from user mode, where they read 0 */
     bool counts_interrupts;              /* as silicon does: each adds an instruction to user mode */
     bool interrupted;                    /* user mode was, and has not gone on yet */
+    bool faults;                         /* the guest may choose a fault */
+    Fault fault;
+    int faulty;                          /* the counter that has it */
+    uint64_t half;                       /* what counting half has left over */
+    unsigned returns;                    /* to user mode, while the fault is JUMPS */
     bool user;                           /* the mode that the processor is in */
     int64_t instructions, branches;      /* as brought into the counters last */
     uint64_t counters[GENERAL + FIXED];  /* the general ones, then the fixed ones */
@@ -159,6 +180,20 @@ static void add(X86PMU *pmu, int i, const Setting *setting, uint64_t added)
     }
 }
 
+/* What counter i counts of this. */
+static uint64_t with_fault(X86PMU *pmu, int i, uint64_t added)
+{
+    if (i == pmu->faulty && pmu->fault == STANDS_STILL) {
+        return 0;
+    }
+    if (i == pmu->faulty && pmu->fault == COUNTS_HALF) {
+        pmu->half += added;
+        added = pmu->half / 2;
+        pmu->half %= 2;
+    }
+    return added;
+}
+
 /* Brings the counters up to now. */
 static void bring_up_to_now(CPUX86State *env)
 {
@@ -192,20 +227,28 @@ static void bring_up_to_now(CPUX86State *env)
             added = branches;
             break;
         }
-        add(pmu, i, &setting, added);
+        add(pmu, i, &setting, with_fault(pmu, i, added));
     }
 }
 
-/* The return to user mode from an interrupt counts as an instruction of user mode. */
-static void count_interrupt(X86PMU *pmu)
+/* An instruction of user mode that the program does not have: the return from an interrupt, or an emulated one. */
+static void count_one_more(X86PMU *pmu)
 {
-    pmu->interrupted = false;
     for (int i = 0; i < counters_of(pmu); i++) {
         Setting setting = setting_of(pmu, i);
 
         if (setting.counts && setting.event == INSTRUCTIONS) {
-            add(pmu, i, &setting, 1);
+            add(pmu, i, &setting, with_fault(pmu, i, 1));
         }
+    }
+}
+
+static void jump(X86PMU *pmu)
+{
+    Setting setting = setting_of(pmu, pmu->faulty);
+
+    if (setting.counts && ++pmu->returns % 8 == 0) {
+        add(pmu, pmu->faulty, &setting, 1ULL << 31);
     }
 }
 
@@ -268,6 +311,7 @@ bool x86_pmu_create(CPUX86State *env, Error **errp)
     env->pmu->amd = IS_AMD_CPU(env);
     env->pmu->user_disable = env_archcpu(env)->pmu_user_disable;
     env->pmu->counts_interrupts = env_archcpu(env)->pmu_counts_interrupts;
+    env->pmu->faults = env_archcpu(env)->pmu_faults;
     env->pmu->full_width_writes = env->features[FEAT_PERF_CAPABILITIES] & PERF_CAP_FULL_WIDTH_WRITE;
     env->pmu->global_control = (1 << GENERAL) - 1;
     env->pmu->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, look, env);
@@ -290,6 +334,12 @@ void x86_pmu_cpuid(CPUX86State *env, uint32_t *eax, uint32_t *ebx, uint32_t *ecx
 void x86_pmu_extend_cpuid(CPUX86State *env, uint32_t leaf, uint32_t subleaf, uint32_t *eax, uint32_t *ebx,
                           uint32_t *ecx, uint32_t *edx)
 {
+    if (env->pmu && env->pmu->faults && leaf == FAULTS) {
+        env->pmu->fault = subleaf & 0xff;
+        env->pmu->faulty = (subleaf >> 8) % (GENERAL + FIXED);
+        *eax = 1;
+        return;
+    }
     if (!env->pmu || !env->pmu->user_disable) {
         return;
     }
@@ -318,7 +368,11 @@ void x86_pmu_change_mode(CPUX86State *env, bool user)
         bring_up_to_now(env);
         env->pmu->user = user;
         if (user && env->pmu->interrupted) {
-            count_interrupt(env->pmu);
+            env->pmu->interrupted = false;
+            count_one_more(env->pmu);
+        }
+        if (user && env->pmu->fault == JUMPS) {
+            jump(env->pmu);
         }
         watch(env->pmu);
     }
@@ -327,7 +381,12 @@ void x86_pmu_change_mode(CPUX86State *env, bool user)
 void x86_pmu_interrupt(CPUX86State *env)
 {
     if (env->pmu) {
-        env->pmu->interrupted = env->pmu->counts_interrupts && env->pmu->user;
+        if (env->pmu->fault == COUNTS_INTERRUPTS) {
+            /* Another interrupt may follow before user mode goes on. */
+            env->pmu->interrupted |= env->pmu->user;
+        } else {
+            env->pmu->interrupted = env->pmu->counts_interrupts && env->pmu->user;
+        }
     }
 }
 
@@ -424,6 +483,9 @@ void x86_pmu_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value)
 
 static bool is_hidden_from_user(const X86PMU *pmu, int i)
 {
+    if (pmu->fault == READS_ZERO && i == pmu->faulty) {
+        return true;
+    }
     return pmu->user_disable && (i < GENERAL ? pmu->select[i] & SELECT_NO_USER_READ
                                              : pmu->fixed_control >> (4 * (i - GENERAL)) & FIXED_NO_USER_READ);
 }
@@ -445,6 +507,10 @@ bool x86_pmu_rdpmc(CPUX86State *env)
         i += GENERAL;
     }
     bring_up_to_now(env);
+    if (env->pmu->user && env->pmu->fault == IS_TRAPPED) {
+        env->tsc_offset += TRAP_TICKS;
+        count_one_more(env->pmu);
+    }
     value = env->pmu->user && is_hidden_from_user(env->pmu, i) ? 0 : env->pmu->counters[i];
     env->regs[R_EAX] = (uint32_t)value;
     env->regs[R_EDX] = value >> 32;

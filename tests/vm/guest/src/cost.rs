@@ -5,7 +5,7 @@ use crate::harness::Facts;
 use rdpmc::error::OpenError;
 use rdpmc::event::{Cache, CacheAccess, CacheResult};
 use rdpmc::order::Order;
-use rdpmc::region::Disturbed;
+use rdpmc::region::{Delta, Disturbed};
 use rdpmc::{Clock, Counter, Event, Group, Region};
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -20,6 +20,9 @@ pub const LIMITS: &[(&str, u64)] = &[
     ("reading", 100),
     ("region", 3),
     ("group4", 48),
+    ("snapshot", 16),
+    ("snapshot4", 52),
+    ("ordered_snapshot4", 54),
     ("group4_region", 18),
     ("group4_region_last", 48),
     ("clock_now", 20),
@@ -40,6 +43,9 @@ pub const LIMITS: &[(&str, u64)] = &[
     ("reading", 100),
     ("region", 5),
     ("group4", 62),
+    ("snapshot", 17),
+    ("snapshot4", 66),
+    ("ordered_snapshot4", 68),
     ("group4_region", 24),
     ("group4_region_last", 62),
     ("clock_now", 24),
@@ -61,6 +67,9 @@ pub const LIMITS: &[(&str, u64)] = &[
     ("reading", 100),
     ("region", 5),
     ("group4", 76),
+    ("snapshot", 22),
+    ("snapshot4", 80),
+    ("ordered_snapshot4", 80),
     ("group4_region", 26),
     ("clock_now", 26),
     ("clock_ticks", 6),
@@ -111,6 +120,7 @@ pub fn measure(facts: &Facts) -> Result<Vec<Cost>, rdpmc::Error> {
         [
             ("read_user", least(|| read_user(&counter))),
             ("read", least(|| read(&counter))),
+            ("snapshot", least(|| snapshot(&counter))),
             ("reading", least(|| reading(&counter))),
             ("region", least(|| first(region(&plain)))),
             ("clock_now", clock_now(&counter, &clock)),
@@ -130,6 +140,8 @@ pub fn measure(facts: &Facts) -> Result<Vec<Cost>, rdpmc::Error> {
     let (plain, ordered) = (group.region()?, group.ordered().region()?);
     let of_groups = [
         ("group4", least(|| group4(&group))),
+        ("snapshot4", least(|| snapshot4(&group))),
+        ("ordered_snapshot4", least(|| ordered_snapshot4(&group))),
         ("group4_region", least(|| first(region(&plain)))),
         ("ordered_group4", least(|| ordered_group4(&group))),
         ("ordered_group4_region", least(|| first(region(&ordered)))),
@@ -174,6 +186,36 @@ fn read(counter: &Counter) -> Option<u64> {
     let first = black_box(counter).read().ok()?;
     let second = counter.read().ok()?;
     Some(second - first)
+}
+
+#[inline(never)]
+fn snapshot(counter: &Counter) -> Option<u64> {
+    let first = black_box(counter).snapshot()?;
+    let second = counter.snapshot()?;
+    let [instructions] = undisturbed(second - first)?;
+    Some(instructions)
+}
+
+#[inline(never)]
+fn snapshot4(group: &Group<4>) -> Option<u64> {
+    let first = black_box(group).snapshot()?;
+    let second = group.snapshot()?;
+    let [instructions, ..] = undisturbed(second - first)?;
+    Some(instructions)
+}
+
+#[inline(never)]
+fn ordered_snapshot4(group: &Group<4>) -> Option<u64> {
+    let first = black_box(group).ordered().snapshot()?;
+    let second = group.ordered().snapshot()?;
+    let [instructions, ..] = undisturbed(second - first)?;
+    Some(instructions)
+}
+
+/// The counts, all of which a program uses.
+fn undisturbed<const N: usize>(delta: Delta<N>) -> Option<[u64; N]> {
+    let delta = black_box(delta);
+    delta.disturbed().is_none().then(|| delta.counts())
 }
 
 #[inline(never)]

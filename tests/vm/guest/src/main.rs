@@ -4,8 +4,11 @@
 
 #[path = "../../../attacks/mod.rs"]
 mod attacks;
+#[path = "../../../../asm/kernels/chains.rs"]
+mod chains;
 mod cost;
 mod events;
+mod faults;
 mod harness;
 mod kernels;
 mod neighbour;
@@ -77,7 +80,9 @@ fn main() -> ExitCode {
                 1
             }
         },
-        ["doctor", ..] => system::consult("/doctor"),
+        ["doctor", _, facts @ ..] => {
+            system::consult("/doctor", harness::Facts(facts).say("faults").is_some())
+        }
         other => panic!("not a request: {other:?}"),
     };
     // `tests/vm/run` takes this as the exit status. Without it, the machine did not get here.

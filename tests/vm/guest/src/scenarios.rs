@@ -2,6 +2,7 @@
 
 mod access;
 mod attacks;
+mod bench;
 mod by_system_call;
 mod clock;
 mod control;
@@ -16,6 +17,7 @@ mod overflow;
 mod refusals;
 mod regions;
 mod threads;
+mod virtual_machine;
 
 use crate::events::read_event;
 use crate::harness::{Facts, Outcome, Scenario, Stop, equal, require, samples};
@@ -36,6 +38,7 @@ pub fn all(facts: &[&str]) -> Vec<Scenario> {
         multiplexing::ALL,
         groups::ALL,
         regions::ALL,
+        bench::ALL,
         clock::ALL,
         faults::ALL,
         threads::ALL,
@@ -47,6 +50,8 @@ pub fn all(facts: &[&str]) -> Vec<Scenario> {
     let facts = Facts(facts);
     let entries = if facts.say("core_types").is_some() {
         &[core_types::ALL]
+    } else if facts.say("faults").is_some() {
+        &[virtual_machine::ALL]
     } else if facts.say("user_access") == Some("none") {
         &[by_system_call::ALL, refusals::ALL, attacks::ALL] as &[_]
     } else {

@@ -1,5 +1,6 @@
 //! The emulated machine as its process 1 and its scenarios see it.
 
+use crate::faults::Fault;
 use std::ffi::CString;
 use std::fs;
 use std::io::{self, Write};
@@ -26,8 +27,9 @@ pub fn set_up() {
 }
 
 /// Runs the doctor under each setting that it distinguishes: user access on and off, if there is the setting, and as
-/// a user without rights, with and without a paranoid level that prevents counting. Returns the worst exit status.
-pub fn consult(doctor: &str) -> i32 {
+/// a user without rights, with and without a paranoid level that prevents counting. If the machine has faults to choose
+/// from, with each of them. Returns the worst exit status.
+pub fn consult(doctor: &str, has_faults: bool) -> i32 {
     let user_access = fs::exists(USER_ACCESS).unwrap_or(false);
     let mut worst = 0;
     let mut run = |said: String, command: &mut Command| {
@@ -35,6 +37,14 @@ pub fn consult(doctor: &str) -> i32 {
         worst = worst.max(crate::run(command));
     };
     run("as root".into(), &mut Command::new(doctor));
+    if has_faults {
+        for fault in Fault::ALL {
+            fault.of_counter(3);
+            run(format!("as root, the last counter: {fault:?}"), &mut Command::new(doctor));
+        }
+        Fault::None.of_counter(0);
+        return worst;
+    }
     if user_access {
         let _off = Changed::to(USER_ACCESS, "0");
         run(format!("as root, {USER_ACCESS} is 0"), &mut Command::new(doctor));

@@ -3,7 +3,8 @@
 
 use super::{Entry, open};
 use crate::attacks::{guests, refusals};
-use crate::harness::{Facts, Outcome, patience, require, skip};
+use crate::harness::{Facts, Outcome, Stop, equal, patience, require, skip};
+use crate::process::supervised::{Answer, supervised};
 use crate::process::{self, drop_rights, in_child};
 use crate::system::{self, Changed};
 use rdpmc::error::{OpenError, SyscallReason};
@@ -17,6 +18,7 @@ use std::time::Duration;
 pub const ALL: &[Entry] = &[
     ("pages_of_other_threads_stay", pages_of_other_threads_stay),
     ("each_call_refused_in_turn", each_call_refused_in_turn),
+    ("system_calls_of_open", system_calls_of_open),
     ("events_with_guests_refused", events_with_guests_refused),
     ("forked_between_instructions", forked_between_instructions),
 ];
@@ -31,6 +33,64 @@ fn events_with_guests_refused(_: &Facts) -> Outcome {
         Some(result) => Ok(result?),
         None => skip("no process may answer for another"),
     }
+}
+
+/// On bare metal nothing is measured: once a process has opened its first counter, opening another takes the calls that
+/// the documentation states, and no others.
+fn system_calls_of_open(facts: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    const CALLS: [(libc::c_long, &str); 8] = [
+        (libc::SYS_perf_event_open, "perf_event_open"),
+        (libc::SYS_mmap, "mmap"),
+        (libc::SYS_munmap, "munmap"),
+        (libc::SYS_ioctl, "ioctl"),
+        (libc::SYS_read, "read"),
+        (libc::SYS_openat, "openat"),
+        (libc::SYS_prctl, "prctl"),
+        (libc::SYS_clock_gettime, "clock_gettime"),
+    ];
+    let calls_of = |open: fn() -> bool| -> Result<String, Stop> {
+        let mut made = [0; CALLS.len()];
+        let status = supervised(
+            &CALLS.map(|(number, _)| number),
+            |call| {
+                // Not the allocator's mappings, which are writable.
+                let is_writable = call.arguments[2] & libc::PROT_WRITE as u64 != 0;
+                let number = libc::c_long::from(call.number);
+                let place = CALLS.iter().position(|(known, _)| *known == number);
+                if let Some(place) = place.filter(|_| number != libc::SYS_mmap || !is_writable) {
+                    made[place] += 1;
+                }
+                Answer::Pass
+            },
+            |switch| {
+                let first = open();
+                switch.set(true);
+                let second = open();
+                switch.set(false);
+                i32::from(!(first && second))
+            },
+        );
+        equal("the child's status", status, Some(0))?;
+        let made = CALLS.iter().zip(made).filter(|(_, made)| *made > 0);
+        let words: Vec<String> = made.map(|((_, name), made)| format!("{made} {name}")).collect();
+        Ok(words.join(", "))
+    };
+    // The handles are forgotten, so that dropping them is not counted.
+    let counter = calls_of(|| open(Event::INSTRUCTIONS).map(std::mem::forget).is_ok())?;
+    let group = calls_of(|| {
+        let two = Group::builder([Event::INSTRUCTIONS, Event::CYCLES]);
+        two.allow_all_privilege_levels(true).open().map(std::mem::forget).is_ok()
+    })?;
+    println!("a counter: {counter}; a group of two: {group}");
+    let asks_again = facts.number("width") == Some(32) || facts.say("user_access") == Some("none");
+    if cfg!(target_arch = "riscv64") || asks_again {
+        // The privilege filter, user access or a 64-bit counter is refused first, and settings are read for each event.
+        return require(!counter.contains("clock_gettime"), || counter.clone());
+    }
+    equal("a counter's calls", counter.as_str(), "1 perf_event_open, 1 mmap")?;
+    let of_two = "2 perf_event_open, 3 mmap, 1 munmap, 1 ioctl";
+    equal("a group's calls", group.as_str(), of_two)
 }
 
 /// The number of groups that are opened beside the threads that map.

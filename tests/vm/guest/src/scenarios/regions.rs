@@ -8,9 +8,8 @@ use crate::neighbour::Neighbour;
 use rdpmc::error::{OpenError, RegionError, SyscallReason};
 use rdpmc::internals::expected;
 use rdpmc::order::Order;
-use rdpmc::region::{Disturbed, Overhead};
+use rdpmc::region::{Delta, Disturbed, Overhead};
 use rdpmc::{Counter, Error, Event, Group, Region};
-use rdpmc_bench::{sample, sample_by_difference};
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -18,8 +17,8 @@ pub const ALL: &[Entry] = &[
     ("regions_of_known_work", regions_of_known_work),
     ("regions_of_a_group", regions_of_a_group),
     ("regions_under_a_spinner", regions_under_a_spinner),
+    ("snapshots_of_known_work", snapshots_of_known_work),
     ("regions_that_are_disturbed", regions_that_are_disturbed),
-    ("samples_of_known_work", samples_of_known_work),
     ("the_kernels_instructions_show_interrupts", the_kernels_instructions_show_interrupts),
     ("no_region_without_user_access", no_region_without_user_access),
 ];
@@ -83,7 +82,7 @@ fn regions_of_known_work(facts: &Facts) -> Outcome {
         let [ordered] = exact_in(&counter.ordered().region()?, [per_round])?;
         require(nothing <= ordered, || format!("{event}: {nothing} plain, {ordered} ordered"))?;
         // With the region's overhead subtracted, only the work and its entry are left.
-        let overhead = Overhead::measure(&plain)?;
+        let overhead = overhead_of(&plain)?;
         let corrected = exact_in(&plain.corrected(&overhead)?, [per_round])?;
         equal("corrected", corrected, [nothing - overhead.minimum()[0]])?;
         if event == Event::INSTRUCTIONS {
@@ -97,6 +96,22 @@ fn regions_of_known_work(facts: &Facts) -> Outcome {
         }
     }
     Ok(())
+}
+
+// In small functions, which have registers for all that lives during a region. In a large one, the compiler may store some
+// of it in between.
+
+#[inline(never)]
+fn overhead_of<const N: usize>(region: &Region<'_, N>) -> Result<Overhead<N>, Disturbed> {
+    Overhead::measure(region)
+}
+
+#[inline(never)]
+fn of_a_countdown<const N: usize>(
+    region: &Region<'_, N>,
+    rounds: u64,
+) -> Result<[u64; N], Disturbed> {
+    region.measure(|| countdown(rounds)).1
 }
 
 /// Waits at most a second for what a turn on the PMU brings.
@@ -134,6 +149,63 @@ fn regions_of_a_group(_: &Facts) -> Outcome {
 
 /// The kernel counts context switches, just outside of the region and at both ends inside. A switch that was
 /// certainly inside makes a disturbed sample. Without a switch, there is a count, and it is right.
+/// Snapshots around known work, beside a neighbour on this CPU. A difference that contains a context switch says so, and
+/// has its counts.
+fn snapshots_of_known_work(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    rdpmc::contain_faults()?;
+    let group = Group::builder(FOUR).allow_all_privilege_levels(true).open()?;
+    wait_for(&|| group.read_user().is_some())?;
+    let is_unfiltered = group.counts_all_privilege_levels();
+    let switches = Counter::open(Event::CONTEXT_SWITCHES)?;
+    let nothing = least(100, || Ok(known_work(&group, 0)?.counts()[0]))?;
+    let neighbour = Neighbour::start();
+    let (mut calm, mut hit) = (0, 0);
+    for sample in 0..20_000 {
+        if hit > 50 && calm > 1_000 {
+            break;
+        }
+        let rounds = sample % 61 * 500;
+        let before = switches.read()?;
+        let delta = known_work(&group, rounds)?;
+        let inside = switches.read()? - before;
+        match delta.disturbed() {
+            None => calm += 1,
+            Some(Disturbed::Interrupted { lock_moved, .. }) => {
+                // A switch may also be between the reads of the other counter, and outside of the snapshots.
+                require(lock_moved >= 2 && inside > 0, || format!("{lock_moved}, {inside}"))?;
+                hit += 1;
+            }
+            Some(other) => return Err(Stop::Failed(format!("{other:?}"))),
+        }
+        let ([count, ..], expected) = (delta.counts(), nothing + 2 * rounds);
+        let of_interrupts = match (is_unfiltered, delta.disturbed()) {
+            (true, _) => u64::MAX,
+            (false, None) => slack(),
+            // A switch during a snapshot repeats its read. Some CPUs count an instruction for each interrupt.
+            (false, Some(_)) => 500,
+        };
+        let is_exact = (expected..=expected.saturating_add(of_interrupts)).contains(&count);
+        require(is_exact, || format!("{count} of {expected}, disturbed: {:?}", delta.disturbed()))?;
+    }
+    drop(neighbour);
+    require(hit > 10 && calm > 100, || format!("{hit} disturbed, {calm} not"))
+}
+
+#[inline(never)]
+fn known_work(group: &Group<4>, rounds: u64) -> Result<Delta<4>, Stop> {
+    let rounds = black_box(rounds);
+    // The neighbour may have the counters' only turn (riscv64).
+    for _ in 0..1_000 {
+        let before = group.snapshot();
+        countdown(rounds);
+        if let (Some(before), Some(after)) = (before, group.snapshot()) {
+            return Ok(after - before);
+        }
+    }
+    Err(Stop::Failed("no snapshot".into()))
+}
+
 fn regions_under_a_spinner(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     rdpmc::contain_faults()?;
@@ -251,42 +323,6 @@ fn regions_that_are_disturbed(_: &Facts) -> Outcome {
     equal("what it counts again", least(20, || Ok(once(&region, 10)?[0]))?, before)
 }
 
-fn samples_of_known_work(facts: &Facts) -> Outcome {
-    drop(open(Event::INSTRUCTIONS)?);
-    rdpmc::contain_faults()?;
-    for (event, per_round) in known_events(facts) {
-        let counter = open(event)?;
-        wait_for(&|| counter.read_user().is_some())?;
-        let region = counter.region()?;
-        let mut of_none = [None; 2];
-        for rounds in [0, 1, 10, 1_000] {
-            let rounds = black_box(rounds);
-            let samples = sample(&region, 200, || countdown(rounds))?;
-            let differences = sample_by_difference(&region, 200, || countdown(rounds));
-            for (samples, of_none) in [samples, differences].iter().zip(&mut of_none) {
-                equal("samples", samples.len() + samples.disturbed(), 200)?;
-                require(samples.disturbed() < 50, || format!("{} disturbed", samples.disturbed()))?;
-                let [least, middle, most] =
-                    [samples.min(), samples.median(), samples.quantile(0.9)]
-                        .map(|found| found.map_or(0, |[count]| count));
-                let nothing = *of_none.get_or_insert(least);
-                equal(&format!("{event} of {rounds}"), least, nothing + per_round * rounds)?;
-                if !counter.counts_all_privilege_levels() {
-                    equal("median and ninth tenth", [middle, most], [least; 2])?;
-                }
-            }
-        }
-        // Only the work's entry is left of the difference.
-        if event == Event::INSTRUCTIONS {
-            let entry = COUNTDOWN_ENTRY..=COUNTDOWN_ENTRY + 1;
-            require(of_none[1].is_some_and(|least| entry.contains(&least)), || {
-                format!("{of_none:?}")
-            })?;
-        }
-    }
-    Ok(())
-}
-
 /// A sample in which the kernel did nothing is exact, even if the CPU counts an instruction for each interrupt. The
 /// kernel's instructions show which samples had an interrupt.
 fn the_kernels_instructions_show_interrupts(_: &Facts) -> Outcome {
@@ -300,7 +336,7 @@ fn the_kernels_instructions_show_interrupts(_: &Facts) -> Outcome {
     let region = group.region()?;
     let (mut calm, mut interrupted, mut disturbed) = (Vec::new(), Vec::new(), 0);
     for _ in 0..400 {
-        match region.measure(|| countdown(black_box(ROUNDS))).1 {
+        match of_a_countdown(&region, black_box(ROUNDS)) {
             Ok([count, 0]) => calm.push(count),
             Ok([count, _]) => interrupted.push(count),
             // arm64's driver updates the page at some ticks.

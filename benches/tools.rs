@@ -1,0 +1,237 @@
+//! `rdpmc-bench` beside other tools: their results for five functions, how far ten results are apart, and the time
+//! that they take. Each result comes from a process of its own.
+//!
+//! `cargo bench -p rdpmc-benches --bench tools` takes eight minutes, nearly all of them criterion's. With `-- --quick`, each
+//! tool runs twice and criterion takes less time than it would by itself.
+#![allow(missing_docs)]
+
+use criterion::Criterion;
+use rdpmc_bench::Bench;
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::io;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The variable that names the tool to a child process.
+const TOOL: &str = "RDPMC_BENCHES_TOOL";
+const QUICK: &str = "RDPMC_BENCHES_QUICK";
+const TOOLS: [&str; 4] = ["rdpmc-bench", "criterion", "divan", "nanobench's method"];
+
+/// The functions. All tools measure them in a loop, that is, their throughput.
+mod functions {
+    use super::black_box;
+
+    #[inline]
+    pub(crate) fn parse() -> u64 {
+        black_box("4294967295").parse().unwrap_or(0)
+    }
+
+    #[inline]
+    pub(crate) fn sort_eight() -> [u64; 8] {
+        let mut numbers = black_box([3, 1, 4, 1, 5, 9, 2, 6]);
+        numbers.sort_unstable();
+        numbers
+    }
+
+    #[inline]
+    pub(crate) fn hash() -> u64 {
+        (0..3).fold(black_box(1), |number: u64, _| {
+            (number ^ number >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        })
+    }
+
+    #[inline]
+    pub(crate) fn format() -> String {
+        black_box(1234.5678).to_string()
+    }
+
+    #[inline]
+    pub(crate) fn sum_of_1000() -> u64 {
+        (0..1_000).fold(0, |sum, n| black_box(sum + n))
+    }
+}
+
+/// Calls a macro with each function.
+macro_rules! for_each_function {
+    ($call:ident) => {
+        $call!(parse);
+        $call!(sort_eight);
+        $call!(hash);
+        $call!(format);
+        $call!(sum_of_1000);
+    };
+}
+
+/// divan finds its functions by this attribute.
+mod for_divan {
+    macro_rules! with_divan {
+        ($name:ident) => {
+            #[divan::bench]
+            fn $name() -> impl Sized {
+                super::functions::$name()
+            }
+        };
+    }
+    for_each_function!(with_divan);
+}
+
+fn main() -> io::Result<()> {
+    match std::env::var(TOOL).as_deref() {
+        Ok("rdpmc-bench") => with_rdpmc_bench(),
+        Ok("criterion") => with_criterion(),
+        Ok("divan") => divan::Divan::default().run_benches(),
+        Ok(_) => with_nanobench(),
+        Err(_) => return compare(),
+    }
+    Ok(())
+}
+
+fn with_rdpmc_bench() {
+    // The time is compared, so nothing else is measured.
+    let Ok(mut bench) = Bench::with_events(&[]) else { return };
+    macro_rules! measure {
+        ($name:ident) => {
+            let row = bench.row(stringify!($name)).throughput(functions::$name);
+            if let Some(time) = row.time() {
+                println!("{} {} ns", stringify!($name), time.estimate.value);
+            }
+        };
+    }
+    for_each_function!(measure);
+}
+
+fn with_criterion() {
+    let mut criterion = Criterion::default().without_plots();
+    if std::env::var_os(QUICK).is_some() {
+        let (warm_up, measurement) = (Duration::from_millis(100), Duration::from_millis(200));
+        criterion = criterion.warm_up_time(warm_up).measurement_time(measurement).sample_size(10);
+    }
+    macro_rules! measure {
+        ($name:ident) => {
+            criterion.bench_function(stringify!($name), |bencher| bencher.iter(functions::$name));
+        };
+    }
+    for_each_function!(measure);
+}
+
+/// As nanobench does: epochs of at least a millisecond, and the median of eleven.
+fn with_nanobench() {
+    fn epoch(runs: u64, mut code: impl FnMut()) -> Duration {
+        let start = Instant::now();
+        for _ in 0..runs {
+            code();
+        }
+        start.elapsed()
+    }
+    macro_rules! measure {
+        ($name:ident) => {
+            let code = || {
+                black_box(functions::$name());
+            };
+            let mut runs = 1;
+            while epoch(runs, code) < Duration::from_millis(1) {
+                runs *= 2;
+            }
+            let mut epochs: Vec<Duration> = (0..11).map(|_| epoch(runs, code)).collect();
+            epochs.sort_unstable();
+            if let Some(median) = epochs.get(5) {
+                println!("{} {} ns", stringify!($name), median.as_nanos() as f64 / runs as f64);
+            }
+        };
+    }
+    for_each_function!(measure);
+}
+
+/// Runs each tool in turn, some times, and prints the results.
+fn compare() -> io::Result<()> {
+    let is_quick = std::env::args().any(|argument| argument == "--quick" || argument == "--test");
+    let runs = if is_quick { 2 } else { 10 };
+    let program = std::env::current_exe()?;
+    let mut results: BTreeMap<(String, &str), Vec<f64>> = BTreeMap::new();
+    let mut seconds = [0.0; TOOLS.len()];
+    for _ in 0..runs {
+        for (tool, seconds) in TOOLS.into_iter().zip(&mut seconds) {
+            let mut command = Command::new(&program);
+            command.env(TOOL, tool);
+            if is_quick {
+                command.env(QUICK, "1");
+            }
+            let begun = Instant::now();
+            let output = command.output()?;
+            *seconds += begun.elapsed().as_secs_f64() / f64::from(runs);
+            let printed = String::from_utf8_lossy(&output.stdout);
+            let mut found = 0;
+            for line in printed.lines() {
+                if let Some((name, ns)) = result(tool, line) {
+                    results.entry((name, tool)).or_default().push(ns);
+                    found += 1;
+                }
+            }
+            if found != 5 || !output.status.success() {
+                let errors = String::from_utf8_lossy(&output.stderr);
+                return Err(io::Error::other(format!(
+                    "{tool}: {found} results\n{printed}{errors}"
+                )));
+            }
+        }
+    }
+    println!("\nns, the median of {runs} runs, and how far they are apart in percent:\n");
+    println!("| {} | function", TOOLS.join(" | "));
+    println!("|{}:-", "----:|".repeat(TOOLS.len()));
+    let functions: std::collections::BTreeSet<&String> =
+        results.keys().map(|(name, _)| name).collect();
+    for function in functions {
+        for tool in TOOLS {
+            let mut all = results.get(&(function.clone(), tool)).cloned().unwrap_or_default();
+            all.sort_by(f64::total_cmp);
+            if let (Some(least), Some(middle), Some(most)) =
+                (all.first(), all.get(all.len() / 2), all.last())
+            {
+                print!("| {middle:.2}, {:.1} % ", (most - least) / middle * 100.0);
+            }
+        }
+        println!("| {function}");
+    }
+    for seconds in seconds {
+        print!("| {seconds:.2} s ");
+    }
+    println!("| for all five");
+    Ok(())
+}
+
+/// Returns the function and its nanoseconds, if a line of the tool's output has a result.
+fn result(tool: &str, line: &str) -> Option<(String, f64)> {
+    match tool {
+        // NAME    time:   [LOW UNIT MIDDLE UNIT HIGH UNIT], or the name on the line before if it is long.
+        "criterion" => {
+            let (name, times) = line.split_once("time:")?;
+            let mut words = times.trim().trim_start_matches('[').split(' ').skip(2);
+            Some((name.trim().to_owned(), nanoseconds(words.next()?, words.next()?)?))
+        }
+        // ├─ NAME   FASTEST UNIT │ SLOWEST UNIT │ MEDIAN UNIT │ ...
+        "divan" => {
+            let mut columns = line.split('│');
+            let name =
+                columns.next()?.trim_start_matches(['├', '╰', '─', ' ']).split(' ').next()?;
+            let mut words = columns.nth(1)?.split_whitespace();
+            Some((name.to_owned(), nanoseconds(words.next()?, words.next()?)?))
+        }
+        _ => {
+            let mut words = line.split(' ');
+            let name = words.next()?;
+            Some((name.to_owned(), nanoseconds(words.next()?, words.next()?)?))
+        }
+    }
+}
+
+fn nanoseconds(number: &str, unit: &str) -> Option<f64> {
+    let each = match unit {
+        "ps" => 1e-3,
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        _ => return None,
+    };
+    Some(number.parse::<f64>().ok()? * each)
+}

@@ -1,0 +1,33 @@
+//! Measures four pieces of code, and prints a table.
+//!
+//! `cargo run --release --example quickstart`
+
+use rdpmc::error::OpenError;
+use rdpmc_bench::Bench;
+use std::collections::HashMap;
+use std::hint::black_box;
+
+fn main() -> Result<(), OpenError> {
+    let mut bench = Bench::new()?;
+
+    bench.row("parse ten digits").latency(|| black_box("4294967295").parse::<u32>());
+
+    let squares: HashMap<u32, u32> = (0..1_000).map(|n| (n * n, n)).collect();
+    let keys: Vec<u32> = squares.keys().copied().collect();
+    bench.row("look up in a HashMap").inputs(keys).latency(|key| squares.get(key).copied());
+
+    let numbers: Vec<u64> = (0..4_096).collect();
+    bench
+        .row("sum of an array")
+        .operations(numbers.len() as u64)
+        .throughput(|| black_box(&numbers).iter().fold(0, |sum: u64, n| black_box(sum + n)));
+
+    bench.row("sort eight numbers").latency(|| {
+        let mut numbers = black_box([3, 1, 4, 1, 5, 9, 2, 6]);
+        numbers.sort_unstable();
+        numbers
+    });
+
+    println!("{bench}");
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! The figures of one piece of code.
+
+use crate::estimate::Estimate;
+use crate::paths::{Path, Paths};
+use crate::verdict::Verdict;
+use rdpmc::Event;
+use std::fmt;
+
+/// What a figure measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Quantity {
+    /// Nanoseconds.
+    Time,
+    /// The counts of an event.
+    Event(Event),
+    /// Instructions per cycle.
+    InstructionsPerCycle,
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Quantity::Time => f.write_str("ns"),
+            Quantity::Event(event) => event.fmt(f),
+            Quantity::InstructionsPerCycle => f.write_str("IPC"),
+        }
+    }
+}
+
+/// A figure: its value for one operation, and how far it can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Figure {
+    /// What it measures.
+    pub quantity: Quantity,
+    /// The value for one operation, with its interval.
+    pub estimate: Estimate,
+    /// How far it can be trusted.
+    pub verdict: Verdict,
+}
+
+impl Figure {
+    /// Returns the ratio to another figure. Its interval contains the true ratio in at least 90 % of cases. None unless
+    /// the other's interval is above 0 and both are known.
+    pub(crate) fn ratio_to(&self, other: &Figure, quantity: Quantity) -> Option<Figure> {
+        let estimate = self.estimate.ratio_to(&other.estimate)?;
+        let verdict = self.verdict.and(other.verdict);
+        estimate.error().is_finite().then_some(Figure { quantity, estimate, verdict })
+    }
+}
+
+/// The figures of one piece of code.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub(crate) name: String,
+    pub(crate) figures: Vec<Figure>,
+    pub(crate) paths: Paths,
+    /// What could not be measured in this row, and why.
+    pub(crate) notes: Vec<String>,
+    pub(crate) runs: u64,
+    pub(crate) pairs: usize,
+    pub(crate) set_aside: usize,
+}
+
+impl Row {
+    pub(crate) fn empty(name: String) -> Row {
+        Row {
+            name,
+            figures: Vec::new(),
+            paths: Paths::default(),
+            notes: Vec::new(),
+            runs: 0,
+            pairs: 0,
+            set_aside: 0,
+        }
+    }
+
+    /// Returns the row's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the figures: the time, then the events that could be counted, and instructions per cycle after the
+    /// instructions.
+    pub fn figures(&self) -> &[Figure] {
+        &self.figures
+    }
+
+    /// Returns the figure of a quantity. None if it could not be measured.
+    pub fn figure(&self, quantity: Quantity) -> Option<&Figure> {
+        self.figures.iter().find(|figure| figure.quantity == quantity)
+    }
+
+    /// Returns the figure of an event. None if it could not be counted.
+    pub fn event(&self, event: Event) -> Option<&Figure> {
+        self.figure(Quantity::Event(event))
+    }
+
+    /// Returns the time of one operation in nanoseconds. None if there were no inputs.
+    pub fn time(&self) -> Option<&Figure> {
+        self.figure(Quantity::Time)
+    }
+
+    /// Returns the paths that single runs took, told apart by their instructions, the most frequent first. Several
+    /// paths mean that the figures are averages over them. Paths of only one run are not listed.
+    /// Empty if instructions could not be counted.
+    pub fn paths(&self) -> &[Path] {
+        &self.paths.found
+    }
+
+    /// Whether at least a tenth of the single runs took other paths than the most frequent one.
+    pub fn takes_several_paths(&self) -> bool {
+        self.paths.are_several
+    }
+
+    /// Returns the number of runs in the short loop of a pair. The long loop has twice as many.
+    pub fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// Returns the number of pairs behind the figures of the first round, including those set aside.
+    pub fn pairs(&self) -> usize {
+        self.pairs
+    }
+
+    /// Returns how many of the pairs were set aside, because of a context switch or an interrupt.
+    pub fn set_aside(&self) -> usize {
+        self.set_aside
+    }
+}

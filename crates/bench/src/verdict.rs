@@ -1,0 +1,105 @@
+//! How far a figure can be trusted, and why not further.
+
+use std::fmt;
+
+/// How far a figure can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// All pairs agree to the last unit, except for those that an interrupt or a context switch disturbed.
+    Exact,
+    /// The error is at most the [target](crate::Bench::target): by default 1 %, or half a count (0.1 ns for the time)
+    /// if that is more.
+    Stable,
+    /// The interval is wider than the target, or the figure is in doubt.
+    Unstable(Cause),
+}
+
+/// Why a figure is unstable.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The counter did not move, although the code ran. If it is that of the instructions, all counts of its group are
+    /// in doubt.
+    DoesNotCount,
+    /// The counters could be read for fewer than six pairs, for example because another program pinned its events.
+    Unreadable,
+    /// A run costs less than the resolution: less than half a cycle or 0.1 ns, or the interval is wide and reaches 0.
+    TooShort,
+    /// Runs take paths of different lengths.
+    SeveralPaths,
+    /// The kernel switched the thread or moved a counter during more than a quarter of the pairs. They are set aside,
+    /// unless fewer than six others are left.
+    #[non_exhaustive]
+    ContextSwitches {
+        /// The disturbed pairs.
+        pairs: usize,
+        /// All pairs.
+        of: usize,
+    },
+    /// Interrupts came during many pairs, which were set aside: each adds an instruction, or runs kernel code.
+    #[non_exhaustive]
+    Interrupts {
+        /// The interrupted pairs.
+        pairs: usize,
+        /// All pairs.
+        of: usize,
+    },
+    /// The CPU's frequency changed: cycles per nanosecond differ between pairs.
+    #[non_exhaustive]
+    Frequency {
+        /// The change in percent of the median: that of the 90th percentile, or between the two halves of the pairs,
+        /// whichever is more.
+        percent: f64,
+    },
+    /// The rounds of different events counted different numbers of instructions, so their figures do not belong
+    /// together.
+    RoundsDisagree,
+    /// The code's cost varies for no cause that the counters show: caches, neighbours on the core, a hypervisor.
+    Varies,
+}
+
+impl Verdict {
+    /// Returns the verdict on a figure that is computed from two others: the worse of theirs.
+    pub(crate) fn and(self, other: Verdict) -> Verdict {
+        match (self, other) {
+            (Verdict::Unstable(cause), _) | (_, Verdict::Unstable(cause)) => {
+                Verdict::Unstable(cause)
+            }
+            (Verdict::Exact, Verdict::Exact) => Verdict::Exact,
+            _ => Verdict::Stable,
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::DoesNotCount => {
+                f.write_str("a counter stands still. Run `rdpmc::trust::test_counters`")
+            }
+            Cause::Unreadable => {
+                f.write_str("the counters could not be read. Close other programs that count events")
+            }
+            Cause::TooShort => f.write_str(
+                "too short for the resolution. Run the code several times in the closure, and set `operations`",
+            ),
+            Cause::SeveralPaths => f.write_str("runs take paths of different lengths"),
+            Cause::ContextSwitches { pairs, of } => {
+                write!(f, "context switches in {pairs} of {of} pairs. Use an idle CPU, unless the code waits")
+            }
+            Cause::Interrupts { pairs, of } => {
+                write!(f, "interrupts in {pairs} of {of} pairs. Use an idle CPU")
+            }
+            Cause::Frequency { percent } => {
+                write!(f, "the CPU's frequency changed by {percent:.1} %. Compare cycles, or fix the frequency")
+            }
+            Cause::RoundsDisagree => {
+                f.write_str("this round counted other instructions than the first, so the code varies")
+            }
+            Cause::Varies => f.write_str(
+                "the cost varies, for example by caches or by a neighbour on the core. Give each row more time",
+            ),
+        }
+    }
+}

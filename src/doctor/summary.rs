@@ -1,0 +1,133 @@
+//! The first lines of the report: whether counters work here, what a read costs, and whether the counts are right.
+
+use super::{EventCost, Report};
+use crate::asm;
+use crate::counter::DynGroup;
+use crate::error::access::Access;
+use crate::event::Event;
+use crate::kernel::{Thousands, machine};
+use crate::open::cost::Timing;
+use crate::page::faults;
+use std::time::Duration;
+
+/// The instruction that reads a counter.
+pub(super) const INSTRUCTION: &str = if cfg!(target_arch = "x86_64") {
+    "rdpmc"
+} else if cfg!(target_arch = "aarch64") {
+    "mrs"
+} else {
+    "csrr"
+};
+
+pub(super) fn nanoseconds(time: Duration) -> String {
+    format!("{} ns", Thousands(time.as_nanos()))
+}
+
+/// Returns the hypervisor's name, by what it tells the CPU or the firmware.
+pub(super) fn hypervisor() -> Option<String> {
+    let Some(name) = asm::hypervisor() else { return machine::hypervisor_product() };
+    let known = match &name {
+        b"KVMKVMKVM\0\0\0" => "KVM",
+        b"Microsoft Hv" => "Hyper-V",
+        b"VMwareVMware" => "VMware",
+        b"XenVMMXenVMM" => "Xen",
+        b"TCGTCGTCGTCG" => "QEMU (TCG)",
+        b"bhyve bhyve " => "bhyve",
+        b" lrpepyh vr\0" | b" prl hyperv " => "Parallels",
+        b"VBoxVBoxVBox" => "VirtualBox",
+        b"ACRNACRNACRN" => "ACRN",
+        name => return Some(String::from_utf8_lossy(name).trim_matches(['\0', ' ']).to_owned()),
+    };
+    Some(known.to_owned())
+}
+
+/// Measures reads of one counter and of a group of two. Empty if faults are not contained, or nothing can be counted.
+pub(super) fn costs() -> Vec<EventCost> {
+    if !faults::are_contained() {
+        return Vec::new(); // measuring reads the counters
+    }
+    let cost = |events: &[Event]| {
+        let group = DynGroup::builder(events).allow_all_privilege_levels(true).open().ok()?;
+        Some(EventCost { events: events.to_vec(), access: group.access(), cost: group.read_cost() })
+    };
+    let one = [Event::INSTRUCTIONS, Event::CYCLES].iter().find_map(|event| cost(&[*event]));
+    one.into_iter().chain(cost(&[Event::CYCLES, Event::INSTRUCTIONS])).collect()
+}
+
+impl Report {
+    /// Returns the report's first lines: whether counters work here, what a read costs, and whether they count right.
+    pub fn summary(&self) -> String {
+        let work = match self.costs.first() {
+            Some(cost) => cost.summary(self.hypervisor.as_deref()),
+            None => match self.events.iter().find_map(|event| event.access.as_ref().err()) {
+                Some(error) if !self.counts_hardware() => {
+                    let error = error.to_string();
+                    let cause = error.split(". ").next().unwrap_or_default();
+                    return format!("Hardware counters do not work here: {cause}.");
+                }
+                _ => "Counters work here.".to_owned(),
+            },
+        };
+        let mut tests = self.core_pmus.iter().filter_map(|pmu| pmu.trust.as_ref()).peekable();
+        match (tests.peek().is_some(), tests.find(|trust| !trust.is_right())) {
+            (false, _) => work,
+            (true, None) => format!("{work}\nKnown work is counted right."),
+            (true, Some(trust)) if trust.is_wrong() => {
+                format!("{work}\nKnown work is counted wrong: {trust}.")
+            }
+            (true, Some(_)) => {
+                format!(
+                    "{work}\nThis machine is too busy to tell whether known work is counted right."
+                )
+            }
+        }
+    }
+
+    /// The least time of work that counters should frame here, if a read is slow.
+    pub(super) fn shortest_work(&self) -> Option<Duration> {
+        let slow = self.costs.iter().filter(|cost| cost.cost.is_trapped);
+        slow.filter_map(|cost| cost.cost.shortest_work()).min()
+    }
+}
+
+impl EventCost {
+    fn summary(&self, hypervisor: Option<&str>) -> String {
+        let median = |timing: Option<Timing>| timing.map(|timing| nanoseconds(timing.median));
+        let used = |used: bool| if used { " (used)" } else { "" };
+        let in_user_space = self.access == Access::UserSpace;
+        match (median(self.cost.user), median(self.cost.system_call)) {
+            (Some(user), Some(system_call)) if self.cost.is_trapped => format!(
+                "Counters work here, but {} traps {INSTRUCTION}: {user} per read from user space{}, {system_call} by \
+                 system call{}.",
+                hypervisor.unwrap_or("something"),
+                used(in_user_space),
+                used(!in_user_space),
+            ),
+            (Some(user), Some(system_call)) if in_user_space => format!(
+                "Counters work here, from user space: {user} per read (system call: {system_call})."
+            ),
+            (Some(user), Some(system_call)) => format!(
+                "Counters work here, by system call: {system_call} per read (from user space: {user})."
+            ),
+            (_, Some(system_call)) => {
+                format!("Counters work here, by system call: {system_call} per read.")
+            }
+            (_, None) => "Counters work here.".to_owned(),
+        }
+    }
+
+    /// The report's line: the events, and the cost of each way.
+    pub(super) fn line(&self) -> String {
+        let events: Vec<String> = self.events.iter().map(ToString::to_string).collect();
+        let mut line = events.join(" + ");
+        let ways = [("from user space", self.cost.user), ("by system call", self.cost.system_call)];
+        for (place, (way, timing)) in
+            ways.iter().filter_map(|(way, timing)| Some((way, (*timing)?))).enumerate()
+        {
+            let separator = if place == 0 { ": " } else { ", " };
+            let (median, minimum) = (nanoseconds(timing.median), nanoseconds(timing.minimum));
+            line += &format!("{separator}{median} {way} (minimum {minimum})");
+        }
+        line
+    }
+}

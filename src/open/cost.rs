@@ -1,0 +1,293 @@
+//! The cost of a read on this machine, and the cheaper way to read.
+#![allow(unsafe_code)]
+
+use super::group::open_as_is;
+use super::{OpenGroup, Options};
+use crate::asm;
+use crate::error::SyscallReason;
+use crate::event::Event;
+use crate::kernel::{self, Errno, flag, machine};
+use crate::page::reader::Reader;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Which way `read`, and what is built on it, reads the counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadBy {
+    /// The cheaper way. In a virtual machine, `open` measures both ways while the events have counters, once per
+    /// process and set of events. Results are kept for 64 sets. Elsewhere, user space is used, and nothing is measured.
+    ///
+    /// Measuring reads the counters, which may fault as any read does: see
+    /// [`Counter`](crate::Counter#faults).
+    #[default]
+    Cheaper,
+    /// User space whenever the counts can be read there.
+    UserSpace,
+    /// A system call each time.
+    SystemCall,
+}
+
+/// The time that a read takes, from [`Counter::read_cost`](crate::Counter::read_cost) or
+/// [`Group::read_cost`](crate::Group::read_cost).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReadCost {
+    /// By `read_user`. None if user space cannot read the counters now.
+    pub user: Option<Timing>,
+    /// By `read(2)`. None if that fails.
+    pub system_call: Option<Timing>,
+    /// Of the tick counter, for comparison ([`Clock::ticks`](crate::Clock::ticks)). None if this thread may not read it.
+    pub tick: Option<Timing>,
+    /// Whether the instruction that reads a counter is trapped, for example by a hypervisor. The criterion is a time per
+    /// counter in user space above that of an empty system call, or above both 20 ticks and 300 nanoseconds.
+    pub is_trapped: bool,
+}
+
+/// The distribution of a measured time, rounded to nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Timing {
+    /// The minimum.
+    pub minimum: Duration,
+    /// The median.
+    pub median: Duration,
+}
+
+impl ReadCost {
+    /// Returns the median time of the way that `read` takes by [`ReadBy::Cheaper`].
+    pub fn cheaper(&self) -> Option<Duration> {
+        let [user, system_call] = [self.user, self.system_call].map(|way| Some(way?.median));
+        match (user, system_call) {
+            (Some(user), Some(system_call)) => Some(user.min(system_call)),
+            (user, system_call) => user.or(system_call),
+        }
+    }
+
+    /// Returns the duration of the shortest work to which two reads add at most a tenth. Measure shorter work by time,
+    /// or repeat it many times.
+    pub fn shortest_work(&self) -> Option<Duration> {
+        Some(self.cheaper()?.saturating_mul(20))
+    }
+
+    /// Returns the reason to read by system call: it takes less time than user space.
+    pub(crate) fn reason(&self) -> Option<SyscallReason> {
+        let (user, system_call) = (self.user?.median, self.system_call?.median);
+        (system_call < user).then_some(SyscallReason::Slower { user, system_call })
+    }
+}
+
+/// The maximum number of samples of one operation.
+const SAMPLES: usize = 24;
+/// The minimum number, which no time limit reduces. One of these may be disturbed.
+const FEWEST: usize = 3;
+/// The time limit for the other samples, in nanoseconds.
+const TIME: u64 = 40_000;
+/// The same limit for user-space reads. These come last, because a trapped read may take very long.
+const TIME_TO_READ: u64 = 70_000;
+/// The time in nanoseconds that one sample should take at least.
+const SAMPLE: u64 = 800;
+/// A read of one counter is trapped if it takes longer than both this and `TRAPPED_TICKS` ticks.
+const TRAPPED: Duration = Duration::from_nanos(300);
+const TRAPPED_TICKS: u32 = 20;
+/// The maximum number of calls in a sample.
+const MOST_CALLS: u64 = 64;
+
+/// A clock for short times.
+struct Stopwatch {
+    /// Whether this thread may not read the tick counter.
+    is_forbidden: bool,
+    /// What an empty sample takes, in nanoseconds.
+    empty: u64,
+}
+
+impl Stopwatch {
+    fn new() -> Option<Stopwatch> {
+        let mut stopwatch = Stopwatch { is_forbidden: kernel::ticks_are_forbidden(), empty: 0 };
+        let mut least = u64::MAX;
+        for _ in 0..SAMPLES {
+            let before = stopwatch.now()?;
+            least = least.min(stopwatch.now()?.saturating_sub(before));
+        }
+        stopwatch.empty = least;
+        Some(stopwatch)
+    }
+
+    fn now(&self) -> Option<u64> {
+        kernel::monotonic_raw(self.is_forbidden).ok()
+    }
+
+    /// Times an operation, in samples of several calls, until there are enough of them or `budget` nanoseconds are
+    /// over. None if the operation fails, or if the clock is too coarse.
+    fn time(&self, budget: u64, mut operation: impl FnMut() -> Option<()>) -> Option<Timing> {
+        let mut samples = [0_u64; SAMPLES]; // picoseconds per call
+        let (mut taken, mut calls) = (0, 1);
+        let begun = self.now()?;
+        for sample in &mut samples {
+            let before = self.now()?;
+            for _ in 0..calls {
+                operation()?;
+            }
+            let after = self.now()?;
+            let all = after.saturating_sub(before).saturating_sub(self.empty);
+            *sample = all.saturating_mul(1_000) / calls;
+            taken += 1;
+            // The next sample must end in time.
+            let next = after.saturating_sub(before);
+            if taken >= FEWEST && after.saturating_sub(begun).saturating_add(next) > budget {
+                break;
+            }
+            if calls == 1 {
+                calls = (SAMPLE / all.max(1)).clamp(1, MOST_CALLS);
+            }
+        }
+        // The first sample is of one call, and warms the caches.
+        let samples = match samples.get_mut(..taken)? {
+            [_, rest @ ..] if rest.len() >= FEWEST => rest,
+            all => all,
+        };
+        samples.sort_unstable();
+        let nanoseconds =
+            |picoseconds: u64| Duration::from_nanos(picoseconds.saturating_add(500) / 1_000);
+        let minimum = nanoseconds(*samples.first().filter(|least| **least > 0)?);
+        Some(Timing { minimum, median: nanoseconds(*samples.get(samples.len() / 2)?) })
+    }
+}
+
+/// Measures reads of `reader`, whose counts `by_system_call` reads as well. `empty_call` is a system call that does
+/// nothing. Takes at most about 200 microseconds, or longer if three of these calls do.
+pub(crate) fn measure<const N: usize>(
+    reader: &Reader<N>,
+    empty_call: impl Fn(),
+    by_system_call: impl Fn() -> Option<()>,
+) -> ReadCost {
+    let Some(stopwatch) = Stopwatch::new() else { return ReadCost::default() };
+    let may_tick = asm::TICKS.is_some() && !stopwatch.is_forbidden;
+    let tick = || {
+        // SAFETY: this thread may read the tick counter, as `may_tick` says.
+        std::hint::black_box(unsafe { asm::ticks::<false>() });
+        Some(())
+    };
+    let tick = may_tick.then(|| stopwatch.time(TIME, tick)).flatten();
+    let empty = stopwatch.time(TIME, || {
+        empty_call();
+        Some(())
+    });
+    let system_call = stopwatch.time(TIME, by_system_call);
+    let user = stopwatch.time(TIME_TO_READ, || reader.counts::<false>().map(drop));
+    let each = user.map(|user| user.minimum / (N as u32).max(1));
+    // Where system calls are slow, the tick counter tells.
+    let ticks = |tick: Timing| (tick.minimum * TRAPPED_TICKS).max(TRAPPED);
+    let is_longer =
+        |limit: Option<Duration>| each.zip(limit).is_some_and(|(each, limit)| each > limit);
+    let is_trapped = is_longer(empty.map(|empty| empty.minimum)) || is_longer(tick.map(ticks));
+    ReadCost { user, system_call, tick, is_trapped }
+}
+
+/// Measures an open group, or returns what this process knows of its events.
+pub(crate) fn of_group<const N: usize>(reader: &Reader<N>, group: &OpenGroup<N>) -> ReadCost {
+    if let Some(known) = known(&group.events, group.flags) {
+        return known;
+    }
+    let read = |words: &mut [u64]| kernel::read(&group.opened.leader, words);
+    // The kernel refuses a buffer that is too small before it looks at the counters.
+    let empty_call = || {
+        let _ = read(&mut []);
+    };
+    let cost = measure(reader, empty_call, || match read(&mut [0; super::READ_WORDS]) {
+        Ok(1..) => Some(()),
+        Ok(0) | Err(Errno(_)) => None,
+    });
+    // Only a complete answer is kept.
+    if cost.user.is_some() && cost.system_call.is_some() {
+        keep(&group.events, group.flags, cost);
+    }
+    cost
+}
+
+/// Returns why `read` should make system calls, if user space can read the group.
+pub(super) fn choose<const N: usize>(
+    options: Options,
+    reader: &Reader<N>,
+    group: &OpenGroup<N>,
+) -> Option<SyscallReason> {
+    match options.read_by {
+        ReadBy::SystemCall => Some(SyscallReason::Requested),
+        ReadBy::UserSpace => None,
+        ReadBy::Cheaper if group.obstacle.is_some() || !is_virtual() => None,
+        ReadBy::Cheaper if reader.is_scheduled() => of_group(reader, group).reason(),
+        ReadBy::Cheaper => match known(&group.events, group.flags) {
+            Some(known) => known.reason(),
+            None if options.is_disabled() => {
+                let running = options.with(flag::DISABLED, false);
+                let (reader, group) = open_as_is(group.events, running).ok()?;
+                of_group(&reader, &group).reason()
+            }
+            // Others have its counters now, so there is nothing to measure.
+            None => None,
+        },
+    }
+}
+
+/// Whether this is known to be a virtual machine. Makes no system call on x86-64. Elsewhere, the first call looks at
+/// files.
+pub(crate) fn is_virtual() -> bool {
+    const UNKNOWN: u8 = 2;
+    static KNOWN: AtomicU8 = AtomicU8::new(UNKNOWN);
+    match KNOWN.load(Ordering::Relaxed) {
+        UNKNOWN => {
+            let is_virtual = match cfg!(target_arch = "x86_64") {
+                true => asm::hypervisor().is_some(),
+                false => machine::is_virtual(),
+            };
+            KNOWN.store(is_virtual.into(), Ordering::Relaxed); // every thread stores an equal value
+            is_virtual
+        }
+        known => known == 1,
+    }
+}
+
+/// What was measured for a set of events.
+struct Known {
+    events: Vec<Event>,
+    flags: u64,
+    cost: ReadCost,
+    older: *const Known,
+}
+
+/// The newest known cost. The list only grows, up to [`MOST_KNOWN`].
+static NEWEST: AtomicPtr<Known> = AtomicPtr::new(ptr::null_mut());
+static NUMBER: AtomicUsize = AtomicUsize::new(0);
+/// Costs of more sets of events are not kept.
+const MOST_KNOWN: usize = 64;
+
+fn known(events: &[Event], flags: u64) -> Option<ReadCost> {
+    let mut next: *const Known = NEWEST.load(Ordering::Acquire);
+    // SAFETY: null, or from Box::into_raw in `keep`, and never freed.
+    while let Some(known) = unsafe { next.as_ref() } {
+        if known.flags == flags && known.events == events {
+            return Some(known.cost);
+        }
+        next = known.older;
+    }
+    None
+}
+
+/// Keeps a cost for the rest of the process. Two threads may both keep one, which does no harm.
+fn keep(events: &[Event], flags: u64, cost: ReadCost) {
+    if NUMBER.fetch_add(1, Ordering::Relaxed) >= MOST_KNOWN {
+        NUMBER.store(MOST_KNOWN, Ordering::Relaxed); // does not wrap
+        return;
+    }
+    let older = NEWEST.load(Ordering::Acquire);
+    let mine = Box::into_raw(Box::new(Known { events: events.to_vec(), flags, cost, older }));
+    let mut expected = older;
+    while let Err(newer) =
+        NEWEST.compare_exchange(expected, mine, Ordering::AcqRel, Ordering::Acquire)
+    {
+        expected = newer;
+        // SAFETY: from Box::into_raw above, and not published yet.
+        unsafe { (*mine).older = newer };
+    }
+}

@@ -1,0 +1,132 @@
+//! `rdpmc-bench` measures code of known cost exactly, more events than there are counters, and finds what is planted.
+
+use super::{Entry, known_events, open};
+use crate::chains::{additions, multiplications};
+use crate::harness::{Facts, Outcome, Stop, equal, require};
+use rdpmc::Event;
+use rdpmc_bench::{Bench, Estimate, Row, Verdict};
+use std::cell::Cell;
+use std::hint::black_box;
+use std::time::Duration;
+
+pub const ALL: &[Entry] = &[
+    ("bench_of_known_chains", bench_of_known_chains),
+    #[cfg(target_arch = "x86_64")]
+    ("bench_of_more_events_than_counters", bench_of_more_events_than_counters),
+    ("bench_of_two_paths", bench_of_two_paths),
+    ("bench_checks_to_the_instruction", bench_checks_to_the_instruction),
+];
+
+/// An emulated machine is slow, and may switch to other threads in most of the loops: it gets more time.
+fn bench_of(events: &[Event]) -> Result<Bench, Stop> {
+    drop(open(Event::INSTRUCTIONS)?);
+    let mut bench = Bench::with_events(events).map_err(|error| error.to_string())?;
+    bench.time_per_row(Duration::from_secs(1));
+    Ok(bench)
+}
+
+fn is_exactly(row: &Row, event: Event, value: f64) -> Outcome {
+    let found = row.event(event);
+    let is_exact = found.is_some_and(|figure| {
+        let Estimate { value: found, low, high, .. } = figure.estimate;
+        figure.verdict == Verdict::Exact && [found, low, high] == [value; 3]
+    });
+    require(is_exact, || format!("{}, {event}: {found:?}, not {value}", row.name()))
+}
+
+/// Ten, a hundred and a thousand dependent additions and multiplications: each figure is exact.
+fn bench_of_known_chains(facts: &Facts) -> Outcome {
+    let known = known_events(facts);
+    let events: Vec<Event> = known.iter().map(|(event, _)| *event).collect();
+    let mut bench = bench_of(&events)?;
+    bench.row("10 additions").chain(1, additions::<10>);
+    bench.row("100 additions").chain(1, additions::<100>);
+    bench.row("1000 additions").chain(1, additions::<1000>);
+    bench.row("10 multiplications").chain(3, multiplications::<10>);
+    bench.row("100 multiplications").chain(3, multiplications::<100>);
+    bench.row("1000 multiplications").chain(3, multiplications::<1000>);
+    bench.row("10 additions with a fence").latency(|| additions::<10>(black_box(1)));
+    bench.row("10 additions, overlapping").throughput(|| additions::<10>(black_box(1)));
+    println!("{bench}");
+    for row in bench.rows() {
+        let length: f64 = row.name().split(' ').next().unwrap_or_default().parse().unwrap_or(0.0);
+        require(row.paths().len() == 1, || format!("{:?}", row.paths()))?;
+        for (event, per_round) in &known {
+            // A round of the known events is two instructions.
+            match (*event, row.name().contains("additions ") || row.name().contains(',')) {
+                (Event::BRANCHES, _) => is_exactly(row, *event, 0.0)?,
+                (_, false) => is_exactly(row, *event, length * *per_round as f64 / 2.0)?,
+                // The value of a closure goes through memory.
+                (_, true) => {
+                    let each = *per_round as f64 / 2.0;
+                    let count = row.event(*event).map(|figure| figure.estimate.value / each);
+                    require(count.is_some_and(|count| (10.0..=14.0).contains(&count)), || {
+                        format!("{}: {count:?}", row.name())
+                    })?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Twenty-one events on a few counters: the known ones with modifiers that change nothing here.
+#[cfg(target_arch = "x86_64")]
+fn bench_of_more_events_than_counters(facts: &Facts) -> Outcome {
+    let registers = facts.number("registers").unwrap_or(0);
+    let cycles = facts.number("cycles").unwrap_or(0) as f64;
+    let expected = [("instructions", 100.0), ("cycles", 100.0 * cycles), ("branches", 0.0)];
+    let mut events = Vec::new();
+    for modifiers in ["u", "uh", "uI", "uH", "uhI", "uhH", "uIH"] {
+        for (name, count) in expected {
+            let event = format!("{name}:{modifiers}").parse::<Event>();
+            events.push((event.map_err(|error| error.to_string())?, count));
+        }
+    }
+    let names: Vec<Event> = events.iter().map(|(event, _)| *event).collect();
+    let mut bench = bench_of(&names)?;
+    bench.row("100 additions").chain(1, additions::<100>);
+    println!("{bench}");
+    let [row] = bench.rows() else { return Err(Stop::Failed("not one row".into())) };
+    equal("more events", names.len() as u64 > registers, true)?;
+    for (event, count) in events {
+        is_exactly(row, event, count)?;
+    }
+    equal("missing", bench.missing().len(), 0)
+}
+
+fn bench_of_two_paths(_: &Facts) -> Outcome {
+    let mut bench = bench_of(&[Event::INSTRUCTIONS])?;
+    let is_long = Cell::new(false);
+    let row = bench.row("in turn").throughput(|| {
+        is_long.set(!is_long.get());
+        if black_box(is_long.get()) { additions::<1000>(1) } else { additions::<100>(1) }
+    });
+    let [first, second] = row.paths() else {
+        return Err(Stop::Failed(format!("not two paths: {:?}", row.paths())));
+    };
+    let apart = (first.instructions - second.instructions).abs();
+    require((890..=910).contains(&apart), || format!("{:?}", row.paths()))?;
+    require((first.share - 0.5).abs() < 0.2, || format!("{:?}", row.paths()))
+}
+
+/// One more instruction in a function of a thousand.
+fn bench_checks_to_the_instruction(_: &Facts) -> Outcome {
+    const FILE: &str = "/baseline.json";
+    let measured = |code: fn(u64) -> u64| -> Result<Bench, Stop> {
+        let mut bench = bench_of(&[Event::INSTRUCTIONS])?;
+        bench.row("a function").chain(1, code);
+        Ok(bench)
+    };
+    let thousand = measured(additions::<1000>)?;
+    thousand.save(FILE).map_err(|error| error.to_string())?;
+    let again = measured(additions::<1000>)?.check(FILE, 0.0);
+    equal("again", again.status(), 0)?;
+    let more = measured(additions::<1001>)?.check(FILE, 0.0);
+    println!("{more}");
+    equal("one more", more.status(), 1)?;
+    // The call of the function is counted, too.
+    require(more.to_string().contains(" (+0.10 %): more"), || more.to_string())?;
+    equal("one more, within 1 %", measured(additions::<1001>)?.check(FILE, 0.01).status(), 0)?;
+    equal("one less", measured(additions::<999>)?.check(FILE, 0.0).status(), 0)
+}

@@ -1,0 +1,235 @@
+//! What a virtual machine's counters may do: cost more than a system call, and count wrong.
+
+use super::{Entry, open};
+use crate::faults::Fault;
+use crate::harness::{Facts, Outcome, Stop, equal, require};
+use crate::kernels::countdown;
+use crate::process::perf_descriptors;
+use rdpmc::error::{Disturbed, OpenError, SyscallReason};
+use rdpmc::region::{Overhead, Region};
+use rdpmc::trust::{Trust, Verdict, test_counters};
+use rdpmc::{Access, Counter, DynGroup, Event, Group, ReadBy, ReadPath};
+use std::hint::black_box;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+pub const ALL: &[Entry] = &[
+    ("a_healthy_virtual_machine", a_healthy_virtual_machine),
+    ("trapped_reads_go_to_the_kernel", trapped_reads_go_to_the_kernel),
+    ("each_fault_is_named", each_fault_is_named),
+    ("no_group_gets_a_dead_counter", no_group_gets_a_dead_counter),
+    ("a_region_sees_that_nothing_counts", a_region_sees_that_nothing_counts),
+    ("a_disabled_counter_knows_its_cost", a_disabled_counter_knows_its_cost),
+];
+
+/// The last of four counters, which the scheduler uses only if all are needed.
+const LAST: u32 = 3;
+
+fn a_healthy_virtual_machine(_: &Facts) -> Outcome {
+    rdpmc::contain_faults()?;
+    let counter = open(Event::INSTRUCTIONS)?;
+    equal("access", counter.access(), Access::UserSpace)?;
+    equal("path", counter.monitor().path(), ReadPath::UserSpace)?;
+    let cost = counter.read_cost();
+    require(!cost.is_trapped, || format!("{cost:?}"))?;
+    let (user, system_call) = (cost.user.map(|user| user.median), cost.system_call);
+    require(user < system_call.map(|call| call.median), || format!("{cost:?}"))?;
+    println!("{cost:?}");
+    let report = rdpmc::diagnose();
+    println!("{}", report.summary());
+    require(report.summary().starts_with("Counters work here, from user space: "), || {
+        report.to_string()
+    })?;
+    let counting = report.core_pmus.iter().map(|pmu| (pmu.general, pmu.counting)).collect();
+    equal("counters", counting, vec![(Some(4), Some(4))])
+}
+
+fn trapped_reads_go_to_the_kernel(_: &Facts) -> Outcome {
+    rdpmc::contain_faults()?;
+    Fault::IsTrapped.of_counter(0);
+    for events in [&[Event::INSTRUCTIONS][..], &[Event::CYCLES, Event::INSTRUCTIONS]] {
+        let group = DynGroup::open(events)?;
+        let cost = group.read_cost();
+        require(cost.is_trapped, || format!("{cost:?}"))?;
+        let is_slower = |access| matches!(access, Access::SystemCall(SyscallReason::Slower { .. }));
+        require(is_slower(group.access()), || format!("{:?}", group.access()))?;
+        println!("{}: {}", events.len(), group.access());
+    }
+    let counter = open(Event::INSTRUCTIONS)?;
+    let monitor = counter.monitor();
+    equal("path", monitor.path(), ReadPath::SystemCall)?;
+    let before = monitor.system_calls();
+    for _ in 0..10 {
+        counter.read()?;
+    }
+    counter.reading()?;
+    equal("system calls", monitor.system_calls(), before + 11)?;
+    // What says so still reads in user space.
+    require(counter.read_user().is_some(), || "no user read".into())?;
+    counter.region()?.measure(|| ()).1?;
+    equal("system calls", monitor.system_calls(), before + 11)?;
+    // The builder can insist on either way.
+    let insists = Counter::builder(Event::INSTRUCTIONS).read_by(ReadBy::UserSpace).open()?;
+    equal("access", insists.access(), Access::UserSpace)?;
+    insists.read()?;
+    equal("system calls", insists.monitor().system_calls(), 0)?;
+    Fault::None.of_counter(0);
+    let asks = Counter::builder(Event::INSTRUCTIONS).read_by(ReadBy::SystemCall).open()?;
+    equal("access", asks.access(), Access::SystemCall(SyscallReason::Requested))?;
+    asks.read()?;
+    equal("system calls", asks.monitor().system_calls(), 1)?;
+    // The first of a process decides for later ones of the same events.
+    equal("path", open(Event::INSTRUCTIONS)?.monitor().path(), ReadPath::SystemCall)?;
+    equal("path", open(Event::CYCLES)?.monitor().path(), ReadPath::UserSpace)
+}
+
+/// Whether all counters have right verdicts but the last, and that has this one.
+fn only_last(trust: &Trust, is_it: impl Fn(&Verdict) -> bool) -> bool {
+    trust.tests.len() == 3
+        && trust.tests.iter().all(|test| match test.verdicts.split_last() {
+            Some((last, others)) => {
+                others.len() == 3 && others.iter().all(Verdict::is_right) && is_it(last)
+            }
+            None => false,
+        })
+}
+
+/// Makes the kernel's timer interrupt this CPU, without a signal and without waking anything, while the descriptor is
+/// open.
+fn interrupt_every(nanoseconds: i64) -> OwnedFd {
+    let every = libc::timespec { tv_sec: 0, tv_nsec: nanoseconds };
+    let interval = libc::itimerspec { it_interval: every, it_value: every };
+    // SAFETY: the calls take numbers and a pointer that is valid for the read. The descriptor is new.
+    unsafe {
+        let timer = libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC);
+        assert!(timer >= 0);
+        assert_eq!(libc::timerfd_settime(timer, 0, &interval, std::ptr::null_mut()), 0);
+        OwnedFd::from_raw_fd(timer)
+    }
+}
+
+fn each_fault_is_named(_: &Facts) -> Outcome {
+    rdpmc::contain_faults()?;
+    for fault in Fault::ALL {
+        fault.of_counter(LAST);
+        let interrupts = (fault == Fault::CountsInterrupts).then(|| interrupt_every(500_000));
+        let mut trust = test_counters();
+        for _ in 0..10 {
+            // Few of the interrupts hit user mode.
+            if interrupts.is_some()
+                && trust.as_ref().is_ok_and(|trust| trust.added_by_interrupts == Some(0))
+            {
+                trust = test_counters();
+            }
+        }
+        drop(interrupts);
+        Fault::None.of_counter(LAST);
+        let trust = trust?;
+        println!("{fault:?}: {trust}");
+        let is_named = match fault {
+            Fault::None => {
+                trust.is_right()
+                    && trust.counting() == (4, 4)
+                    && trust.added_by_interrupts == Some(0)
+                    && trust.added_by_reads == Some(0)
+            }
+            Fault::StandsStill => {
+                trust.counting() == (3, 4)
+                    && only_last(&trust, |verdict| *verdict == Verdict::CountsNothing)
+            }
+            Fault::CountsHalf => only_last(&trust, |verdict| {
+                matches!(verdict, Verdict::Off { expected, counted, .. }
+                    if counted.abs_diff(expected / 2) <= 2)
+            }),
+            Fault::CountsInterrupts => {
+                trust.is_right() && matches!(trust.added_by_interrupts, Some(1..50))
+            }
+            Fault::IsTrapped => trust.is_right() && trust.added_by_reads == Some(1),
+            Fault::Jumps => only_last(&trust, |verdict| *verdict == Verdict::Implausible),
+            Fault::ReadsZero => only_last(&trust, |verdict| *verdict == Verdict::WrongInUserSpace),
+        };
+        require(is_named, || format!("{fault:?} is {trust:?}"))?;
+    }
+    Ok(())
+}
+
+fn no_group_gets_a_dead_counter(_: &Facts) -> Outcome {
+    rdpmc::contain_faults()?;
+    let group = |events| Group::<4>::open(events);
+    let four = [Event::CYCLES, Event::INSTRUCTIONS, Event::BRANCHES, Event::INSTRUCTIONS];
+    Fault::StandsStill.of_counter(LAST);
+    let fits = |result: Result<Group<4>, OpenError>| match result {
+        Err(OpenError::GroupTooLarge { fit, stands_still: true, .. }) => Ok(fit),
+        other => Err(Stop::Failed(format!("{other:?}"))),
+    };
+    equal("how many count", fits(group(four))?, 3)?;
+    // Events that need not count are not taken for dead.
+    let never = Event::raw(511);
+    equal("how many count", fits(group([never, Event::CYCLES, never, never]))?, 3)?;
+    equal("descriptors", perf_descriptors().len(), 0)?;
+    let message = group(four).err().map(|error| error.to_string());
+    println!("{message:?}");
+    let three = Group::open([Event::CYCLES, Event::INSTRUCTIONS, never])?;
+    let before = three.read()?;
+    countdown(black_box(1_000));
+    let after = three.read()?;
+    require(after[1] - before[1] >= 2_000 && after[2] == before[2], || format!("{after:?}"))?;
+    drop(three);
+    // Too many for the PMU in any case: what fits is what counts.
+    match Group::open([Event::INSTRUCTIONS; 6]).err() {
+        Some(OpenError::GroupTooLarge { fit: 3, stands_still: true, .. }) => {}
+        other => return Err(Stop::Failed(format!("{other:?}"))),
+    }
+    let report = rdpmc::diagnose();
+    let counting = report.core_pmus.iter().map(|pmu| (pmu.general, pmu.counting)).collect();
+    equal("counters", counting, vec![(Some(4), Some(3))])?;
+    let text = report.to_string();
+    require(text.contains("4 general-purpose counters, 3 of which count"), || text.clone())?;
+    require(text.contains("Open at most 3 events at a time"), || text.clone())?;
+    // Again with all four, which are remembered to count.
+    Fault::None.of_counter(LAST);
+    group(four)?;
+    Ok(())
+}
+
+#[inline(never)]
+fn around_nothing(region: &Region<'_, 1>) -> Result<[u64; 1], Disturbed> {
+    region.measure(|| ()).1
+}
+
+fn a_region_sees_that_nothing_counts(_: &Facts) -> Outcome {
+    rdpmc::contain_faults()?;
+    let counter = open(Event::INSTRUCTIONS)?;
+    let kernel = open(Event::INSTRUCTIONS.kernel())?;
+    let never = open(Event::raw(511))?;
+    let region = counter.region()?;
+    let overhead = Overhead::measure(&region)?;
+    require(overhead.minimum() == [3], || format!("{overhead:?}"))?;
+    for place in 0..=LAST {
+        Fault::StandsStill.of_counter(place);
+        let (counted, again) = (around_nothing(&region), region.measure(|| countdown(1_000)).1);
+        let overhead = Overhead::measure(&region);
+        Fault::None.of_counter(place);
+        // The first counter that is opened has the first register.
+        let right = match place {
+            0 => (counted, again) == (Ok([0]), Ok([0])) && overhead == Err(Disturbed::StandsStill),
+            _ => counted == Ok([3]) && again.is_ok() && overhead.is_ok(),
+        };
+        require(right, || format!("{place}: {counted:?} {again:?} {overhead:?}"))?;
+    }
+    // Nothing of the kernel is in the region, and that is no fault.
+    equal("the kernel's", around_nothing(&kernel.region()?), Ok([0]))?;
+    equal("an event that never happens", around_nothing(&never.region()?), Ok([0]))
+}
+
+fn a_disabled_counter_knows_its_cost(_: &Facts) -> Outcome {
+    rdpmc::contain_faults()?;
+    Fault::IsTrapped.of_counter(0);
+    let counter = Counter::builder(Event::INSTRUCTIONS).disabled(true).open()?;
+    equal("path", counter.monitor().path(), ReadPath::SystemCall)?;
+    equal("descriptors", perf_descriptors().len(), 1)?;
+    counter.enable()?;
+    let before = counter.read()?;
+    countdown(black_box(1_000));
+    let counted = counter.read()? - before;
+    require((2_000..2_200).contains(&counted), || format!("{counted}"))
+}
