@@ -59,7 +59,13 @@ fn nothing_waits_for_another_thread() {
 fn skips_name_their_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut names = 0;
-    let folders = ["tests", "src/tests", "crates/bench/tests", "crates/criterion/tests"];
+    let folders = [
+        "tests",
+        "src/tests",
+        "crates/bench/tests",
+        "crates/criterion/tests",
+        "crates/spans/tests",
+    ];
     for folder in folders.map(|folder| root.join(folder)) {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             let Some("rs") = path.extension().and_then(|end| end.to_str()) else { continue };

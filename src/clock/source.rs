@@ -186,6 +186,11 @@ impl Source {
         unsafe { asm::ticks::<ORDERED>() }
     }
 
+    /// Whether this thread may read the tick counter, and the clock uses it.
+    pub(super) fn is_ticking(&self) -> bool {
+        self.ticking.get()
+    }
+
     #[cold]
     #[inline(never)]
     fn kernel_ticks(&self) -> u64 {

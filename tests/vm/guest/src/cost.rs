@@ -7,6 +7,7 @@ use rdpmc::event::{Cache, CacheAccess, CacheResult};
 use rdpmc::order::Order;
 use rdpmc::region::{Delta, Disturbed};
 use rdpmc::{Clock, Counter, Event, Group, Region};
+use rdpmc_spans::{Counters, Laps, Settings, Site, span};
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -35,6 +36,10 @@ pub const LIMITS: &[(&str, u64)] = &[
     ("large_read_user", 15),
     ("large_group4", 48),
     ("large_group3", 37),
+    ("span", 45),
+    ("span2", 200),
+    ("lap2", 100),
+    ("span_off", 4),
 ];
 #[cfg(target_arch = "aarch64")]
 pub const LIMITS: &[(&str, u64)] = &[
@@ -58,6 +63,10 @@ pub const LIMITS: &[(&str, u64)] = &[
     ("large_read_user", 16),
     ("large_group4", 62),
     ("large_group3", 50),
+    ("span", 45),
+    ("span2", 190),
+    ("lap2", 100),
+    ("span_off", 4),
 ];
 /// On riscv64, the last of the four events counts no instructions.
 #[cfg(target_arch = "riscv64")]
@@ -80,6 +89,10 @@ pub const LIMITS: &[(&str, u64)] = &[
     ("ordered_clock_now", 28),
     ("large_read_user", 20),
     ("large_group4", 76),
+    ("span", 50),
+    ("span2", 270),
+    ("lap2", 130),
+    ("span_off", 4),
 ];
 
 /// A cost and its maximum.
@@ -152,7 +165,8 @@ pub fn measure(facts: &Facts) -> Result<Vec<Cost>, rdpmc::Error> {
     // riscv64 has one register for instructions.
     let three = Group::open([Event::INSTRUCTIONS; 3]).ok();
     let others = [("large_group3", three.and_then(|three| least(|| large_group(&three))))];
-    let costs = costs.iter().chain(&of_groups).chain(&others);
+    let of_spans = spans()?;
+    let costs = costs.iter().chain(&of_groups).chain(&others).chain(&of_spans);
     let measured = |name: &str| costs.clone().find(|(known, _)| *known == name);
     let costs = expected(facts).filter_map(|(name, limit)| {
         let instructions = measured(name)?.1?;
@@ -352,3 +366,64 @@ pub fn print(facts: &Facts) -> ExitCode {
         }
     }
 }
+
+/// Two events beside the counter that measures the spans.
+const TWO: [Event; 2] = if cfg!(target_arch = "riscv64") {
+    [Event::CYCLES, Event::cache(Cache::DataTlb, CacheAccess::Read, CacheResult::Miss)]
+} else {
+    [Event::INSTRUCTIONS; 2]
+};
+
+/// The cost of spans and laps.
+fn spans() -> Result<[(&'static str, Option<u64>); 4], rdpmc::Error> {
+    let counter = Counter::builder(Event::INSTRUCTIONS).allow_all_privilege_levels(true).open()?;
+    let recording = Settings::new().start().expect("no other recording");
+    let span = span(&counter);
+    drop(recording);
+    let off = span_off(&counter);
+    let counted = Settings::new().events(&TWO).counters(Counters::Always).start();
+    let mut recording = counted.expect("no other recording");
+    let (span2, lap2) = (span2(&counter), lap2(&counter));
+    let report = recording.report();
+    let is_counted = report.rows.iter().all(|row| row.not_counted == 0);
+    let (span2, lap2) = (span2.filter(|_| is_counted), lap2.filter(|_| is_counted));
+    Ok([("span", span), ("span2", span2), ("lap2", lap2), ("span_off", off)])
+}
+
+/// Defines the cost of one more span or lap: three in a row, minus two.
+macro_rules! one_more_span {
+    ($name:ident, $laps:ident, $call:expr) => {
+        #[inline(never)]
+        fn $name(counter: &Counter) -> Option<u64> {
+            #[inline(never)]
+            fn two(counter: &Counter, $laps: &mut Laps) -> Option<u64> {
+                let first = black_box(counter).read_user()?;
+                $call;
+                $call;
+                let second = counter.read_user()?;
+                Some(second - first)
+            }
+            #[inline(never)]
+            fn three(counter: &Counter, $laps: &mut Laps) -> Option<u64> {
+                let first = black_box(counter).read_user()?;
+                $call;
+                $call;
+                $call;
+                let second = counter.read_user()?;
+                Some(second - first)
+            }
+            let mut laps = Laps::new();
+            laps.begin();
+            let two = (0..100).filter_map(|_| two(counter, &mut laps)).min()?;
+            let three = (0..100).filter_map(|_| three(counter, &mut laps)).min()?;
+            three.checked_sub(two)
+        }
+    };
+}
+one_more_span!(span, _laps, drop(span!("a span")));
+one_more_span!(span2, _laps, drop(span!("a span with two counters")));
+one_more_span!(span_off, _laps, drop(span!("a span that is off")));
+one_more_span!(lap2, laps, {
+    static SITE: Site = Site::new("a lap", file!(), line!());
+    laps.next(&SITE)
+});

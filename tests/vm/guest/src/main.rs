@@ -19,10 +19,6 @@ mod process;
 mod scenarios;
 mod system;
 
-#[allow(dead_code)]
-#[path = "../../../../examples/stages.rs"]
-mod stages;
-
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -61,7 +57,8 @@ fn main() -> ExitCode {
             exact.max(run(Command::new("/reads").args(["--bench", "--quick"])))
         }
         ["examples", ..] => {
-            let examples = ["quickstart", "region", "group", "stages"];
+            std::fs::create_dir_all("/tmp").expect("the image can be written");
+            let examples = ["quickstart", "region", "group", "frames", "ticks"];
             let statuses = examples.map(|example| {
                 println!("\n# {example}");
                 run(&mut Command::new(format!("/{example}")))

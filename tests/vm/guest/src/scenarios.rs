@@ -16,6 +16,7 @@ mod multiplexing;
 mod overflow;
 mod refusals;
 mod regions;
+mod spans;
 mod threads;
 mod virtual_machine;
 
@@ -39,6 +40,7 @@ pub fn all(facts: &[&str]) -> Vec<Scenario> {
         groups::ALL,
         regions::ALL,
         bench::ALL,
+        spans::ALL,
         clock::ALL,
         faults::ALL,
         threads::ALL,

@@ -5,7 +5,6 @@ use crate::events::Published;
 use crate::harness::{Facts, Outcome, equal, require, samples};
 use crate::kernels::countdown;
 use crate::process::{self, in_child, wait};
-use crate::stages;
 use crate::system::{self, Changed, USER_ACCESS};
 use rdpmc::doctor::Seccomp;
 use rdpmc::error::SyscallReason;
@@ -20,7 +19,6 @@ pub const ALL: &[Entry] = &[
     ("switched_off", switched_off),
     ("setting_is_hidden", setting_is_hidden),
     ("a_million_reads_without_a_system_call", a_million_reads_without_a_system_call),
-    ("a_loop_of_stages", a_loop_of_stages),
     ("rdpmc_faults_as_the_processor_says", rdpmc_faults_as_the_processor_says),
     ("software_events_are_read_by_system_call", software_events_are_read_by_system_call),
     ("mlock_limit", mlock_limit),
@@ -126,22 +124,6 @@ fn a_million_reads_without_a_system_call(facts: &Facts) -> Outcome {
     // The control: one system call is detected.
     let control = in_child_without_system_calls(|counter| counter.disable().is_ok());
     equal("how a system call ends", control, killed)
-}
-
-/// The promise of examples/stages.rs: no system call in its loop, although it reads counters all the time.
-fn a_loop_of_stages(facts: &Facts) -> Outcome {
-    const MESSAGES: usize = 10_000;
-    drop(open(Event::INSTRUCTIONS)?);
-    let ended = ended(wait(process::fork(|| {
-        let feed = stages::feed();
-        let mut meter = ManuallyDrop::new(stages::Meter::open().expect("opens again"));
-        process::allow_only(libc::SYS_exit_group);
-        stages::run(&mut meter, &feed, MESSAGES);
-        i32::from(meter.recorded() != (3 * MESSAGES as u64, 0))
-    })));
-    // Ticks of the kernel's clock are a system call.
-    let clock = facts.say("clock") == Some("page");
-    equal("how it ended", ended, if clock { Ended::Exited(0) } else { Ended::Killed(libc::SIGSYS) })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,0 +1,84 @@
+//! A trading loop on a CPU of its own, with percentiles from another thread while it runs. Disturbed ticks are counted
+//! apart, and stay in the percentiles.
+//!
+//! `cargo run --release -p rdpmc-spans --example ticks`. Lines that end in `// spans` are all that the measurement takes.
+
+use rdpmc::Event; // spans
+use rdpmc_spans::{Laps, Settings, Storage, stages}; // spans
+use std::hint::black_box;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+stages!(
+    enum Stage {
+        Decode = "decode",
+        Update = "update",
+        Encode = "encode",
+    }
+); // spans
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // The kernel's instructions show interrupts.
+    let events = [Event::CYCLES, Event::INSTRUCTIONS, Event::INSTRUCTIONS.kernel()]; // spans
+    let mut spans = Settings::new().storage(Storage::Histograms).events(&events).start()?; // spans
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        std::thread::Builder::new().name("ticks".into()).spawn_scoped(scope, || trade(&is_over))?;
+        for _ in 0..2 {
+            std::thread::sleep(Duration::from_secs(1));
+            println!("{}", spans.report()); // spans
+        }
+        is_over.store(true, Ordering::Relaxed);
+        Ok(())
+    })
+}
+
+/// The loop. To measure a stage takes one line after it.
+fn trade(is_over: &AtomicBool) {
+    if let Some(cpu) = core_affinity::get_core_ids().and_then(|cpus| cpus.last().copied()) {
+        core_affinity::set_for_current(cpu);
+    }
+    let feed: Vec<String> = (0..1 << 12).map(message).collect();
+    let mut book = [0_i64; LEVELS];
+    let mut order = [0_u8; 64];
+    for message in feed.iter().cycle() {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        let mut laps = Laps::start(); // spans
+        let change = black_box(decode(message));
+        laps.next(Stage::Decode); // spans
+        let best = black_box(change.and_then(|change| update(&mut book, change)));
+        laps.next(Stage::Update); // spans
+        black_box(encode(&mut order, best));
+        laps.next(Stage::Encode); // spans
+    }
+}
+
+const LEVELS: usize = 1 << 10;
+
+fn message(n: usize) -> String {
+    format!("{},{}", n * 7919 % LEVELS, n as i64 * 104_729 % 2_000 - 900)
+}
+
+/// Parses `LEVEL,AMOUNT`.
+fn decode(message: &str) -> Option<(usize, i64)> {
+    let (level, amount) = message.split_once(',')?;
+    Some((level.parse().ok()?, amount.parse().ok()?))
+}
+
+/// Returns the first level on which more is offered than wanted.
+fn update(book: &mut [i64; LEVELS], (level, amount): (usize, i64)) -> Option<usize> {
+    *book.get_mut(level)? += amount;
+    book.iter().position(|amount| *amount > 0)
+}
+
+/// Writes an order, and returns its length.
+fn encode(order: &mut [u8; 64], best: Option<usize>) -> usize {
+    let mut rest = order.as_mut_slice();
+    match best.map(|level| write!(rest, "BUY 100 AT {level}")) {
+        Some(Ok(())) => 64 - rest.len(),
+        _ => 0,
+    }
+}

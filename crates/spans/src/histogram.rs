@@ -1,0 +1,292 @@
+//! Histograms that one thread records in and another may read meanwhile.
+#![allow(unsafe_code)]
+
+use crate::Site;
+use crate::record::{Flags, MOST_EVENTS};
+use crate::ring::{FLAGS_SHIFT, HEAD};
+use std::cell::RefCell;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// The bits of a value that its bucket keeps, below the highest: an error of at most 1/128.
+const BITS: u32 = 7;
+const BUCKETS: usize = ((u64::BITS - BITS + 1) as usize) << BITS;
+
+/// Returns the number of a value's bucket. The buckets are those of HdrHistogram: values below 128 have one each, and
+/// there are 128 from each power of two to the next.
+pub(crate) fn bucket(value: u64) -> usize {
+    let shift = (u64::BITS - BITS).saturating_sub((value | 1).leading_zeros());
+    match shift {
+        0 => value as usize,
+        // The highest bit is in the number of the power.
+        _ => ((shift as usize) << BITS) + (value >> (shift - 1)) as usize - (1 << BITS),
+    }
+}
+
+/// Returns the lowest and the highest value of a bucket.
+pub(crate) fn values(bucket: usize) -> [u64; 2] {
+    let (power, low) = (bucket >> BITS, (bucket & ((1 << BITS) - 1)) as u64);
+    match power {
+        0 => [low, low],
+        _ => {
+            let shift = (power - 1) as u32;
+            let lowest = (low | 1 << BITS) << shift;
+            [lowest, lowest + ((1 << shift) - 1)]
+        }
+    }
+}
+
+/// A histogram of all 64-bit values, which takes 59 KiB. One thread records, others may read.
+#[derive(Debug)]
+struct Histogram {
+    buckets: Box<[AtomicU64]>,
+    most: AtomicU64,
+}
+
+impl Histogram {
+    fn new() -> Histogram {
+        // Written, so that recording does not fault.
+        let buckets = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
+        Histogram { buckets, most: AtomicU64::new(0) }
+    }
+
+    fn record(&self, value: u64) {
+        if let Some(bucket) = self.buckets.get(bucket(value)) {
+            add(bucket, 1);
+        }
+        if value > self.most.load(Relaxed) {
+            self.most.store(value, Relaxed);
+        }
+    }
+}
+
+/// A histogram that grows with the largest value.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Distribution {
+    buckets: Vec<u64>,
+    count: u64,
+    most: u64,
+}
+
+impl Distribution {
+    pub(crate) fn record(&mut self, value: u64) {
+        self.add(bucket(value), 1);
+        self.most = self.most.max(value);
+    }
+
+    fn add(&mut self, bucket: usize, count: u64) {
+        if bucket >= self.buckets.len() {
+            self.buckets.resize(bucket + 1, 0);
+        }
+        if let Some(known) = self.buckets.get_mut(bucket) {
+            *known = known.saturating_add(count);
+            self.count = self.count.saturating_add(count);
+        }
+    }
+
+    fn of(histogram: &Histogram) -> Distribution {
+        let mut all = Distribution::default();
+        for (bucket, count) in histogram.buckets.iter().enumerate() {
+            match count.load(Relaxed) {
+                0 => {}
+                count => all.add(bucket, count),
+            }
+        }
+        all.most = histogram.most.load(Relaxed);
+        all
+    }
+
+    /// Returns the value that a part `q` of all values does not exceed: the highest value of its bucket. 0 if there are
+    /// none.
+    pub(crate) fn quantile(&self, q: f64) -> u64 {
+        let rank = ((q * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
+        let mut before = 0;
+        for (bucket, count) in self.buckets.iter().enumerate() {
+            before += count;
+            if before >= rank {
+                let [_, highest] = values(bucket);
+                return highest.min(self.most);
+            }
+        }
+        0
+    }
+
+    /// Returns the largest value.
+    pub(crate) fn most(&self) -> u64 {
+        self.most
+    }
+}
+
+/// Adds to a value that only this thread writes.
+fn add(value: &AtomicU64, more: u64) {
+    value.store(value.load(Relaxed).wrapping_add(more), Relaxed);
+}
+
+/// What one thread has recorded of one site. Its thread writes, others read.
+#[derive(Debug)]
+pub(crate) struct SiteHistograms {
+    pub(crate) site: &'static Site,
+    /// The place among the thread's sites, by their first spans.
+    pub(crate) place: usize,
+    pub(crate) count: AtomicU64,
+    /// How often each flag was set.
+    pub(crate) flags: [AtomicU64; 8],
+    pub(crate) ticks: AtomicU64,
+    /// The ticks of spans whose parent this is.
+    pub(crate) of_children: AtomicU64,
+    pub(crate) counts: [AtomicU64; MOST_EVENTS],
+    /// Of the ticks, and of each count.
+    histograms: Vec<Histogram>,
+    /// The one that was published before.
+    next: AtomicPtr<SiteHistograms>,
+}
+
+impl SiteHistograms {
+    /// Returns the distributions of the ticks, and of each count.
+    pub(crate) fn distributions(&self) -> Vec<Distribution> {
+        self.histograms.iter().map(Distribution::of).collect()
+    }
+}
+
+/// The histograms of a thread, for both sides: a list that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Published {
+    newest: AtomicPtr<SiteHistograms>,
+}
+
+impl Published {
+    /// Calls `each` with every site's histograms.
+    pub(crate) fn each(&self, mut each: impl FnMut(&SiteHistograms)) {
+        let mut next = self.newest.load(Ordering::Acquire); // pairs with Recorder::publish
+        // SAFETY: null, or published, and freed only with this list.
+        while let Some(histograms) = unsafe { next.as_ref() } {
+            each(histograms);
+            next = histograms.next.load(Relaxed);
+        }
+    }
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        let mut next = *self.newest.get_mut();
+        while !next.is_null() {
+            // SAFETY: from Box::into_raw in `publish`, and no reference to it is left: both sides have dropped the list.
+            let histograms = unsafe { Box::from_raw(next) };
+            next = histograms.next.load(Relaxed);
+        }
+    }
+}
+
+/// The side that records.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    published: Arc<Published>,
+    events: usize,
+    /// The known sites, by their address: a hash table with at least half of its places free.
+    table: RefCell<Vec<(*const Site, *const SiteHistograms)>>,
+}
+
+impl Recorder {
+    pub(crate) fn new(events: usize) -> (Recorder, Arc<Published>) {
+        let published = Arc::new(Published::default());
+        let table = vec![(ptr::null(), ptr::null()); 64];
+        (Recorder { published: published.clone(), events, table: RefCell::new(table) }, published)
+    }
+
+    /// Records a span. Allocates at the first span of each site.
+    pub(crate) fn record(&self, words: &[u64]) {
+        let Some((&[site, parent, start, end, depth], counts)) = words.split_first_chunk::<HEAD>()
+        else {
+            return;
+        };
+        // A span that begins in here, in an allocator, finds the table in use.
+        let Ok(mut table) = self.table.try_borrow_mut() else { return };
+        let ticks = match end.wrapping_sub(start) {
+            ticks if ticks > u64::MAX / 2 => 0, // the clock was set back
+            ticks => ticks,
+        };
+        if parent != 0 {
+            add(&self.of(&mut table, parent).of_children, ticks);
+        }
+        let of = self.of(&mut table, site);
+        let flags = (depth >> FLAGS_SHIFT) as u8;
+        add(&of.count, 1);
+        add(&of.ticks, ticks);
+        if flags != 0 {
+            for (bit, flag) in of.flags.iter().enumerate() {
+                add(flag, u64::from(flags >> bit & 1));
+            }
+        }
+        let mut histograms = of.histograms.iter();
+        if let Some(times) = histograms.next() {
+            times.record(ticks);
+        }
+        if flags & Flags::NOT_COUNTED.bits() == 0 {
+            for ((count, histogram), sum) in counts.iter().zip(histograms).zip(&of.counts) {
+                histogram.record(*count);
+                add(sum, *count);
+            }
+        }
+    }
+
+    /// Returns the histograms of the site at this address.
+    fn of(&self, table: &mut Vec<(*const Site, *const SiteHistograms)>, site: u64) -> &SiteHistograms {
+        let site: *const Site = ptr::with_exposed_provenance(site as usize);
+        let place = place(table, site);
+        let known = table.get(place).map_or(ptr::null(), |(_, histograms)| *histograms);
+        // SAFETY: null, or published, and `self` holds the list.
+        if let Some(known) = unsafe { known.as_ref() } {
+            return known;
+        }
+        self.publish(table, site)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn publish(&self, table: &mut Vec<(*const Site, *const SiteHistograms)>, site: *const Site) -> &SiteHistograms {
+        let used = table.iter().filter(|(site, _)| !site.is_null()).count();
+        let new = Box::into_raw(Box::new(SiteHistograms {
+            place: used,
+            // SAFETY: the address in a record is that of a static.
+            site: unsafe { &*site },
+            count: AtomicU64::new(0),
+            flags: Default::default(),
+            ticks: AtomicU64::new(0),
+            of_children: AtomicU64::new(0),
+            counts: Default::default(),
+            histograms: (0..=self.events).map(|_| Histogram::new()).collect(),
+            next: AtomicPtr::new(self.published.newest.load(Relaxed)),
+        }));
+        self.published.newest.store(new, Ordering::Release); // its fields first; pairs with Published::each
+        if used * 2 >= table.len() {
+            let old = std::mem::replace(table, vec![(ptr::null(), ptr::null()); table.len() * 2]);
+            for (site, histograms) in old.into_iter().filter(|(site, _)| !site.is_null()) {
+                let at = place(table, site);
+                if let Some(entry) = table.get_mut(at) {
+                    *entry = (site, histograms);
+                }
+            }
+        }
+        let at = place(table, site);
+        if let Some(entry) = table.get_mut(at) {
+            *entry = (site, new);
+        }
+        // SAFETY: published, and `self` holds the list.
+        unsafe { &*new }
+    }
+}
+
+/// Returns the place of a site in the table: its own, or the first free one from there.
+fn place(table: &[(*const Site, *const SiteHistograms)], site: *const Site) -> usize {
+    let mask = table.len().wrapping_sub(1);
+    let mut at = (site.addr() >> 3) & mask;
+    while let Some((other, _)) = table.get(at) {
+        if other.is_null() || ptr::eq(*other, site) {
+            break;
+        }
+        at = (at + 1) & mask;
+    }
+    at
+}

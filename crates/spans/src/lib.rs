@@ -1,0 +1,129 @@
+//! Spans with hardware performance counters, for programs that run all day: games, servers, trading engines.
+//!
+//! A span is a piece of the program's run with a name: its time, and what up to eight events counted meanwhile. Spans
+//! nest. A lap is a stage of a loop, with one read at each boundary. After a thread's first span, neither makes a system
+//! call, allocates, locks or waits.
+//!
+//! ```
+//! use rdpmc::Event;
+//! use rdpmc_spans::{Settings, span};
+//!
+//! let mut spans = Settings::new().events(&[Event::CYCLES, Event::INSTRUCTIONS]).start()?;
+//! for _ in 0..3 {
+//!     let _frame = span!("frame");
+//!     {
+//!         let _span = span!("physics");
+//!     }
+//!     let _span = span!("render");
+//! }
+//! println!("{}", spans.report());
+//! spans.write_trace(std::io::sink())?; // a file, for https://ui.perfetto.dev
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - **Threads.** Each thread opens its own clock and counters at its first span, or in [`register_thread`], and records
+//!   into a ring of its own. [`Spans::collect`] empties the rings from any thread. A record that finds its ring full is
+//!   dropped, and the report has the number of those.
+//! - **Flags.** A span that the kernel disturbed by a context switch is kept and flagged, because it is the slow one that
+//!   matters. So is one that an interrupt hit (if `instructions:k` is among the events), that was not counted, or that
+//!   ended out of order: see [`Flags`].
+//! - **Without counters**, spans have the time alone, and the report has the reason: there is no PMU, events may not be
+//!   opened, user space may not read them, or a hypervisor traps the reads. See [`TimeOnlyReason`] and [`Counters`].
+//! - **Its own cost.** An empty span is measured when a thread records its first one. What is constant is subtracted
+//!   from the counts, also for the spans inside a span. Times include the cost, and the report states it.
+//! - **Off.** Without a recording, or after [`set_enabled`], a span costs one load and one branch. Without the feature
+//!   `enabled`, nothing of it is in the binary.
+//!
+//! # Limits
+//!
+//! A span belongs to the thread that began it. Signal handlers must not begin or end spans of the thread that they
+//! interrupt. In the child of a fork, the thread's spans go on, but have no counts, and a recording that is to be read
+//! there must be started there. At most 511 spans can be open on a thread. More are counted as dropped.
+#![deny(unsafe_code)]
+
+// `site` names places, `span` and `laps` are the two forms. Their hot path is in `local`, the state of a thread, and
+// `ring`, its records, with `counting`, its counters. `histogram` replaces single records. `session` is how threads join,
+// `spans` collects, `stats` adds up, `cost` is subtracted, `report` and `trace` are printed. `off` replaces all of these.
+
+mod site;
+pub use site::Site;
+
+/// Declares the modules of the feature `enabled`.
+macro_rules! enabled {
+    ($($module:ident)*) => { $(#[cfg(feature = "enabled")] mod $module;)* };
+}
+enabled! { cost counting histogram laps local record report ring session settings span spans stats trace why }
+
+#[cfg(feature = "enabled")]
+pub use {
+    laps::{Laps, Stage},
+    record::{Flags, MOST_EVENTS, Record},
+    report::{Percentiles, Report, Row},
+    session::{is_enabled, register_thread, set_enabled},
+    settings::{Counters, Settings, Storage},
+    span::Span,
+    spans::{Spans, StartError, ThreadInfo},
+    why::TimeOnlyReason,
+};
+
+#[cfg(not(feature = "enabled"))]
+mod off;
+#[cfg(not(feature = "enabled"))]
+pub use off::*;
+
+#[cfg(all(test, feature = "enabled"))]
+mod tests;
+
+/// The README's example is compiled and run with the others.
+#[cfg(all(doctest, feature = "enabled"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// Begins a span that ends when the result is dropped.
+///
+/// ```
+/// use rdpmc_spans::span;
+///
+/// fn step() {
+///     let _span = span!("physics");
+///     // ...
+/// }
+/// # step();
+/// ```
+///
+/// The name is a `&'static str`. A span nests in the spans that are open on its thread.
+#[macro_export]
+macro_rules! span {
+    ($name:expr) => {{
+        static SITE: $crate::Site = $crate::Site::new($name, file!(), line!());
+        $crate::Span::enter(&SITE)
+    }};
+}
+
+/// Defines an enum of the stages of a loop, for [`Laps::next`](crate::Laps::next).
+///
+/// ```
+/// rdpmc_spans::stages!(enum Stage { Decode = "decode", Decide = "decide" });
+/// ```
+#[macro_export]
+macro_rules! stages {
+    ($(#[$meta:meta])* $visibility:vis enum $stages:ident { $($stage:ident = $name:expr),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $visibility enum $stages {
+            $(#[doc = $name] $stage),+
+        }
+
+        impl $crate::Stage for $stages {
+            #[inline(always)]
+            fn site(self) -> &'static $crate::Site {
+                match self {
+                    $($stages::$stage => {
+                        static SITE: $crate::Site = $crate::Site::new($name, file!(), line!());
+                        &SITE
+                    })+
+                }
+            }
+        }
+    };
+}

@@ -1,0 +1,726 @@
+//! The state of a thread that records spans, and the hot path over it.
+#![allow(unsafe_code)]
+
+// The open spans of a thread are a stack of slots. A span is known by a number: the byte offset of its slot in the lowest
+// bits, and above it a number that is new whenever a span ends out of order. So the numbers of a thread's open spans differ,
+// and a span that is dropped out of order, or when its thread's state is gone or replaced, finds another number and is
+// told apart.
+
+use crate::Site;
+use crate::counting::{Counting, Start};
+use crate::record::Flags;
+use crate::ring::{DEPTH_SHIFT, FLAGS_SHIFT, Writer, address};
+use crate::session;
+use rdpmc::Clock;
+use rdpmc::clock::TickCounter;
+use std::cell::{Cell, RefCell};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The number of the session that records, 0 if spans are off. The hot path's one check.
+pub(crate) static RECORDING: AtomicU32 = AtomicU32::new(0);
+
+/// What every thread has, so that the hot path needs no check for a thread without a state.
+#[repr(C)]
+pub(crate) struct Header {
+    /// The number of the session, if the thread records time only, into a ring: the inlined path. Otherwise 0.
+    inlined: u32,
+    /// The number of the session. 0 for none.
+    session: u32,
+    /// The number of the innermost open span of a thread on the inlined path. Elsewhere, a number that no span has.
+    open_inlined: Cell<u64>,
+    pub(crate) calls: Calls,
+}
+
+type Enter = unsafe fn(*const Header, &'static Site, u32) -> (u64, u64);
+type Begin = unsafe fn(*const Header, &mut Lap, u32) -> bool;
+
+/// The outlined path, for the number of events that the thread counts.
+#[derive(Clone, Copy)]
+pub(crate) struct Calls {
+    /// Begins a span in this session, and returns its number and its ticks.
+    pub(crate) enter: Enter,
+    /// Ends a span that is not the innermost one on the inlined path.
+    pub(crate) exit: unsafe fn(*const Header, &'static Site, u64, u64),
+    /// Begins a lap in this session, and returns whether it has.
+    pub(crate) begin: Begin,
+    /// Ends a lap that `begin` has begun, and begins the next.
+    pub(crate) lap: unsafe fn(*const Header, &'static Site, &mut Lap),
+}
+
+/// The beginning of a lap.
+#[derive(Debug)]
+pub(crate) struct Lap {
+    ticks: u64,
+    start: Start,
+    is_counted: bool,
+}
+
+impl Lap {
+    pub(crate) const fn new() -> Lap {
+        Lap { ticks: 0, start: Start::new(), is_counted: false }
+    }
+}
+
+/// A header that never changes.
+struct Never(Header);
+
+// SAFETY: its cell is never set, because nothing is recorded there.
+unsafe impl Sync for Never {}
+
+impl Never {
+    const fn new(enter: Enter, begin: Begin) -> Never {
+        let calls = Calls { enter, exit: lose, begin, lap: lose_lap };
+        Never(Header { inlined: 0, session: 0, open_inlined: Cell::new(NOT_INLINED), calls })
+    }
+}
+
+/// The header of threads that have no state yet.
+static UNREGISTERED: Never = Never::new(join_and_enter, join_and_begin);
+/// The header of threads that are ending.
+static ENDED: Never = Never::new(enter_late, begin_late);
+
+/// A number that no span has.
+const NOT_INLINED: u64 = u64::MAX;
+/// In the number of a span that has no counts at its beginning. Its number on the stack is without it.
+const UNCOUNTED: u64 = 1 << 63;
+/// The number of a span for which there is no slot.
+const TOO_DEEP: u64 = UNCOUNTED;
+/// From one slot to the next.
+const SLOT: u64 = size_of::<Slot>() as u64;
+/// The bits of a number that are its slot's offset.
+const OFFSET: u64 = 0xffff;
+/// The slots, the first of which stands for no span: one for each offset.
+const SLOTS: usize = (OFFSET + 1) as usize / size_of::<Slot>();
+
+const _: () = assert!(SLOT == 1 << DEPTH_SHIFT);
+
+thread_local! {
+    /// Points to UNREGISTERED, ENDED or the state that OWNER has.
+    static CURRENT: Cell<*const Header> = const { Cell::new(&raw const UNREGISTERED.0) };
+    static OWNER: RefCell<Owner> = const { RefCell::new(Owner { state: None, refused: 0 }) };
+}
+
+struct Owner {
+    state: Option<Box<dyn Owned>>,
+    /// The session that this thread could not join.
+    refused: u32,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        CURRENT.set(&raw const ENDED.0);
+    }
+}
+
+/// The state of a thread: what does not depend on the number of events.
+#[repr(C)]
+pub(crate) struct Local {
+    header: Header,
+    /// The number of the innermost open span, on the outlined path.
+    open: Cell<u64>,
+    clock: Clock,
+    /// The clock's ticks, if they are those of a tick counter.
+    ticks: Option<TickCounter>,
+    ring: Writer,
+    slots: [Slot; SLOTS],
+    /// The ticks at which events were last found to have been without counters.
+    multiplexed_at: Cell<u64>,
+    /// The time that they had been without counters then.
+    without_counters: Cell<Duration>,
+    /// The first number of this state.
+    born: u64,
+}
+
+/// A span that is open.
+#[repr(align(128))]
+struct Slot {
+    site: Cell<*const Site>,
+    // Only on the outlined path:
+    ticks: Cell<u64>,
+    /// The span's number. The next span that uses this slot has another.
+    number: Cell<u64>,
+    start: Start,
+}
+
+impl Slot {
+    fn unused() -> Slot {
+        Slot {
+            site: Cell::new(ptr::null()),
+            ticks: Cell::new(0),
+            number: Cell::new(0),
+            start: Start::new(),
+        }
+    }
+}
+
+/// The state of a thread that counts with `C`.
+#[repr(C)]
+struct LocalOf<C> {
+    local: Local,
+    counting: C,
+}
+
+/// A state, whatever it counts with.
+pub(crate) trait Owned {
+    fn local_mut(&mut self) -> &mut Local;
+}
+
+impl<C> Owned for LocalOf<C> {
+    fn local_mut(&mut self) -> &mut Local {
+        &mut self.local
+    }
+}
+
+/// Returns the session that records, or 0.
+#[inline(always)]
+pub(crate) fn recording() -> u32 {
+    RECORDING.load(Ordering::Relaxed)
+}
+
+/// Returns this thread's header.
+#[inline(always)]
+pub(crate) fn header() -> *const Header {
+    CURRENT.get()
+}
+
+/// Returns the state of this thread if it is on the inlined path of this session.
+#[inline(always)]
+pub(crate) fn inlined<'a>(session: u32) -> Option<&'a Local> {
+    let header = CURRENT.get();
+    // SAFETY: CURRENT points to a static or to this thread's state, which is alive until CURRENT is changed. The
+    // reference does not outlive the call of the hot path, which calls nothing that changes CURRENT.
+    unsafe { ((*header).inlined == session).then(|| &*header.cast::<Local>()) }
+}
+
+/// Returns the state of this thread if it is on the inlined path and `open` is the number of its innermost open span.
+#[inline(always)]
+pub(crate) fn innermost<'a>(open: u64) -> Option<&'a Local> {
+    let header = CURRENT.get();
+    // SAFETY: as in `inlined`. The statics have a number that no span has.
+    unsafe { ((*header).open_inlined.get() == open).then(|| &*header.cast::<Local>()) }
+}
+
+impl Local {
+    /// Returns the slot of a number.
+    #[inline(always)]
+    fn slot(&self, number: u64) -> &Slot {
+        let offset = (number & OFFSET & !(SLOT - 1)) as usize;
+        // SAFETY: there is a slot for every offset.
+        unsafe { &*self.slots.as_ptr().byte_add(offset) }
+    }
+
+    /// Puts a span on the stack that `open` is the top of, and returns its number and slot. None if there are too many.
+    #[inline(always)]
+    fn push(&self, open: &Cell<u64>, site: &'static Site) -> Option<(u64, &Slot)> {
+        let number = open.get().wrapping_add(SLOT);
+        if number & OFFSET == 0 {
+            return None; // the next offset would be the first
+        }
+        let slot = self.slot(number);
+        slot.site.set(site);
+        open.set(number);
+        Some((number, slot))
+    }
+
+    /// Returns the stack: the number of its top.
+    #[inline(always)]
+    fn stack(&self) -> &Cell<u64> {
+        match self.header.inlined {
+            0 => &self.open,
+            _ => &self.header.open_inlined,
+        }
+    }
+
+    /// Begins a span on the inlined path. Returns its number and its ticks.
+    ///
+    /// # Safety
+    /// The thread is on the inlined path.
+    #[inline(always)]
+    pub(crate) unsafe fn enter_inlined(&self, site: &'static Site) -> (u64, u64) {
+        match self.push(&self.header.open_inlined, site) {
+            // SAFETY: a thread without a tick counter is not on the inlined path.
+            Some((number, _)) => (number, unsafe { self.tick_counter() }.read()),
+            None => (TOO_DEEP, 0),
+        }
+    }
+
+    /// Returns the clock's tick counter.
+    ///
+    /// # Safety
+    /// There is one.
+    #[inline(always)]
+    unsafe fn tick_counter(&self) -> TickCounter {
+        // SAFETY: the caller's promise.
+        unsafe { self.ticks.unwrap_unchecked() }
+    }
+
+    /// Ends the innermost span on the inlined path.
+    ///
+    /// # Safety
+    /// The thread is on the inlined path.
+    #[inline(always)]
+    pub(crate) unsafe fn exit_inlined(&self, site: &'static Site, number: u64, start: u64) {
+        // SAFETY: a thread without a tick counter is not on the inlined path.
+        let end = unsafe { self.tick_counter() }.read();
+        let around = number.wrapping_sub(SLOT);
+        self.header.open_inlined.set(around);
+        let parent = self.slot(around).site.get();
+        // SAFETY: on the inlined path, the ring has no counts.
+        unsafe { self.ring.write([address(site), address(parent), start, end, number], []) }
+    }
+
+    /// Takes a span from the stack. Returns the site of the one around it, and its flags. None if it is not on the stack,
+    /// and another span may have used its slot.
+    ///
+    /// Spans inside it that are still open are off the stack, too, and are not found when they end.
+    fn pop(&self, site: &Site, number: u64) -> Option<(*const Site, Flags)> {
+        let stack = self.stack();
+        let innermost = stack.get();
+        let around = number.wrapping_sub(SLOT);
+        let parent = self.slot(around).site.get();
+        let is_in_use = number & OFFSET <= innermost & OFFSET && number >= self.born;
+        if !is_in_use || !ptr::eq(self.slot(number).site.get(), site) {
+            return None;
+        }
+        if number & OFFSET == innermost & OFFSET {
+            stack.set(innermost.wrapping_sub(SLOT));
+            return Some((parent, Flags::NONE));
+        }
+        stack.set(new_number() | around & OFFSET);
+        Some((parent, Flags::OUT_OF_ORDER))
+    }
+
+    /// Ends a span on the inlined path that is not the innermost one.
+    fn exit_disordered(&self, site: &'static Site, number: u64, start: u64, end: u64) {
+        if number < self.born {
+            return session::count_lost(); // in an earlier session
+        }
+        let (parent, flags) = self.pop(site, number).unwrap_or(OFF_STACK);
+        self.record(site, parent, [start, end], number, flags, []);
+    }
+
+    /// Records a span or lap.
+    #[inline(always)]
+    fn record<const N: usize>(
+        &self,
+        site: &'static Site,
+        parent: *const Site,
+        [start, end]: [u64; 2],
+        open: u64,
+        flags: Flags,
+        counts: [u64; N],
+    ) {
+        let last = open & !(!0 << FLAGS_SHIFT) | u64::from(flags.bits()) << FLAGS_SHIFT;
+        // SAFETY: the ring was made for the number of events of `counts`.
+        unsafe { self.ring.write([address(site), address(parent), start, end, last], counts) }
+    }
+
+    /// Returns the flags of a span that the kernel disturbed.
+    fn disturbed(&self, without_counters: Option<Duration>, [start, end]: [u64; 2]) -> Flags {
+        if let Some(now) = without_counters {
+            if self.without_counters.replace(now) != now {
+                self.multiplexed_at.set(end);
+            }
+        }
+        match self.multiplexed_at.get() > start {
+            true => Flags::DISTURBED.with(Flags::MULTIPLEXED),
+            false => Flags::DISTURBED,
+        }
+    }
+
+    pub(crate) fn set_ring(&mut self, ring: Writer) {
+        self.ring = ring;
+    }
+}
+
+impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
+    const CALLS: Calls =
+        Calls { enter: Self::enter, exit: Self::exit, begin: Self::begin, lap: Self::lap };
+    /// For a thread whose clock is the kernel's.
+    const BY_THE_KERNEL: Calls = Calls {
+        enter: Self::enter_slowly,
+        exit: Self::exit_by_the_kernel,
+        begin: Self::begin,
+        lap: Self::lap_by_the_kernel,
+    };
+
+    /// Begins a span.
+    ///
+    /// # Safety
+    /// The header is this thread's, and the thread has a tick counter.
+    unsafe fn enter(header: *const Header, site: &'static Site, session: u32) -> (u64, u64) {
+        // SAFETY: the caller's promise, and the state whose calls these are is a Self.
+        let this = unsafe { &*header.cast::<Self>() };
+        let local = &this.local;
+        if N == 0 || local.header.session != session {
+            // SAFETY: the caller's promise.
+            return unsafe { Self::enter_slowly(header, site, session) };
+        }
+        // SAFETY: the caller's promise.
+        let ticks = unsafe { local.tick_counter() };
+        let Some((number, slot)) = local.push(&local.open, site) else { return (TOO_DEEP, 0) };
+        slot.number.set(number);
+        // The time is inside the counts, because the cost of a read is constant in instructions, not in time.
+        let Some(start) = this.counting.0.snapshot() else {
+            slot.ticks.set(ticks.read());
+            return (number | UNCOUNTED, 0);
+        };
+        slot.start.set(start);
+        slot.ticks.set(ticks.read());
+        (number, 0)
+    }
+
+    /// Begins a span, in other cases.
+    ///
+    /// # Safety
+    /// The header is this thread's.
+    #[cold]
+    #[inline(never)]
+    unsafe fn enter_slowly(header: *const Header, site: &'static Site, session: u32) -> (u64, u64) {
+        // SAFETY: as in `enter`.
+        let this = unsafe { &*header.cast::<Self>() };
+        let local = &this.local;
+        if local.header.session != session {
+            // SAFETY: the caller's promise.
+            return unsafe { join_and_enter(header, site, session) };
+        }
+        if local.header.inlined == session {
+            // SAFETY: checked.
+            return unsafe { local.enter_inlined(site) }; // the first span of the thread
+        }
+        let Some((number, slot)) = local.push(&local.open, site) else { return (TOO_DEEP, 0) };
+        slot.number.set(number);
+        let start = this.counting.0.snapshot();
+        slot.ticks.set(local.clock.ticks());
+        match start {
+            Some(start) => {
+                slot.start.set(start);
+                (number, 0)
+            }
+            None => (number | UNCOUNTED, 0),
+        }
+    }
+
+    /// Ends a span.
+    ///
+    /// # Safety
+    /// As `enter`.
+    unsafe fn exit(header: *const Header, site: &'static Site, number: u64, start: u64) {
+        // SAFETY: as in `enter`.
+        let this = unsafe { &*header.cast::<Self>() };
+        let local = &this.local;
+        // SAFETY: the caller's promise.
+        let end = unsafe { local.tick_counter() }.read();
+        let Some(counted) = this.counting.0.snapshot() else {
+            return this.exit_uncounted(site, number, start, end);
+        };
+        if local.open.get() != number {
+            return this.exit_disturbed(site, number, start, end, counted);
+        }
+        let slot = local.slot(number);
+        // SAFETY: a span whose number is on the stack is counted, so `enter` has set its slot.
+        let begun = unsafe { slot.start.get() };
+        let (counts, None) = C::between(begun, counted) else {
+            return this.exit_disturbed(site, number, start, end, counted);
+        };
+        let around = number.wrapping_sub(SLOT);
+        local.open.set(around);
+        let parent = local.slot(around).site.get();
+        let head = [address(site), address(parent), slot.ticks.get(), end, number];
+        // SAFETY: the ring was made for N counts.
+        unsafe { local.ring.write(head, counts) }
+    }
+
+    /// Ends a span at the kernel's time.
+    ///
+    /// # Safety
+    /// The header is this thread's.
+    unsafe fn exit_by_the_kernel(header: *const Header, site: &'static Site, number: u64, start: u64) {
+        // SAFETY: as in `enter`.
+        let this = unsafe { &*header.cast::<Self>() };
+        let (end, counted) = (this.local.clock.ticks(), this.counting.0.snapshot());
+        this.exit_slowly(site, number, start, end, counted);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn exit_uncounted(&self, site: &'static Site, number: u64, start: u64, end: u64) {
+        self.exit_slowly(site, number, start, end, None);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn exit_disturbed(
+        &self,
+        site: &'static Site,
+        number: u64,
+        start: u64,
+        end: u64,
+        counted: C::Snapshot,
+    ) {
+        self.exit_slowly(site, number, start, end, Some(counted));
+    }
+
+    /// Ends a span that is disturbed, out of order or not counted, or on the inlined path.
+    fn exit_slowly(
+        &self,
+        site: &'static Site,
+        number: u64,
+        start: u64,
+        end: u64,
+        counted: Option<C::Snapshot>,
+    ) {
+        let local = &self.local;
+        if number == TOO_DEEP {
+            return local.ring.drop_one();
+        }
+        if local.header.inlined != 0 {
+            return local.exit_disordered(site, number, start, end);
+        }
+        let is_counted = number & UNCOUNTED == 0;
+        let number = number & !UNCOUNTED;
+        let slot = local.slot(number);
+        let ticks = [slot.ticks.get(), end];
+        if slot.number.get() != number {
+            return session::count_lost(); // with its slot, or in an earlier session
+        }
+        let (parent, mut flags) = local.pop(site, number).unwrap_or(OFF_STACK);
+        let mut counts = [0; N];
+        match counted {
+            Some(counted) if is_counted => {
+                // SAFETY: a span without UNCOUNTED is counted, so `enter` has set its slot.
+                let (between, disturbed) = C::between(unsafe { slot.start.get() }, counted);
+                counts = between;
+                if disturbed.is_some() {
+                    flags = flags.with(local.disturbed(self.counting.0.without_counters(), ticks));
+                }
+            }
+            _ => flags = flags.with(Flags::NOT_COUNTED),
+        }
+        local.record(site, parent, ticks, number, flags, counts);
+    }
+
+    /// Begins a lap. Returns whether it has.
+    ///
+    /// # Safety
+    /// As `enter`.
+    unsafe fn begin(header: *const Header, lap: &mut Lap, session: u32) -> bool {
+        // SAFETY: as in `enter`.
+        let this = unsafe { &*header.cast::<Self>() };
+        if this.local.header.session != session {
+            // SAFETY: the caller's promise.
+            return unsafe { join_and_begin(header, lap, session) };
+        }
+        lap.ticks = this.local.clock.ticks();
+        this.set(lap, this.counting.0.snapshot());
+        true
+    }
+
+    #[inline(always)]
+    fn set(&self, lap: &mut Lap, counted: Option<C::Snapshot>) {
+        lap.is_counted = counted.is_some();
+        if let Some(counted) = counted {
+            lap.start.set(counted);
+        }
+    }
+
+    /// Ends a lap, and begins the next.
+    ///
+    /// # Safety
+    /// As `enter`, and `begin` of the same state has begun the lap.
+    unsafe fn lap(header: *const Header, site: &'static Site, lap: &mut Lap) {
+        // SAFETY: as in `enter`.
+        let this = unsafe { &*header.cast::<Self>() };
+        let local = &this.local;
+        // SAFETY: the caller's promise.
+        let end = unsafe { local.tick_counter() }.read();
+        let Some(counted) = this.counting.0.snapshot() else {
+            return this.lap_uncounted(site, lap, end);
+        };
+        if !lap.is_counted {
+            return this.lap_disturbed(site, lap, end, counted);
+        }
+        // SAFETY: it is counted, so `begin` has set it, or the lap before.
+        let begun = unsafe { lap.start.get() };
+        let (counts, None) = C::between(begun, counted) else {
+            return this.lap_disturbed(site, lap, end, counted);
+        };
+        lap.start.set(counted);
+        let start = std::mem::replace(&mut lap.ticks, end);
+        let around = local.stack().get();
+        let parent = local.slot(around).site.get();
+        local.record(site, parent, [start, end], around.wrapping_add(SLOT), Flags::LAP, counts);
+    }
+
+    /// Ends a lap at the kernel's time, and begins the next.
+    ///
+    /// # Safety
+    /// The header is this thread's, and `begin` of the same state has begun the lap.
+    unsafe fn lap_by_the_kernel(header: *const Header, site: &'static Site, lap: &mut Lap) {
+        // SAFETY: as in `enter`.
+        let this = unsafe { &*header.cast::<Self>() };
+        this.lap_slowly(site, lap, this.local.clock.ticks(), this.counting.0.snapshot());
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lap_uncounted(&self, site: &'static Site, lap: &mut Lap, end: u64) {
+        self.lap_slowly(site, lap, end, None);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lap_disturbed(&self, site: &'static Site, lap: &mut Lap, end: u64, counted: C::Snapshot) {
+        self.lap_slowly(site, lap, end, Some(counted));
+    }
+
+    /// Ends a lap that is disturbed or not counted, and begins the next.
+    fn lap_slowly(
+        &self,
+        site: &'static Site,
+        lap: &mut Lap,
+        end: u64,
+        counted: Option<C::Snapshot>,
+    ) {
+        let local = &self.local;
+        let ticks = [std::mem::replace(&mut lap.ticks, end), end];
+        let (mut counts, mut flags) = ([0; N], Flags::LAP);
+        match counted {
+            Some(counted) if lap.is_counted => {
+                // SAFETY: it is counted, so `begin` has set it, or the lap before.
+                let (between, disturbed) = C::between(unsafe { lap.start.get() }, counted);
+                counts = between;
+                if disturbed.is_some() {
+                    flags = flags.with(local.disturbed(self.counting.0.without_counters(), ticks));
+                }
+            }
+            _ => flags = flags.with(Flags::NOT_COUNTED),
+        }
+        self.set(lap, counted);
+        let around = local.stack().get();
+        let parent = local.slot(around).site.get();
+        local.record(site, parent, ticks, around.wrapping_add(SLOT), flags, counts);
+    }
+}
+
+/// The parent and the flags of a span that a span around it took from the stack.
+const OFF_STACK: (*const Site, Flags) = (ptr::null(), Flags::OUT_OF_ORDER);
+
+/// What a state counts with.
+pub(crate) struct Counter<C, const N: usize>(pub(crate) C);
+
+/// Returns the state of a thread that counts with `counting`. Its ring has `N` counts.
+pub(crate) fn state<C: Counting<N> + 'static, const N: usize>(
+    counting: C,
+    session: u32,
+    inlined: u32,
+    clock: Clock,
+    ring: Writer,
+) -> Box<dyn Owned> {
+    let ticks = clock.tick_counter();
+    let inlined = if ticks.is_some() { inlined } else { 0 };
+    let slots = std::array::from_fn(|_| Slot::unused());
+    let born = new_number();
+    let calls = match ticks {
+        Some(_) => LocalOf::<Counter<C, N>>::CALLS,
+        None => LocalOf::<Counter<C, N>>::BY_THE_KERNEL,
+    };
+    Box::new(LocalOf {
+        local: Local {
+            header: Header {
+                inlined,
+                session,
+                open_inlined: Cell::new(if inlined == 0 { NOT_INLINED } else { born }),
+                calls,
+            },
+            open: Cell::new(born),
+            clock,
+            ticks,
+            ring,
+            slots,
+            multiplexed_at: Cell::new(0),
+            without_counters: Cell::new(Duration::ZERO),
+            born,
+        },
+        counting: Counter::<C, N>(counting),
+    })
+}
+
+/// Returns a number that no span has, for depth 0.
+fn new_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_mul(OFFSET + 1);
+    number & !(!0 << FLAGS_SHIFT)
+}
+
+/// Prepares this thread for its first span of a session. None if the session has ended, or the thread has no clock.
+#[cold]
+#[inline(never)]
+pub(crate) fn join(session: u32) -> Option<*const Header> {
+    // SAFETY: CURRENT points to a static or to this thread's state.
+    if unsafe { (*CURRENT.get()).session } == session && session != 0 {
+        return Some(CURRENT.get());
+    }
+    let session = session::get(session)?;
+    OWNER
+        .try_with(|owner| {
+            // A span that begins while this registers, in an allocator, say, is not recorded.
+            let mut owner = owner.try_borrow_mut().ok()?;
+            if owner.refused == session.number {
+                return None;
+            }
+            CURRENT.set(&raw const UNREGISTERED.0);
+            let Some(joining) = session.join() else {
+                owner.refused = session.number;
+                return None;
+            };
+            let state = owner.state.insert(joining.state);
+            let local: *mut Local = state.local_mut();
+            CURRENT.set(local.cast_const().cast());
+            // This thread's spans are recorded in a ring of its own until they have been measured.
+            let cost = crate::cost::measure(joining.scratch);
+            // SAFETY: OWNER has it, and no reference to it is left: those of the hot path do not outlive its calls.
+            unsafe { (*local).set_ring(joining.ring) };
+            joining.thread.publish(cost);
+            Some(local.cast_const().cast())
+        })
+        .ok()
+        .flatten()
+}
+
+/// Begins the first span of a thread.
+unsafe fn join_and_enter(_: *const Header, site: &'static Site, session: u32) -> (u64, u64) {
+    match join(session) {
+        // SAFETY: the header is this thread's, and its session is the one that it has joined.
+        Some(header) => unsafe { ((*header).calls.enter)(header, site, session) },
+        None => (0, 0),
+    }
+}
+
+unsafe fn join_and_begin(_: *const Header, lap: &mut Lap, session: u32) -> bool {
+    match join(session) {
+        // SAFETY: as in `join_and_enter`.
+        Some(header) => unsafe { ((*header).calls.begin)(header, lap, session) },
+        None => false,
+    }
+}
+
+unsafe fn enter_late(_: *const Header, _: &'static Site, _: u32) -> (u64, u64) {
+    session::count_lost();
+    (0, 0)
+}
+
+unsafe fn begin_late(_: *const Header, _: &mut Lap, _: u32) -> bool {
+    false
+}
+
+/// Ends a span when its thread's state is gone.
+unsafe fn lose(_: *const Header, _: &'static Site, _: u64, _: u64) {
+    session::count_lost();
+}
+
+unsafe fn lose_lap(_: *const Header, _: &'static Site, _: &mut Lap) {
+    session::count_lost();
+}

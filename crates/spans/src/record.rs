@@ -1,0 +1,99 @@
+//! What is recorded of a span.
+
+use crate::Site;
+use std::fmt;
+
+/// The most events that a record has counts of.
+pub const MOST_EVENTS: usize = 8;
+
+/// A finished span or lap.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// Where it began.
+    pub site: &'static Site,
+    /// The site of the innermost span that was open when this one began. None if there was none.
+    pub parent: Option<&'static Site>,
+    /// The clock's ticks at its beginning and at its end.
+    pub ticks: [u64; 2],
+    /// The number of spans that were open when it began.
+    pub depth: u16,
+    /// The counts, in the order of the events of [`Settings::events`](crate::Settings::events). 0 for events that there
+    /// are not.
+    pub counts: [u64; MOST_EVENTS],
+    /// What is known about the counts.
+    pub flags: Flags,
+}
+
+impl Record {
+    /// Returns the length in ticks. 0 if the clock went backwards.
+    pub fn duration(&self) -> u64 {
+        let [start, end] = self.ticks;
+        // A clock that was set back in between yields a huge difference.
+        match end.wrapping_sub(start) {
+            ticks if ticks > u64::MAX / 2 => 0,
+            ticks => ticks,
+        }
+    }
+}
+
+/// What is known about the counts of a span.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// Nothing happened.
+    pub const NONE: Flags = Flags(0);
+    /// The kernel switched the thread out, or moved a counter. The counts are correct, but include the consequences, such
+    /// as cold caches.
+    pub const DISTURBED: Flags = Flags(1);
+    /// There are no counts: the events had no counters at the beginning or at the end, or the span did not begin and end
+    /// on one thread.
+    pub const NOT_COUNTED: Flags = Flags(1 << 1);
+    /// The events were without counters for a part of the span, because others had their turn. The counts are too low.
+    pub const MULTIPLEXED: Flags = Flags(1 << 2);
+    /// The kernel executed instructions in between: an interrupt, a fault or a system call. Known only if `instructions:k`
+    /// is among the events.
+    pub const INTERRUPTED: Flags = Flags(1 << 3);
+    /// The span ended before a span inside it did, or after the span around it. Its parent may be wrong.
+    pub const OUT_OF_ORDER: Flags = Flags(1 << 4);
+    /// A lap, from [`Laps::next`](crate::Laps::next), and not a span.
+    pub const LAP: Flags = Flags(1 << 5);
+
+    /// Whether all of `others` are set.
+    pub const fn has(self, others: Flags) -> bool {
+        self.0 & others.0 == others.0
+    }
+
+    /// Returns both.
+    #[must_use]
+    pub const fn with(self, others: Flags) -> Flags {
+        Flags(self.0 | others.0)
+    }
+
+    pub(crate) const fn bits(self) -> u8 {
+        self.0
+    }
+
+    pub(crate) const fn from_bits(bits: u8) -> Flags {
+        Flags(bits)
+    }
+
+    /// Returns the names of those that are set, as in reports and traces.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        const NAMES: [(Flags, &str); 6] = [
+            (Flags::DISTURBED, "disturbed"),
+            (Flags::NOT_COUNTED, "not counted"),
+            (Flags::MULTIPLEXED, "multiplexed"),
+            (Flags::INTERRUPTED, "interrupted"),
+            (Flags::OUT_OF_ORDER, "out of order"),
+            (Flags::LAP, "lap"),
+        ];
+        NAMES.into_iter().filter(move |(flag, _)| self.has(*flag)).map(|(_, name)| name)
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}

@@ -1,0 +1,228 @@
+//! The table of a recording.
+
+use crate::record::Flags;
+use crate::spans::{Spans, ThreadInfo, Timeline};
+use crate::stats::SiteStats;
+use rdpmc::Event;
+use rdpmc::clock::{ClockKind, Conversion};
+use std::fmt;
+use std::time::Duration;
+
+/// What was recorded, by thread and site: from [`Spans::report`]. Printing it prints a table.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Report {
+    /// The threads, in the order of their first spans.
+    pub threads: Vec<ThreadInfo>,
+    /// A row for each site of each thread.
+    pub rows: Vec<Row>,
+    /// The source of the times.
+    pub clock: ClockKind,
+    /// The maximum error of the times, relative to CLOCK_MONOTONIC_RAW: see [`rdpmc::Clock::error_bound`]. None if it is
+    /// unknown.
+    pub clock_error: Option<Duration>,
+    /// Spans that could not be recorded: their thread was ending, or their recording had ended.
+    pub lost: u64,
+    not_contained: Option<String>,
+}
+
+/// The spans of one site on one thread.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Row {
+    /// The thread's number.
+    pub thread: u32,
+    /// The name of the site.
+    pub name: &'static str,
+    /// The number of spans.
+    pub count: u64,
+    /// How many of them the kernel disturbed: see [`Flags::DISTURBED`]. They are in all other figures, too.
+    pub disturbed: u64,
+    /// How many of them have no counts, although events were counted: see [`Flags::NOT_COUNTED`].
+    pub not_counted: u64,
+    /// How many of them were interrupted: see [`Flags::INTERRUPTED`].
+    pub interrupted: u64,
+    /// How many of them have counts that are too low: see [`Flags::MULTIPLEXED`].
+    pub multiplexed: u64,
+    /// How many of them ended out of order: see [`Flags::OUT_OF_ORDER`].
+    pub out_of_order: u64,
+    /// The sum of their times.
+    pub total: Duration,
+    /// The part of it in which no span inside them was open.
+    pub own: Duration,
+    /// The times, in nanoseconds.
+    pub time: Percentiles,
+    /// The counts of each event, and their sum. Those without counts are left out.
+    pub counts: Vec<(Event, Percentiles, u64)>,
+}
+
+/// A distribution of times or counts. Percentiles are exact below 128, and otherwise too high by less than 1 %.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Percentiles {
+    /// The median.
+    pub p50: u64,
+    /// The 99th percentile.
+    pub p99: u64,
+    /// The 99.9th percentile.
+    pub p999: u64,
+    /// The maximum. Exact.
+    pub max: u64,
+}
+
+impl Row {
+    /// Returns the sum of an event's counts. None if it was not counted.
+    pub fn sum(&self, event: Event) -> Option<u64> {
+        self.counts.iter().find(|(counted, ..)| *counted == event).map(|(.., sum)| *sum)
+    }
+
+    /// Returns the instructions per cycle. None if they, or cycles, were not counted.
+    pub fn ipc(&self) -> Option<f64> {
+        let [instructions, cycles] = [self.sum(Event::INSTRUCTIONS)?, self.sum(Event::CYCLES)?];
+        (cycles > 0).then(|| instructions as f64 / cycles as f64)
+    }
+
+    /// Returns how often an event happened in 1,000 instructions. None if it, or instructions, were not counted.
+    pub fn per_thousand(&self, event: Event) -> Option<f64> {
+        let [count, instructions] = [self.sum(event)?, self.sum(Event::INSTRUCTIONS)?];
+        (instructions > 0).then(|| count as f64 * 1000.0 / instructions as f64)
+    }
+
+    fn of(thread: u32, stats: &SiteStats, events: &[Event], conversion: &Conversion) -> Row {
+        let mut distributions = stats.distributions.iter().map(|distribution| Percentiles {
+            p50: distribution.quantile(0.5),
+            p99: distribution.quantile(0.99),
+            p999: distribution.quantile(0.999),
+            max: distribution.most(),
+        });
+        let ns = |ticks| conversion.delta_ns(ticks);
+        let Percentiles { p50, p99, p999, max } = distributions.next().unwrap_or_default();
+        let counts = events.iter().zip(distributions).zip(stats.counts);
+        let not_counted = stats.with(Flags::NOT_COUNTED);
+        Row {
+            thread,
+            name: stats.site.name(),
+            count: stats.count,
+            disturbed: stats.with(Flags::DISTURBED),
+            not_counted,
+            interrupted: stats.with(Flags::INTERRUPTED),
+            multiplexed: stats.with(Flags::MULTIPLEXED),
+            out_of_order: stats.with(Flags::OUT_OF_ORDER),
+            total: conversion.duration(stats.ticks),
+            own: conversion.duration(stats.ticks.saturating_sub(stats.of_children)),
+            time: Percentiles { p50: ns(p50), p99: ns(p99), p999: ns(p999), max: ns(max) },
+            counts: match stats.count > not_counted {
+                true => counts.map(|((event, all), sum)| (*event, all, sum)).collect(),
+                false => Vec::new(),
+            },
+        }
+    }
+}
+
+impl Report {
+    pub(crate) fn new(spans: &Spans) -> Report {
+        let time: &Timeline = spans.time();
+        let threads = spans.all_threads();
+        let rows = threads.iter().flat_map(|thread| {
+            let (info, conversion) = (thread.info(time), thread.conversion(time));
+            thread.sites().into_iter().map(move |stats| Row::of(info.number, &stats, &info.events, &conversion))
+        });
+        Report {
+            rows: rows.collect(),
+            threads: spans.threads(),
+            clock: time.kind.clone(),
+            clock_error: time.error,
+            lost: spans.lost(),
+            not_contained: spans.not_contained.clone(),
+        }
+    }
+}
+
+/// Writes a name without control characters, and without what would end a cell.
+fn cell(name: &str) -> String {
+    name.chars().flat_map(char::escape_debug).collect::<String>().replace("\\'", "'").replace("\\\"", "\"").replace('|', "\\|")
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name_of = |number: u32| {
+            let thread = self.threads.iter().find(|thread| thread.number == number);
+            thread.map_or(String::new(), |thread| cell(&thread.name))
+        };
+        let width = |least: usize, names: &mut dyn Iterator<Item = usize>| names.fold(least, usize::max);
+        let threads = width(6, &mut self.threads.iter().map(|thread| cell(&thread.name).chars().count()));
+        let names = width(4, &mut self.rows.iter().map(|row| cell(row.name).chars().count()));
+        let events = self.rows.iter().flat_map(|row| &row.counts).map(|(event, ..)| event.to_string().len());
+        let events = width(4, &mut events.into_iter());
+        writeln!(f, "| {:threads$} | {:names$} | {:>9} | {:events$} | {:>9} | {:>9} | {:>9} | {:>9} |", "thread", "span", "count", "of one", "50 %", "99 %", "99.9 %", "maximum", events = events.max(6))?;
+        writeln!(f, "|:{:-<threads$}-|:{:-<names$}-|-{:->9}:|:{:-<events$}-|-{:->9}:|-{:->9}:|-{:->9}:|-{:->9}:|:-", "", "", "", "", "", "", "", "", events = events.max(6))?;
+        for row in &self.rows {
+            let mut line = |count: &str, what: &str, all: &Percentiles, note: &str| {
+                writeln!(f, "| {:threads$} | {:names$} | {count:>9} | {what:events$} | {:>9} | {:>9} | {:>9} | {:>9} | {note}", name_of(row.thread), cell(row.name), all.p50, all.p99, all.p999, all.max, events = events.max(6))
+            };
+            line(&row.count.to_string(), "ns", &row.time, &row.note())?;
+            for (event, all, _) in &row.counts {
+                let note = match *event {
+                    Event::CYCLES => row.ipc().map(|ipc| format!("{ipc:.2} instructions per cycle")),
+                    Event::INSTRUCTIONS => None,
+                    event => row.per_thousand(event).map(|rate| format!("{rate:.3} per 1,000 instructions")),
+                };
+                line("", &event.to_string(), all, note.as_deref().unwrap_or(""))?;
+            }
+        }
+        writeln!(f)?;
+        for thread in &self.threads {
+            thread.fmt_notes(f)?;
+        }
+        if self.lost > 0 {
+            writeln!(f, "{} spans were lost: their thread was ending, or their recording had ended.", self.lost)?;
+        }
+        if let Some(why) = &self.not_contained {
+            writeln!(f, "A counter read that faults would end the process: {why}.")?;
+        }
+        write!(f, "The time comes from {}", self.clock)?;
+        match self.clock_error {
+            Some(error) => writeln!(f, ", within {} ns.", error.as_nanos()),
+            None => writeln!(f, "."),
+        }
+    }
+}
+
+impl Row {
+    /// Returns total and own time, and how many spans have which flag.
+    fn note(&self) -> String {
+        let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+        let mut note = format!("total {:.3} ms, own {:.3} ms", milliseconds(self.total), milliseconds(self.own));
+        let flags = [
+            (self.disturbed, "disturbed"),
+            (self.interrupted, "interrupted"),
+            (self.not_counted, "not counted"),
+            (self.multiplexed, "multiplexed"),
+            (self.out_of_order, "out of order"),
+        ];
+        for (count, flag) in flags.into_iter().filter(|(count, _)| *count > 0) {
+            note.push_str(&format!(", {count} {flag}"));
+        }
+        note
+    }
+}
+
+impl ThreadInfo {
+    fn fmt_notes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = cell(&self.name);
+        write!(f, "{name}: an empty span takes {} ns, which the times include.", self.empty_span.as_nanos())?;
+        if let Some(why) = &self.time_only {
+            write!(f, " Time only: {why}.")?;
+        }
+        for (event, why) in &self.missing {
+            write!(f, " Without {event}: {why}.")?;
+        }
+        if self.counts_all_privilege_levels {
+            f.write_str(" The counts include the kernel's.")?;
+        }
+        if self.dropped > 0 {
+            write!(f, " {} records were dropped, because the ring was full: collect more often, or use a larger one.", self.dropped)?;
+        }
+        writeln!(f)
+    }
+}

@@ -1,0 +1,125 @@
+//! What is recorded, and where.
+
+use crate::record::MOST_EVENTS;
+use crate::session;
+use crate::spans::{Spans, StartError};
+use rdpmc::Event;
+
+/// The settings of a recording, to be [started](Settings::start).
+///
+/// ```
+/// use rdpmc::Event;
+/// use rdpmc_spans::{Settings, span};
+///
+/// let events = [Event::CYCLES, Event::INSTRUCTIONS];
+/// let mut spans = Settings::new().events(&events).start()?;
+/// {
+///     let _span = span!("physics");
+/// }
+/// println!("{}", spans.report());
+/// # Ok::<(), rdpmc_spans::StartError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub(crate) events: Vec<Event>,
+    pub(crate) counters: Counters,
+    pub(crate) storage: Storage,
+    pub(crate) kept: usize,
+}
+
+/// Whether spans have counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Counters {
+    /// If a read is not trapped. On some virtual machines it is, and takes microseconds.
+    #[default]
+    IfCheap,
+    /// If user space can read the counters, whatever it costs.
+    Always,
+    /// Time only.
+    Never,
+}
+
+/// Where a thread records its spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Storage {
+    /// In a ring of this many records, which [`Spans::collect`] empties. A record that finds the ring full is dropped,
+    /// and counted as such. A record takes 40 bytes and 8 for each event.
+    Ring {
+        /// The number of records.
+        records: usize,
+    },
+    /// In histograms of each site, which take 59 KiB for the time and for each event. They need not be emptied, and
+    /// keep no single records: traces are empty.
+    Histograms,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings::new()
+    }
+}
+
+impl Settings {
+    /// Returns the settings of a recording of time only, in rings of 16,384 records, which keeps a million records for
+    /// traces.
+    pub fn new() -> Settings {
+        Settings {
+            events: Vec::new(),
+            counters: Counters::IfCheap,
+            storage: Storage::Ring { records: 1 << 14 },
+            kept: 1_000_000,
+        }
+    }
+
+    /// Counts these events in every span: at most 8, on every thread.
+    ///
+    /// Events that a thread cannot count are left out, and the report has the reason.
+    #[must_use]
+    pub fn events(mut self, events: &[Event]) -> Settings {
+        self.events = events.to_vec();
+        self
+    }
+
+    /// Sets whether spans have counts.
+    #[must_use]
+    pub fn counters(mut self, counters: Counters) -> Settings {
+        self.counters = counters;
+        self
+    }
+
+    /// Sets where threads record.
+    #[must_use]
+    pub fn storage(mut self, storage: Storage) -> Settings {
+        self.storage = storage;
+        self
+    }
+
+    /// Keeps this many records for [`Spans::write_trace`]: the first ones. Later records are only in the report, and
+    /// the trace says how many are not in it. A record takes 120 bytes.
+    #[must_use]
+    pub fn keep(mut self, records: usize) -> Settings {
+        self.kept = records;
+        self
+    }
+
+    /// Turns spans on in the whole process.
+    ///
+    /// Also calls [`rdpmc::contain_faults`], so that a read that faults does not kill the process.
+    ///
+    /// # Errors
+    /// - [`StartError::Running`] if the result of another call is still alive.
+    /// - [`StartError::TooManyEvents`] for more than 8 events.
+    /// - [`StartError::Clock`] if there is no clock: the target is not Linux.
+    pub fn start(self) -> Result<Spans, StartError> {
+        if self.events.len() > MOST_EVENTS {
+            return Err(StartError::TooManyEvents { events: self.events.len() });
+        }
+        let clock = rdpmc::Clock::open().map_err(StartError::Clock)?;
+        // Refused only where another handler is in the way. Reads work without.
+        let contained = rdpmc::contain_faults().err();
+        let session = session::begin(self).ok_or(StartError::Running)?;
+        Ok(Spans::new(session, &clock, contained.map(|why| why.to_string())))
+    }
+}

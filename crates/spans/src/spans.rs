@@ -1,0 +1,294 @@
+//! The collector: takes the records of all threads.
+
+use crate::Site;
+use crate::record::{Flags, MOST_EVENTS, Record};
+use crate::report::Report;
+use crate::session::{self, Joined, Session};
+use crate::stats::{Nested, SiteStats};
+use crate::why::TimeOnlyReason;
+use rdpmc::clock::{ClockKind, Conversion};
+use rdpmc::error::OpenError;
+use rdpmc::{Clock, Event};
+use std::collections::HashMap;
+use std::fmt;
+use std::ptr;
+use std::time::Duration;
+
+/// A recording, from [`Settings::start`](crate::Settings::start). Dropping it turns spans off.
+///
+/// May be moved to another thread, which collects and reports while the others run.
+#[derive(Debug)]
+pub struct Spans {
+    session: &'static Session,
+    threads: Vec<Thread>,
+    kept: Vec<(u32, Record)>,
+    not_kept: u64,
+    time: Timeline,
+    pub(crate) not_contained: Option<String>,
+    /// Those of earlier recordings.
+    lost_before: u64,
+}
+
+/// The conversion of ticks.
+#[derive(Clone, Debug)]
+pub(crate) struct Timeline {
+    pub(crate) conversion: Conversion,
+    pub(crate) kind: ClockKind,
+    pub(crate) error: Option<Duration>,
+    /// The ticks when the recording began.
+    pub(crate) zero: u64,
+}
+
+/// A thread that records, or has recorded.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    joined: Joined,
+    nested: Nested,
+    sites: HashMap<usize, SiteStats>,
+    dropped: u64,
+}
+
+/// What is known of a thread that records.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ThreadInfo {
+    /// The order in which threads recorded their first span, from 1.
+    pub number: u32,
+    /// The thread's name, or `thread` and its number.
+    pub name: String,
+    /// The events that it counts.
+    pub events: Vec<Event>,
+    /// The requested events that it cannot count, and why.
+    pub missing: Vec<(Event, OpenError)>,
+    /// Why it counts no event at all. None if it does.
+    pub time_only: Option<TimeOnlyReason>,
+    /// Whether the counts include the kernel's, because the PMU cannot leave them out.
+    pub counts_all_privilege_levels: bool,
+    /// The time of an empty span, which the times of all spans include.
+    pub empty_span: Duration,
+    /// The records that found the ring full.
+    pub dropped: u64,
+    /// Whether it has ended.
+    pub is_ended: bool,
+}
+
+/// Why spans could not be started.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum StartError {
+    /// They are on already: another [`Spans`] is alive.
+    Running,
+    /// There are more events than a group can have.
+    #[non_exhaustive]
+    TooManyEvents {
+        /// The number of events.
+        events: usize,
+    },
+    /// There is no clock.
+    Clock(OpenError),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Running => f.write_str("spans are recorded already. Drop the other `Spans` first"),
+            StartError::TooManyEvents { events } => {
+                write!(f, "spans count at most {MOST_EVENTS} events, not {events}. Leave some out")
+            }
+            StartError::Clock(why) => write!(f, "spans have no clock: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl Spans {
+    pub(crate) fn new(session: &'static Session, clock: &Clock, not_contained: Option<String>) -> Spans {
+        let mut time = Timeline::of(clock);
+        time.zero = clock.ticks();
+        Spans {
+            session,
+            threads: Vec::new(),
+            kept: Vec::new(),
+            not_kept: 0,
+            time,
+            not_contained,
+            lost_before: session::lost(),
+        }
+    }
+
+    /// Takes the records from all threads' rings. Call it often enough that the rings do not fill up.
+    ///
+    /// The threads go on recording meanwhile, and do not notice. Returns the number of records.
+    pub fn collect(&mut self) -> u64 {
+        self.collect_with(|_, _| {})
+    }
+
+    /// As [`collect`](Spans::collect), and calls `each` with every record and its thread's number. The counts have the
+    /// span's own cost subtracted, where that is constant.
+    pub fn collect_with(&mut self, mut each: impl FnMut(u32, &Record)) -> u64 {
+        let joined = self.session.take_joined();
+        self.threads.extend(joined.into_iter().map(Thread::new));
+        let most = self.session.settings().kept;
+        let mut collected = 0;
+        for thread in &mut self.threads {
+            let number = thread.joined.number;
+            let (kept, not_kept) = (&mut self.kept, &mut self.not_kept);
+            thread.collect(|record| {
+                collected += 1;
+                match kept.len() < most {
+                    true => kept.push((number, *record)),
+                    false => *not_kept += 1,
+                }
+                each(number, record);
+            });
+        }
+        collected
+    }
+
+    /// Collects, and returns what was recorded since the beginning or the last [`clear`](Spans::clear).
+    ///
+    /// Opens a clock to convert the ticks: some 200 microseconds on a virtual machine.
+    pub fn report(&mut self) -> Report {
+        self.collect();
+        self.update_time();
+        Report::new(self)
+    }
+
+    /// Forgets the records and statistics so far, so that the next report is about what follows. Drops nothing that has
+    /// not been collected. Histograms of [`Storage::Histograms`](crate::Storage) are kept.
+    pub fn clear(&mut self) {
+        for thread in &mut self.threads {
+            thread.sites.clear();
+            thread.dropped = thread.joined.reader.dropped();
+        }
+        self.threads.retain(|thread| !thread.joined.reader.is_closed() || thread.joined.reader.has_more());
+        self.kept.clear();
+        self.not_kept = 0;
+        self.lost_before = session::lost();
+    }
+
+    /// Returns the threads that have recorded so far.
+    pub fn threads(&self) -> Vec<ThreadInfo> {
+        self.threads.iter().map(|thread| thread.info(&self.time)).collect()
+    }
+
+    pub(crate) fn update_time(&mut self) {
+        if let Ok(clock) = Clock::open() {
+            self.time = Timeline { zero: self.time.zero, ..Timeline::of(&clock) };
+        }
+    }
+
+    pub(crate) fn time(&self) -> &Timeline {
+        &self.time
+    }
+
+    pub(crate) fn all_threads(&self) -> &[Thread] {
+        &self.threads
+    }
+
+    pub(crate) fn kept(&self) -> &[(u32, Record)] {
+        &self.kept
+    }
+
+    pub(crate) fn not_kept(&self) -> u64 {
+        self.not_kept
+    }
+
+    pub(crate) fn lost(&self) -> u64 {
+        session::lost().wrapping_sub(self.lost_before)
+    }
+}
+
+impl Drop for Spans {
+    fn drop(&mut self) {
+        self.session.end();
+    }
+}
+
+impl Timeline {
+    fn of(clock: &Clock) -> Timeline {
+        let (kind, error) = (clock.kind(), clock.error_bound());
+        Timeline { conversion: clock.conversion(), kind, error, zero: 0 }
+    }
+
+    pub(crate) fn is_ticks(kind: &ClockKind) -> bool {
+        !matches!(kind, ClockKind::Kernel(_))
+    }
+}
+
+/// Returns the statistics of a site.
+fn of<'a>(
+    sites: &'a mut HashMap<usize, SiteStats>,
+    site: &'static Site,
+    events: usize,
+) -> &'a mut SiteStats {
+    let place = sites.len();
+    let stats = sites.entry(ptr::from_ref(site).addr());
+    stats.or_insert_with(|| SiteStats::new(site, place, events))
+}
+
+impl Thread {
+    fn new(joined: Joined) -> Thread {
+        Thread { joined, nested: Nested::default(), sites: HashMap::new(), dropped: 0 }
+    }
+
+    fn collect(&mut self, mut each: impl FnMut(&Record)) {
+        let Thread { joined, nested, sites, .. } = self;
+        let is_kernel = |event: &Event| *event == Event::INSTRUCTIONS.kernel();
+        let kernel = joined.events.iter().position(is_kernel);
+        let (cost, events) = (joined.cost, joined.events.len());
+        joined.reader.read(|mut record| {
+            nested.correct(&mut record, &cost);
+            if kernel.and_then(|place| record.counts.get(place)).is_some_and(|count| *count > 0) {
+                record.flags = record.flags.with(Flags::INTERRUPTED);
+            }
+            if let Some(parent) = record.parent {
+                of(sites, parent, events).add_child(&record);
+            }
+            of(sites, record.site, events).add(&record);
+            each(&record);
+        });
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.joined.name
+    }
+
+    /// Returns the statistics of each site.
+    pub(crate) fn sites(&self) -> Vec<SiteStats> {
+        let mut sites: Vec<SiteStats> = self.sites.values().cloned().collect();
+        if let Some(histograms) = &self.joined.histograms {
+            histograms.each(|histograms| {
+                sites.push(SiteStats::of_histograms(histograms));
+            });
+        }
+        sites.retain(|stats| stats.count > 0);
+        sites.sort_by_key(|stats| stats.place);
+        sites
+    }
+
+    /// Returns the conversion of this thread's ticks.
+    pub(crate) fn conversion(&self, time: &Timeline) -> Conversion {
+        // A thread that may not read the tick counter has another unit.
+        match Timeline::is_ticks(&self.joined.clock) == Timeline::is_ticks(&time.kind) {
+            true => time.conversion,
+            false => self.joined.conversion,
+        }
+    }
+
+    pub(crate) fn info(&self, time: &Timeline) -> ThreadInfo {
+        let Thread { joined, .. } = self;
+        ThreadInfo {
+            number: joined.number,
+            name: joined.name.clone(),
+            events: joined.events.clone(),
+            missing: joined.missing.clone(),
+            time_only: joined.time_only.clone(),
+            counts_all_privilege_levels: joined.counts_all_privilege_levels,
+            empty_span: self.conversion(time).duration(joined.cost.inside.ticks),
+            dropped: joined.reader.dropped().wrapping_sub(self.dropped),
+            is_ended: joined.reader.is_closed(),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The ring alone, with both ends on one thread and on two.
+#![allow(unsafe_code)]
+
+use crate::ring::{Reader, Ring, Writer, address};
+use crate::{Record, Site};
+
+static SITE: Site = Site::new("a site", file!(), line!());
+static PARENT: Site = Site::new("a parent", file!(), line!());
+
+/// Writes a record whose words all follow from `n`.
+fn write(writer: &Writer, n: u64) {
+    let head = [address(&SITE), address(&PARENT), n, 2 * n + 1, (n % 256) << 7];
+    // SAFETY: the rings of these tests have two counts.
+    unsafe { writer.write(head, [3 * n, !n]) }
+}
+
+/// Returns the `n` of a record that is whole.
+fn number_of(record: &Record) -> u64 {
+    let n = record.ticks[0];
+    assert!(std::ptr::eq(record.site, &SITE));
+    assert!(record.parent.is_some_and(|parent| std::ptr::eq(parent, &PARENT)));
+    assert_eq!(record.ticks[1], 2 * n + 1);
+    assert_eq!(u64::from(record.depth), n % 256);
+    assert_eq!(record.counts[..3], [3 * n, !n, 0]);
+    n
+}
+
+fn read(reader: &mut Reader) -> Vec<u64> {
+    let mut all = Vec::new();
+    reader.read(|record| all.push(number_of(&record)));
+    all
+}
+
+/// Against a queue with a maximum length: all sequences of 14 writes and reads, for small rings.
+#[test]
+fn it_is_a_queue_that_drops_when_full() {
+    for records in 1..=4 {
+        for sequence in 0..1_u32 << 14 {
+            let (writer, mut reader) = Ring::pair(records, 2);
+            let (mut queue, mut dropped) = (Vec::new(), 0);
+            for step in 0..14 {
+                if sequence >> step & 1 == 0 {
+                    assert_eq!(read(&mut reader), queue, "{records} records, {sequence:b}, {step}");
+                    queue.clear();
+                    continue;
+                }
+                write(&writer, step);
+                match queue.len() < records {
+                    true => queue.push(step),
+                    false => dropped += 1,
+                }
+                assert!(reader.has_more());
+            }
+            assert_eq!(reader.dropped(), dropped, "{records} records, {sequence:b}");
+            assert!(!reader.is_closed());
+            drop(writer);
+            assert!(reader.is_closed());
+            assert_eq!(read(&mut reader), queue, "{records} records, {sequence:b}");
+        }
+    }
+}
+
+/// Each record that arrives is whole, in order, and once. The others are counted.
+#[test]
+fn two_threads_lose_nothing_in_silence() {
+    const RECORDS: u64 = 2_000_000;
+    for records in [1, 2, 3, 1_000] {
+        let (writer, mut reader) = Ring::pair(records, 2);
+        std::thread::scope(|scope| {
+            // The writer is moved to its thread, as no program can do.
+            let writer = Moved(writer);
+            scope.spawn(move || {
+                let writer = { writer };
+                (1..=RECORDS).for_each(|n| write(&writer.0, n));
+            });
+            let (mut arrived, mut last) = (0, 0);
+            loop {
+                let is_closed = reader.is_closed();
+                reader.read(|record| {
+                    let n = number_of(&record);
+                    assert!(n > last, "{n} after {last}");
+                    (arrived, last) = (arrived + 1, n);
+                });
+                if is_closed {
+                    break;
+                }
+            }
+            println!("{records} records: {arrived} arrived, {} dropped", reader.dropped());
+            assert_eq!(arrived + reader.dropped(), RECORDS);
+            assert!(arrived > 0);
+        });
+    }
+}
+
+struct Moved(Writer);
+
+// SAFETY: only the thread that it is moved to uses it.
+unsafe impl Send for Moved {}

@@ -1,0 +1,78 @@
+//! The subtraction of the cost of spans from the counts.
+
+use crate::cost::{Amounts, Cost};
+use crate::record::MOST_EVENTS;
+use crate::stats::Nested;
+use crate::{Flags, Record, Site};
+
+static SITE: Site = Site::new("a site", file!(), line!());
+
+/// An empty span shows 10 of the first event, an empty lap 5, a first one 3, and a span adds 30 to the one around it. The second event's
+/// cost is not constant.
+fn cost() -> Cost {
+    let amounts = |count| {
+        let mut amounts = Amounts { counts: [count; MOST_EVENTS], ..Amounts::default() };
+        amounts.is_constant[0] = true;
+        amounts
+    };
+    Cost { inside: amounts(10), whole: amounts(30), lap: amounts(5), first_lap: amounts(3) }
+}
+
+fn record(depth: u16, ticks: [u64; 2], count: u64, flags: Flags) -> Record {
+    Record { site: &SITE, parent: None, ticks, depth, counts: [count; MOST_EVENTS], flags }
+}
+
+/// Corrects the records in order, and returns the first two counts of each.
+fn corrected(records: &[Record]) -> Vec<[u64; 2]> {
+    let (mut nested, cost) = (Nested::default(), cost());
+    let each = records.iter().map(|record| {
+        let mut record = *record;
+        nested.correct(&mut record, &cost);
+        [record.counts[0], record.counts[1]]
+    });
+    each.collect()
+}
+
+#[test]
+fn a_span_costs_what_is_constant() {
+    assert_eq!(corrected(&[record(1, [0, 9], 110, Flags::NONE)]), [[100, 110]]);
+    assert_eq!(corrected(&[record(1, [0, 9], 3, Flags::NONE)]), [[0, 3]], "never below 0");
+    assert_eq!(corrected(&[record(1, [0, 9], 0, Flags::NOT_COUNTED)]), [[0, 0]]);
+    let laps = [[0, 9], [9, 10], [11, 12]].map(|ticks| record(1, ticks, 105, Flags::LAP));
+    assert_eq!(corrected(&laps), [[102, 105], [100, 105], [102, 105]]);
+}
+
+/// Two spans inside one, the second with one inside it, and a lap.
+#[test]
+fn the_cost_of_spans_inside_a_span_is_subtracted() {
+    let records = [
+        record(2, [1, 2], 110, Flags::NONE),
+        record(3, [4, 5], 110, Flags::NONE),
+        record(2, [3, 6], 1_000 + 10 + 30, Flags::NONE),
+        record(2, [6, 7], 103, Flags::LAP),
+        record(1, [0, 9], 5_000 + 10 + 3 * 30 + 5, Flags::NONE),
+        record(1, [10, 11], 110, Flags::NONE), // nothing is left over
+    ];
+    let first: Vec<u64> = corrected(&records).iter().map(|counts| counts[0]).collect();
+    assert_eq!(first, [100, 100, 1_000, 100, 5_000, 100]);
+}
+
+/// The record of the span around some others was dropped: the next span does not pay for them.
+#[test]
+fn the_cost_inside_a_dropped_span_is_not_the_next_ones() {
+    let records = [
+        record(2, [1, 2], 110, Flags::NONE),
+        record(2, [11, 12], 110, Flags::NONE),
+        record(1, [10, 13], 1_000 + 10 + 30, Flags::NONE),
+    ];
+    assert_eq!(corrected(&records)[2][0], 1_000);
+}
+
+/// A span around more spans than are kept one by one.
+#[test]
+fn a_span_around_a_million_spans() {
+    let inner = (0..1_000_000).map(|n| record(2, [n + 1, n + 1], 10, Flags::NONE));
+    let outer = record(1, [0, 2_000_000], 7 + 10 + 30 * 1_000_000, Flags::NONE);
+    let records: Vec<Record> = inner.chain([outer]).collect();
+    assert_eq!(corrected(&records)[1_000_000][0], 7);
+}

@@ -1,0 +1,40 @@
+//! Why spans are recorded without counters.
+
+use rdpmc::error::{OpenError, SyscallReason};
+use std::fmt;
+use std::time::Duration;
+
+/// Why the spans of a thread have no counts, but time only.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum TimeOnlyReason {
+    /// [`Settings`](crate::Settings) have no events, or [`Counters::Never`](crate::Counters).
+    NotRequested,
+    /// None of the events could be opened. This is the first one's error.
+    Open(OpenError),
+    /// User space cannot read the counters. Spans make no system calls.
+    NotReadable(SyscallReason),
+    /// A read is trapped, for example by the hypervisor, and takes this long.
+    #[non_exhaustive]
+    Trapped {
+        /// The median time of a read of all events.
+        read: Duration,
+    },
+}
+
+impl fmt::Display for TimeOnlyReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TimeOnlyReason::NotRequested => f.write_str("no events were requested"),
+            TimeOnlyReason::Open(error) => write!(f, "{error}"),
+            TimeOnlyReason::NotReadable(reason) => {
+                write!(f, "user space cannot read the counters: {reason}")
+            }
+            TimeOnlyReason::Trapped { read } => write!(
+                f,
+                "reads of these counters are trapped here and take {} ns. To count anyway, set `Counters::Always`",
+                read.as_nanos()
+            ),
+        }
+    }
+}

@@ -1,0 +1,581 @@
+//! What spans record, and what happens to those that a program misuses. Runs with and without a PMU.
+#![cfg(all(target_os = "linux", feature = "enabled"))]
+#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+#![allow(unsafe_code)]
+
+#[path = "../../../tests/process/mod.rs"]
+mod process;
+#[path = "../../../tests/skips/mod.rs"]
+mod skips;
+
+use rdpmc::Event;
+use rdpmc_spans::{
+    Counters, Flags, Laps, Record, Settings, Site, Span, Spans, StartError, Storage, span, stages,
+};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::hint::black_box;
+use std::mem::{ManuallyDrop, forget};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A process has one recording, so these tests take turns.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Cycles and instructions where there is a PMU.
+fn start() -> Spans {
+    let events = [Event::CYCLES, Event::INSTRUCTIONS];
+    Settings::new().events(&events).counters(Counters::Always).start().unwrap()
+}
+
+fn all(spans: &mut Spans) -> Vec<(u32, Record)> {
+    let mut all = Vec::new();
+    spans.collect_with(|thread, record| all.push((thread, *record)));
+    all
+}
+
+fn names(records: &[(u32, Record)]) -> Vec<(&'static str, Option<&'static str>)> {
+    let names = |(_, record): &(u32, Record)| (record.site.name(), record.parent.map(Site::name));
+    records.iter().map(names).collect()
+}
+
+#[test]
+fn spans_nest() {
+    let _turn = turn();
+    let mut spans = start();
+    fn early(is_early: bool) {
+        let _span = span!("early");
+        if is_early {
+            return;
+        }
+        let _span = span!("late");
+    }
+    {
+        let _outer = span!("outer");
+        early(true);
+        early(false);
+    }
+    let records = all(&mut spans);
+    let expected = [
+        ("early", Some("outer")),
+        ("late", Some("early")),
+        ("early", Some("outer")),
+        ("outer", None),
+    ];
+    assert_eq!(names(&records), expected);
+    assert_eq!(records.iter().map(|(_, record)| record.depth).collect::<Vec<_>>(), [2, 3, 2, 1]);
+    let [.., (_, late), _, (_, outer)] = &records[..] else { panic!() };
+    assert!(outer.ticks[0] <= late.ticks[0] && late.ticks[1] <= outer.ticks[1]);
+    let info = &spans.threads()[0];
+    for (_, record) in &records {
+        assert!(!record.flags.has(Flags::NOT_COUNTED), "{record:?}");
+        assert!(!info.events.is_empty() || record.counts == [0; 8], "{record:?}");
+    }
+    assert_eq!(info.time_only.is_some(), info.events.is_empty());
+}
+
+stages!(
+    enum Stage {
+        First = "first",
+        Second = "second",
+    }
+);
+
+#[test]
+fn laps_follow_each_other() {
+    let _turn = turn();
+    let mut spans = start();
+    let _outer = span!("outer");
+    let mut never_begun = Laps::new();
+    never_begun.next(Stage::Second);
+    for _ in 0..2 {
+        let mut laps = Laps::start();
+        laps.next(Stage::First);
+        laps.next(Stage::Second);
+    }
+    let records = all(&mut spans);
+    let first = ("first", Some("outer"));
+    let second = ("second", Some("outer"));
+    assert_eq!(names(&records), [first, second, first, second]);
+    for pair in records.chunks(2) {
+        let [(_, first), (_, second)] = pair else { panic!() };
+        assert_eq!(first.ticks[1], second.ticks[0], "one read at the boundary");
+        assert!(first.flags.has(Flags::LAP) && second.flags.has(Flags::LAP));
+        assert_eq!([first.depth, second.depth], [2, 2]);
+    }
+}
+
+/// Whichever way spans are dropped, each is recorded or counted, and the spans after them nest again.
+#[test]
+fn out_of_order() {
+    let _turn = turn();
+    let mut spans = start();
+    let a = span!("a");
+    let b = span!("b");
+    drop(a);
+    let c = span!("c");
+    let d = span!("d");
+    drop(b); // its place on the stack is d's
+    drop(d);
+    drop(c);
+    drop(span!("after"));
+    let records = all(&mut spans);
+    let lost = spans.report().lost;
+    let is_disordered = |name: &str| {
+        let found = records.iter().find(|(_, record)| record.site.name() == name);
+        found.map(|(_, record)| record.flags.has(Flags::OUT_OF_ORDER))
+    };
+    assert_eq!(is_disordered("a"), Some(true), "{records:?}");
+    match is_disordered("b") {
+        Some(is_disordered) => assert!(is_disordered && lost == 0),
+        None => assert_eq!(lost, 1),
+    }
+    assert_eq!([is_disordered("c"), is_disordered("d")], [Some(false); 2]);
+    assert_eq!(
+        records.last().map(|(_, record)| (record.depth, record.parent.is_none())),
+        Some((1, true))
+    );
+    let d = records.iter().find(|(_, record)| record.site.name() == "d").unwrap();
+    assert_eq!(d.1.parent.map(Site::name), Some("c"));
+}
+
+/// The same site twice: the number tells its spans apart.
+#[test]
+fn out_of_order_with_itself() {
+    let _turn = turn();
+    let mut spans = start();
+    let open = || span!("the same");
+    let (a, b) = (open(), open());
+    drop(a);
+    let begin = std::time::Instant::now();
+    while begin.elapsed().as_millis() < 5 {}
+    let (c, d) = (open(), open());
+    drop(b); // older than d, in its place
+    drop(d);
+    drop(c);
+    let records = all(&mut spans);
+    let lost = spans.report().lost;
+    assert_eq!(records.len() as u64 + lost, 4, "{records:?}");
+    // Only a and b are long. If b is recorded, it has its own beginning.
+    let lasted: Vec<bool> =
+        records.iter().map(|(_, record)| record.duration() > 1_000_000).collect();
+    assert_eq!(lasted.iter().filter(|long| **long).count() as u64, 1 - lost, "{records:?}");
+}
+
+#[test]
+fn leaked() {
+    let _turn = turn();
+    let mut spans = start();
+    for _ in 0..3 {
+        let _outer = span!("outer");
+        forget(span!("leaked"));
+        drop(span!("inner"));
+    }
+    let records = all(&mut spans);
+    let outer = records.iter().filter(|(_, record)| record.site.name() == "outer");
+    assert!(
+        outer.clone().all(|(_, record)| record.depth == 1 && record.flags.has(Flags::OUT_OF_ORDER))
+    );
+    assert_eq!((outer.count(), records.len()), (3, 6));
+}
+
+/// More spans than there are slots: the rest is counted.
+#[test]
+fn too_deep() {
+    let _turn = turn();
+    let mut spans = start();
+    fn nest(more: u32) {
+        if more > 0 {
+            let _span = span!("deep");
+            nest(more - 1);
+        }
+    }
+    nest(600);
+    drop(span!("after"));
+    let records = all(&mut spans);
+    assert_eq!(records.len() as u64 - 1 + spans.threads()[0].dropped, 600);
+    assert_eq!(records.iter().map(|(_, record)| record.depth).max(), Some(511));
+    assert_eq!(records.last().map(|(_, record)| record.depth), Some(1));
+}
+
+#[test]
+fn a_panic_ends_its_spans() {
+    let _turn = turn();
+    let mut spans = start();
+    let result = std::thread::spawn(|| {
+        let _span = span!("panics");
+        std::panic::resume_unwind(Box::new(()));
+    });
+    assert!(result.join().is_err());
+    assert_eq!(names(&all(&mut spans)), [("panics", None)]);
+    assert!(spans.threads()[0].is_ended);
+}
+
+/// A span in a thread-local variable ends when its thread's state may be gone.
+#[test]
+fn spans_outlive_their_thread() {
+    thread_local! { static KEPT: Cell<Option<Span>> = const { Cell::new(None) }; }
+    let _turn = turn();
+    let mut spans = start();
+    let threads: Vec<_> = (0..10)
+        .map(|n| {
+            std::thread::spawn(move || {
+                if n % 2 == 0 {
+                    KEPT.set(None); // its destructor is registered before that of the thread's state
+                }
+                KEPT.set(Some(span!("kept")));
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let recorded = spans.collect();
+    assert_eq!(recorded + spans.report().lost, 10);
+}
+
+#[test]
+fn one_recording_at_a_time() {
+    let _turn = turn();
+    drop(span!("before"));
+    let spans = start();
+    assert_eq!(Settings::new().start().err(), Some(StartError::Running));
+    let open = span!("open");
+    drop(spans);
+    drop(span!("between"));
+    let mut spans = start();
+    {
+        let _after = span!("after");
+        drop(open);
+    }
+    assert_eq!(names(&all(&mut spans)), [("after", None)]);
+    assert_eq!(spans.report().lost, 1, "a span of an earlier recording");
+    let nine = [Event::CYCLES; 9];
+    assert!(matches!(Settings::new().events(&nine).start(), Err(StartError::TooManyEvents { .. })));
+}
+
+#[test]
+fn switched_off() {
+    let _turn = turn();
+    let mut spans = start();
+    let mut laps = Laps::start();
+    let open = span!("open");
+    rdpmc_spans::set_enabled(false);
+    drop(span!("off"));
+    laps.next(Stage::First);
+    drop(open);
+    rdpmc_spans::set_enabled(true);
+    laps.next(Stage::Second); // begins
+    laps.next(Stage::First);
+    assert_eq!(names(&all(&mut spans)), [("open", None), ("first", None)]);
+    assert!(rdpmc_spans::is_enabled());
+    drop(spans);
+    assert!(!rdpmc_spans::is_enabled());
+    rdpmc_spans::set_enabled(true);
+    assert!(!rdpmc_spans::is_enabled(), "there is no recording");
+}
+
+/// A ring of one record keeps the first, and counts the others.
+#[test]
+fn a_ring_of_one_record() {
+    let _turn = turn();
+    let settings = Settings::new().storage(Storage::Ring { records: 1 });
+    let mut spans = settings.start().unwrap();
+    for _ in 0..2 {
+        for _ in 0..10 {
+            drop(span!("one"));
+        }
+        assert_eq!(spans.collect(), 1);
+    }
+    assert_eq!(spans.threads()[0].dropped, 18);
+    assert!(spans.report().to_string().contains("18 records were dropped"));
+}
+
+/// Eight threads, drained meanwhile: every record arrives or is counted, and none is torn.
+#[test]
+fn eight_threads() {
+    const SPANS: u64 = 10_000_000;
+    let _turn = turn();
+    let mut spans = Settings::new().keep(0).start().unwrap();
+    let running = (0..8_u64).map(|_| {
+        std::thread::spawn(|| {
+            for _ in 0..SPANS / 2 {
+                let _outer = span!("outer");
+                let _inner = span!("inner");
+            }
+        })
+    });
+    let running: Vec<_> = running.collect();
+    let mut last = [[0_u64; 2]; 9];
+    let mut arrived = [0_u64; 9];
+    loop {
+        let are_over = running.iter().all(|thread| thread.is_finished());
+        spans.collect_with(|thread, record| {
+            let thread = thread as usize;
+            arrived[thread] += 1;
+            let [start, end] = record.ticks;
+            // Records come in the order in which spans end. An inner one begins after its outer one.
+            assert!(start <= end && last[thread][1] <= end, "{record:?} after {:?}", last[thread]);
+            match record.site.name() {
+                "inner" => {
+                    assert_eq!((record.parent.map(Site::name), record.depth), (Some("outer"), 2))
+                }
+                "outer" => assert_eq!((record.parent.map(Site::name), record.depth), (None, 1)),
+                other => panic!("{other}"),
+            }
+            assert_eq!(record.counts, [0; 8]);
+            last[thread] = [start, end];
+        });
+        if are_over {
+            break;
+        }
+    }
+    let threads = spans.threads();
+    assert_eq!(threads.len(), 8);
+    for thread in threads {
+        let arrived = arrived[thread.number as usize];
+        println!("{arrived} arrived, {} dropped", thread.dropped);
+        assert_eq!(arrived + thread.dropped, SPANS);
+        assert!(arrived > 0);
+    }
+}
+
+#[test]
+fn a_thousand_threads() {
+    let _turn = turn();
+    let settings = Settings::new().storage(Storage::Ring { records: 16 });
+    let events = [Event::CYCLES, Event::INSTRUCTIONS];
+    let mut spans = settings.events(&events).counters(Counters::Always).start().unwrap();
+    for _ in 0..20 {
+        let threads: Vec<_> = (0..50)
+            .map(|_| {
+                std::thread::spawn(|| {
+                    let _span = span!("of a thread");
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+    assert_eq!(spans.collect(), 1_000);
+    assert_eq!(spans.threads().iter().filter(|thread| thread.is_ended).count(), 1_000);
+    spans.clear();
+    assert_eq!(spans.threads().len(), 0, "those that have ended are forgotten");
+}
+
+/// Reports of histograms while threads record. Counts only grow.
+#[test]
+fn histograms_are_read_while_they_are_written() {
+    let _turn = turn();
+    let mut spans = Settings::new().storage(Storage::Histograms).start().unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let _outer = span!("outer");
+                    let mut laps = Laps::start();
+                    laps.next(Stage::First);
+                }
+            });
+        }
+        let mut before = 0;
+        for _ in 0..50 {
+            let report = spans.report();
+            let count: u64 = report.rows.iter().map(|row| row.count).sum();
+            assert!(count >= before);
+            before = count;
+            for row in &report.rows {
+                assert!(row.time.p50 <= row.time.p99 && row.time.p99 <= row.time.p999, "{row:?}");
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(before > 0);
+    });
+    let report = spans.report();
+    let [outer, first] = &report.rows[..2] else { panic!("{report}") };
+    assert_eq!((outer.name, first.name), ("outer", "first"));
+    assert!(outer.own <= outer.total - first.total, "{report}");
+    assert_eq!(spans.collect(), 0);
+}
+
+/// A span across a fork: the child's spans go on, without counts, and its end does no harm.
+#[test]
+fn a_span_across_a_fork() {
+    let _turn = turn();
+    let mut spans = start();
+    let across = span!("across");
+    drop(span!("before"));
+    let child = process::fork(|| {
+        // A second thread may have held a lock when this process forked: nothing here takes one.
+        let across = across;
+        drop(span!("in the child"));
+        drop(across);
+        let mut records = Vec::new();
+        spans.collect_with(|_, record| records.push(*record));
+        let found: Vec<_> = records.iter().map(|record| record.site.name()).collect();
+        let is_right = found == ["before", "in the child", "across"]
+            && records[1..]
+                .iter()
+                .all(|record| record.counts == [0; 8] || !record.flags.has(Flags::NOT_COUNTED));
+        i32::from(!is_right)
+    });
+    assert_eq!(process::wait(child), 0);
+}
+
+/// Names with quotes, backslashes and control characters, in the trace, in the lines and in the table.
+#[test]
+fn any_name() {
+    const NAME: &str = "a \"name\"\\ with\ncontrol\u{1} characters | and ü";
+    let _turn = turn();
+    let mut spans = start();
+    let thread = std::thread::Builder::new().name("a \"thread\"\t".into());
+    let thread = thread.spawn(|| {
+        for _ in 0..3 {
+            let _span = span!(NAME);
+            drop(span!("inner"));
+        }
+    });
+    thread.unwrap().join().unwrap();
+    let mut trace = Vec::new();
+    spans.write_trace(&mut trace).unwrap();
+    let trace: serde_json::Value = serde_json::from_slice(&trace).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
+    let found = of("X");
+    assert_eq!(found.len(), 6);
+    assert_eq!(found.iter().filter(|event| event["name"] == NAME).count(), 3);
+    assert!(of("M").iter().any(|event| event["args"]["name"] == "a \"thread\"\t"));
+    for event in found {
+        let [at, lasted] = ["ts", "dur"].map(|key| event[key].as_f64().unwrap());
+        assert!(at >= 0.0 && lasted >= 0.0, "{event}");
+        assert!(event["args"]["flags"].is_array());
+    }
+    let mut lines = Vec::new();
+    spans.write_json_lines(&mut lines).unwrap();
+    let lines = String::from_utf8(lines).unwrap();
+    assert_eq!(lines.lines().count(), 6);
+    for line in lines.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["parent"].is_null(), line["name"] == NAME);
+    }
+    let table = spans.report().to_string();
+    assert!(table.contains(r#"a "name"\\ with\ncontrol\u{1} characters \| and ü"#), "{table}");
+}
+
+/// A disk that is full is an error, and the recording goes on.
+#[test]
+fn a_full_disk() {
+    let _turn = turn();
+    let mut spans = start();
+    (0..1_000).for_each(|_| drop(span!("a span")));
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let error = spans.write_trace(&full).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+    assert!(spans.write_json_lines(&full).is_err());
+    drop(span!("a span"));
+    let mut lines = Vec::new();
+    spans.write_json_lines(&mut lines).unwrap();
+    assert_eq!(lines.iter().filter(|byte| **byte == b'\n').count(), 1_001);
+}
+
+/// Only so many records are kept for traces. The report has all.
+#[test]
+fn records_that_are_not_kept() {
+    let _turn = turn();
+    let mut spans = Settings::new().keep(10).start().unwrap();
+    (0..30).for_each(|_| drop(span!("a span")));
+    let mut trace = Vec::new();
+    spans.write_trace(&mut trace).unwrap();
+    let trace: serde_json::Value = serde_json::from_slice(&trace).unwrap();
+    assert_eq!(trace["otherData"]["not_kept"], 20);
+    assert_eq!(spans.report().rows[0].count, 30);
+    spans.clear();
+    assert_eq!(spans.report().rows.len(), 0);
+}
+
+/// After a thread's first spans: no system call, no allocation, no page fault.
+#[test]
+fn nothing_on_the_hot_path() {
+    let clock = rdpmc::Clock::open().unwrap();
+    if let rdpmc::clock::ClockKind::Kernel(why) = clock.kind() {
+        let why = format!("a tick is a call of the kernel's clock here: {why}");
+        return skips::skip("nothing_on_the_hot_path", &why);
+    }
+    let _turn = turn();
+    for storage in [Storage::Ring { records: 100 }, Storage::Histograms] {
+        let events = [Event::CYCLES, Event::INSTRUCTIONS];
+        let ends = |obedient: bool| {
+            process::wait(process::fork(|| {
+                let settings = Settings::new().events(&events).storage(storage);
+                let spans = settings.counters(Counters::Always).start().unwrap();
+                let _spans = ManuallyDrop::new(spans);
+                work(100);
+                let (allocations, faults) = (ALLOCATIONS.get(), minor_faults());
+                work(10_000);
+                let before = minor_faults();
+                if (ALLOCATIONS.get(), before) != (allocations, faults) {
+                    return 2;
+                }
+                process::allow_only(libc::SYS_exit_group);
+                work(10_000);
+                if !obedient {
+                    process::monotonic_raw(); // a system call
+                }
+                0
+            }))
+        };
+        assert_eq!(ends(true), 0, "the wait status with {storage:?}");
+        assert_eq!(libc::WTERMSIG(ends(false)), libc::SIGSYS, "what ends the control");
+    }
+}
+
+fn work(times: u32) {
+    for _ in 0..times {
+        let _outer = span!("outer");
+        let mut laps = Laps::start();
+        drop(span!("inner"));
+        laps.next(Stage::First);
+        laps.next(Stage::Second);
+    }
+}
+
+fn minor_faults() -> i64 {
+    // SAFETY: a structure of integers, for which 0 is valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: a valid pointer.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    usage.ru_minflt
+}
+
+/// The system's allocator, with the number of each thread's allocations.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is passed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promise is the condition of the system's allocator.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is the condition of the system's allocator.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn the_control_of_the_allocator() {
+    let before = ALLOCATIONS.get();
+    drop(black_box(Box::new(1)));
+    assert_eq!(ALLOCATIONS.get(), before + 1);
+}

@@ -1,0 +1,208 @@
+//! Spans and laps of known work are exact, those that the kernel disturbed are flagged, and none makes a system call.
+
+use super::{Entry, known_events, open};
+use crate::harness::{Facts, Outcome, Stop, equal, require};
+use crate::kernels::countdown;
+use crate::neighbour::Neighbour;
+use crate::process::{self, wait};
+use rdpmc::{Counter, Event};
+use rdpmc_spans::{Counters, Flags, Laps, Record, Settings, Spans, Storage, span, stages};
+use std::mem::ManuallyDrop;
+use std::time::Duration;
+
+pub const ALL: &[Entry] = &[
+    ("spans_of_known_work", spans_of_known_work),
+    ("spans_beside_a_neighbour", spans_beside_a_neighbour),
+    ("spans_without_system_calls", spans_without_system_calls),
+];
+
+stages!(
+    enum Stage {
+        First = "first",
+        Second = "second",
+    }
+);
+
+fn start(events: &[Event], storage: Storage) -> Result<Spans, Stop> {
+    let settings = Settings::new().events(events).counters(Counters::Always).storage(storage);
+    let mut spans = settings.start().map_err(|error| error.to_string())?;
+    // On riscv64, a dropped event leaves its register only at the next turn.
+    for _ in 0..1_000 {
+        drop(span!("until there are counters"));
+        if records(&mut spans).iter().all(|record| !record.flags.has(Flags::NOT_COUNTED)) {
+            return Ok(spans);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Err(Stop::Failed("no counters in a second".into()))
+}
+
+const RING: Storage = Storage::Ring { records: 1 << 12 };
+
+fn records(spans: &mut Spans) -> Vec<Record> {
+    let mut records = Vec::new();
+    spans.collect_with(|_, record| records.push(*record));
+    records
+}
+
+/// A span around work, and two inside it: the same code for every number of rounds.
+#[inline(never)]
+fn nested(rounds: [u64; 3]) {
+    let [outer, first, second] = rounds;
+    let _span = span!("outer");
+    countdown(outer);
+    inner(first);
+    inner(second);
+}
+
+#[inline(never)]
+fn inner(rounds: u64) {
+    let _span = span!("inner");
+    countdown(rounds);
+}
+
+#[inline(never)]
+fn laps(rounds: [u64; 2]) {
+    let [first, second] = rounds;
+    let mut laps = Laps::start();
+    countdown(first);
+    laps.next(Stage::First);
+    countdown(second);
+    laps.next(Stage::Second);
+}
+
+/// Work adds exactly itself: to its span, and to the one around it. What a span adds is subtracted.
+fn spans_of_known_work(facts: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    let known: Vec<(Event, u64)> = known_events(facts).into_iter().take(2).collect();
+    let events: Vec<Event> = known.iter().map(|(event, _)| *event).collect();
+    let mut spans = start(&events, RING)?;
+    records(&mut spans);
+    let mut counted = |run: &dyn Fn()| -> Result<Vec<Record>, Stop> {
+        // A run that the kernel disturbed is repeated.
+        for _ in 0..100 {
+            run();
+            let records = records(&mut spans);
+            if records.iter().all(|record| matches!(record.flags, Flags::NONE | Flags::LAP)) {
+                return Ok(records);
+            }
+        }
+        Err(Stop::Failed("no run without a disturbance".into()))
+    };
+    // Not 0 rounds, because counts are never below 0, and the cost of a span may be some instructions less here.
+    const SOME: u64 = 100;
+    let some = counted(&|| nested([SOME; 3]))?;
+    let some_laps = counted(&|| laps([SOME; 2]))?;
+    equal("the spans", some.len(), 3)?;
+    for rounds in [[101, 102, 103], [100, 200, 1_000], [300, 12_345, 50], [50_000, 500, 55]] {
+        let [outer, first, second] = rounds;
+        let found = counted(&|| nested(rounds))?;
+        let lapped = counted(&|| laps([first, second]))?;
+        for (place, (event, per_round)) in known.iter().enumerate() {
+            let sum = outer + first + second;
+            for (n, rounds) in [first, second, sum].into_iter().enumerate() {
+                let before = if n == 2 { 3 * SOME } else { SOME };
+                let expected = some[n].counts[place] + rounds * per_round - before * per_round;
+                equal(&format!("{event} of span {n}"), found[n].counts[place], expected)?;
+            }
+            for (n, rounds) in [first, second].into_iter().enumerate() {
+                let expected = some_laps[n].counts[place] + rounds * per_round - SOME * per_round;
+                equal(&format!("{event} of lap {n}"), lapped[n].counts[place], expected)?;
+            }
+        }
+    }
+    // What is left of the cost is how the code here differs from the code that was measured: some instructions for each
+    // span and lap.
+    for (n, record) in some.iter().enumerate() {
+        let rounds = if n == 2 { 3 * SOME } else { SOME };
+        let rest = record.counts[0] as i64 - 2 * rounds as i64;
+        println!("span {n}: {rest} instructions more than the work");
+        require((-4..=64).contains(&rest), || format!("{record:?}"))?;
+    }
+    for record in &some_laps {
+        let rest = record.counts[0] as i64 - 2 * SOME as i64;
+        println!("{}: {rest} instructions more than the work", record.site.name());
+        require((-4..=64).contains(&rest), || format!("{record:?}"))?;
+    }
+    let [info] = &spans.threads()[..] else { return Err(Stop::Failed("not one thread".into())) };
+    equal("missing", info.missing.len(), 0)
+}
+
+/// A span in which the kernel counts a context switch is flagged, and its counts are those of the work all the same.
+fn spans_beside_a_neighbour(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    let mut spans = start(&[Event::INSTRUCTIONS], RING)?;
+    records(&mut spans);
+    let switches = Counter::open(Event::CONTEXT_SWITCHES)?;
+    let is_unfiltered = spans.threads().iter().any(|thread| thread.counts_all_privilege_levels);
+    let mut some = u64::MAX;
+    for _ in 0..100 {
+        inner(100);
+        for record in records(&mut spans) {
+            some = some.min(record.counts[0]);
+        }
+    }
+    let neighbour = Neighbour::start();
+    let (mut calm, mut hit) = (0, 0);
+    for sample in 0..20_000 {
+        if hit > 50 && calm > 1_000 {
+            break;
+        }
+        let rounds = 100 + sample % 61 * 500;
+        let before = switches.read()?;
+        inner(rounds);
+        let inside = switches.read()? - before;
+        let [record] = records(&mut spans)[..] else {
+            return Err(Stop::Failed("not one record".into()));
+        };
+        let is_disturbed = record.flags.has(Flags::DISTURBED);
+        require(is_disturbed || record.flags == Flags::NONE, || format!("{record:?}"))?;
+        match is_disturbed {
+            // A switch may also be between the reads of the other counter, and outside of the span.
+            true => {
+                require(inside > 0, || format!("flagged without a switch: {record:?}"))?;
+                hit += 1;
+            }
+            false => calm += 1,
+        }
+        if !is_unfiltered {
+            let least = some + 2 * (rounds - 100);
+            // A read that was repeated is counted.
+            let most = if is_disturbed { least + 100 } else { least };
+            require((least..=most).contains(&record.counts[0]), || {
+                format!("{record:?} for {rounds} rounds, {some} for 100")
+            })?;
+        }
+    }
+    drop(neighbour);
+    println!("{calm} calm, {hit} disturbed");
+    require(calm > 1_000 && hit > 50, || format!("{calm} calm, {hit} disturbed"))
+}
+
+/// The promise for programs that run all day, with counters that are read all the time.
+fn spans_without_system_calls(facts: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    // Ticks of the kernel's clock are a system call.
+    let has_clock = facts.say("clock") == Some("page");
+    for storage in [RING, Storage::Histograms] {
+        let status = wait(process::fork(|| {
+            let spans = start(&[Event::INSTRUCTIONS, Event::CYCLES], storage);
+            let _spans = ManuallyDrop::new(spans.unwrap_or_else(|_| panic!("spans start")));
+            nested([1; 3]);
+            laps([1; 2]);
+            process::allow_only(libc::SYS_exit_group);
+            for _ in 0..10_000 {
+                nested([1; 3]);
+                laps([1; 2]);
+            }
+            0
+        }));
+        match has_clock {
+            true => equal("the wait status", status, 0)?,
+            false => require(status == 0 || libc::WTERMSIG(status) == libc::SIGSYS, || {
+                format!("the wait status {status}")
+            })?,
+        }
+    }
+    Ok(())
+}
