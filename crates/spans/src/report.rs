@@ -171,8 +171,23 @@ impl fmt::Display for Report {
             }
         }
         writeln!(f)?;
+        let times = self.threads.iter().map(|thread| thread.empty_span.as_nanos());
+        if let (Some(least), Some(most)) = (times.clone().min(), times.max()) {
+            let range = if least == most { String::new() } else { format!(" to {most}") };
+            writeln!(f, "An empty span takes {least}{range} ns, which the times include.")?;
+        }
+        // The threads often have the same notes.
+        let mut notes: Vec<(String, Vec<String>)> = Vec::new();
         for thread in &self.threads {
-            thread.fmt_notes(f)?;
+            for note in thread.notes() {
+                match notes.iter_mut().find(|(known, _)| *known == note) {
+                    Some((_, threads)) => threads.push(cell(&thread.name)),
+                    None => notes.push((note, vec![cell(&thread.name)])),
+                }
+            }
+        }
+        for (note, threads) in &notes {
+            writeln!(f, "{}: {note}", threads.join(", "))?;
         }
         if self.lost > 0 {
             writeln!(f, "{} spans were lost: their thread was ending, or their recording had ended.", self.lost)?;
@@ -208,21 +223,20 @@ impl Row {
 }
 
 impl ThreadInfo {
-    fn fmt_notes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = cell(&self.name);
-        write!(f, "{name}: an empty span takes {} ns, which the times include.", self.empty_span.as_nanos())?;
-        if let Some(why) = &self.time_only {
-            write!(f, " Time only: {why}.")?;
-        }
-        for (event, why) in &self.missing {
-            write!(f, " Without {event}: {why}.")?;
-        }
+    /// Returns what is to be known of this thread's figures, one sentence or two each.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        notes.extend(self.time_only.as_ref().map(|why| format!("Time only: {why}.")));
+        notes.extend(self.missing.iter().map(|(event, why)| format!("Without {event}: {why}.")));
         if self.counts_all_privilege_levels {
-            f.write_str(" The counts include the kernel's.")?;
+            notes.push("The counts include the kernel's.".to_string());
         }
         if self.dropped > 0 {
-            write!(f, " {} records were dropped, because the ring was full: collect more often, or use a larger one.", self.dropped)?;
+            let dropped = self.dropped;
+            notes.push(format!(
+                "{dropped} records were dropped, because the ring was full. Collect more often, or use a larger one."
+            ));
         }
-        writeln!(f)
+        notes
     }
 }
