@@ -1,11 +1,12 @@
 //! The cost of a span, measured when a thread joins.
+#![allow(unsafe_code)]
 
 use crate::laps;
 use crate::local;
 use crate::record::MOST_EVENTS;
 use crate::ring::Reader;
 use crate::span::{enter_outlined, exit_outlined};
-use crate::{Site, Span};
+use crate::Site;
 
 /// The cost of spans and laps on a thread, in ticks and counts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,7 +26,7 @@ pub(crate) struct Cost {
 pub(crate) struct Amounts {
     pub(crate) ticks: u64,
     pub(crate) counts: [u64; MOST_EVENTS],
-    /// Whether nearly all samples had this count.
+    /// Whether most samples had this count.
     pub(crate) is_constant: [bool; MOST_EVENTS],
 }
 
@@ -54,9 +55,9 @@ impl Amounts {
         for (place, (least, is_constant)) in places {
             let counts = || samples.iter().filter_map(|(_, counts)| counts.get(place).copied());
             *least = counts().min().unwrap_or(0);
-            // An interrupt may have disturbed one or two.
+            // Interrupts may have disturbed some.
             let same = counts().filter(|count| count == least).count();
-            *is_constant = same * 10 >= samples.len() * 9 && same > 0;
+            *is_constant = same * 2 >= samples.len() && same > 0;
         }
         amounts
     }
@@ -74,10 +75,12 @@ impl Amounts {
 }
 
 /// Measures the cost of this thread's spans, which `reader` reads. Takes some 20 microseconds.
-pub(crate) fn measure(mut reader: Reader) -> Cost {
+pub(crate) fn measure(mut reader: Reader, session: u32) -> Cost {
     const SAMPLES: usize = 40;
-    let mut samples = |run: fn()| {
-        let mut samples = Vec::with_capacity(SAMPLES);
+    let mut samples = |run: &dyn Fn()| {
+        // Not a vector: spans in an allocator would be recorded here.
+        let mut samples = [(0, [0; MOST_EVENTS]); SAMPLES];
+        let mut taken = 0;
         // The first ones are slow.
         for number in 0..SAMPLES + 10 {
             run();
@@ -85,40 +88,56 @@ pub(crate) fn measure(mut reader: Reader) -> Cost {
             let mut last = None;
             reader.read(|record| last = Some(record));
             if let (Some(record), true) = (last, number >= 10) {
-                samples.push((record.duration(), record.counts));
+                if let Some(sample) = samples.get_mut(taken) {
+                    *sample = (record.duration(), record.counts);
+                    taken += 1;
+                }
             }
         }
-        Amounts::of(&samples)
+        Amounts::of(samples.get(..taken).unwrap_or(&samples))
     };
     static EMPTY: Site = Site::new("an empty span", file!(), line!());
     static AROUND: Site = Site::new("a span around another", file!(), line!());
     static EMPTY_LAP: Site = Site::new("an empty lap", file!(), line!());
-    // With counts, the calls alone, without the code around them, which differs from place to place: so what is
-    // subtracted is never too much. Without, the whole span, for its time.
-    let is_inlined = local::inlined(local::recording()).is_some();
-    let inside = samples(if is_inlined { empty_inlined } else { empty });
-    let around = samples(if is_inlined { around_inlined } else { around });
-    let first_lap = samples(|| laps::least(&EMPTY_LAP, false));
-    let lap = samples(|| laps::least(&EMPTY_LAP, true));
-    #[inline(never)]
-    fn empty() {
-        let (open, start) = enter_outlined(&EMPTY, local::recording());
-        exit_outlined(&EMPTY, open, start);
+    let inside = samples(&|| empty(&EMPTY, session));
+    let around = samples(&|| around(&AROUND, &EMPTY, session));
+    Cost {
+        inside,
+        whole: around.less(&inside),
+        lap: samples(&|| laps::least(&EMPTY_LAP, true, session)),
+        first_lap: samples(&|| laps::least(&EMPTY_LAP, false, session)),
     }
-    #[inline(never)]
-    fn around() {
-        let (open, start) = enter_outlined(&AROUND, local::recording());
-        empty();
-        exit_outlined(&AROUND, open, start);
+}
+
+// With counts, the calls alone, without the code around them, which differs from place to place: so what is subtracted is
+// never too much. By the session's number, because spans may be switched off meanwhile.
+
+#[inline(never)]
+fn empty(site: &'static Site, session: u32) {
+    if let Some(local) = local::inlined(session) {
+        // SAFETY: checked.
+        unsafe {
+            let (open, start) = local.enter_inlined(site);
+            local.exit_inlined(site, open, start);
+        }
+    } else {
+        let (open, start) = enter_outlined(site, session);
+        exit_outlined(site, open, start);
     }
-    #[inline(never)]
-    fn empty_inlined() {
-        let _span = Span::enter(&EMPTY);
+}
+
+#[inline(never)]
+fn around(site: &'static Site, inner: &'static Site, session: u32) {
+    if let Some(local) = local::inlined(session) {
+        // SAFETY: checked.
+        unsafe {
+            let (open, start) = local.enter_inlined(site);
+            empty(inner, session);
+            local.exit_inlined(site, open, start);
+        }
+    } else {
+        let (open, start) = enter_outlined(site, session);
+        empty(inner, session);
+        exit_outlined(site, open, start);
     }
-    #[inline(never)]
-    fn around_inlined() {
-        let _span = Span::enter(&AROUND);
-        empty_inlined();
-    }
-    Cost { inside, whole: around.less(&inside), lap, first_lap }
 }

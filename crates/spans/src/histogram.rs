@@ -4,7 +4,7 @@
 use crate::Site;
 use crate::record::{Flags, MOST_EVENTS};
 use crate::ring::{FLAGS_SHIFT, HEAD};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -179,6 +179,15 @@ impl Drop for Published {
     }
 }
 
+thread_local! {
+    static IS_RECORDING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is in [`Recorder::record`]: a span that begins now is one in the allocator.
+pub(crate) fn is_recording() -> bool {
+    IS_RECORDING.get()
+}
+
 /// The side that records.
 #[derive(Debug)]
 pub(crate) struct Recorder {
@@ -195,20 +204,33 @@ impl Recorder {
         (Recorder { published: published.clone(), events, table: RefCell::new(table) }, published)
     }
 
-    /// Records a span. Allocates at the first span of each site.
-    pub(crate) fn record(&self, words: &[u64]) {
+    /// Records a span. Allocates at the first span of each site. Returns false if this interrupts another call: a span in
+    /// the allocator.
+    pub(crate) fn record(&self, words: &[u64]) -> bool {
+        if IS_RECORDING.replace(true) {
+            return false;
+        }
+        self.record_alone(words);
+        IS_RECORDING.set(false);
+        true
+    }
+
+    fn record_alone(&self, words: &[u64]) {
         let Some((&[site, parent, start, end, depth], counts)) = words.split_first_chunk::<HEAD>()
         else {
             return;
         };
-        // A span that begins in here, in an allocator, finds the table in use.
         let Ok(mut table) = self.table.try_borrow_mut() else { return };
         let ticks = match end.wrapping_sub(start) {
             ticks if ticks > u64::MAX / 2 => 0, // the clock was set back
             ticks => ticks,
         };
+        // A lap and the spans inside it have one parent.
         if parent != 0 {
-            add(&self.of(&mut table, parent).of_children, ticks);
+            let parent = self.of(&mut table, parent);
+            if depth >> FLAGS_SHIFT & u64::from(Flags::LAP.bits()) == 0 {
+                add(&parent.of_children, ticks);
+            }
         }
         let of = self.of(&mut table, site);
         let flags = (depth >> FLAGS_SHIFT) as u8;

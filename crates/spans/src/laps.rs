@@ -79,14 +79,14 @@ impl Laps {
     /// Records nothing if no lap has begun, or spans were off at some boundary since then.
     #[inline(always)]
     pub fn next(&mut self, stage: impl Stage) {
+        let site = stage.site(); // first, because it is the program's code
         let session = local::recording();
         if session == 0 {
             self.session = 0;
         } else if session == self.session {
             let header = local::header();
-            // SAFETY: the header is this thread's. It was the same when the lap began, because a thread joins a session
-            // once, and no other session has been in between.
-            unsafe { ((*header).calls.lap)(header, stage.site(), &mut self.lap) }
+            // SAFETY: the header is this thread's.
+            unsafe { ((*header).calls.lap)(header, site, &mut self.lap) }
         } else {
             self.begin();
         }
@@ -95,12 +95,12 @@ impl Laps {
 
 /// Begins a lap and ends it, by the calls alone: the least that a lap costs. If `again`, ends another.
 #[inline(never)]
-pub(crate) fn least(site: &'static Site, again: bool) {
+pub(crate) fn least(site: &'static Site, again: bool, session: u32) {
     let (header, mut lap) = (local::header(), Lap::new());
     // SAFETY: the header is this thread's, and `begin` has begun the lap in its state.
     unsafe {
         let calls = (*header).calls;
-        if (calls.begin)(header, &mut lap, local::recording()) {
+        if (calls.begin)(header, &mut lap, session) {
             (calls.lap)(header, site, &mut lap);
             if again {
                 (calls.lap)(header, site, &mut lap);

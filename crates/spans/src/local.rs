@@ -8,6 +8,7 @@
 
 use crate::Site;
 use crate::counting::{Counting, Start};
+use crate::histogram;
 use crate::record::Flags;
 use crate::ring::{DEPTH_SHIFT, FLAGS_SHIFT, Writer, address};
 use crate::session;
@@ -54,12 +55,15 @@ pub(crate) struct Calls {
 pub(crate) struct Lap {
     ticks: u64,
     start: Start,
-    is_counted: bool,
+    /// The number of the span around it. Tells the state and the place in it.
+    around: u64,
+    /// The same if `start` is set, otherwise a number that no span has.
+    counted_in: u64,
 }
 
 impl Lap {
     pub(crate) const fn new() -> Lap {
-        Lap { ticks: 0, start: Start::new(), is_counted: false }
+        Lap { ticks: 0, start: Start::new(), around: NOT_INLINED, counted_in: NOT_INLINED }
     }
 }
 
@@ -91,6 +95,8 @@ const TOO_DEEP: u64 = UNCOUNTED;
 const SLOT: u64 = size_of::<Slot>() as u64;
 /// The bits of a number that are its slot's offset.
 const OFFSET: u64 = 0xffff;
+/// The last offset.
+const LAST: u64 = OFFSET & !(SLOT - 1);
 /// The slots, the first of which stands for no span: one for each offset.
 const SLOTS: usize = (OFFSET + 1) as usize / size_of::<Slot>();
 
@@ -149,7 +155,7 @@ impl Slot {
         Slot {
             site: Cell::new(ptr::null()),
             ticks: Cell::new(0),
-            number: Cell::new(0),
+            number: Cell::new(NOT_INLINED),
             start: Start::new(),
         }
     }
@@ -297,7 +303,12 @@ impl Local {
         if number < self.born {
             return session::count_lost(); // in an earlier session
         }
-        let (parent, flags) = self.pop(site, number).unwrap_or(OFF_STACK);
+        let is_older = (number ^ self.header.open_inlined.get()) & !OFFSET != 0;
+        let (parent, flags) = match self.pop(site, number) {
+            // The slot may be that of a younger span of the same site: its number is not known.
+            Some(found) if !is_older => found,
+            _ => OFF_STACK,
+        };
         self.record(site, parent, [start, end], number, flags, []);
     }
 
@@ -477,7 +488,12 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             return local.ring.drop_one();
         }
         if local.header.inlined != 0 {
-            return local.exit_disordered(site, number, start, end);
+            // Without counts at its beginning, it began in an earlier session, which counted.
+            let is_of_this = number & UNCOUNTED == 0;
+            return match is_of_this {
+                true => local.exit_disordered(site, number, start, end),
+                false => session::count_lost(),
+            };
         }
         let is_counted = number & UNCOUNTED == 0;
         let number = number & !UNCOUNTED;
@@ -520,16 +536,21 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
 
     #[inline(always)]
     fn set(&self, lap: &mut Lap, counted: Option<C::Snapshot>) {
-        lap.is_counted = counted.is_some();
+        lap.around = self.local.stack().get();
+        lap.counted_in = NOT_INLINED;
         if let Some(counted) = counted {
             lap.start.set(counted);
+            // A lap has the depth of a span there. At the last depth, it is left to `lap_slowly`.
+            if lap.around & OFFSET != LAST {
+                lap.counted_in = lap.around;
+            }
         }
     }
 
     /// Ends a lap, and begins the next.
     ///
     /// # Safety
-    /// As `enter`, and `begin` of the same state has begun the lap.
+    /// As `enter`.
     unsafe fn lap(header: *const Header, site: &'static Site, lap: &mut Lap) {
         // SAFETY: as in `enter`.
         let this = unsafe { &*header.cast::<Self>() };
@@ -539,17 +560,17 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         let Some(counted) = this.counting.0.snapshot() else {
             return this.lap_uncounted(site, lap, end);
         };
-        if !lap.is_counted {
+        let around = local.stack().get();
+        if around != lap.counted_in {
             return this.lap_disturbed(site, lap, end, counted);
         }
-        // SAFETY: it is counted, so `begin` has set it, or the lap before.
+        // SAFETY: it is counted, so `begin` has set it, or the lap before. Other states have other numbers.
         let begun = unsafe { lap.start.get() };
         let (counts, None) = C::between(begun, counted) else {
             return this.lap_disturbed(site, lap, end, counted);
         };
         lap.start.set(counted);
         let start = std::mem::replace(&mut lap.ticks, end);
-        let around = local.stack().get();
         let parent = local.slot(around).site.get();
         local.record(site, parent, [start, end], around.wrapping_add(SLOT), Flags::LAP, counts);
     }
@@ -557,7 +578,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     /// Ends a lap at the kernel's time, and begins the next.
     ///
     /// # Safety
-    /// The header is this thread's, and `begin` of the same state has begun the lap.
+    /// The header is this thread's.
     unsafe fn lap_by_the_kernel(header: *const Header, site: &'static Site, lap: &mut Lap) {
         // SAFETY: as in `enter`.
         let this = unsafe { &*header.cast::<Self>() };
@@ -587,9 +608,13 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         let local = &self.local;
         let ticks = [std::mem::replace(&mut lap.ticks, end), end];
         let (mut counts, mut flags) = ([0; N], Flags::LAP);
+        if lap.around < local.born {
+            self.set(lap, counted);
+            return session::count_lost(); // it began in an earlier session
+        }
         match counted {
-            Some(counted) if lap.is_counted => {
-                // SAFETY: it is counted, so `begin` has set it, or the lap before.
+            Some(counted) if lap.counted_in == lap.around => {
+                // SAFETY: it is counted, so `begin` has set it, or the lap before, in this state.
                 let (between, disturbed) = C::between(unsafe { lap.start.get() }, counted);
                 counts = between;
                 if disturbed.is_some() {
@@ -598,10 +623,15 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             }
             _ => flags = flags.with(Flags::NOT_COUNTED),
         }
+        let around = std::mem::replace(&mut lap.around, local.stack().get());
+        let mut parent = local.slot(around).site.get();
+        if around != lap.around {
+            // The span around its beginning is not the one around its end.
+            (parent, flags) = (ptr::null(), flags.with(Flags::OUT_OF_ORDER));
+        }
         self.set(lap, counted);
-        let around = local.stack().get();
-        let parent = local.slot(around).site.get();
-        local.record(site, parent, ticks, around.wrapping_add(SLOT), flags, counts);
+        let number = if around & OFFSET == LAST { around } else { around.wrapping_add(SLOT) };
+        local.record(site, parent, ticks, number, flags, counts);
     }
 }
 
@@ -663,6 +693,9 @@ pub(crate) fn join(session: u32) -> Option<*const Header> {
     if unsafe { (*CURRENT.get()).session } == session && session != 0 {
         return Some(CURRENT.get());
     }
+    if histogram::is_recording() {
+        return None; // a span in the allocator, while this thread's state is in use
+    }
     let session = session::get(session)?;
     OWNER
         .try_with(|owner| {
@@ -672,6 +705,8 @@ pub(crate) fn join(session: u32) -> Option<*const Header> {
                 return None;
             }
             CURRENT.set(&raw const UNREGISTERED.0);
+            // First, so that its counters are free.
+            owner.state = None;
             let Some(joining) = session.join() else {
                 owner.refused = session.number;
                 return None;
@@ -680,7 +715,7 @@ pub(crate) fn join(session: u32) -> Option<*const Header> {
             let local: *mut Local = state.local_mut();
             CURRENT.set(local.cast_const().cast());
             // This thread's spans are recorded in a ring of its own until they have been measured.
-            let cost = crate::cost::measure(joining.scratch);
+            let cost = crate::cost::measure(joining.scratch, session.number);
             // SAFETY: OWNER has it, and no reference to it is left: those of the hot path do not outlive its calls.
             unsafe { (*local).set_ring(joining.ring) };
             joining.thread.publish(cost);
@@ -695,7 +730,10 @@ unsafe fn join_and_enter(_: *const Header, site: &'static Site, session: u32) ->
     match join(session) {
         // SAFETY: the header is this thread's, and its session is the one that it has joined.
         Some(header) => unsafe { ((*header).calls.enter)(header, site, session) },
-        None => (0, 0),
+        None => {
+            session::count_lost();
+            (0, 0)
+        }
     }
 }
 

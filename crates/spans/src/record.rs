@@ -15,7 +15,7 @@ pub struct Record {
     pub parent: Option<&'static Site>,
     /// The clock's ticks at its beginning and at its end.
     pub ticks: [u64; 2],
-    /// The number of spans that were open when it began.
+    /// The number of open spans, with this one: 1 if there is none around it. A lap counts as one.
     pub depth: u16,
     /// The counts, in the order of the events of [`Settings::events`](crate::Settings::events). 0 for events that there
     /// are not.

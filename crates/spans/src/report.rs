@@ -21,7 +21,7 @@ pub struct Report {
     /// The maximum error of the times, relative to CLOCK_MONOTONIC_RAW: see [`rdpmc::Clock::error_bound`]. None if it is
     /// unknown.
     pub clock_error: Option<Duration>,
-    /// Spans that could not be recorded: their thread was ending, or their recording had ended.
+    /// Spans that could not be recorded: their thread was ending, or their recording had ended and another had begun.
     pub lost: u64,
     not_contained: Option<String>,
 }
@@ -48,7 +48,7 @@ pub struct Row {
     pub out_of_order: u64,
     /// The sum of their times.
     pub total: Duration,
-    /// The part of it in which no span inside them was open.
+    /// The part of it in which no span inside them was open. Laps inside them are in it.
     pub own: Duration,
     /// The times, in nanoseconds.
     pub time: Percentiles,

@@ -154,10 +154,17 @@ impl Writer {
             };
         }
         if let Some(histograms) = &self.histograms {
-            // SAFETY: only `write` touches the scratch record, and it has returned.
-            let words = unsafe { std::slice::from_raw_parts(self.scratch().cast_const(), ring.stride) };
-            histograms.record(words);
-            return self.set_at_scratch();
+            // A copy, because a span in the allocator may write the next scratch record meanwhile.
+            let mut words = [0; HEAD + MOST_EVENTS];
+            for (word, written) in words.iter_mut().zip(&self.scratch) {
+                // SAFETY: only `write` touches the scratch record, and it has returned.
+                *word = unsafe { *written.get() };
+            }
+            self.set_at_scratch();
+            if !words.get(..ring.stride).is_some_and(|words| histograms.record(words)) {
+                self.drop_one();
+            }
+            return;
         }
         let Some((at, limit)) = self.room() else {
             self.drop_one();
@@ -237,18 +244,18 @@ impl Reader {
         let mut at = ring.tail.0.load(Ordering::Relaxed); // its own
         while at != head {
             // SAFETY: the words from `tail` up to `head` are written, belong to the reader, and no writer touches them
-            // until `tail` has passed them.
-            let words = unsafe { std::slice::from_raw_parts(at, ring.stride) };
-            // SAFETY: `write` wrote them.
-            if let Some(record) = unsafe { decode(words) } {
-                each(record);
-            }
+            // until `tail` has passed them. `write` wrote them.
+            let record = unsafe { decode(std::slice::from_raw_parts(at, ring.stride)) };
             // SAFETY: within the memory, or its end.
             at = unsafe { at.add(ring.stride) };
             if at == ring.end() {
                 at = ring.first();
             }
-            ring.tail.0.store(at, Ordering::Release); // after reading the words; pairs with make_room
+            // After reading the words; pairs with `room`. Before `each`, which may panic.
+            ring.tail.0.store(at, Ordering::Release);
+            if let Some(record) = record {
+                each(record);
+            }
         }
     }
 

@@ -56,7 +56,7 @@ pub(crate) fn begin(settings: Settings) -> Option<&'static Session> {
     let is_free = CURRENT.compare_exchange(
         ptr::null_mut(),
         session,
-        Ordering::Release, // its fields first; pairs with `get`
+        Ordering::SeqCst, // its fields first; pairs with `get`
         Ordering::Relaxed,
     );
     if is_free.is_err() {
@@ -64,7 +64,7 @@ pub(crate) fn begin(settings: Settings) -> Option<&'static Session> {
         drop(unsafe { Box::from_raw(session) });
         return None;
     }
-    RECORDING.store(number, Ordering::Release);
+    RECORDING.store(number, Ordering::SeqCst);
     // SAFETY: never freed.
     Some(unsafe { &*session })
 }
@@ -79,7 +79,7 @@ pub(crate) fn get(number: u32) -> Option<&'static Session> {
 /// Returns the session, unless it has ended.
 pub(crate) fn current() -> Option<&'static Session> {
     // SAFETY: as in `get`.
-    unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
+    unsafe { CURRENT.load(Ordering::SeqCst).as_ref() }
 }
 
 /// A thread that has joined, for the collector.
@@ -129,10 +129,14 @@ impl Publishing {
             // SAFETY: from Box::into_raw, and not in the list yet.
             unsafe { (*joined).next = newest };
             // Its fields first; pairs with `take_joined`.
-            match list.compare_exchange_weak(newest, joined, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return,
+            match list.compare_exchange_weak(newest, joined, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => break,
                 Err(now) => newest = now,
             }
+        }
+        // The collector does not come any more. Pairs with `end`.
+        if current().is_none_or(|session| session.number != self.session.number) {
+            drop(self.session.take_joined());
         }
     }
 }
@@ -145,17 +149,18 @@ impl Session {
         &self.settings
     }
 
-    /// Ends the session: no thread joins or records any more.
+    /// Ends the session: no thread joins or records any more. Drops the records that were not collected.
     pub(crate) fn end(&self) {
-        let number = self.number;
-        let _ = RECORDING.compare_exchange(number, 0, Ordering::Relaxed, Ordering::Relaxed);
         let this = ptr::from_ref(self).cast_mut();
-        let _ = CURRENT.compare_exchange(this, ptr::null_mut(), Ordering::Relaxed, Ordering::Relaxed);
+        // In this order, so that `set_enabled` sees that it has turned on a session that has ended.
+        let _ = CURRENT.compare_exchange(this, ptr::null_mut(), Ordering::SeqCst, Ordering::SeqCst);
+        let _ = RECORDING.compare_exchange(self.number, 0, Ordering::SeqCst, Ordering::SeqCst);
+        drop(self.take_joined());
     }
 
     /// Returns the threads that have joined since the last call, the oldest first.
     pub(crate) fn take_joined(&self) -> Vec<Joined> {
-        let mut next = self.joined.swap(ptr::null_mut(), Ordering::Acquire); // pairs with `publish`
+        let mut next = self.joined.swap(ptr::null_mut(), Ordering::SeqCst); // pairs with `publish`
         let mut all = Vec::new();
         while !next.is_null() {
             // SAFETY: from Box::into_raw in `publish`, and taken from the list by this thread alone.
@@ -338,8 +343,17 @@ fn counted<const N: usize>(
 /// Turns spans off or on while a recording runs. Off, a span costs one load and one branch. A span that is open goes on
 /// and is recorded. A lap that is open is not.
 pub fn set_enabled(on: bool) {
-    let number = current().map_or(0, |session| session.number);
-    RECORDING.store(if on { number } else { 0 }, Ordering::Release);
+    if !on {
+        return RECORDING.store(0, Ordering::SeqCst);
+    }
+    // Another thread may end the recording, or begin another, at any time.
+    while let Some(session) = current() {
+        RECORDING.store(session.number, Ordering::SeqCst); // before the second look; pairs with `end`
+        if current().is_some_and(|now| now.number == session.number) {
+            return;
+        }
+        let _ = RECORDING.compare_exchange(session.number, 0, Ordering::SeqCst, Ordering::SeqCst);
+    }
 }
 
 /// Whether spans are recorded: a recording runs, and is not turned off.

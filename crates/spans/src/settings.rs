@@ -2,7 +2,7 @@
 
 use crate::record::MOST_EVENTS;
 use crate::session;
-use crate::spans::{Spans, StartError};
+use crate::spans::{MOST_RECORDS, Spans, StartError};
 use rdpmc::Event;
 
 /// The settings of a recording, to be [started](Settings::start).
@@ -111,10 +111,16 @@ impl Settings {
     /// # Errors
     /// - [`StartError::Running`] if the result of another call is still alive.
     /// - [`StartError::TooManyEvents`] for more than 8 events.
+    /// - [`StartError::RingTooLarge`] for more than 2^28 records.
     /// - [`StartError::Clock`] if there is no clock: the target is not Linux.
     pub fn start(self) -> Result<Spans, StartError> {
         if self.events.len() > MOST_EVENTS {
             return Err(StartError::TooManyEvents { events: self.events.len() });
+        }
+        if let Storage::Ring { records } = self.storage {
+            if records > MOST_RECORDS {
+                return Err(StartError::RingTooLarge { records });
+            }
         }
         let clock = rdpmc::Clock::open().map_err(StartError::Clock)?;
         // Refused only where another handler is in the way. Reads work without.

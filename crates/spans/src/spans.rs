@@ -72,6 +72,9 @@ pub struct ThreadInfo {
     pub is_ended: bool,
 }
 
+/// The most records of a ring.
+pub(crate) const MOST_RECORDS: usize = 1 << 28;
+
 /// Why spans could not be started.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -84,6 +87,12 @@ pub enum StartError {
         /// The number of events.
         events: usize,
     },
+    /// The rings would take more memory than there can be.
+    #[non_exhaustive]
+    RingTooLarge {
+        /// The number of records.
+        records: usize,
+    },
     /// There is no clock.
     Clock(OpenError),
 }
@@ -94,6 +103,9 @@ impl fmt::Display for StartError {
             StartError::Running => f.write_str("spans are recorded already. Drop the other `Spans` first"),
             StartError::TooManyEvents { events } => {
                 write!(f, "spans count at most {MOST_EVENTS} events, not {events}. Leave some out")
+            }
+            StartError::RingTooLarge { records } => {
+                write!(f, "a ring of {records} records is too large. Use at most {MOST_RECORDS}")
             }
             StartError::Clock(why) => write!(f, "spans have no clock: {why}"),
         }
@@ -162,7 +174,7 @@ impl Spans {
             thread.sites.clear();
             thread.dropped = thread.joined.reader.dropped();
         }
-        self.threads.retain(|thread| !thread.joined.reader.is_closed() || thread.joined.reader.has_more());
+        self.threads.retain(Thread::is_needed);
         self.kept.clear();
         self.not_kept = 0;
         self.lost_before = session::lost();
@@ -243,12 +255,22 @@ impl Thread {
             if kernel.and_then(|place| record.counts.get(place)).is_some_and(|count| *count > 0) {
                 record.flags = record.flags.with(Flags::INTERRUPTED);
             }
+            // A lap and the spans inside it have one parent.
             if let Some(parent) = record.parent {
-                of(sites, parent, events).add_child(&record);
+                let parent = of(sites, parent, events);
+                if !record.flags.has(Flags::LAP) {
+                    parent.add_child(&record);
+                }
             }
             of(sites, record.site, events).add(&record);
             each(&record);
         });
+    }
+
+    /// Whether there is, or may be, more to report.
+    fn is_needed(&self) -> bool {
+        let Joined { reader, histograms, .. } = &self.joined;
+        !reader.is_closed() || reader.has_more() || histograms.is_some()
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -117,16 +117,28 @@ impl Nested {
                 }
             }
         }
+        // Those of the lap's depth that began in it are inside it, and stay for the span around it.
+        let mut of_lap = nested;
+        if record.flags.has(Flags::LAP) {
+            let beside = self.spans.get(depth).into_iter().flatten();
+            beside.filter(|span| span.start >= start).for_each(|span| add(&mut of_lap, span.cost));
+        }
         if !record.flags.has(Flags::NOT_COUNTED) {
             for ((count, nested), inside) in
-                record.counts.iter_mut().zip(nested).zip(inside.constant())
+                record.counts.iter_mut().zip(of_lap).zip(inside.constant())
             {
                 *count = count.saturating_sub(nested).saturating_sub(inside);
             }
         }
-        // Nothing is around a span of depth 1, nor around a lap outside of spans.
+        // Nothing is around a span of depth 1 but laps.
         if depth < 2 {
-            return;
+            if record.flags.has(Flags::LAP) {
+                self.spans.get_mut(depth).into_iter().for_each(Vec::clear);
+                return;
+            }
+            if self.lap_end.is_none() {
+                return;
+            }
         }
         add(&mut nested, whole.constant());
         if self.spans.len() <= depth {
