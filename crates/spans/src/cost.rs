@@ -21,7 +21,7 @@ pub(crate) struct Cost {
     pub(crate) first_lap: Amounts,
 }
 
-/// The minimum of several samples.
+/// The minimum of the ticks of several samples, and their most frequent counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Amounts {
     pub(crate) ticks: u64,
@@ -52,12 +52,13 @@ impl Amounts {
         let ticks = samples.iter().map(|(ticks, _)| *ticks).min().unwrap_or(0);
         let mut amounts = Amounts { ticks, ..Amounts::default() };
         let places = amounts.counts.iter_mut().zip(&mut amounts.is_constant).enumerate();
-        for (place, (least, is_constant)) in places {
-            let counts = || samples.iter().filter_map(|(_, counts)| counts.get(place).copied());
-            *least = counts().min().unwrap_or(0);
-            // Interrupts may have disturbed some.
-            let same = counts().filter(|count| count == least).count();
-            *is_constant = same * 2 >= samples.len() && same > 0;
+        for (place, (count, is_constant)) in places {
+            let count_of = |(_, counts): &(u64, [u64; MOST_EVENTS])| counts.get(place).copied();
+            let same = |count| samples.iter().filter(|sample| count_of(sample) == Some(count)).count();
+            // The most frequent count. Interrupts may have disturbed some.
+            let frequent = samples.iter().filter_map(count_of).max_by_key(|count| same(*count));
+            *count = frequent.unwrap_or(0);
+            *is_constant = frequent.is_some_and(|count| same(count) * 2 >= samples.len());
         }
         amounts
     }

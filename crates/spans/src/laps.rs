@@ -36,7 +36,8 @@ impl Stage for &'static Site {
 /// }
 /// ```
 ///
-/// The time to record a lap is in the next one.
+/// The time to record a lap is in the next one. To move the value is work, too: where a first lap must be exact, keep one
+/// value, and call [`begin`](Laps::begin).
 ///
 /// ```compile_fail,E0277
 /// fn only_if_send<T: Send>() {}
