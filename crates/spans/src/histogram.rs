@@ -4,6 +4,7 @@
 use crate::Site;
 use crate::record::{Flags, MOST_EVENTS};
 use crate::ring::{FLAGS_SHIFT, HEAD};
+use rdpmc::Event;
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 const BITS: u32 = 7;
 const BUCKETS: usize = ((u64::BITS - BITS + 1) as usize) << BITS;
 
-/// Returns the number of a value's bucket. The buckets are those of HdrHistogram: values below 128 have one each, and
-/// there are 128 from each power of two to the next.
+/// Returns the number of a value's bucket. The buckets are those of HdrHistogram: values below 256 have one each, and
+/// there are 128 from each further power of two to the next.
 pub(crate) fn bucket(value: u64) -> usize {
     let shift = (u64::BITS - BITS).saturating_sub((value | 1).leading_zeros());
     match shift {
@@ -38,7 +39,7 @@ pub(crate) fn values(bucket: usize) -> [u64; 2] {
     }
 }
 
-/// A histogram of all 64-bit values, which takes 59 KiB. One thread records, others may read.
+/// A histogram of all 64-bit values, which takes 58 KiB. One thread records, others may read.
 #[derive(Debug)]
 struct Histogram {
     buckets: Box<[AtomicU64]>,
@@ -188,20 +189,32 @@ pub(crate) fn is_recording() -> bool {
     IS_RECORDING.get()
 }
 
+/// Returns the place of the event that shows interrupts.
+pub(crate) fn place_of_interrupts(events: &[Event]) -> Option<usize> {
+    events.iter().position(|event| *event == Event::INSTRUCTIONS.kernel())
+}
+
 /// The side that records.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     published: Arc<Published>,
     events: usize,
+    /// The place of the kernel's instructions among the counts, which show interrupts.
+    kernel: Option<usize>,
     /// The known sites, by their address: a hash table with at least half of its places free.
     table: RefCell<Vec<(*const Site, *const SiteHistograms)>>,
 }
 
 impl Recorder {
-    pub(crate) fn new(events: usize) -> (Recorder, Arc<Published>) {
+    pub(crate) fn new(events: &[Event]) -> (Recorder, Arc<Published>) {
         let published = Arc::new(Published::default());
-        let table = vec![(ptr::null(), ptr::null()); 64];
-        (Recorder { published: published.clone(), events, table: RefCell::new(table) }, published)
+        let recorder = Recorder {
+            published: published.clone(),
+            events: events.len(),
+            kernel: place_of_interrupts(events),
+            table: RefCell::new(vec![(ptr::null(), ptr::null()); 64]),
+        };
+        (recorder, published)
     }
 
     /// Records a span. Allocates at the first span of each site. Returns false if this interrupts another call: a span in
@@ -233,7 +246,11 @@ impl Recorder {
             }
         }
         let of = self.of(&mut table, site);
-        let flags = (depth >> FLAGS_SHIFT) as u8;
+        let mut flags = Flags::from_bits((depth >> FLAGS_SHIFT) as u8);
+        if self.kernel.and_then(|place| counts.get(place)).is_some_and(|count| *count > 0) {
+            flags = flags.with(Flags::INTERRUPTED);
+        }
+        let flags = flags.bits();
         add(&of.count, 1);
         add(&of.ticks, ticks);
         if flags != 0 {

@@ -1,8 +1,9 @@
 //! Spans with hardware performance counters, for programs that run all day: games, servers, trading engines.
 //!
-//! A span is a piece of the program's run with a name: its time, and what up to eight events counted meanwhile. Spans
-//! nest. A lap is a stage of a loop, with one read at each boundary. After a thread's first span, neither makes a system
-//! call, allocates, locks or waits.
+//! A span is a named section of execution. It records the duration and the counts of up to eight events. Spans nest. A lap
+//! is a stage of a loop, with one read at each boundary. After a thread's first span, neither makes a system call, allocates,
+//! locks or waits. Exceptions: histograms allocate at the first span of each site, and a clock that is the kernel's is read
+//! by `clock_gettime`.
 //!
 //! ```
 //! use rdpmc::Event;
@@ -22,23 +23,24 @@
 //! ```
 //!
 //! - **Threads.** Each thread opens its own clock and counters at its first span, or in [`register_thread`], and records
-//!   into a ring of its own. [`Spans::collect`] empties the rings from any thread. A record that finds its ring full is
-//!   dropped, and the report has the number of those.
+//!   into a ring of its own. [`Spans::collect`] empties the rings from any thread. If the ring is full, the
+//!   record is dropped. The report states how many were.
 //! - **Flags.** A span that the kernel disturbed by a context switch is kept and flagged, because it is the slow one that
-//!   matters. So is one that an interrupt hit (if `instructions:k` is among the events), that was not counted, or that
-//!   ended out of order: see [`Flags`].
+//!   matters. Flags also mark spans that were interrupted (if `instructions:k` is among the events), not counted, or ended out
+//!   of order: see [`Flags`].
 //! - **Without counters**, spans have the time alone, and the report has the reason: there is no PMU, events may not be
 //!   opened, user space may not read them, or a hypervisor traps the reads. See [`TimeOnlyReason`] and [`Counters`].
-//! - **Its own cost.** An empty span is measured when a thread records its first one. What is constant is subtracted
-//!   from the counts, also for the spans inside a span. Times include the cost, and the report states it.
-//! - **Off.** Without a recording, or after [`set_enabled`], a span costs one load and one branch. Without the feature
+//! - **Its own cost.** An empty span is measured when a thread records its first one. The constant part is
+//!   subtracted from the counts, including the cost of nested spans, except in histograms. Times include the cost, and the
+//!   report states it.
+//! - **Off.** Without a recording, or after `set_enabled(false)`, a span costs one load and one branch. Without the feature
 //!   `enabled`, nothing of it is in the binary.
 //!
 //! # Limits
 //!
 //! A span belongs to the thread that began it. Signal handlers must not begin or end spans of the thread that they
-//! interrupt. In the child of a fork, the thread's spans go on, but have no counts, and a recording that is to be read
-//! there must be started there. At most 511 spans can be open on a thread. More are counted as dropped.
+//! interrupt. In the child of a fork, the thread's spans go on without counts, and the copy of [`Spans`] reads the child's
+//! records. At most 511 spans can be open on a thread. More are counted as dropped.
 #![deny(unsafe_code)]
 
 // `site` names places, `span` and `laps` are the two forms. Their hot path is in `local`, the state of a thread, and
@@ -111,7 +113,7 @@ macro_rules! stages {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         $visibility enum $stages {
-            $(#[doc = $name] $stage),+
+            $(#[allow(missing_docs)] $stage),+
         }
 
         impl $crate::Stage for $stages {

@@ -1,4 +1,4 @@
-//! The crate without the feature `enabled`: the same interface, and nothing behind it.
+//! The crate without the feature `enabled`: what instrumented code needs, with nothing behind it.
 
 use crate::Site;
 use std::fmt;

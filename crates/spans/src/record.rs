@@ -11,14 +11,15 @@ pub const MOST_EVENTS: usize = 8;
 pub struct Record {
     /// Where it began.
     pub site: &'static Site,
-    /// The site of the innermost span that was open when this one began. None if there was none.
+    /// The site of the innermost span that was open when this one began. None if there was none, or if it is unknown
+    /// because spans ended [out of order](Flags::OUT_OF_ORDER).
     pub parent: Option<&'static Site>,
     /// The clock's ticks at its beginning and at its end.
     pub ticks: [u64; 2],
     /// The number of open spans, with this one: 1 if there is none around it. A lap counts as one.
     pub depth: u16,
-    /// The counts, in the order of the events of [`Settings::events`](crate::Settings::events). 0 for events that there
-    /// are not.
+    /// The counts, in the order of the events of [`Settings::events`](crate::Settings::events). Unused entries
+    /// are 0.
     pub counts: [u64; MOST_EVENTS],
     /// What is known about the counts.
     pub flags: Flags,
@@ -46,8 +47,7 @@ impl Flags {
     /// The kernel switched the thread out, or moved a counter. The counts are correct, but include the consequences, such
     /// as cold caches.
     pub const DISTURBED: Flags = Flags(1);
-    /// There are no counts: the events had no counters at the beginning or at the end, or the span did not begin and end
-    /// on one thread.
+    /// There are no counts: the events had no counters at the beginning or at the end.
     pub const NOT_COUNTED: Flags = Flags(1 << 1);
     /// The events were without counters for a part of the span, because others had their turn. The counts are too low.
     pub const MULTIPLEXED: Flags = Flags(1 << 2);

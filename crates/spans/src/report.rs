@@ -21,7 +21,8 @@ pub struct Report {
     /// The maximum error of the times, relative to CLOCK_MONOTONIC_RAW: see [`rdpmc::Clock::error_bound`]. None if it is
     /// unknown.
     pub clock_error: Option<Duration>,
-    /// Spans that could not be recorded: their thread was ending, or their recording had ended and another had begun.
+    /// Spans that could not be recorded: their thread was ending, joining or had no clock, their recording had ended and
+    /// another had begun, or they ended out of order and their place was in use.
     pub lost: u64,
     not_contained: Option<String>,
 }
@@ -56,7 +57,7 @@ pub struct Row {
     pub counts: Vec<(Event, Percentiles, u64)>,
 }
 
-/// A distribution of times or counts. Percentiles are exact below 128, and otherwise too high by less than 1 %.
+/// A distribution of times or counts. Percentiles of counts below 256 are exact, others too high by less than 1 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Percentiles {
@@ -140,7 +141,77 @@ impl Report {
 
 /// Writes a name without control characters, and without what would end a cell.
 fn cell(name: &str) -> String {
-    name.chars().flat_map(char::escape_debug).collect::<String>().replace("\\'", "'").replace("\\\"", "\"").replace('|', "\\|")
+    let escaped: String = name.chars().flat_map(char::escape_debug).collect();
+    escaped.replace("\\'", "'").replace("\\\"", "\"").replace('|', "\\|")
+}
+
+/// The columns of the table, and whether they are aligned to the left. The notes follow.
+const COLUMNS: [(&str, bool); 8] = [
+    ("thread", true),
+    ("span", true),
+    ("count", false),
+    ("of one", true),
+    ("50 %", false),
+    ("99 %", false),
+    ("99.9 %", false),
+    ("maximum", false),
+];
+
+/// Writes the table in Markdown, with columns as wide as their widest cell.
+fn write_table(f: &mut fmt::Formatter<'_>, lines: &[([String; 8], String)]) -> fmt::Result {
+    let mut widths = COLUMNS.map(|(name, _)| name.len());
+    for (cells, _) in lines {
+        for (width, cell) in widths.iter_mut().zip(cells) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    for ((name, is_left), width) in COLUMNS.iter().zip(widths) {
+        match is_left {
+            true => write!(f, "| {name:width$} ")?,
+            false => write!(f, "| {name:>width$} ")?,
+        }
+    }
+    writeln!(f, "| notes")?;
+    for ((_, is_left), width) in COLUMNS.iter().zip(widths) {
+        match is_left {
+            true => write!(f, "|:{:-<width$}-", "")?,
+            false => write!(f, "|-{:-<width$}:", "")?,
+        }
+    }
+    writeln!(f, "|:-")?;
+    for (cells, note) in lines {
+        for ((cell, (_, is_left)), width) in cells.iter().zip(COLUMNS).zip(widths) {
+            match is_left {
+                true => write!(f, "| {cell:width$} ")?,
+                false => write!(f, "| {cell:>width$} ")?,
+            }
+        }
+        writeln!(f, "| {note}")?;
+    }
+    Ok(())
+}
+
+impl Row {
+    /// Returns the lines of the table, with the name of the thread.
+    fn lines(&self, thread: &str) -> Vec<([String; 8], String)> {
+        let line = |count: String, what: String, all: &Percentiles, note: String| {
+            let [p50, p99, p999, max] = [all.p50, all.p99, all.p999, all.max].map(|n| n.to_string());
+            ([thread.to_string(), cell(self.name), count, what, p50, p99, p999, max], note)
+        };
+        let mut lines = vec![line(self.count.to_string(), "ns".into(), &self.time, self.note())];
+        for (event, all, _) in &self.counts {
+            let note = match *event {
+                Event::CYCLES => self.ipc().map(|ipc| format!("{ipc:.2} instructions per cycle")),
+                Event::INSTRUCTIONS => None,
+                event => {
+                    let rate = self.per_thousand(event);
+                    rate.map(|rate| format!("{rate:.3} per 1,000 instructions"))
+                }
+            };
+            lines.push(line(String::new(), event.to_string(), all, note.unwrap_or_default()));
+        }
+        lines
+    }
 }
 
 impl fmt::Display for Report {
@@ -149,27 +220,9 @@ impl fmt::Display for Report {
             let thread = self.threads.iter().find(|thread| thread.number == number);
             thread.map_or(String::new(), |thread| cell(&thread.name))
         };
-        let width = |least: usize, names: &mut dyn Iterator<Item = usize>| names.fold(least, usize::max);
-        let threads = width(6, &mut self.threads.iter().map(|thread| cell(&thread.name).chars().count()));
-        let names = width(4, &mut self.rows.iter().map(|row| cell(row.name).chars().count()));
-        let events = self.rows.iter().flat_map(|row| &row.counts).map(|(event, ..)| event.to_string().len());
-        let events = width(4, &mut events.into_iter());
-        writeln!(f, "| {:threads$} | {:names$} | {:>9} | {:events$} | {:>9} | {:>9} | {:>9} | {:>9} |", "thread", "span", "count", "of one", "50 %", "99 %", "99.9 %", "maximum", events = events.max(6))?;
-        writeln!(f, "|:{:-<threads$}-|:{:-<names$}-|-{:->9}:|:{:-<events$}-|-{:->9}:|-{:->9}:|-{:->9}:|-{:->9}:|:-", "", "", "", "", "", "", "", "", events = events.max(6))?;
-        for row in &self.rows {
-            let mut line = |count: &str, what: &str, all: &Percentiles, note: &str| {
-                writeln!(f, "| {:threads$} | {:names$} | {count:>9} | {what:events$} | {:>9} | {:>9} | {:>9} | {:>9} | {note}", name_of(row.thread), cell(row.name), all.p50, all.p99, all.p999, all.max, events = events.max(6))
-            };
-            line(&row.count.to_string(), "ns", &row.time, &row.note())?;
-            for (event, all, _) in &row.counts {
-                let note = match *event {
-                    Event::CYCLES => row.ipc().map(|ipc| format!("{ipc:.2} instructions per cycle")),
-                    Event::INSTRUCTIONS => None,
-                    event => row.per_thousand(event).map(|rate| format!("{rate:.3} per 1,000 instructions")),
-                };
-                line("", &event.to_string(), all, note.as_deref().unwrap_or(""))?;
-            }
-        }
+        let lines: Vec<_> =
+            self.rows.iter().flat_map(|row| row.lines(&name_of(row.thread))).collect();
+        write_table(f, &lines)?;
         writeln!(f)?;
         let times = self.threads.iter().map(|thread| thread.empty_span.as_nanos());
         if let (Some(least), Some(most)) = (times.clone().min(), times.max()) {
@@ -190,7 +243,7 @@ impl fmt::Display for Report {
             writeln!(f, "{}: {note}", threads.join(", "))?;
         }
         if self.lost > 0 {
-            writeln!(f, "{} spans were lost: their thread was ending, or their recording had ended.", self.lost)?;
+            writeln!(f, "{} spans were lost: see `Report::lost`.", self.lost)?;
         }
         if let Some(why) = &self.not_contained {
             writeln!(f, "A counter read that faults would end the process: {why}.")?;

@@ -181,7 +181,7 @@ impl Session {
         let (scratch, scratch_reader) = Ring::pair(SCRATCH, events);
         let (records, histograms) = match self.settings.storage {
             Storage::Ring { records } => (records, None),
-            Storage::Histograms => (1, Some(Recorder::new(events))),
+            Storage::Histograms => (1, Some(Recorder::new(&opened.events))),
         };
         let (mut ring, reader) = Ring::pair(records, events);
         let mut published = None;

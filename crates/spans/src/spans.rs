@@ -1,6 +1,7 @@
 //! The collector: takes the records of all threads.
 
 use crate::Site;
+use crate::histogram::place_of_interrupts;
 use crate::record::{Flags, MOST_EVENTS, Record};
 use crate::report::Report;
 use crate::session::{self, Joined, Session};
@@ -18,6 +19,7 @@ use std::time::Duration;
 ///
 /// May be moved to another thread, which collects and reports while the others run.
 #[derive(Debug)]
+#[must_use = "dropping this turns spans off"]
 pub struct Spans {
     session: &'static Session,
     threads: Vec<Thread>,
@@ -58,7 +60,7 @@ pub struct ThreadInfo {
     pub name: String,
     /// The events that it counts.
     pub events: Vec<Event>,
-    /// The requested events that it cannot count, and why.
+    /// The requested events that it cannot count, and why. Empty if it counts none: see `time_only`.
     pub missing: Vec<(Event, OpenError)>,
     /// Why it counts no event at all. None if it does.
     pub time_only: Option<TimeOnlyReason>,
@@ -87,7 +89,7 @@ pub enum StartError {
         /// The number of events.
         events: usize,
     },
-    /// The rings would take more memory than there can be.
+    /// The ring has more than 2^28 records.
     #[non_exhaustive]
     RingTooLarge {
         /// The number of records.
@@ -186,8 +188,11 @@ impl Spans {
     }
 
     pub(crate) fn update_time(&mut self) {
-        if let Ok(clock) = Clock::open() {
-            self.time = Timeline { zero: self.time.zero, ..Timeline::of(&clock) };
+        let Ok(clock) = Clock::open() else { return };
+        let time = Timeline { zero: self.time.zero, ..Timeline::of(&clock) };
+        // A clock of another unit, since the kernel no longer trusts the tick counter, converts no ticks.
+        if Timeline::is_ticks(&time.kind) == Timeline::is_ticks(&self.time.kind) {
+            self.time = time;
         }
     }
 
@@ -247,8 +252,7 @@ impl Thread {
 
     fn collect(&mut self, mut each: impl FnMut(&Record)) {
         let Thread { joined, nested, sites, .. } = self;
-        let is_kernel = |event: &Event| *event == Event::INSTRUCTIONS.kernel();
-        let kernel = joined.events.iter().position(is_kernel);
+        let kernel = place_of_interrupts(&joined.events);
         let (cost, events) = (joined.cost, joined.events.len());
         joined.reader.read(|mut record| {
             nested.correct(&mut record, &cost);

@@ -45,7 +45,7 @@ impl Spans {
                 for (name, rate) in rates(events, record) {
                     for (at, rate) in [(start, rate), (end, 0.0)] {
                         write!(to, ",\n{{\"ph\":\"C\",\"pid\":1,\"ts\":{},\"name\":", Micros(at))?;
-                        string(&mut to, &format!("{name}, {}", thread.name()))?;
+                        string(&mut to, &format!("{name}, {} ({number})", thread.name()))?;
                         write!(to, ",\"args\":{{\"value\":{rate:.4}}}}}")?;
                     }
                 }
@@ -113,7 +113,7 @@ impl Spans {
     fn nanoseconds(&self, conversion: &Conversion, record: &Record) -> [u64; 2] {
         let zero = self.time().conversion.ticks_to_ns(self.time().zero);
         let [start, _] = record.ticks;
-        // A conversion that was refined since then may put the first spans before the beginning.
+        // A conversion of another calibration may put the first spans before the beginning.
         let start = conversion.ticks_to_ns(start).wrapping_sub(zero);
         let start = if start > u64::MAX / 2 { 0 } else { start };
         [start, start.saturating_add(conversion.delta_ns(record.duration()))]
