@@ -285,3 +285,20 @@ fn handed_from_thread_to_thread() {
 fn handed_from_thread_to_thread_for_a_minute() {
     handed_on_for(Duration::from_secs(60));
 }
+
+#[test]
+fn the_tick_counter_by_itself() {
+    let clock = Clock::open().unwrap();
+    let Some(counter) = clock.tick_counter() else {
+        assert!(matches!(clock.kind(), ClockKind::Kernel(_)), "{clock:?}");
+        return;
+    };
+    assert!(!matches!(clock.kind(), ClockKind::Kernel(_)), "{clock:?}");
+    for _ in 0..1_000 {
+        let before = clock.ordered().ticks();
+        let between = counter.read();
+        let after = clock.ordered().ticks();
+        // Modulo the width of the counter.
+        assert!(between.wrapping_sub(before) <= after.wrapping_sub(before));
+    }
+}
