@@ -1,7 +1,7 @@
 //! Spans and laps of known work are exact, those that the kernel disturbed are flagged, and none makes a system call.
 
 use super::{Entry, known_events, open};
-use crate::harness::{Facts, Outcome, Stop, equal, require};
+use crate::harness::{Facts, Outcome, Stop, equal, require, slack};
 use crate::kernels::countdown;
 use crate::neighbour::Neighbour;
 use crate::process::{self, wait};
@@ -79,15 +79,31 @@ fn spans_of_known_work(facts: &Facts) -> Outcome {
     let mut spans = start(&events, RING)?;
     records(&mut spans);
     let mut counted = |run: &dyn Fn()| -> Result<Vec<Record>, Stop> {
-        // A run that the kernel disturbed is repeated.
+        // A run that the kernel disturbed is repeated. If interrupts add to counts, this is the minimum of several runs.
+        let runs = if slack() > 0 { 10 } else { 1 };
+        let mut least: Option<Vec<Record>> = None;
+        let mut calm = 0;
         for _ in 0..100 {
             run();
             let records = records(&mut spans);
-            if records.iter().all(|record| matches!(record.flags, Flags::NONE | Flags::LAP)) {
-                return Ok(records);
+            if !records.iter().all(|record| matches!(record.flags, Flags::NONE | Flags::LAP)) {
+                continue;
+            }
+            let least = least.get_or_insert_with(|| records.clone());
+            for (least, record) in least.iter_mut().zip(&records) {
+                for (least, count) in least.counts.iter_mut().zip(record.counts) {
+                    *least = count.min(*least);
+                }
+            }
+            calm += 1;
+            if calm == runs {
+                break;
             }
         }
-        Err(Stop::Failed("no run without a disturbance".into()))
+        match least {
+            Some(least) if calm == runs => Ok(least),
+            _ => Err(Stop::Failed(format!("{calm} runs without a disturbance"))),
+        }
     };
     // Not 0 rounds, because counts are never below 0, and the cost of a span may be some instructions less here.
     const SOME: u64 = 100;
@@ -168,7 +184,7 @@ fn spans_beside_a_neighbour(_: &Facts) -> Outcome {
         if !is_unfiltered {
             let least = some + 2 * (rounds - 100);
             // A read that was repeated is counted.
-            let most = if is_disturbed { least + 100 } else { least };
+            let most = if is_disturbed { least + 100 } else { least } + slack();
             require((least..=most).contains(&record.counts[0]), || {
                 format!("{record:?} for {rounds} rounds, {some} for 100")
             })?;
