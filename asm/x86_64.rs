@@ -167,8 +167,8 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
     pages: *const ControlPage,
     _: Registers,
 ) -> Option<([u64; N], u32)> {
-    let (a, b, c, d): (u64, u64, u64, u64);
-    let (mut e, mut f, mut g, mut h) = (0, 0, 0, 0);
+    let (a, b): (u64, u64);
+    let (mut c, mut d, mut e, mut f, mut g, mut h) = (0, 0, 0, 0, 0, 0);
     let (sum, register): (u32, u32);
     // Reads one counter into one register. Empty if the group does not have it.
     #[rustfmt::skip]
@@ -245,9 +245,11 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
     // SAFETY: the loads are within the pages, which the caller promises are readable. The kernel writes the pages on
     // this CPU, so a compiler barrier is enough. An asm block that may touch memory is one. `rdpmc` runs with
     // non-zero indices only.
-    // Up to four counts need no callee-saved register.
+    // A small group does not take registers that the code around it could use.
     unsafe {
-        if N <= 4 {
+        if N <= 2 {
+            counts!(0 a, 1 b);
+        } else if N <= 4 {
             counts!(0 a, 1 b, 2 c, 3 d);
         } else {
             counts!(0 a, 1 b, 2 c, 3 d, 4 e, 5 f, 6 g, 7 h);

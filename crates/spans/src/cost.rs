@@ -1,11 +1,9 @@
 //! The cost of a span, measured when a thread joins.
-#![allow(unsafe_code)]
 
 use crate::laps;
 use crate::local;
 use crate::record::MOST_EVENTS;
 use crate::ring::Reader;
-use crate::span::{enter_outlined, exit_outlined};
 use crate::Site;
 
 /// The cost of spans and laps on a thread, in ticks and counts.
@@ -110,35 +108,18 @@ pub(crate) fn measure(mut reader: Reader, session: u32) -> Cost {
     }
 }
 
-// With counts, the calls alone, without the code around them, which differs from place to place: so what is subtracted is
-// never too much. By the session's number, because spans may be switched off meanwhile.
+// Without the checks around them, so that what is subtracted is never too much: the code differs from place to place. By
+// the session's number, because spans may be switched off meanwhile.
 
 #[inline(never)]
 fn empty(site: &'static Site, session: u32) {
-    if let Some(local) = local::inlined(session) {
-        // SAFETY: checked.
-        unsafe {
-            let (open, start) = local.enter_inlined(site);
-            local.exit_inlined(site, open, start);
-        }
-    } else {
-        let (open, start) = enter_outlined(site, session);
-        exit_outlined(site, open, start);
-    }
+    let (number, start) = local::enter(site, session);
+    local::exit(site, number, start);
 }
 
 #[inline(never)]
 fn around(site: &'static Site, inner: &'static Site, session: u32) {
-    if let Some(local) = local::inlined(session) {
-        // SAFETY: checked.
-        unsafe {
-            let (open, start) = local.enter_inlined(site);
-            empty(inner, session);
-            local.exit_inlined(site, open, start);
-        }
-    } else {
-        let (open, start) = enter_outlined(site, session);
-        empty(inner, session);
-        exit_outlined(site, open, start);
-    }
+    let (number, start) = local::enter(site, session);
+    empty(inner, session);
+    local::exit(site, number, start);
 }

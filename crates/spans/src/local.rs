@@ -34,13 +34,13 @@ pub(crate) struct Header {
     pub(crate) calls: Calls,
 }
 
-type Enter = unsafe fn(*const Header, &'static Site, u32) -> (u64, u64);
+type Enter = unsafe fn(*const Header, &'static Site, u32) -> u64;
 type Begin = unsafe fn(*const Header, &mut Lap, u32) -> bool;
 
 /// The outlined path, for the number of events that the thread counts.
 #[derive(Clone, Copy)]
 pub(crate) struct Calls {
-    /// Begins a span in this session, and returns its number and its ticks.
+    /// Begins a span in this session, and returns its number.
     pub(crate) enter: Enter,
     /// Ends a span that is not the innermost one on the inlined path.
     pub(crate) exit: unsafe fn(*const Header, &'static Site, u64, u64),
@@ -87,7 +87,8 @@ static ENDED: Never = Never::new(enter_late, begin_late);
 
 /// A number that no span has.
 const NOT_INLINED: u64 = u64::MAX;
-/// In the number of a span that has no counts at its beginning. Its number on the stack is without it.
+/// In the number of a span that has no counts at its beginning, or whose ticks are in its slot although it is on the
+/// inlined path. Its number on the stack is without it.
 const UNCOUNTED: u64 = 1 << 63;
 /// The number of a span for which there is no slot.
 const TOO_DEEP: u64 = UNCOUNTED;
@@ -131,6 +132,8 @@ pub(crate) struct Local {
     ticks: Option<TickCounter>,
     ring: Writer,
     slots: [Slot; SLOTS],
+    /// The counts at the end of a span or lap, on their way to a slow path.
+    ended: Start,
     /// The ticks at which events were last found to have been without counters.
     multiplexed_at: Cell<u64>,
     /// The time that they had been without counters then.
@@ -143,7 +146,7 @@ pub(crate) struct Local {
 #[repr(align(128))]
 struct Slot {
     site: Cell<*const Site>,
-    // Only on the outlined path:
+    // Only of spans that began on the outlined path:
     ticks: Cell<u64>,
     /// The span's number. The next span that uses this slot has another.
     number: Cell<u64>,
@@ -191,21 +194,31 @@ pub(crate) fn header() -> *const Header {
     CURRENT.get()
 }
 
-/// Returns the state of this thread if it is on the inlined path of this session.
+/// Begins a span. Returns its number and, on the inlined path, its ticks.
 #[inline(always)]
-pub(crate) fn inlined<'a>(session: u32) -> Option<&'a Local> {
-    let header = CURRENT.get();
+pub(crate) fn enter(site: &'static Site, session: u32) -> (u64, u64) {
+    let header = header();
     // SAFETY: CURRENT points to a static or to this thread's state, which is alive until CURRENT is changed. The
-    // reference does not outlive the call of the hot path, which calls nothing that changes CURRENT.
-    unsafe { ((*header).inlined == session).then(|| &*header.cast::<Local>()) }
+    // reference does not outlive the inlined path, which calls nothing that changes CURRENT.
+    unsafe {
+        match (*header).inlined == session {
+            true => (*header.cast::<Local>()).enter_inlined(site),
+            false => (((*header).calls.enter)(header, site, session), 0),
+        }
+    }
 }
 
-/// Returns the state of this thread if it is on the inlined path and `open` is the number of its innermost open span.
+/// Ends a span.
 #[inline(always)]
-pub(crate) fn innermost<'a>(open: u64) -> Option<&'a Local> {
-    let header = CURRENT.get();
-    // SAFETY: as in `inlined`. The statics have a number that no span has.
-    unsafe { ((*header).open_inlined.get() == open).then(|| &*header.cast::<Local>()) }
+pub(crate) fn exit(site: &'static Site, number: u64, start: u64) {
+    let header = header();
+    // SAFETY: as in `enter`. The statics have a number that no span has.
+    unsafe {
+        match (*header).open_inlined.get() == number {
+            true => (*header.cast::<Local>()).exit_inlined(site, number, start),
+            false => ((*header).calls.exit)(header, site, number, start),
+        }
+    }
 }
 
 impl Local {
@@ -244,7 +257,7 @@ impl Local {
     /// # Safety
     /// The thread is on the inlined path.
     #[inline(always)]
-    pub(crate) unsafe fn enter_inlined(&self, site: &'static Site) -> (u64, u64) {
+    unsafe fn enter_inlined(&self, site: &'static Site) -> (u64, u64) {
         match self.push(&self.header.open_inlined, site) {
             // SAFETY: a thread without a tick counter is not on the inlined path.
             Some((number, _)) => (number, unsafe { self.tick_counter() }.read()),
@@ -267,7 +280,7 @@ impl Local {
     /// # Safety
     /// The thread is on the inlined path.
     #[inline(always)]
-    pub(crate) unsafe fn exit_inlined(&self, site: &'static Site, number: u64, start: u64) {
+    unsafe fn exit_inlined(&self, site: &'static Site, number: u64, start: u64) {
         // SAFETY: a thread without a tick counter is not on the inlined path.
         let end = unsafe { self.tick_counter() }.read();
         let around = number.wrapping_sub(SLOT);
@@ -298,11 +311,15 @@ impl Local {
         Some((parent, Flags::OUT_OF_ORDER))
     }
 
-    /// Ends a span on the inlined path that is not the innermost one.
+    /// Ends a span on the inlined path that is not the innermost one, or that began on the outlined path.
     fn exit_disordered(&self, site: &'static Site, number: u64, start: u64, end: u64) {
-        if number < self.born {
+        let number_on_stack = number & !UNCOUNTED;
+        if number_on_stack < self.born {
             return session::count_lost(); // in an earlier session
         }
+        // Only the thread's first span is such a one, so its slot still has its ticks.
+        let start = if number == number_on_stack { start } else { self.slot(number).ticks.get() };
+        let number = number_on_stack;
         let is_older = (number ^ self.header.open_inlined.get()) & !OFFSET != 0;
         let (parent, flags) = match self.pop(site, number) {
             // The slot may be that of a younger span of the same site: its number is not known.
@@ -361,7 +378,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     ///
     /// # Safety
     /// The header is this thread's, and the thread has a tick counter.
-    unsafe fn enter(header: *const Header, site: &'static Site, session: u32) -> (u64, u64) {
+    unsafe fn enter(header: *const Header, site: &'static Site, session: u32) -> u64 {
         // SAFETY: the caller's promise, and the state whose calls these are is a Self.
         let this = unsafe { &*header.cast::<Self>() };
         let local = &this.local;
@@ -369,18 +386,22 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             // SAFETY: the caller's promise.
             return unsafe { Self::enter_slowly(header, site, session) };
         }
-        // SAFETY: the caller's promise.
-        let ticks = unsafe { local.tick_counter() };
-        let Some((number, slot)) = local.push(&local.open, site) else { return (TOO_DEEP, 0) };
+        let Some((number, slot)) = local.push(&local.open, site) else { return too_deep() };
         slot.number.set(number);
         // The time is inside the counts, because the cost of a read is constant in instructions, not in time.
-        let Some(start) = this.counting.0.snapshot() else {
-            slot.ticks.set(ticks.read());
-            return (number | UNCOUNTED, 0);
-        };
+        let Some(start) = this.counting.0.snapshot() else { return this.enter_uncounted(number) };
         slot.start.set(start);
-        slot.ticks.set(ticks.read());
-        (number, 0)
+        // SAFETY: the caller's promise.
+        slot.ticks.set(unsafe { local.tick_counter() }.read());
+        number
+    }
+
+    /// Begins a span that is on the stack, without counts.
+    #[cold]
+    #[inline(never)]
+    fn enter_uncounted(&self, number: u64) -> u64 {
+        self.local.slot(number).ticks.set(self.local.clock.ticks());
+        number | UNCOUNTED
     }
 
     /// Begins a span, in other cases.
@@ -389,7 +410,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     /// The header is this thread's.
     #[cold]
     #[inline(never)]
-    unsafe fn enter_slowly(header: *const Header, site: &'static Site, session: u32) -> (u64, u64) {
+    unsafe fn enter_slowly(header: *const Header, site: &'static Site, session: u32) -> u64 {
         // SAFETY: as in `enter`.
         let this = unsafe { &*header.cast::<Self>() };
         let local = &this.local;
@@ -397,21 +418,14 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             // SAFETY: the caller's promise.
             return unsafe { join_and_enter(header, site, session) };
         }
-        if local.header.inlined == session {
-            // SAFETY: checked.
-            return unsafe { local.enter_inlined(site) }; // the first span of the thread
-        }
-        let Some((number, slot)) = local.push(&local.open, site) else { return (TOO_DEEP, 0) };
+        let Some((number, slot)) = local.push(this.stack(), site) else { return too_deep() };
         slot.number.set(number);
-        let start = this.counting.0.snapshot();
+        // The first span of a thread on the inlined path.
+        let counted = if local.header.inlined == 0 { this.counting.0.snapshot() } else { None };
+        let Some(start) = counted else { return this.enter_uncounted(number) };
+        slot.start.set(start);
         slot.ticks.set(local.clock.ticks());
-        match start {
-            Some(start) => {
-                slot.start.set(start);
-                (number, 0)
-            }
-            None => (number | UNCOUNTED, 0),
-        }
+        number
     }
 
     /// Ends a span.
@@ -422,23 +436,27 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         // SAFETY: as in `enter`.
         let this = unsafe { &*header.cast::<Self>() };
         let local = &this.local;
+        // Only spans on the inlined path have it. For the others, this frees a register.
+        let start = if N == 0 { start } else { 0 };
         // SAFETY: the caller's promise.
         let end = unsafe { local.tick_counter() }.read();
         let Some(counted) = this.counting.0.snapshot() else {
             return this.exit_uncounted(site, number, start, end);
         };
         if local.open.get() != number {
-            return this.exit_disturbed(site, number, start, end, counted);
+            local.ended.set(counted);
+            return this.exit_counted(site, number, start, end);
         }
         let slot = local.slot(number);
         // SAFETY: a span whose number is on the stack is counted, so `enter` has set its slot.
         let begun = unsafe { slot.start.get() };
         let (counts, None) = C::between(begun, counted) else {
-            return this.exit_disturbed(site, number, start, end, counted);
+            local.ended.set(counted);
+            return this.exit_counted(site, number, start, end);
         };
-        let around = number.wrapping_sub(SLOT);
-        local.open.set(around);
-        let parent = local.slot(around).site.get();
+        local.open.set(number.wrapping_sub(SLOT));
+        // SAFETY: no span has the first slot, so there is one before.
+        let parent = unsafe { (*ptr::from_ref(slot).sub(1)).site.get() };
         let head = [address(site), address(parent), slot.ticks.get(), end, number];
         // SAFETY: the ring was made for N counts.
         unsafe { local.ring.write(head, counts) }
@@ -461,16 +479,12 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         self.exit_slowly(site, number, start, end, None);
     }
 
+    /// With the counts in `ended`: as an argument, they would be stored on the hot path.
     #[cold]
     #[inline(never)]
-    fn exit_disturbed(
-        &self,
-        site: &'static Site,
-        number: u64,
-        start: u64,
-        end: u64,
-        counted: C::Snapshot,
-    ) {
+    fn exit_counted(&self, site: &'static Site, number: u64, start: u64, end: u64) {
+        // SAFETY: the caller has set it.
+        let counted = unsafe { self.local.ended.get() };
         self.exit_slowly(site, number, start, end, Some(counted));
     }
 
@@ -488,12 +502,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             return local.ring.drop_one();
         }
         if local.header.inlined != 0 {
-            // Without counts at its beginning, it began in an earlier session, which counted.
-            let is_of_this = number & UNCOUNTED == 0;
-            return match is_of_this {
-                true => local.exit_disordered(site, number, start, end),
-                false => session::count_lost(),
-            };
+            return local.exit_disordered(site, number, start, end);
         }
         let is_counted = number & UNCOUNTED == 0;
         let number = number & !UNCOUNTED;
@@ -534,9 +543,15 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         true
     }
 
+    /// As [`Local::stack`]. A thread with counters is not on the inlined path.
+    #[inline(always)]
+    fn stack(&self) -> &Cell<u64> {
+        if N == 0 { self.local.stack() } else { &self.local.open }
+    }
+
     #[inline(always)]
     fn set(&self, lap: &mut Lap, counted: Option<C::Snapshot>) {
-        lap.around = self.local.stack().get();
+        lap.around = self.stack().get();
         lap.counted_in = NOT_INLINED;
         if let Some(counted) = counted {
             lap.start.set(counted);
@@ -560,19 +575,25 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         let Some(counted) = this.counting.0.snapshot() else {
             return this.lap_uncounted(site, lap, end);
         };
-        let around = local.stack().get();
+        let around = this.stack().get();
         if around != lap.counted_in {
-            return this.lap_disturbed(site, lap, end, counted);
+            local.ended.set(counted);
+            return this.lap_counted(site, lap, end);
         }
         // SAFETY: it is counted, so `begin` has set it, or the lap before. Other states have other numbers.
         let begun = unsafe { lap.start.get() };
         let (counts, None) = C::between(begun, counted) else {
-            return this.lap_disturbed(site, lap, end, counted);
+            local.ended.set(counted);
+            return this.lap_counted(site, lap, end);
         };
         lap.start.set(counted);
         let start = std::mem::replace(&mut lap.ticks, end);
         let parent = local.slot(around).site.get();
-        local.record(site, parent, [start, end], around.wrapping_add(SLOT), Flags::LAP, counts);
+        // Within the depth, because `set` has left the last one to `lap_slowly`.
+        let last = around.wrapping_add(SLOT | u64::from(Flags::LAP.bits()) << FLAGS_SHIFT);
+        let head = [address(site), address(parent), start, end, last];
+        // SAFETY: the ring was made for N counts.
+        unsafe { local.ring.write(head, counts) }
     }
 
     /// Ends a lap at the kernel's time, and begins the next.
@@ -591,9 +612,12 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         self.lap_slowly(site, lap, end, None);
     }
 
+    /// With the counts in `ended`.
     #[cold]
     #[inline(never)]
-    fn lap_disturbed(&self, site: &'static Site, lap: &mut Lap, end: u64, counted: C::Snapshot) {
+    fn lap_counted(&self, site: &'static Site, lap: &mut Lap, end: u64) {
+        // SAFETY: the caller has set it.
+        let counted = unsafe { self.local.ended.get() };
         self.lap_slowly(site, lap, end, Some(counted));
     }
 
@@ -623,7 +647,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             }
             _ => flags = flags.with(Flags::NOT_COUNTED),
         }
-        let around = std::mem::replace(&mut lap.around, local.stack().get());
+        let around = std::mem::replace(&mut lap.around, self.stack().get());
         let mut parent = local.slot(around).site.get();
         if around != lap.around {
             // The span around its beginning is not the one around its end.
@@ -670,6 +694,7 @@ pub(crate) fn state<C: Counting<N> + 'static, const N: usize>(
             ticks,
             ring,
             slots,
+            ended: Start::new(),
             multiplexed_at: Cell::new(0),
             without_counters: Cell::new(Duration::ZERO),
             born,
@@ -726,13 +751,13 @@ pub(crate) fn join(session: u32) -> Option<*const Header> {
 }
 
 /// Begins the first span of a thread.
-unsafe fn join_and_enter(_: *const Header, site: &'static Site, session: u32) -> (u64, u64) {
+unsafe fn join_and_enter(_: *const Header, site: &'static Site, session: u32) -> u64 {
     match join(session) {
         // SAFETY: the header is this thread's, and its session is the one that it has joined.
         Some(header) => unsafe { ((*header).calls.enter)(header, site, session) },
         None => {
             session::count_lost();
-            (0, 0)
+            0
         }
     }
 }
@@ -745,9 +770,15 @@ unsafe fn join_and_begin(_: *const Header, lap: &mut Lap, session: u32) -> bool 
     }
 }
 
-unsafe fn enter_late(_: *const Header, _: &'static Site, _: u32) -> (u64, u64) {
+unsafe fn enter_late(_: *const Header, _: &'static Site, _: u32) -> u64 {
     session::count_lost();
-    (0, 0)
+    0
+}
+
+#[cold]
+#[inline(never)]
+fn too_deep() -> u64 {
+    TOO_DEEP
 }
 
 unsafe fn begin_late(_: *const Header, _: &mut Lap, _: u32) -> bool {

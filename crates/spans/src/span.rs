@@ -1,6 +1,4 @@
 //! Scoped guards.
-#![allow(unsafe_code)]
-
 use crate::Site;
 use crate::local;
 use std::fmt;
@@ -29,14 +27,7 @@ impl Span {
     #[inline(always)]
     pub fn enter(site: &'static Site) -> Span {
         let session = local::recording();
-        let (open, start) = if session == 0 {
-            (0, 0)
-        } else if let Some(local) = local::inlined(session) {
-            // SAFETY: checked.
-            unsafe { local.enter_inlined(site) }
-        } else {
-            enter_outlined(site, session)
-        };
+        let (open, start) = if session == 0 { (0, 0) } else { local::enter(site, session) };
         Span { site, open, start, of_a_thread: PhantomData }
     }
 }
@@ -44,31 +35,10 @@ impl Span {
 impl Drop for Span {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.open == 0 {
-            return;
-        }
-        match local::innermost(self.open) {
-            // SAFETY: a number that `innermost` finds is one on the inlined path.
-            Some(local) => unsafe { local.exit_inlined(self.site, self.open, self.start) },
-            None => exit_outlined(self.site, self.open, self.start),
+        if self.open != 0 {
+            local::exit(self.site, self.open, self.start);
         }
     }
-}
-
-// Small, so that the code around a span stays small: a jump to the thread's own code.
-
-#[inline(never)]
-pub(crate) fn enter_outlined(site: &'static Site, session: u32) -> (u64, u64) {
-    let header = local::header();
-    // SAFETY: the header is this thread's.
-    unsafe { ((*header).calls.enter)(header, site, session) }
-}
-
-#[inline(never)]
-pub(crate) fn exit_outlined(site: &'static Site, open: u64, start: u64) {
-    let header = local::header();
-    // SAFETY: the header is this thread's.
-    unsafe { ((*header).calls.exit)(header, site, open, start) }
 }
 
 impl fmt::Debug for Span {
