@@ -54,6 +54,8 @@ pub use site::Site;
 macro_rules! enabled {
     ($($module:ident)*) => { $(#[cfg(feature = "enabled")] mod $module;)* };
 }
+#[cfg(all(feature = "enabled", feature = "tracing"))]
+mod tracing;
 enabled! { cost counting histogram laps local record report ring session settings span spans stats trace why }
 
 #[cfg(feature = "enabled")]
@@ -67,6 +69,9 @@ pub use {
     spans::{Spans, StartError, ThreadInfo},
     why::TimeOnlyReason,
 };
+
+#[cfg(all(feature = "enabled", feature = "tracing"))]
+pub use tracing::TracingLayer;
 
 #[cfg(not(feature = "enabled"))]
 mod off;

@@ -48,6 +48,9 @@ pub(crate) struct Calls {
     pub(crate) begin: Begin,
     /// Ends a lap that `begin` has begun, and begins the next.
     pub(crate) lap: unsafe fn(*const Header, &'static Site, &mut Lap),
+    /// Ends a span that began on another thread.
+    #[cfg(feature = "tracing")]
+    exit_moved: unsafe fn(*const Header, &'static Site, Beginning),
 }
 
 /// The beginning of a lap.
@@ -67,6 +70,42 @@ impl Lap {
     }
 }
 
+/// The beginning of a span, as another thread needs it.
+#[cfg(feature = "tracing")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beginning {
+    session: u32,
+    ticks: u64,
+    /// The kernel's clock has other ticks.
+    is_by_the_kernel: bool,
+}
+
+/// Returns the beginning of a span that this thread has just begun, from what `enter` has returned. None if it was not
+/// recorded.
+#[cfg(feature = "tracing")]
+pub(crate) fn beginning(number: u64, ticks: u64) -> Option<Beginning> {
+    let header = header();
+    // SAFETY: as in `enter`. A header with a session is that of a state.
+    let local = unsafe { ((*header).session != 0).then(|| &*header.cast::<Local>()) }?;
+    let is_outlined = local.header.inlined == 0 || number & UNCOUNTED != 0;
+    let ticks = if is_outlined { local.slot(number).ticks.get() } else { ticks };
+    (number != TOO_DEEP).then_some(Beginning {
+        session: local.header.session,
+        ticks,
+        is_by_the_kernel: local.ticks.is_none(),
+    })
+}
+
+/// Ends a span that began on another thread.
+#[cfg(feature = "tracing")]
+pub(crate) fn exit_moved(site: &'static Site, beginning: Beginning) {
+    match join(beginning.session) {
+        // SAFETY: the header is that of this thread's state.
+        Some(header) => unsafe { ((*header).calls.exit_moved)(header, site, beginning) },
+        None => session::count_lost(),
+    }
+}
+
 /// A header that never changes.
 struct Never(Header);
 
@@ -75,7 +114,14 @@ unsafe impl Sync for Never {}
 
 impl Never {
     const fn new(enter: Enter, begin: Begin) -> Never {
-        let calls = Calls { enter, exit: lose, begin, lap: lose_lap };
+        let calls = Calls {
+            enter,
+            exit: lose,
+            begin,
+            lap: lose_lap,
+            #[cfg(feature = "tracing")]
+            exit_moved: lose_moved,
+        };
         Never(Header { inlined: 0, session: 0, open_inlined: Cell::new(NOT_INLINED), calls })
     }
 }
@@ -364,14 +410,20 @@ impl Local {
 }
 
 impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
-    const CALLS: Calls =
-        Calls { enter: Self::enter, exit: Self::exit, begin: Self::begin, lap: Self::lap };
+    const CALLS: Calls = Calls {
+        enter: Self::enter,
+        exit: Self::exit,
+        begin: Self::begin,
+        lap: Self::lap,
+        #[cfg(feature = "tracing")]
+        exit_moved: Self::exit_moved,
+    };
     /// For a thread whose clock is the kernel's.
     const BY_THE_KERNEL: Calls = Calls {
         enter: Self::enter_slowly,
         exit: Self::exit_by_the_kernel,
-        begin: Self::begin,
         lap: Self::lap_by_the_kernel,
+        ..Self::CALLS
     };
 
     /// Begins a span.
@@ -525,6 +577,25 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             _ => flags = flags.with(Flags::NOT_COUNTED),
         }
         local.record(site, parent, ticks, number, flags, counts);
+    }
+
+    /// Ends a span that began on another thread.
+    ///
+    /// # Safety
+    /// The header is this thread's.
+    #[cfg(feature = "tracing")]
+    unsafe fn exit_moved(header: *const Header, site: &'static Site, beginning: Beginning) {
+        // SAFETY: as in `enter`.
+        let this = unsafe { &*header.cast::<Self>() };
+        let local = &this.local;
+        if beginning.is_by_the_kernel != local.ticks.is_none() {
+            return session::count_lost(); // its length is not known
+        }
+        let ticks = [beginning.ticks, local.clock.ticks()];
+        let innermost = this.stack().get();
+        let number = if innermost & OFFSET == LAST { innermost } else { innermost.wrapping_add(SLOT) };
+        let flags = Flags::OUT_OF_ORDER.with(Flags::NOT_COUNTED);
+        local.record(site, ptr::null(), ticks, number, flags, [0; N]);
     }
 
     /// Begins a lap. Returns whether it has.
@@ -787,6 +858,11 @@ unsafe fn begin_late(_: *const Header, _: &mut Lap, _: u32) -> bool {
 
 /// Ends a span when its thread's state is gone.
 unsafe fn lose(_: *const Header, _: &'static Site, _: u64, _: u64) {
+    session::count_lost();
+}
+
+#[cfg(feature = "tracing")]
+unsafe fn lose_moved(_: *const Header, _: &'static Site, _: Beginning) {
     session::count_lost();
 }
 

@@ -208,3 +208,20 @@ pub fn is_enabled() -> bool {
 pub fn register_thread() -> bool {
     false
 }
+
+/// A layer that records nothing.
+#[cfg(feature = "tracing")]
+#[derive(Debug, Default)]
+pub struct TracingLayer(());
+
+#[cfg(feature = "tracing")]
+impl TracingLayer {
+    /// Returns a layer.
+    #[inline(always)]
+    pub fn new() -> TracingLayer {
+        TracingLayer(())
+    }
+}
+
+#[cfg(feature = "tracing")]
+impl<S: tracing_core::Subscriber> tracing_subscriber::Layer<S> for TracingLayer {}

@@ -1,0 +1,274 @@
+//! Spans of the crate `tracing`, in code that waits for nothing and in code that a runtime moves between threads.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use rdpmc::Event;
+use rdpmc_spans::{Counters, Flags, Record, Settings, Site, Spans, TracingLayer, span};
+use std::collections::HashSet;
+use std::hint::black_box;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+use tracing::Dispatch;
+use tracing::instrument;
+use tracing_subscriber::layer::SubscriberExt;
+
+/// A process has one recording, so these tests take turns.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Cycles and instructions where there is a PMU.
+fn start() -> Spans {
+    let events = [Event::CYCLES, Event::INSTRUCTIONS];
+    Settings::new().events(&events).counters(Counters::Always).start().unwrap()
+}
+
+fn dispatch() -> Dispatch {
+    Dispatch::new(tracing_subscriber::registry().with(TracingLayer::new()))
+}
+
+fn all(spans: &mut Spans) -> Vec<(u32, Record)> {
+    let mut all = Vec::new();
+    spans.collect_with(|thread, record| all.push((thread, *record)));
+    all
+}
+
+#[instrument]
+fn outer() {
+    let _span = span!("between");
+    inner();
+}
+
+#[instrument]
+fn inner() {
+    black_box((0..1_000_u64).sum::<u64>());
+}
+
+#[test]
+fn spans_of_both_crates_nest() {
+    let _turn = turn();
+    let mut spans = start();
+    tracing::dispatcher::with_default(&dispatch(), || {
+        outer();
+        outer();
+    });
+    let records = all(&mut spans);
+    let names = |(_, record): &(u32, Record)| (record.site.name(), record.parent.map(Site::name));
+    let once = [("inner", Some("between")), ("between", Some("outer")), ("outer", None)];
+    assert_eq!(records.iter().map(names).collect::<Vec<_>>(), [once, once].concat());
+    let is_counted = !spans.threads()[0].events.is_empty();
+    for (_, record) in &records {
+        assert!(!record.flags.has(Flags::NOT_COUNTED), "{record:?}");
+        assert_eq!(record.counts[1] > 0, is_counted, "{record:?}");
+        assert!(record.site.file().ends_with("tracing.rs") && record.site.line() > 0);
+    }
+    // A place in the source is one site, however often it is entered.
+    let sites: HashSet<_> =
+        records.iter().map(|(_, record)| std::ptr::from_ref(record.site)).collect();
+    assert_eq!(sites.len(), 3);
+}
+
+/// Each poll is a record of the thread that polls, with its counts.
+#[instrument]
+async fn in_two_polls() {
+    let mut is_second = false;
+    std::future::poll_fn(|context| match std::mem::replace(&mut is_second, true) {
+        true => std::task::Poll::Ready(()),
+        false => {
+            context.waker().wake_by_ref();
+            std::task::Poll::Pending
+        }
+    })
+    .await;
+    inner();
+}
+
+#[test]
+fn a_future_that_another_thread_goes_on_with() {
+    let _turn = turn();
+    let mut spans = start();
+    let dispatch = dispatch();
+    let mut future = Box::pin(tracing::dispatcher::with_default(&dispatch, in_two_polls));
+    let mut poll = || {
+        let mut context = Context::from_waker(Waker::noop());
+        tracing::dispatcher::with_default(&dispatch, || future.as_mut().poll(&mut context))
+    };
+    assert!(poll().is_pending());
+    std::thread::scope(|scope| assert!(scope.spawn(poll).join().unwrap().is_ready()));
+    let records = all(&mut spans);
+    let polls = records.iter().filter(|(_, record)| record.site.name() == "in_two_polls");
+    let threads: HashSet<u32> = polls.clone().map(|(thread, _)| *thread).collect();
+    assert_eq!(threads.len(), 2, "{records:?}");
+    for (thread, record) in polls {
+        let info = spans.threads().into_iter().find(|info| info.number == *thread).unwrap();
+        assert!(!record.flags.has(Flags::NOT_COUNTED), "{record:?}");
+        assert_eq!(record.counts[1] > 0, !info.events.is_empty(), "{record:?}");
+    }
+    assert!(records.iter().any(|(_, record)| record.site.name() == "inner"));
+}
+
+#[instrument]
+async fn request(of: u64) -> u64 {
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+        part().await;
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    of
+}
+
+#[instrument]
+async fn part() {
+    inner();
+    tokio::task::yield_now().await;
+}
+
+#[test]
+fn under_tokio() {
+    const REQUESTS: u64 = 50;
+    let _turn = turn();
+    let mut spans = start();
+    let dispatch = dispatch();
+    let runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = { runtime }
+        .worker_threads(3)
+        .enable_time()
+        .on_thread_start({
+            let dispatch = dispatch.clone();
+            move || std::mem::forget(tracing::dispatcher::set_default(&dispatch))
+        })
+        .build()
+        .unwrap();
+    tracing::dispatcher::with_default(&dispatch, || {
+        let requests: Vec<_> = (0..REQUESTS).map(|of| runtime.spawn(request(of))).collect();
+        for (of, request) in requests.into_iter().enumerate() {
+            assert_eq!(runtime.block_on(request).unwrap(), of as u64);
+        }
+    });
+    drop(runtime);
+    let records = all(&mut spans);
+    let of = |name: &str| records.iter().filter(|(_, record)| record.site.name() == name).count();
+    // Each wait ends a poll, and the span is entered once more when it is dropped.
+    println!("{} polls of requests, {} of parts", of("request"), of("part"));
+    assert!(of("request") as u64 >= REQUESTS * 21, "{}", of("request"));
+    assert_eq!(of("inner") as u64, REQUESTS * 10);
+    for (_, record) in &records {
+        let parent = match record.site.name() {
+            "request" => None,
+            "part" => Some("request"),
+            _ => Some("part"),
+        };
+        assert_eq!(record.parent.map(Site::name), parent, "{record:?}");
+        let lost = Flags::OUT_OF_ORDER.with(Flags::NOT_COUNTED);
+        assert!(!record.flags.has(lost), "{record:?}");
+    }
+    let report = spans.report();
+    assert_eq!(report.lost, 0);
+    let trace = {
+        let mut trace = Vec::new();
+        spans.write_trace(&mut trace).unwrap();
+        trace
+    };
+    let trace: serde_json::Value = serde_json::from_slice(&trace).unwrap();
+    assert!(trace["traceEvents"].as_array().unwrap().len() > records.len());
+}
+
+/// Entered on one thread, left on another: the time is known, the counts are not.
+#[test]
+fn a_span_that_moves() {
+    let _turn = turn();
+    let mut spans = start();
+    let dispatch = dispatch();
+    let moved = tracing::dispatcher::with_default(&dispatch, || tracing::info_span!("moved"));
+    let id = moved.id().unwrap();
+    let around = span!("around");
+    dispatch.enter(&id);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let begin = std::time::Instant::now();
+            while begin.elapsed().as_millis() < 5 {}
+            let _span = span!("elsewhere");
+            dispatch.exit(&id);
+        });
+    });
+    drop(around);
+    drop(span!("after"));
+    let records = all(&mut spans);
+    let of = |name: &str| records.iter().find(|(_, record)| record.site.name() == name).unwrap();
+    let (moved, elsewhere, around) = (of("moved"), of("elsewhere"), of("around"));
+    assert_eq!(moved.0, elsewhere.0, "it belongs to the thread that leaves it");
+    let flags = Flags::NOT_COUNTED.with(Flags::OUT_OF_ORDER);
+    assert!(moved.1.flags.has(flags) && moved.1.counts == [0; 8], "{moved:?}");
+    assert!(moved.1.ticks[0] >= around.1.ticks[0] && moved.1.ticks[1] <= elsewhere.1.ticks[1]);
+    assert!(around.1.flags.has(Flags::OUT_OF_ORDER), "{around:?}");
+    assert_eq!(of("after").1.depth, 1);
+    let report = spans.report();
+    let row = report.rows.iter().find(|row| row.name == "moved").unwrap();
+    assert_eq!((row.count, row.not_counted, row.counts.len()), (1, 1, 0));
+    assert!(row.time.max > 4_000_000, "{row:?}");
+}
+
+/// Its beginning is its own, and not that of an earlier span in its place.
+#[test]
+fn a_span_that_moves_at_the_first_depth() {
+    let _turn = turn();
+    let mut spans = start();
+    let dispatch = dispatch();
+    let moved = tracing::dispatcher::with_default(&dispatch, || tracing::info_span!("moved"));
+    let id = moved.id().unwrap();
+    (0..3).for_each(|_| drop(span!("before")));
+    dispatch.enter(&id);
+    std::thread::scope(|scope| {
+        scope.spawn(|| dispatch.exit(&id));
+    });
+    let records = all(&mut spans);
+    let before = records.iter().filter(|(_, record)| record.site.name() == "before");
+    let (_, moved) = records.iter().find(|(_, record)| record.site.name() == "moved").unwrap();
+    assert!(before.map(|(_, record)| record.ticks[1]).max() <= Some(moved.ticks[0]), "{records:?}");
+}
+
+/// One span on two threads at once, and twice on one.
+#[test]
+fn a_span_that_is_entered_again() {
+    let _turn = turn();
+    let mut spans = start();
+    let dispatch = dispatch();
+    let again = tracing::dispatcher::with_default(&dispatch, || tracing::info_span!("again"));
+    let first = again.enter();
+    std::thread::scope(|scope| {
+        scope.spawn(|| again.in_scope(|| again.in_scope(inner)));
+    });
+    let second = again.enter();
+    drop(second);
+    drop(first);
+    let records = all(&mut spans);
+    let found: Vec<_> =
+        records.iter().filter(|(_, record)| record.site.name() == "again").collect();
+    assert_eq!(found.len(), 4, "{records:?}");
+    assert_eq!(found.iter().map(|(thread, _)| thread).collect::<HashSet<_>>().len(), 2);
+    for (_, record) in found {
+        assert!(!record.flags.has(Flags::OUT_OF_ORDER), "{record:?}");
+    }
+}
+
+/// Switched off between entering and leaving, and on.
+#[test]
+fn switched_off() {
+    let _turn = turn();
+    let mut spans = start();
+    let dispatch = dispatch();
+    let [a, b] = tracing::dispatcher::with_default(&dispatch, || {
+        [tracing::info_span!("a"), tracing::info_span!("b")]
+    });
+    let entered = a.enter();
+    rdpmc_spans::set_enabled(false);
+    let unrecorded = b.enter();
+    rdpmc_spans::set_enabled(true);
+    drop(unrecorded);
+    drop(entered);
+    let names: Vec<_> = all(&mut spans).iter().map(|(_, record)| record.site.name()).collect();
+    assert_eq!(names, ["a"]);
+    assert_eq!(spans.report().lost, 0);
+}
