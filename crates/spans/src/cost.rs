@@ -2,7 +2,7 @@
 
 use crate::laps;
 use crate::local;
-use crate::record::MOST_EVENTS;
+use crate::record::MAX_EVENTS;
 use crate::ring::Reader;
 use crate::Site;
 
@@ -23,20 +23,20 @@ pub(crate) struct Cost {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Amounts {
     pub(crate) ticks: u64,
-    pub(crate) counts: [u64; MOST_EVENTS],
+    pub(crate) counts: [u64; MAX_EVENTS],
     /// Whether most samples had this count.
-    pub(crate) is_constant: [bool; MOST_EVENTS],
+    pub(crate) is_constant: [bool; MAX_EVENTS],
 }
 
 impl Default for Amounts {
     fn default() -> Amounts {
-        Amounts { ticks: 0, counts: [0; MOST_EVENTS], is_constant: [false; MOST_EVENTS] }
+        Amounts { ticks: 0, counts: [0; MAX_EVENTS], is_constant: [false; MAX_EVENTS] }
     }
 }
 
 impl Amounts {
     /// Returns what is subtracted from counts: those that are constant.
-    pub(crate) fn constant(&self) -> [u64; MOST_EVENTS] {
+    pub(crate) fn constant(&self) -> [u64; MAX_EVENTS] {
         let mut counts = self.counts;
         for (count, is_constant) in counts.iter_mut().zip(self.is_constant) {
             if !is_constant {
@@ -46,12 +46,12 @@ impl Amounts {
         counts
     }
 
-    fn of(samples: &[(u64, [u64; MOST_EVENTS])]) -> Amounts {
+    fn of(samples: &[(u64, [u64; MAX_EVENTS])]) -> Amounts {
         let ticks = samples.iter().map(|(ticks, _)| *ticks).min().unwrap_or(0);
         let mut amounts = Amounts { ticks, ..Amounts::default() };
         let places = amounts.counts.iter_mut().zip(&mut amounts.is_constant).enumerate();
         for (place, (count, is_constant)) in places {
-            let count_of = |(_, counts): &(u64, [u64; MOST_EVENTS])| counts.get(place).copied();
+            let count_of = |(_, counts): &(u64, [u64; MAX_EVENTS])| counts.get(place).copied();
             let same = |count| samples.iter().filter(|sample| count_of(sample) == Some(count)).count();
             // The most frequent count. Interrupts may have disturbed some.
             let frequent = samples.iter().filter_map(count_of).max_by_key(|count| same(*count));
@@ -78,7 +78,7 @@ pub(crate) fn measure(mut reader: Reader, session: u32) -> Cost {
     const SAMPLES: usize = 40;
     let mut samples = |run: &dyn Fn()| {
         // Not a vector: spans in an allocator would be recorded here.
-        let mut samples = [(0, [0; MOST_EVENTS]); SAMPLES];
+        let mut samples = [(0, [0; MAX_EVENTS]); SAMPLES];
         let mut taken = 0;
         // The first ones are slow.
         for number in 0..SAMPLES + 10 {

@@ -2,8 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::Site;
-use crate::record::{Flags, MOST_EVENTS};
-use crate::ring::{FLAGS_SHIFT, HEAD};
+use crate::record::{Flags, MAX_EVENTS, Record};
 use rdpmc::Event;
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -137,9 +136,11 @@ pub(crate) struct SiteHistograms {
     pub(crate) ticks: AtomicU64,
     /// The ticks of spans whose parent this is.
     pub(crate) of_children: AtomicU64,
-    pub(crate) counts: [AtomicU64; MOST_EVENTS],
+    pub(crate) counts: [AtomicU64; MAX_EVENTS],
     /// Of the ticks, and of each count.
     histograms: Vec<Histogram>,
+    /// Of the ticks of disturbed spans.
+    disturbed: Histogram,
     /// The one that was published before.
     next: AtomicPtr<SiteHistograms>,
 }
@@ -148,6 +149,11 @@ impl SiteHistograms {
     /// Returns the distributions of the ticks, and of each count.
     pub(crate) fn distributions(&self) -> Vec<Distribution> {
         self.histograms.iter().map(Distribution::of).collect()
+    }
+
+    /// Returns the distribution of the ticks of disturbed spans.
+    pub(crate) fn disturbed(&self) -> Distribution {
+        Distribution::of(&self.disturbed)
     }
 }
 
@@ -194,6 +200,11 @@ pub(crate) fn place_of_interrupts(events: &[Event]) -> Option<usize> {
     events.iter().position(|event| *event == Event::INSTRUCTIONS.kernel())
 }
 
+/// Whether the kernel executed instructions during a span, if the count at `place` shows it.
+pub(crate) fn is_interrupted(place: Option<usize>, record: &Record) -> bool {
+    place.and_then(|place| record.counts.get(place)).is_some_and(|count| *count > 0)
+}
+
 /// The side that records.
 #[derive(Debug)]
 pub(crate) struct Recorder {
@@ -219,60 +230,57 @@ impl Recorder {
 
     /// Records a span. Allocates at the first span of each site. Returns false if this interrupts another call: a span in
     /// the allocator.
-    pub(crate) fn record(&self, words: &[u64]) -> bool {
+    pub(crate) fn record(&self, record: &Record) -> bool {
         if IS_RECORDING.replace(true) {
             return false;
         }
-        self.record_alone(words);
+        self.record_alone(record);
         IS_RECORDING.set(false);
         true
     }
 
-    fn record_alone(&self, words: &[u64]) {
-        let Some((&[site, parent, start, end, depth], counts)) = words.split_first_chunk::<HEAD>()
-        else {
-            return;
-        };
+    fn record_alone(&self, record: &Record) {
         let Ok(mut table) = self.table.try_borrow_mut() else { return };
-        let ticks = match end.wrapping_sub(start) {
-            ticks if ticks > u64::MAX / 2 => 0, // the clock was set back
-            ticks => ticks,
-        };
+        let (ticks, mut flags) = (record.duration(), record.flags);
         // A lap and the spans inside it have one parent.
-        if parent != 0 {
+        if let Some(parent) = record.parent {
             let parent = self.of(&mut table, parent);
-            if depth >> FLAGS_SHIFT & u64::from(Flags::LAP.bits()) == 0 {
+            if !flags.has(Flags::LAP) {
                 add(&parent.of_children, ticks);
             }
         }
-        let of = self.of(&mut table, site);
-        let mut flags = Flags::from_bits((depth >> FLAGS_SHIFT) as u8);
-        if self.kernel.and_then(|place| counts.get(place)).is_some_and(|count| *count > 0) {
+        let of = self.of(&mut table, record.site);
+        if is_interrupted(self.kernel, record) {
             flags = flags.with(Flags::INTERRUPTED);
         }
-        let flags = flags.bits();
         add(&of.count, 1);
         add(&of.ticks, ticks);
-        if flags != 0 {
+        if flags != Flags::NONE {
             for (bit, flag) in of.flags.iter().enumerate() {
-                add(flag, u64::from(flags >> bit & 1));
+                add(flag, u64::from(flags.bits() >> bit & 1));
             }
+        }
+        if flags.has(Flags::DISTURBED) {
+            of.disturbed.record(ticks);
         }
         let mut histograms = of.histograms.iter();
         if let Some(times) = histograms.next() {
             times.record(ticks);
         }
-        if flags & Flags::NOT_COUNTED.bits() == 0 {
-            for ((count, histogram), sum) in counts.iter().zip(histograms).zip(&of.counts) {
+        if !flags.has(Flags::NOT_COUNTED) {
+            for ((count, histogram), sum) in record.counts.iter().zip(histograms).zip(&of.counts) {
                 histogram.record(*count);
                 add(sum, *count);
             }
         }
     }
 
-    /// Returns the histograms of the site at this address.
-    fn of(&self, table: &mut Vec<(*const Site, *const SiteHistograms)>, site: u64) -> &SiteHistograms {
-        let site: *const Site = ptr::with_exposed_provenance(site as usize);
+    /// Returns the histograms of a site.
+    fn of(
+        &self,
+        table: &mut Vec<(*const Site, *const SiteHistograms)>,
+        site: &'static Site,
+    ) -> &SiteHistograms {
         let place = place(table, site);
         let known = table.get(place).map_or(ptr::null(), |(_, histograms)| *histograms);
         // SAFETY: null, or published, and `self` holds the list.
@@ -284,18 +292,22 @@ impl Recorder {
 
     #[cold]
     #[inline(never)]
-    fn publish(&self, table: &mut Vec<(*const Site, *const SiteHistograms)>, site: *const Site) -> &SiteHistograms {
+    fn publish(
+        &self,
+        table: &mut Vec<(*const Site, *const SiteHistograms)>,
+        site: &'static Site,
+    ) -> &SiteHistograms {
         let used = table.iter().filter(|(site, _)| !site.is_null()).count();
         let new = Box::into_raw(Box::new(SiteHistograms {
             place: used,
-            // SAFETY: the address in a record is that of a static.
-            site: unsafe { &*site },
+            site,
             count: AtomicU64::new(0),
             flags: Default::default(),
             ticks: AtomicU64::new(0),
             of_children: AtomicU64::new(0),
             counts: Default::default(),
             histograms: (0..=self.events).map(|_| Histogram::new()).collect(),
+            disturbed: Histogram::new(),
             next: AtomicPtr::new(self.published.newest.load(Relaxed)),
         }));
         self.published.newest.store(new, Ordering::Release); // its fields first; pairs with Published::each

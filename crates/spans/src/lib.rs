@@ -61,7 +61,7 @@ enabled! { cost counting histogram laps local record report ring session setting
 #[cfg(feature = "enabled")]
 pub use {
     laps::{Laps, Stage},
-    record::{Flags, MOST_EVENTS, Record},
+    record::{Flags, MAX_EVENTS, Record},
     report::{Percentiles, Report, Row},
     session::{is_enabled, register_thread, set_enabled},
     settings::{Counters, Settings, Storage},

@@ -4,7 +4,7 @@ use crate::Site;
 use std::fmt;
 
 /// The most events that a record has counts of.
-pub const MOST_EVENTS: usize = 8;
+pub const MAX_EVENTS: usize = 8;
 
 /// A finished span or lap.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ pub struct Record {
     pub depth: u16,
     /// The counts, in the order of the events of [`Settings::events`](crate::Settings::events). Unused entries
     /// are 0.
-    pub counts: [u64; MOST_EVENTS],
+    pub counts: [u64; MAX_EVENTS],
     /// What is known about the counts.
     pub flags: Flags,
 }

@@ -1,11 +1,14 @@
 //! The table of a recording.
 
+use crate::Site;
+use crate::histogram::Distribution;
 use crate::record::Flags;
 use crate::spans::{Spans, ThreadInfo, Timeline};
 use crate::stats::SiteStats;
 use rdpmc::Event;
 use rdpmc::clock::{ClockKind, Conversion};
 use std::fmt;
+use std::ptr;
 use std::time::Duration;
 
 /// What was recorded, by thread and site: from [`Spans::report`]. Printing it prints a table.
@@ -35,6 +38,8 @@ pub struct Row {
     pub thread: u32,
     /// The name of the site.
     pub name: &'static str,
+    /// The place in the source.
+    pub site: &'static Site,
     /// The number of spans.
     pub count: u64,
     /// How many of them the kernel disturbed: see [`Flags::DISTURBED`]. They are in all other figures, too.
@@ -53,6 +58,8 @@ pub struct Row {
     pub own: Duration,
     /// The times, in nanoseconds.
     pub time: Percentiles,
+    /// The times of the disturbed ones alone. 0 if there are none.
+    pub time_disturbed: Percentiles,
     /// The counts of each event, and their sum. Those without counts are left out.
     pub counts: Vec<(Event, Percentiles, u64)>,
 }
@@ -69,6 +76,22 @@ pub struct Percentiles {
     pub p999: u64,
     /// The maximum. Exact.
     pub max: u64,
+}
+
+impl Percentiles {
+    fn of(distribution: &Distribution) -> Percentiles {
+        Percentiles {
+            p50: distribution.quantile(0.5),
+            p99: distribution.quantile(0.99),
+            p999: distribution.quantile(0.999),
+            max: distribution.most(),
+        }
+    }
+
+    fn map(self, each: impl Fn(u64) -> u64) -> Percentiles {
+        let Percentiles { p50, p99, p999, max } = self;
+        Percentiles { p50: each(p50), p99: each(p99), p999: each(p999), max: each(max) }
+    }
 }
 
 impl Row {
@@ -90,19 +113,15 @@ impl Row {
     }
 
     fn of(thread: u32, stats: &SiteStats, events: &[Event], conversion: &Conversion) -> Row {
-        let mut distributions = stats.distributions.iter().map(|distribution| Percentiles {
-            p50: distribution.quantile(0.5),
-            p99: distribution.quantile(0.99),
-            p999: distribution.quantile(0.999),
-            max: distribution.most(),
-        });
-        let ns = |ticks| conversion.delta_ns(ticks);
-        let Percentiles { p50, p99, p999, max } = distributions.next().unwrap_or_default();
+        let mut distributions = stats.distributions.iter().map(Percentiles::of);
+        let ns = |ticks: Percentiles| ticks.map(|ticks| conversion.delta_ns(ticks));
+        let time = ns(distributions.next().unwrap_or_default());
         let counts = events.iter().zip(distributions).zip(stats.counts);
         let not_counted = stats.with(Flags::NOT_COUNTED);
         Row {
             thread,
             name: stats.site.name(),
+            site: stats.site,
             count: stats.count,
             disturbed: stats.with(Flags::DISTURBED),
             not_counted,
@@ -111,7 +130,8 @@ impl Row {
             out_of_order: stats.with(Flags::OUT_OF_ORDER),
             total: conversion.duration(stats.ticks),
             own: conversion.duration(stats.ticks.saturating_sub(stats.of_children)),
-            time: Percentiles { p50: ns(p50), p99: ns(p99), p999: ns(p999), max: ns(max) },
+            time,
+            time_disturbed: ns(Percentiles::of(&stats.disturbed)),
             counts: match stats.count > not_counted {
                 true => counts.map(|((event, all), sum)| (*event, all, sum)).collect(),
                 false => Vec::new(),
@@ -139,6 +159,27 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Returns a thread's name, with its number if another has the same name.
+    fn name_of(&self, thread: &ThreadInfo) -> String {
+        let name = cell(&thread.name);
+        match self.threads.iter().filter(|other| other.name == thread.name).count() {
+            ..=1 => name,
+            _ => format!("{name} ({})", thread.number),
+        }
+    }
+
+    /// Returns a span's name, with its place in the source if spans of another place have the same name.
+    fn name_of_span(&self, row: &Row) -> String {
+        let name = cell(row.name);
+        let is_same = |other: &Row| other.name == row.name && !ptr::eq(other.site, row.site);
+        match self.rows.iter().any(is_same) {
+            false => name,
+            true => format!("{name} ({}:{})", cell(row.site.file()), row.site.line()),
+        }
+    }
+}
+
 /// Writes a name without control characters, and without what would end a cell.
 fn cell(name: &str) -> String {
     let escaped: String = name.chars().flat_map(char::escape_debug).collect();
@@ -150,7 +191,7 @@ const COLUMNS: [(&str, bool); 8] = [
     ("thread", true),
     ("span", true),
     ("count", false),
-    ("of one", true),
+    ("unit", true),
     ("50 %", false),
     ("99 %", false),
     ("99.9 %", false),
@@ -192,13 +233,17 @@ fn write_table(f: &mut fmt::Formatter<'_>, lines: &[([String; 8], String)]) -> f
 }
 
 impl Row {
-    /// Returns the lines of the table, with the name of the thread.
-    fn lines(&self, thread: &str) -> Vec<([String; 8], String)> {
-        let line = |count: String, what: String, all: &Percentiles, note: String| {
+    /// Returns the lines of the table, with the names of the thread and the span.
+    fn lines(&self, thread: &str, span: &str) -> Vec<([String; 8], String)> {
+        let line = |count: String, unit: String, all: &Percentiles, note: String| {
             let [p50, p99, p999, max] = [all.p50, all.p99, all.p999, all.max].map(|n| n.to_string());
-            ([thread.to_string(), cell(self.name), count, what, p50, p99, p999, max], note)
+            ([thread.to_string(), span.to_string(), count, unit, p50, p99, p999, max], note)
         };
         let mut lines = vec![line(self.count.to_string(), "ns".into(), &self.time, self.note())];
+        if self.disturbed > 0 {
+            let note = "those with a context switch".to_string();
+            lines.push(line(self.disturbed.to_string(), "ns".into(), &self.time_disturbed, note));
+        }
         for (event, all, _) in &self.counts {
             let note = match *event {
                 Event::CYCLES => self.ipc().map(|ipc| format!("{ipc:.2} instructions per cycle")),
@@ -216,26 +261,29 @@ impl Row {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name_of = |number: u32| {
-            let thread = self.threads.iter().find(|thread| thread.number == number);
-            thread.map_or(String::new(), |thread| cell(&thread.name))
-        };
-        let lines: Vec<_> =
-            self.rows.iter().flat_map(|row| row.lines(&name_of(row.thread))).collect();
-        write_table(f, &lines)?;
+        let lines = self.rows.iter().flat_map(|row| {
+            let thread = self.threads.iter().find(|thread| thread.number == row.thread);
+            let thread = thread.map_or(String::new(), |thread| self.name_of(thread));
+            row.lines(&thread, &self.name_of_span(row))
+        });
+        write_table(f, &lines.collect::<Vec<_>>())?;
         writeln!(f)?;
-        let times = self.threads.iter().map(|thread| thread.empty_span.as_nanos());
-        if let (Some(least), Some(most)) = (times.clone().min(), times.max()) {
-            let range = if least == most { String::new() } else { format!(" to {most}") };
-            writeln!(f, "An empty span takes {least}{range} ns, which the times include.")?;
+        let range = |of: fn(&ThreadInfo) -> Duration| {
+            let times = self.threads.iter().map(|thread| of(thread).as_nanos());
+            let (least, most) = (times.clone().min()?, times.max()?);
+            Some(if least == most { least.to_string() } else { format!("{least} to {most}") })
+        };
+        let [span, lap] = [range(|thread| thread.empty_span), range(|thread| thread.empty_lap)];
+        if let (Some(span), Some(lap)) = (span, lap) {
+            writeln!(f, "An empty span takes {span} ns and an empty lap {lap} ns, which the times include.")?;
         }
         // The threads often have the same notes.
         let mut notes: Vec<(String, Vec<String>)> = Vec::new();
         for thread in &self.threads {
             for note in thread.notes() {
                 match notes.iter_mut().find(|(known, _)| *known == note) {
-                    Some((_, threads)) => threads.push(cell(&thread.name)),
-                    None => notes.push((note, vec![cell(&thread.name)])),
+                    Some((_, threads)) => threads.push(self.name_of(thread)),
+                    None => notes.push((note, vec![self.name_of(thread)])),
                 }
             }
         }
@@ -280,6 +328,18 @@ impl ThreadInfo {
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         notes.extend(self.time_only.as_ref().map(|why| format!("Time only: {why}.")));
+        let empty = &self.empty_span_counts;
+        let constant = empty.iter().filter_map(|(event, count)| Some(format!("{} {event}", (*count)?)));
+        let constant = constant.collect::<Vec<_>>().join(", ");
+        let varying = empty.iter().filter(|(_, count)| count.is_none());
+        let varying = varying.map(|(event, _)| event.to_string()).collect::<Vec<_>>().join(", ");
+        notes.extend((!constant.is_empty()).then(|| match self.is_in_histograms {
+            false => format!("The counts of an empty span are subtracted: {constant}."),
+            true => format!("The counts include those of an empty span: {constant}."),
+        }));
+        notes.extend((!varying.is_empty()).then(|| {
+            format!("The counts include those of an empty span, which are not constant, for {varying}.")
+        }));
         notes.extend(self.missing.iter().map(|(event, why)| format!("Without {event}: {why}.")));
         if self.counts_all_privilege_levels {
             notes.push("The counts include the kernel's.".to_string());

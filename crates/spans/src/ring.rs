@@ -7,7 +7,7 @@
 
 use crate::Site;
 use crate::histogram::Recorder;
-use crate::record::{Flags, MOST_EVENTS, Record};
+use crate::record::{Flags, MAX_EVENTS, Record};
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::ptr;
@@ -155,13 +155,15 @@ impl Writer {
         }
         if let Some(histograms) = &self.histograms {
             // A copy, because a span in the allocator may write the next scratch record meanwhile.
-            let mut words = [0; HEAD + MOST_EVENTS];
+            let mut words = [0; HEAD + MAX_EVENTS];
             for (word, written) in words.iter_mut().zip(&self.scratch) {
                 // SAFETY: only `write` touches the scratch record, and it has returned.
                 *word = unsafe { *written.get() };
             }
             self.set_at_scratch();
-            if !words.get(..ring.stride).is_some_and(|words| histograms.record(words)) {
+            // SAFETY: `write` wrote them.
+            let record = words.get(..ring.stride).and_then(|words| unsafe { decode(words) });
+            if !record.is_some_and(|record| histograms.record(&record)) {
                 self.drop_one();
             }
             return;
@@ -295,7 +297,7 @@ unsafe fn decode(words: &[u64]) -> Option<Record> {
         // SAFETY: null, or the address of a static, by `write`'s contract.
         unsafe { site.as_ref() }
     };
-    let mut counts = [0; MOST_EVENTS];
+    let mut counts = [0; MAX_EVENTS];
     for (count, counted) in counts.iter_mut().zip(counted) {
         *count = *counted;
     }

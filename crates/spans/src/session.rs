@@ -364,7 +364,7 @@ pub fn is_enabled() -> bool {
 /// Prepares this thread for its first span: opens its clock and counters, in some system calls and half a millisecond. A
 /// thread that does not call this is prepared by its first span.
 ///
-/// Returns whether a recording runs, and the thread has joined it.
+/// Returns whether a recording runs, and the thread has joined it. Spans may be off meanwhile.
 pub fn register_thread() -> bool {
-    local::join(RECORDING.load(Ordering::Relaxed)).is_some()
+    current().is_some_and(|session| local::join(session.number).is_some())
 }

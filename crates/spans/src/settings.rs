@@ -1,8 +1,8 @@
 //! What is recorded, and where.
 
-use crate::record::MOST_EVENTS;
+use crate::record::MAX_EVENTS;
 use crate::session;
-use crate::spans::{MOST_RECORDS, Spans, StartError};
+use crate::spans::{MAX_RECORDS, Spans, StartError};
 use rdpmc::Event;
 
 /// The settings of a recording, to be [started](Settings::start).
@@ -47,10 +47,10 @@ pub enum Storage {
     /// In a ring of this many records, which [`Spans::collect`] empties. A record that finds the ring full is dropped,
     /// and counted as such. A record takes 40 bytes and 8 for each event.
     Ring {
-        /// The number of records.
+        /// The number of records. 0 counts as 1.
         records: usize,
     },
-    /// In histograms of each site, which take 58 KiB for the time and for each event. They need not be emptied, and
+    /// In histograms of each site, which take 58 KiB for each event and twice for the time. They need not be emptied, and
     /// keep no single records: traces are empty, and counts include the cost of the span itself.
     Histograms,
 }
@@ -96,8 +96,8 @@ impl Settings {
         self
     }
 
-    /// Keeps this many records for [`Spans::write_trace`]: the first ones. Later records are only in the report, and
-    /// the trace says how many are not in it. A record takes 112 bytes.
+    /// Keeps this many records for [`Spans::write_trace`]: the latest. Earlier records are only in the report, and the
+    /// trace says how many are not in it. A record takes 112 bytes.
     #[must_use]
     pub fn keep(mut self, records: usize) -> Settings {
         self.kept = records;
@@ -114,11 +114,11 @@ impl Settings {
     /// - [`StartError::RingTooLarge`] for more than 2^28 records.
     /// - [`StartError::Clock`] if there is no clock: the target is not Linux.
     pub fn start(self) -> Result<Spans, StartError> {
-        if self.events.len() > MOST_EVENTS {
+        if self.events.len() > MAX_EVENTS {
             return Err(StartError::TooManyEvents { events: self.events.len() });
         }
         if let Storage::Ring { records } = self.storage {
-            if records > MOST_RECORDS {
+            if records > MAX_RECORDS {
                 return Err(StartError::RingTooLarge { records });
             }
         }

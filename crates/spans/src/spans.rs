@@ -1,8 +1,8 @@
 //! The collector: takes the records of all threads.
 
 use crate::Site;
-use crate::histogram::place_of_interrupts;
-use crate::record::{Flags, MOST_EVENTS, Record};
+use crate::histogram::{is_interrupted, place_of_interrupts};
+use crate::record::{Flags, MAX_EVENTS, Record};
 use crate::report::Report;
 use crate::session::{self, Joined, Session};
 use crate::stats::{Nested, SiteStats};
@@ -10,12 +10,13 @@ use crate::why::TimeOnlyReason;
 use rdpmc::clock::{ClockKind, Conversion};
 use rdpmc::error::OpenError;
 use rdpmc::{Clock, Event};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::ptr;
 use std::time::Duration;
 
-/// A recording, from [`Settings::start`](crate::Settings::start). Dropping it turns spans off.
+/// A recording, from [`Settings::start`](crate::Settings::start). Dropping it turns spans off. Each thread keeps its clock,
+/// its counters (a descriptor for each event) and its memory until it ends or records in another recording.
 ///
 /// May be moved to another thread, which collects and reports while the others run.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ use std::time::Duration;
 pub struct Spans {
     session: &'static Session,
     threads: Vec<Thread>,
-    kept: Vec<(u32, Record)>,
+    kept: VecDeque<(u32, Record)>,
     not_kept: u64,
     time: Timeline,
     pub(crate) not_contained: Option<String>,
@@ -68,14 +69,20 @@ pub struct ThreadInfo {
     pub counts_all_privilege_levels: bool,
     /// The time of an empty span, which the times of all spans include.
     pub empty_span: Duration,
+    /// The time of an empty lap, which the times of all laps include.
+    pub empty_lap: Duration,
+    /// The counts of an empty span. The counts of spans have them subtracted, except in
+    /// [`Storage::Histograms`](crate::Storage). None if they are not constant: then they are not subtracted.
+    pub empty_span_counts: Vec<(Event, Option<u64>)>,
     /// The records that found the ring full.
     pub dropped: u64,
-    /// Whether it has ended.
+    /// Whether it has ended. False also if it was killed, or ended by the system call `exit`.
     pub is_ended: bool,
+    pub(crate) is_in_histograms: bool,
 }
 
 /// The most records of a ring.
-pub(crate) const MOST_RECORDS: usize = 1 << 28;
+pub(crate) const MAX_RECORDS: usize = 1 << 28;
 
 /// Why spans could not be started.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,10 +111,10 @@ impl fmt::Display for StartError {
         match self {
             StartError::Running => f.write_str("spans are recorded already. Drop the other `Spans` first"),
             StartError::TooManyEvents { events } => {
-                write!(f, "spans count at most {MOST_EVENTS} events, not {events}. Leave some out")
+                write!(f, "spans count at most {MAX_EVENTS} events, not {events}. Leave some out")
             }
             StartError::RingTooLarge { records } => {
-                write!(f, "a ring of {records} records is too large. Use at most {MOST_RECORDS}")
+                write!(f, "a ring of {records} records is too large. Use at most {MAX_RECORDS}")
             }
             StartError::Clock(why) => write!(f, "spans have no clock: {why}"),
         }
@@ -123,7 +130,7 @@ impl Spans {
         Spans {
             session,
             threads: Vec::new(),
-            kept: Vec::new(),
+            kept: VecDeque::new(),
             not_kept: 0,
             time,
             not_contained,
@@ -150,9 +157,10 @@ impl Spans {
             let (kept, not_kept) = (&mut self.kept, &mut self.not_kept);
             thread.collect(|record| {
                 collected += 1;
-                match kept.len() < most {
-                    true => kept.push((number, *record)),
-                    false => *not_kept += 1,
+                kept.push_back((number, *record));
+                if kept.len() > most {
+                    kept.pop_front();
+                    *not_kept += 1;
                 }
                 each(number, record);
             });
@@ -204,8 +212,8 @@ impl Spans {
         &self.threads
     }
 
-    pub(crate) fn kept(&self) -> &[(u32, Record)] {
-        &self.kept
+    pub(crate) fn kept(&self) -> impl Iterator<Item = &(u32, Record)> {
+        self.kept.iter()
     }
 
     pub(crate) fn not_kept(&self) -> u64 {
@@ -256,7 +264,7 @@ impl Thread {
         let (cost, events) = (joined.cost, joined.events.len());
         joined.reader.read(|mut record| {
             nested.correct(&mut record, &cost);
-            if kernel.and_then(|place| record.counts.get(place)).is_some_and(|count| *count > 0) {
+            if is_interrupted(kernel, &record) {
                 record.flags = record.flags.with(Flags::INTERRUPTED);
             }
             // A lap and the spans inside it have one parent.
@@ -303,6 +311,13 @@ impl Thread {
         }
     }
 
+    fn empty_span_counts(&self) -> Vec<(Event, Option<u64>)> {
+        let Joined { cost, events, .. } = &self.joined;
+        let counts = cost.inside.counts.iter().zip(cost.inside.is_constant);
+        let counts = counts.map(|(count, is_constant)| is_constant.then_some(*count));
+        events.iter().copied().zip(counts).collect()
+    }
+
     pub(crate) fn info(&self, time: &Timeline) -> ThreadInfo {
         let Thread { joined, .. } = self;
         ThreadInfo {
@@ -313,8 +328,11 @@ impl Thread {
             time_only: joined.time_only.clone(),
             counts_all_privilege_levels: joined.counts_all_privilege_levels,
             empty_span: self.conversion(time).duration(joined.cost.inside.ticks),
+            empty_lap: self.conversion(time).duration(joined.cost.lap.ticks),
+            empty_span_counts: self.empty_span_counts(),
             dropped: joined.reader.dropped().wrapping_sub(self.dropped),
             is_ended: joined.reader.is_closed(),
+            is_in_histograms: joined.histograms.is_some(),
         }
     }
 }

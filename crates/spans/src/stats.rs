@@ -3,7 +3,7 @@
 use crate::Site;
 use crate::cost::Cost;
 use crate::histogram::{Distribution, SiteHistograms};
-use crate::record::{Flags, MOST_EVENTS, Record};
+use crate::record::{Flags, MAX_EVENTS, Record};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The spans of a site on a thread.
@@ -19,9 +19,11 @@ pub(crate) struct SiteStats {
     pub(crate) ticks: u64,
     pub(crate) of_children: u64,
     /// The sums of the counts.
-    pub(crate) counts: [u64; MOST_EVENTS],
+    pub(crate) counts: [u64; MAX_EVENTS],
     /// Of the ticks, and of each count.
     pub(crate) distributions: Vec<Distribution>,
+    /// Of the ticks of disturbed spans.
+    pub(crate) disturbed: Distribution,
 }
 
 impl SiteStats {
@@ -33,8 +35,9 @@ impl SiteStats {
             flags: [0; 8],
             ticks: 0,
             of_children: 0,
-            counts: [0; MOST_EVENTS],
+            counts: [0; MAX_EVENTS],
             distributions: vec![Distribution::default(); events + 1],
+            disturbed: Distribution::default(),
         }
     }
 
@@ -48,6 +51,7 @@ impl SiteStats {
             of_children: histograms.of_children.load(Relaxed),
             counts: histograms.counts.each_ref().map(|count| count.load(Relaxed)),
             distributions: histograms.distributions(),
+            disturbed: histograms.disturbed(),
         }
     }
 
@@ -60,6 +64,9 @@ impl SiteStats {
         let mut distributions = self.distributions.iter_mut();
         if let Some(times) = distributions.next() {
             times.record(record.duration());
+        }
+        if record.flags.has(Flags::DISTURBED) {
+            self.disturbed.record(record.duration());
         }
         if !record.flags.has(Flags::NOT_COUNTED) {
             let sums = record.counts.iter().zip(&mut self.counts);
@@ -94,7 +101,7 @@ pub(crate) struct Nested {
 #[derive(Clone, Copy, Debug)]
 struct Inside {
     start: u64,
-    cost: [u64; MOST_EVENTS],
+    cost: [u64; MAX_EVENTS],
 }
 
 impl Nested {
@@ -108,7 +115,7 @@ impl Nested {
             true if self.lap_end.replace(end) == Some(start) => (&cost.lap, &cost.lap),
             true => (&cost.first_lap, &cost.lap),
         };
-        let mut nested = [0_u64; MOST_EVENTS];
+        let mut nested = [0_u64; MAX_EVENTS];
         if let Some(deeper) = self.spans.get_mut(depth + 1..) {
             for finished in deeper.iter_mut().flat_map(|spans| spans.drain(..)) {
                 // Without this, they are those of a span whose record was dropped.
@@ -155,7 +162,7 @@ impl Nested {
     }
 }
 
-fn add(sums: &mut [u64; MOST_EVENTS], more: [u64; MOST_EVENTS]) {
+fn add(sums: &mut [u64; MAX_EVENTS], more: [u64; MAX_EVENTS]) {
     for (sum, more) in sums.iter_mut().zip(more) {
         *sum = sum.wrapping_add(more);
     }

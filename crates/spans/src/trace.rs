@@ -61,8 +61,8 @@ impl Spans {
         to.flush()
     }
 
-    /// Collects, and writes the records as lines of JSON: one object for each, with `thread`, `name`, `parent` (or null),
-    /// `start_ns` since the recording began, `ns`, the events' counts, and `flags`.
+    /// Collects, and writes the records as lines of JSON: one object for each, with `thread_number`, `thread`, `file`,
+    /// `line`, `name`, `parent` (or null), `start_ns` since the recording began, `ns`, the events' counts, and `flags`.
     ///
     /// # Errors
     /// Those of `to`.
@@ -70,10 +70,13 @@ impl Spans {
         self.collect();
         self.update_time();
         let mut to = io::BufWriter::new(to);
-        self.each_kept(|_, thread, events, conversion, record| {
+        self.each_kept(|number, thread, events, conversion, record| {
             let [start, end] = self.nanoseconds(conversion, record);
-            to.write_all(b"{\"thread\":")?;
+            write!(to, "{{\"thread_number\":{number},\"thread\":")?;
             string(&mut to, thread.name())?;
+            to.write_all(b",\"file\":")?;
+            string(&mut to, record.site.file())?;
+            write!(to, ",\"line\":{}", record.site.line())?;
             to.write_all(b",\"name\":")?;
             string(&mut to, record.site.name())?;
             to.write_all(b",\"parent\":")?;

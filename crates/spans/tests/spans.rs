@@ -501,6 +501,155 @@ fn eight_threads() {
     }
 }
 
+/// Threads and sites with the same names are told apart.
+#[test]
+fn names_that_are_not_unique() {
+    let _turn = turn();
+    let mut spans = Settings::new().start().unwrap();
+    for _ in 0..2 {
+        let thread = std::thread::Builder::new().name("a worker".into()).spawn(|| {
+            drop(span!("twice"));
+            drop(span!("twice"));
+            drop(span!("once"));
+        });
+        thread.unwrap().join().unwrap();
+    }
+    let report = spans.report();
+    let table = report.to_string();
+    for row in &report.rows {
+        let span = match row.name {
+            "twice" => format!(" twice (crates/spans/tests/spans.rs:{}) ", row.site.line()),
+            _ => " once ".to_string(),
+        };
+        let line =
+            table.lines().filter(|line| line.contains(&format!("a worker ({})", row.thread)));
+        let lines: Vec<_> = line.filter(|line| line.contains(&span)).collect();
+        assert_eq!(lines.len(), 1, "{table}");
+    }
+    assert_eq!(report.rows.len(), 6);
+    let mut lines = Vec::new();
+    spans.write_json_lines(&mut lines).unwrap();
+    let lines: std::collections::HashSet<String> = String::from_utf8(lines)
+        .unwrap()
+        .lines()
+        .map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            format!("{} {} {}", line["thread_number"], line["file"], line["line"])
+        })
+        .collect();
+    assert_eq!(lines.len(), 6);
+}
+
+/// A thread that ends by the system call, without its destructors: its records are there.
+#[test]
+fn a_thread_that_is_killed() {
+    let _turn = turn();
+    let mut spans = start();
+    let (tell, told) = std::sync::mpsc::channel();
+    let killed = std::thread::spawn(move || {
+        drop(span!("before"));
+        let open = span!("open");
+        // SAFETY: no arguments but a number.
+        tell.send(unsafe { libc::gettid() }).unwrap();
+        // SAFETY: ends this thread alone, and nothing waits for it.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+        drop(open);
+    });
+    let task = format!("/proc/self/task/{}", told.recv().unwrap());
+    while std::fs::exists(&task).unwrap() {
+        std::thread::yield_now();
+    }
+    std::mem::forget(killed);
+    assert_eq!(names(&all(&mut spans)), [("before", None)]);
+    drop(span!("after"));
+    assert_eq!(spans.collect(), 1);
+    let report = spans.report();
+    assert_eq!((report.threads.len(), report.rows.len(), report.lost), (2, 2, 0));
+    assert!(!report.threads[0].is_ended);
+}
+
+/// Reports and traces while threads record.
+#[test]
+fn reports_while_threads_write() {
+    let _turn = turn();
+    let mut spans = Settings::new().keep(1_000).start().unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let _outer = span!("outer");
+                    drop(span!("inner"));
+                }
+            });
+        }
+        let (mut before, mut reports) = (0, 0);
+        while reports < 20 || before < 1_000 {
+            reports += 1;
+            let report = spans.report();
+            let count: u64 = report.rows.iter().map(|row| row.count).sum();
+            assert!(count >= before && report.lost == 0, "{report}");
+            before = count;
+            for row in &report.rows {
+                assert!(row.own <= row.total && row.time.p50 <= row.time.max, "{row:?}");
+            }
+            if reports % 5 == 0 {
+                let mut trace = Vec::new();
+                spans.write_trace(&mut trace).unwrap();
+                let trace: serde_json::Value = serde_json::from_slice(&trace).unwrap();
+                assert!(trace["traceEvents"].is_array());
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+/// A thread may register while spans are off.
+#[test]
+fn registered_while_switched_off() {
+    let _turn = turn();
+    assert!(!rdpmc_spans::register_thread(), "there is no recording");
+    let mut spans = start();
+    rdpmc_spans::set_enabled(false);
+    assert!(rdpmc_spans::register_thread());
+    drop(span!("off"));
+    rdpmc_spans::set_enabled(true);
+    drop(span!("on"));
+    assert_eq!(names(&all(&mut spans)), [("on", None)]);
+    assert!(!spans.threads()[0].empty_span.is_zero());
+}
+
+/// All alive at once. More than a process may have descriptors for: those without counters have the reason.
+#[test]
+fn a_thousand_threads_at_once() {
+    const THREADS: usize = 1_000;
+    let _turn = turn();
+    let settings = Settings::new().storage(Storage::Ring { records: 16 });
+    let events = [Event::CYCLES, Event::INSTRUCTIONS];
+    let mut spans = settings.events(&events).counters(Counters::Always).start().unwrap();
+    let barrier = std::sync::Barrier::new(THREADS + 1);
+    let mut first = 0;
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                drop(span!("of a thread"));
+                barrier.wait();
+                barrier.wait();
+                drop(span!("of a thread"));
+            });
+        }
+        barrier.wait();
+        first = spans.collect();
+        assert_eq!(first + spans.report().lost, THREADS as u64);
+        assert_eq!(spans.threads().iter().filter(|thread| thread.is_ended).count(), 0);
+        barrier.wait();
+    });
+    assert_eq!(first + spans.collect() + spans.report().lost, 2 * THREADS as u64);
+    for thread in spans.threads() {
+        assert_eq!(thread.time_only.is_some(), thread.events.is_empty());
+    }
+}
+
 #[test]
 fn a_thousand_threads() {
     let _turn = turn();
@@ -566,21 +715,37 @@ fn a_span_across_a_fork() {
     let mut spans = start();
     let across = span!("across");
     drop(span!("before"));
+    spans.report(); // to know the threads
+    let is_counted = !spans.threads()[0].events.is_empty();
+    drop(span!("before"));
     let child = process::fork(|| {
         // A second thread may have held a lock when this process forked: nothing here takes one.
         let across = across;
         drop(span!("in the child"));
+        // The page of the clock is gone, too. The ticks go on all the same.
+        let mut laps = Laps::start();
+        laps.next(Stage::First);
         drop(across);
         let mut records = Vec::new();
         spans.collect_with(|_, record| records.push(*record));
         let found: Vec<_> = records.iter().map(|record| record.site.name()).collect();
-        let is_right = found == ["before", "in the child", "across"]
-            && records[1..]
-                .iter()
-                .all(|record| record.counts == [0; 8] || !record.flags.has(Flags::NOT_COUNTED));
-        i32::from(!is_right)
+        if found != ["before", "in the child", "first", "across"] {
+            return 2;
+        }
+        let is_uncounted = |record: &Record| {
+            record.flags.has(Flags::NOT_COUNTED) == is_counted && record.counts == [0; 8]
+        };
+        if !records[1..].iter().all(is_uncounted) {
+            return 3;
+        }
+        let ticks = [&records[3], &records[0], &records[1], &records[2]];
+        let are_in_order = ticks[0].ticks[0] <= ticks[1].ticks[0]
+            && ticks[1..].iter().all(|record| record.ticks[0] <= record.ticks[1])
+            && ticks[1..].windows(2).all(|two| two[0].ticks[1] <= two[1].ticks[0])
+            && records[2].ticks[1] <= records[3].ticks[1];
+        if are_in_order { 0 } else { 4 }
     });
-    assert_eq!(process::wait(child), 0);
+    assert_eq!(process::wait(child), 0, "the wait status: the child's code in its second byte");
 }
 
 /// Names with quotes, backslashes and control characters, in the trace, in the lines and in the table.
@@ -644,12 +809,17 @@ fn a_full_disk() {
 fn records_that_are_not_kept() {
     let _turn = turn();
     let mut spans = Settings::new().keep(10).start().unwrap();
-    (0..30).for_each(|_| drop(span!("a span")));
+    (0..20).for_each(|_| drop(span!("early")));
+    (0..10).for_each(|_| drop(span!("late")));
     let mut trace = Vec::new();
     spans.write_trace(&mut trace).unwrap();
     let trace: serde_json::Value = serde_json::from_slice(&trace).unwrap();
     assert_eq!(trace["otherData"]["not_kept"], 20);
-    assert_eq!(spans.report().rows[0].count, 30);
+    let kept = trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "X");
+    let kept: Vec<_> = kept.map(|event| event["name"].as_str().unwrap()).collect();
+    assert_eq!(kept, ["late"; 10]);
+    let counts: Vec<u64> = spans.report().rows.iter().map(|row| row.count).collect();
+    assert_eq!(counts, [20, 10]);
     spans.clear();
     assert_eq!(spans.report().rows.len(), 0);
 }

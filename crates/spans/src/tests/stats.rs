@@ -1,7 +1,7 @@
 //! The subtraction of the cost of spans from the counts.
 
 use crate::cost::{Amounts, Cost};
-use crate::record::MOST_EVENTS;
+use crate::record::MAX_EVENTS;
 use crate::stats::Nested;
 use crate::{Flags, Record, Site};
 
@@ -11,7 +11,7 @@ static SITE: Site = Site::new("a site", file!(), line!());
 /// cost is not constant.
 fn cost() -> Cost {
     let amounts = |count| {
-        let mut amounts = Amounts { counts: [count; MOST_EVENTS], ..Amounts::default() };
+        let mut amounts = Amounts { counts: [count; MAX_EVENTS], ..Amounts::default() };
         amounts.is_constant[0] = true;
         amounts
     };
@@ -19,7 +19,7 @@ fn cost() -> Cost {
 }
 
 fn record(depth: u16, ticks: [u64; 2], count: u64, flags: Flags) -> Record {
-    Record { site: &SITE, parent: None, ticks, depth, counts: [count; MOST_EVENTS], flags }
+    Record { site: &SITE, parent: None, ticks, depth, counts: [count; MAX_EVENTS], flags }
 }
 
 /// Corrects the records in order, and returns the first two counts of each.
