@@ -3,7 +3,6 @@
 
 use crate::Site;
 use crate::record::{Flags, MAX_EVENTS, Record};
-use rdpmc::Event;
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::Arc;
@@ -195,11 +194,6 @@ pub(crate) fn is_recording() -> bool {
     IS_RECORDING.get()
 }
 
-/// Returns the place of the event that shows interrupts.
-pub(crate) fn place_of_interrupts(events: &[Event]) -> Option<usize> {
-    events.iter().position(|event| *event == Event::INSTRUCTIONS.kernel())
-}
-
 /// Whether the kernel executed instructions during a span, if the count at `place` shows it.
 pub(crate) fn is_interrupted(place: Option<usize>, record: &Record) -> bool {
     place.and_then(|place| record.counts.get(place)).is_some_and(|count| *count > 0)
@@ -217,12 +211,12 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(events: &[Event]) -> (Recorder, Arc<Published>) {
+    pub(crate) fn new(events: usize, kernel: Option<usize>) -> (Recorder, Arc<Published>) {
         let published = Arc::new(Published::default());
         let recorder = Recorder {
             published: published.clone(),
-            events: events.len(),
-            kernel: place_of_interrupts(events),
+            events,
+            kernel,
             table: RefCell::new(vec![(ptr::null(), ptr::null()); 64]),
         };
         (recorder, published)

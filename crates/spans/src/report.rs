@@ -296,10 +296,10 @@ impl fmt::Display for Report {
         if let Some(why) = &self.not_contained {
             writeln!(f, "A counter read that faults would end the process: {why}.")?;
         }
-        write!(f, "The time comes from {}", self.clock)?;
+        writeln!(f, "The time comes from {}.", self.clock)?;
         match self.clock_error {
-            Some(error) => writeln!(f, ", within {} ns.", error.as_nanos()),
-            None => writeln!(f, "."),
+            Some(error) => writeln!(f, "Its error is at most {} ns.", error.as_nanos()),
+            None => Ok(()),
         }
     }
 }

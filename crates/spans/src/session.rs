@@ -94,6 +94,8 @@ pub(crate) struct Joined {
     pub(crate) missing: Vec<(Event, OpenError)>,
     pub(crate) time_only: Option<TimeOnlyReason>,
     pub(crate) counts_all_privilege_levels: bool,
+    /// The place of the event that shows interrupts.
+    pub(crate) kernel: Option<usize>,
     pub(crate) clock: ClockKind,
     pub(crate) conversion: Conversion,
     pub(crate) cost: Cost,
@@ -178,10 +180,11 @@ impl Session {
         let (kind, conversion) = (clock.kind(), clock.conversion());
         let mut opened = Opened::of(&self.settings);
         let events = opened.events.len();
+        let kernel = opened.place_of_interrupts();
         let (scratch, scratch_reader) = Ring::pair(SCRATCH, events);
         let (records, histograms) = match self.settings.storage {
             Storage::Ring { records } => (records, None),
-            Storage::Histograms => (1, Some(Recorder::new(&opened.events))),
+            Storage::Histograms => (1, Some(Recorder::new(events, kernel))),
         };
         let (mut ring, reader) = Ring::pair(records, events);
         let mut published = None;
@@ -212,6 +215,7 @@ impl Session {
                     missing: opened.missing,
                     time_only: opened.time_only,
                     counts_all_privilege_levels: opened.counts_all_privilege_levels,
+                    kernel,
                     clock: kind,
                     conversion,
                     cost: Cost::default(),
@@ -236,6 +240,13 @@ struct Opened {
 }
 
 impl Opened {
+    /// Returns the place of the kernel's instructions, unless they are counted together with the program's.
+    fn place_of_interrupts(&self) -> Option<usize> {
+        let of_the_kernel = |event: &Event| *event == Event::INSTRUCTIONS.kernel();
+        let place = self.events.iter().position(of_the_kernel);
+        place.filter(|_| !self.counts_all_privilege_levels)
+    }
+
     fn of(settings: &Settings) -> Opened {
         let mut missing = Vec::new();
         match Opened::counters(settings, &mut missing) {

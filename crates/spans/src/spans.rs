@@ -1,7 +1,7 @@
 //! The collector: takes the records of all threads.
 
 use crate::Site;
-use crate::histogram::{is_interrupted, place_of_interrupts};
+use crate::histogram::is_interrupted;
 use crate::record::{Flags, MAX_EVENTS, Record};
 use crate::report::Report;
 use crate::session::{self, Joined, Session};
@@ -260,8 +260,7 @@ impl Thread {
 
     fn collect(&mut self, mut each: impl FnMut(&Record)) {
         let Thread { joined, nested, sites, .. } = self;
-        let kernel = place_of_interrupts(&joined.events);
-        let (cost, events) = (joined.cost, joined.events.len());
+        let (cost, events, kernel) = (joined.cost, joined.events.len(), joined.kernel);
         joined.reader.read(|mut record| {
             nested.correct(&mut record, &cost);
             if is_interrupted(kernel, &record) {

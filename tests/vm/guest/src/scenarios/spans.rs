@@ -6,13 +6,16 @@ use crate::kernels::countdown;
 use crate::neighbour::Neighbour;
 use crate::process::{self, wait};
 use rdpmc::{Counter, Event};
-use rdpmc_spans::{Counters, Flags, Laps, Record, Settings, Spans, Storage, span, stages};
+use rdpmc_spans::{
+    Counters, Flags, Laps, Record, Report, Row, Settings, Spans, Storage, span, stages,
+};
 use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 pub const ALL: &[Entry] = &[
     ("spans_of_known_work", spans_of_known_work),
     ("spans_beside_a_neighbour", spans_beside_a_neighbour),
+    ("spans_that_enter_the_kernel", spans_that_enter_the_kernel),
     ("spans_without_system_calls", spans_without_system_calls),
 ];
 
@@ -43,6 +46,11 @@ fn records(spans: &mut Spans) -> Vec<Record> {
     let mut records = Vec::new();
     spans.collect_with(|_, record| records.push(*record));
     records
+}
+
+fn row<'a>(report: &'a Report, name: &str) -> Result<&'a Row, Stop> {
+    let found = report.rows.iter().find(|row| row.name == name);
+    found.ok_or_else(|| Stop::Failed(format!("no row of {name}")))
 }
 
 /// A span around work, and two inside it: the same code for every number of rounds.
@@ -192,7 +200,41 @@ fn spans_beside_a_neighbour(_: &Facts) -> Outcome {
     }
     drop(neighbour);
     println!("{calm} calm, {hit} disturbed");
+    // In the report, they are also apart.
+    let report = spans.report();
+    let row = row(&report, "inner")?;
+    require(row.disturbed >= hit && row.time_disturbed.p50 >= row.time.p50, || report.to_string())?;
+    require(row.time_disturbed.max <= row.time.max, || report.to_string())?;
     require(calm > 1_000 && hit > 50, || format!("{calm} calm, {hit} disturbed"))
+}
+
+/// The kernel's instructions show which spans were interrupted. A system call is an interruption that is certain.
+fn spans_that_enter_the_kernel(_: &Facts) -> Outcome {
+    const SPANS: u64 = 1_000;
+    drop(open(Event::INSTRUCTIONS)?);
+    for storage in [RING, Storage::Histograms] {
+        let mut spans = start(&[Event::INSTRUCTIONS, Event::INSTRUCTIONS.kernel()], storage)?;
+        spans.clear();
+        for _ in 0..SPANS {
+            drop(span!("calm"));
+            let _span = span!("calls");
+            // SAFETY: no arguments.
+            unsafe { libc::syscall(libc::SYS_getppid) };
+        }
+        let report = spans.report();
+        let (calm, calls) = (row(&report, "calm")?, row(&report, "calls")?);
+        println!("{} of {} calm spans were interrupted", calm.interrupted, calm.count);
+        equal("spans", [calm.count, calls.count], [SPANS; 2])?;
+        if report.threads.iter().any(|thread| thread.counts_all_privilege_levels) {
+            equal("interrupted", [calm.interrupted, calls.interrupted], [0; 2])?;
+            continue;
+        }
+        equal("spans with system calls that were interrupted", calls.interrupted, SPANS)?;
+        require(calm.interrupted < SPANS / 4, || report.to_string())?;
+        let of_the_kernel = calm.sum(Event::INSTRUCTIONS.kernel());
+        equal("is 0 without", of_the_kernel == Some(0), calm.interrupted == 0)?;
+    }
+    Ok(())
 }
 
 /// The promise for programs that run all day, with counters that are read all the time.
