@@ -15,6 +15,7 @@ use crate::session;
 use rdpmc::Clock;
 use rdpmc::clock::TickCounter;
 use std::cell::{Cell, RefCell};
+use std::mem::offset_of;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -156,7 +157,7 @@ thread_local! {
 }
 
 struct Owner {
-    state: Option<Box<dyn Owned>>,
+    state: Option<State>,
     /// The session that this thread could not join.
     refused: u32,
 }
@@ -177,7 +178,6 @@ pub(crate) struct Local {
     /// The clock's ticks, if they are those of a tick counter.
     ticks: Option<TickCounter>,
     ring: Writer,
-    slots: [Slot; SLOTS],
     /// The counts at the end of a span or lap, on their way to a slow path.
     ended: Start,
     /// The ticks at which events were last found to have been without counters.
@@ -186,6 +186,7 @@ pub(crate) struct Local {
     without_counters: Cell<Duration>,
     /// The first number of this state.
     born: u64,
+    slots: [Slot; SLOTS],
 }
 
 /// A span that is open.
@@ -211,20 +212,28 @@ impl Slot {
 }
 
 /// The state of a thread that counts with `C`.
+///
+/// The counters are before the rest, and the slots at its end, so that all else is close to the header.
 #[repr(C)]
 struct LocalOf<C> {
-    local: Local,
     counting: C,
+    local: Local,
 }
 
-/// A state, whatever it counts with.
-pub(crate) trait Owned {
-    fn local_mut(&mut self) -> &mut Local;
+/// The owner of a state, whatever it counts with. A pointer and not a box, because CURRENT points to it, too.
+pub(crate) struct State {
+    all: *mut dyn Owned,
+    header: *const Header,
 }
 
-impl<C> Owned for LocalOf<C> {
-    fn local_mut(&mut self) -> &mut Local {
-        &mut self.local
+/// For every state.
+trait Owned {}
+impl<C> Owned for LocalOf<C> {}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // SAFETY: from Box::into_raw in `state`, and CURRENT does not point to it any more.
+        drop(unsafe { Box::from_raw(self.all) });
     }
 }
 
@@ -271,8 +280,8 @@ impl Local {
     /// Returns the slot of a number.
     #[inline(always)]
     fn slot(&self, number: u64) -> &Slot {
-        let offset = (number & OFFSET & !(SLOT - 1)) as usize;
-        // SAFETY: there is a slot for every offset.
+        let offset = (number & OFFSET) as usize;
+        // SAFETY: there is a slot at every offset that is a multiple of SLOT, as all numbers are.
         unsafe { &*self.slots.as_ptr().byte_add(offset) }
     }
 
@@ -404,9 +413,6 @@ impl Local {
         }
     }
 
-    pub(crate) fn set_ring(&mut self, ring: Writer) {
-        self.ring = ring;
-    }
 }
 
 impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
@@ -426,13 +432,23 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         ..Self::CALLS
     };
 
+    /// Returns the state of a header.
+    ///
+    /// # Safety
+    /// The header is that of a Self, which is alive.
+    #[inline(always)]
+    unsafe fn of<'a>(header: *const Header) -> &'a Self {
+        // SAFETY: `state` made the header's pointer from one to all of it.
+        unsafe { &*header.byte_sub(offset_of!(Self, local)).cast::<Self>() }
+    }
+
     /// Begins a span.
     ///
     /// # Safety
     /// The header is this thread's, and the thread has a tick counter.
     unsafe fn enter(header: *const Header, site: &'static Site, session: u32) -> u64 {
         // SAFETY: the caller's promise, and the state whose calls these are is a Self.
-        let this = unsafe { &*header.cast::<Self>() };
+        let this = unsafe { Self::of(header) };
         let local = &this.local;
         if N == 0 || local.header.session != session {
             // SAFETY: the caller's promise.
@@ -464,7 +480,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     #[inline(never)]
     unsafe fn enter_slowly(header: *const Header, site: &'static Site, session: u32) -> u64 {
         // SAFETY: as in `enter`.
-        let this = unsafe { &*header.cast::<Self>() };
+        let this = unsafe { Self::of(header) };
         let local = &this.local;
         if local.header.session != session {
             // SAFETY: the caller's promise.
@@ -486,7 +502,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     /// As `enter`.
     unsafe fn exit(header: *const Header, site: &'static Site, number: u64, start: u64) {
         // SAFETY: as in `enter`.
-        let this = unsafe { &*header.cast::<Self>() };
+        let this = unsafe { Self::of(header) };
         let local = &this.local;
         // Only spans on the inlined path have it. For the others, this frees a register.
         let start = if N == 0 { start } else { 0 };
@@ -520,7 +536,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     /// The header is this thread's.
     unsafe fn exit_by_the_kernel(header: *const Header, site: &'static Site, number: u64, start: u64) {
         // SAFETY: as in `enter`.
-        let this = unsafe { &*header.cast::<Self>() };
+        let this = unsafe { Self::of(header) };
         let (end, counted) = (this.local.clock.ticks(), this.counting.0.snapshot());
         this.exit_slowly(site, number, start, end, counted);
     }
@@ -586,7 +602,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     #[cfg(feature = "tracing")]
     unsafe fn exit_moved(header: *const Header, site: &'static Site, beginning: Beginning) {
         // SAFETY: as in `enter`.
-        let this = unsafe { &*header.cast::<Self>() };
+        let this = unsafe { Self::of(header) };
         let local = &this.local;
         if beginning.is_by_the_kernel != local.ticks.is_none() {
             return session::count_lost(); // its length is not known
@@ -604,7 +620,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     /// As `enter`.
     unsafe fn begin(header: *const Header, lap: &mut Lap, session: u32) -> bool {
         // SAFETY: as in `enter`.
-        let this = unsafe { &*header.cast::<Self>() };
+        let this = unsafe { Self::of(header) };
         if this.local.header.session != session {
             // SAFETY: the caller's promise.
             return unsafe { join_and_begin(header, lap, session) };
@@ -639,7 +655,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     /// As `enter`.
     unsafe fn lap(header: *const Header, site: &'static Site, lap: &mut Lap) {
         // SAFETY: as in `enter`.
-        let this = unsafe { &*header.cast::<Self>() };
+        let this = unsafe { Self::of(header) };
         let local = &this.local;
         // SAFETY: the caller's promise.
         let end = unsafe { local.tick_counter() }.read();
@@ -673,7 +689,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     /// The header is this thread's.
     unsafe fn lap_by_the_kernel(header: *const Header, site: &'static Site, lap: &mut Lap) {
         // SAFETY: as in `enter`.
-        let this = unsafe { &*header.cast::<Self>() };
+        let this = unsafe { Self::of(header) };
         this.lap_slowly(site, lap, this.local.clock.ticks(), this.counting.0.snapshot());
     }
 
@@ -743,7 +759,7 @@ pub(crate) fn state<C: Counting<N> + 'static, const N: usize>(
     inlined: u32,
     clock: Clock,
     ring: Writer,
-) -> Box<dyn Owned> {
+) -> State {
     let ticks = clock.tick_counter();
     let inlined = if ticks.is_some() { inlined } else { 0 };
     let slots = std::array::from_fn(|_| Slot::unused());
@@ -752,7 +768,8 @@ pub(crate) fn state<C: Counting<N> + 'static, const N: usize>(
         Some(_) => LocalOf::<Counter<C, N>>::CALLS,
         None => LocalOf::<Counter<C, N>>::BY_THE_KERNEL,
     };
-    Box::new(LocalOf {
+    let all = Box::into_raw(Box::new(LocalOf {
+        counting: Counter::<C, N>(counting),
         local: Local {
             header: Header {
                 inlined,
@@ -764,14 +781,16 @@ pub(crate) fn state<C: Counting<N> + 'static, const N: usize>(
             clock,
             ticks,
             ring,
-            slots,
             ended: Start::new(),
             multiplexed_at: Cell::new(0),
             without_counters: Cell::new(Duration::ZERO),
             born,
+            slots,
         },
-        counting: Counter::<C, N>(counting),
-    })
+    }));
+    // SAFETY: a place in the box.
+    let header = unsafe { &raw const (*all).local.header };
+    State { all, header }
 }
 
 /// Returns a number that no span has, for depth 0.
@@ -807,15 +826,14 @@ pub(crate) fn join(session: u32) -> Option<*const Header> {
                 owner.refused = session.number;
                 return None;
             };
-            let state = owner.state.insert(joining.state);
-            let local: *mut Local = state.local_mut();
-            CURRENT.set(local.cast_const().cast());
+            let header = owner.state.insert(joining.state).header;
+            CURRENT.set(header);
             // This thread's spans are recorded in a ring of its own until they have been measured.
             let cost = crate::cost::measure(joining.scratch, session.number);
             // SAFETY: OWNER has it, and no reference to it is left: those of the hot path do not outlive its calls.
-            unsafe { (*local).set_ring(joining.ring) };
+            unsafe { (*header.cast_mut().cast::<Local>()).ring = joining.ring };
             joining.thread.publish(cost);
-            Some(local.cast_const().cast())
+            Some(header)
         })
         .ok()
         .flatten()

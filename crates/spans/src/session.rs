@@ -7,7 +7,7 @@
 use crate::cost::Cost;
 use crate::counting::TimeOnly;
 use crate::histogram::{Published, Recorder};
-use crate::local::{self, Owned, RECORDING, state};
+use crate::local::{self, RECORDING, State, state};
 use crate::ring::{Reader, Ring, Writer};
 use crate::settings::{Counters, Settings, Storage};
 use crate::why::TimeOnlyReason;
@@ -107,7 +107,7 @@ unsafe impl Send for Joined {}
 
 /// What a thread that joins gets.
 pub(crate) struct Joining {
-    pub(crate) state: Box<dyn Owned>,
+    pub(crate) state: State,
     /// The other end of the state's first ring, to measure the cost of spans.
     pub(crate) scratch: Reader,
     pub(crate) ring: Writer,
@@ -227,7 +227,7 @@ impl Session {
 }
 
 /// Makes a thread's state of the session, the session if it is on the inlined path, the clock and the ring.
-type Make = Box<dyn FnOnce(u32, u32, Clock, Writer) -> Box<dyn Owned>>;
+type Make = Box<dyn FnOnce(u32, u32, Clock, Writer) -> State>;
 
 /// The counters that a thread could open.
 struct Opened {
