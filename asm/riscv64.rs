@@ -168,8 +168,8 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
     pages: *const ControlPage,
     registers: Registers,
 ) -> Option<([u64; N], u32)> {
-    let (a, b, c, d): (u64, u64, u64, u64);
-    let (mut e, mut f, mut g, mut h) = (0, 0, 0, 0);
+    let (a, b): (u64, u64);
+    let (mut c, mut d, mut e, mut f, mut g, mut h) = (0, 0, 0, 0, 0, 0);
     let widths: u64;
     let sum: u32;
     // Reads one counter into one register. Empty if the group does not have it.
@@ -252,9 +252,11 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
     // this CPU, so a compiler barrier is enough. An asm block that may touch memory is one. The caller promises the
     // pages after one whose index is 0, too. The jumps go to entries of the table only: an index without an entry
     // ends the read, with `t2` at 0.
-    // Up to four counts need no callee-saved register.
+    // A small group does not take registers that the code around it could use.
     unsafe {
-        if N <= 4 {
+        if N <= 2 {
+            counts!(0 a, 1 b; 1, 0);
+        } else if N <= 4 {
             counts!(0 a, 1 b, 2 c, 3 d; 3, 2, 1, 0);
         } else {
             counts!(0 a, 1 b, 2 c, 3 d, 4 e, 5 f, 6 g, 7 h; 7, 6, 5, 4, 3, 2, 1, 0);
