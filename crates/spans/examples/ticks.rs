@@ -1,5 +1,5 @@
-//! A trading loop on a CPU of its own, with percentiles from another thread while it runs. Disturbed ticks are counted
-//! apart, and stay in the percentiles.
+//! A trading loop on a CPU of its own, with percentiles from another thread while it runs. Disturbed ticks have a line of
+//! their own in the table, and are in the other lines, too.
 //!
 //! `cargo run --release -p rdpmc-spans --example ticks`. Lines that end in `// spans` are all that the measurement takes.
 
@@ -10,13 +10,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-stages!(
-    enum Stage {
-        Decode = "decode",
-        Update = "update",
-        Encode = "encode",
-    }
-); // spans
+stages! { enum Stage { Decode = "decode", Update = "update", Encode = "encode" } } // spans
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The kernel's instructions show interrupts.

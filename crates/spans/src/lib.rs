@@ -33,6 +33,7 @@
 //! - **Its own cost.** An empty span is measured when a thread records its first one. The constant part is
 //!   subtracted from the counts, including the cost of nested spans, except in histograms. Times include the cost, and the
 //!   report states it.
+//! - **`tracing`.** The feature `tracing` adds `TracingLayer`, which records the spans of the crate `tracing`.
 //! - **Off.** Without a recording, or after `set_enabled(false)`, a span costs one load and one branch. Without the feature
 //!   `enabled`, nothing of it is in the binary.
 //!
