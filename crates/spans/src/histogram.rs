@@ -97,6 +97,19 @@ impl Distribution {
         all
     }
 
+    /// Returns the distribution of the values that were recorded after `before` was. The maximum is that of its bucket.
+    pub(crate) fn since(&self, before: &Distribution) -> Distribution {
+        let mut later = Distribution::default();
+        for (bucket, count) in self.buckets.iter().enumerate() {
+            let earlier = before.buckets.get(bucket).copied().unwrap_or(0);
+            if *count > earlier {
+                later.add(bucket, count - earlier);
+                later.most = values(bucket)[1].min(self.most);
+            }
+        }
+        later
+    }
+
     /// Returns the value that a part `q` of all values does not exceed: the highest value of its bucket. 0 if there are
     /// none.
     pub(crate) fn quantile(&self, q: f64) -> u64 {

@@ -74,7 +74,7 @@ pub struct Percentiles {
     pub p99: u64,
     /// The 99.9th percentile.
     pub p999: u64,
-    /// The maximum. Exact.
+    /// The maximum. Exact, except of histograms that were cleared.
     pub max: u64,
 }
 

@@ -77,6 +77,23 @@ impl SiteStats {
         }
     }
 
+    /// Returns the statistics of the spans that were recorded after `before` was.
+    pub(crate) fn since(mut self, before: &SiteStats) -> SiteStats {
+        let less = |value: &mut u64, before: u64| *value = value.saturating_sub(before);
+        less(&mut self.count, before.count);
+        less(&mut self.ticks, before.ticks);
+        less(&mut self.of_children, before.of_children);
+        self.flags.iter_mut().zip(before.flags).for_each(|(flag, before)| less(flag, before));
+        for (count, before) in self.counts.iter_mut().zip(before.counts) {
+            *count = count.wrapping_sub(before);
+        }
+        for (all, before) in self.distributions.iter_mut().zip(&before.distributions) {
+            *all = all.since(before);
+        }
+        self.disturbed = self.disturbed.since(&before.disturbed);
+        self
+    }
+
     pub(crate) fn add_child(&mut self, child: &Record) {
         self.of_children = self.of_children.saturating_add(child.duration());
     }

@@ -706,6 +706,21 @@ fn histograms_are_read_while_they_are_written() {
     assert_eq!((outer.name, first.name), ("outer", "first"));
     assert_eq!(outer.own, outer.total, "laps are not spans inside it");
     assert_eq!(spans.collect(), 0);
+    // The next report is about what follows.
+    drop(span!("early"));
+    spans.clear();
+    assert!(spans.threads().iter().all(|thread| !thread.is_ended), "they are forgotten");
+    assert_eq!(spans.report().rows.len(), 0);
+    let late = || drop(span!("late"));
+    (0..10).for_each(|_| late());
+    spans.clear();
+    (0..20).for_each(|_| late());
+    drop(span!("new"));
+    let report = spans.report();
+    let counts: Vec<_> = report.rows.iter().map(|row| (row.name, row.count)).collect();
+    assert_eq!(counts, [("late", 20), ("new", 1)]);
+    let time = &report.rows[0].time;
+    assert!(time.p50 > 0 && time.p50 <= time.max && time.max < 1_000_000_000, "{report}");
 }
 
 /// A span across a fork: the child's spans go on, without counts, and its end does no harm.
