@@ -89,19 +89,19 @@ impl Bare {
 
     /// Measures a span in turns with two bare reads. `after` empties the tool's memory.
     fn beside(&self, mut span: impl FnMut(), mut after: impl FnMut()) -> Vec<Ratio> {
-        let mut sample = |turn: usize| {
+        let sample = |turn: usize| {
             let mut reads = || {
                 black_box((self.counter.read(), self.counter.read()));
             };
             // The reads are first in every other sample.
-            let first = (turn % 2 == 0).then(|| self.time(&mut reads));
+            let first = turn.is_multiple_of(2).then(|| self.time(&mut reads));
             let ns = self.time(&mut span);
             let bare = first.unwrap_or_else(|| self.time(&mut reads));
             after();
             Ratio { ns, ratio: ns / bare.max(1e-3) }
         };
-        (0..20).for_each(|turn| drop(sample(turn))); // to warm up
-        (0..self.samples).map(sample).collect()
+        const WARM_UP: usize = 20;
+        (0..WARM_UP + self.samples).map(sample).skip(WARM_UP).collect()
     }
 
     /// Returns the nanoseconds of one of `SPANS` calls.
@@ -241,11 +241,9 @@ fn with_perfetto_recorder(bare: &Bare) -> Result<Vec<Ratio>, String> {
 }
 
 fn with_tracy(bare: &Bare) -> Result<Vec<Ratio>, String> {
-    let client = tracy_client::Client::start();
+    let _client = tracy_client::Client::start();
     let span = || drop(tracy_client::span!("a span", 0));
-    let ratios = bare.beside(span, || ());
-    drop(client);
-    Ok(ratios)
+    Ok(bare.beside(span, || ()))
 }
 
 /// Runs each tool in turn, some times, and prints the table.
