@@ -146,7 +146,7 @@ fn reset_by_a_signal_handler(_: &Facts) -> Outcome {
         let onward = last[0] <= times[0] + 2 && last[1] <= times[1] + 2;
         require(onward && times[1] <= times[0], || format!("{last:?}, then {reading:?}"))?;
         last = times;
-        if RESETS.load(Relaxed) == 2_000 {
+        if RESETS.load(Relaxed) >= 2_000 {
             return Ok(());
         }
     }
