@@ -35,6 +35,14 @@ pub(crate) struct Header {
     pub(crate) calls: Calls,
 }
 
+impl Header {
+    /// Whether the thread is on the inlined path in this session.
+    #[inline(always)]
+    pub(crate) fn is_inlined(&self, session: u32) -> bool {
+        self.inlined == session
+    }
+}
+
 type Enter = unsafe fn(*const Header, &'static Site, u32) -> u64;
 type Begin = unsafe fn(*const Header, &mut Lap, u32) -> bool;
 
@@ -256,7 +264,7 @@ pub(crate) fn enter(site: &'static Site, session: u32) -> (u64, u64) {
     // SAFETY: CURRENT points to a static or to this thread's state, which is alive until CURRENT is changed. The
     // reference does not outlive the inlined path, which calls nothing that changes CURRENT.
     unsafe {
-        match (*header).inlined == session {
+        match (*header).is_inlined(session) {
             true => (*header.cast::<Local>()).enter_inlined(site),
             false => (((*header).calls.enter)(header, site, session), 0),
         }
