@@ -40,9 +40,6 @@ const TOOLS: [Tool; 16] = [
 ];
 
 fn main() -> io::Result<()> {
-    if let Some(core) = core_affinity::get_core_ids().and_then(|cores| cores.first().copied()) {
-        core_affinity::set_for_current(core);
-    }
     match std::env::var(TOOL) {
         Ok(tool) => {
             match TOOLS.iter().find(|(name, _)| *name == tool) {
@@ -89,6 +86,10 @@ impl Bare {
 
     /// Measures a span in turns with two bare reads. `after` empties the tool's memory.
     fn beside(&self, mut span: impl FnMut(), mut after: impl FnMut()) -> Vec<Ratio> {
+        // Only now, so that the tool's own threads may be elsewhere.
+        if let Some(core) = core_affinity::get_core_ids().and_then(|cores| cores.first().copied()) {
+            core_affinity::set_for_current(core);
+        }
         let sample = |turn: usize| {
             let mut reads = || {
                 black_box((self.counter.read(), self.counter.read()));
@@ -225,10 +226,21 @@ fn with_fastrace(bare: &Bare) -> Result<Vec<Ratio>, String> {
 
 fn with_puffin(bare: &Bare) -> Result<Vec<Ratio>, String> {
     puffin::set_scopes_on(true);
+    // Inside another, because an outermost scope hands all over to the profiler.
+    let id = puffin::ThreadProfiler::call(|profiler| {
+        profiler.register_named_scope("a sample", "with_puffin", file!(), line!())
+    });
+    let outer = || puffin::ProfilerScope::new(id, "");
+    let mut current = Some(outer());
     let span = || {
         puffin::profile_scope!("a span");
     };
-    Ok(bare.beside(span, || puffin::GlobalProfiler::lock().new_frame()))
+    let ratios = bare.beside(span, || {
+        drop(current.take());
+        puffin::GlobalProfiler::lock().new_frame();
+        current = Some(outer());
+    });
+    Ok(ratios)
 }
 
 fn with_perfetto_recorder(bare: &Bare) -> Result<Vec<Ratio>, String> {

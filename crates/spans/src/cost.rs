@@ -10,7 +10,7 @@ use crate::Site;
 /// The cost of spans and laps on a thread, in ticks and counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
-    /// What an empty span shows.
+    /// The cost that an empty span measures of itself.
     pub(crate) inside: Amounts,
     /// What an empty span adds to the span around it.
     pub(crate) whole: Amounts,
@@ -138,5 +138,5 @@ fn empty(site: &'static Site, session: u32) {
 
 #[inline(never)]
 fn around(site: &'static Site, inner: &'static Site, session: u32) {
-    minimal_span(site, session, || empty(inner, session));
+    minimal_span(site, session, || minimal_span(inner, session, || ()));
 }

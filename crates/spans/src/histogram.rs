@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::Site;
-use crate::record::{Flags, MAX_EVENTS, Record};
+use crate::record::{Flags, MAX_DEPTH, MAX_EVENTS, Record};
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::Arc;
@@ -110,8 +110,7 @@ impl Distribution {
         later
     }
 
-    /// Returns the value that a part `q` of all values does not exceed: the highest value of its bucket. 0 if there are
-    /// none.
+    /// Returns the `q`-quantile: the highest value of its bucket, and at most the maximum. 0 if there are no values.
     pub(crate) fn quantile(&self, q: f64) -> u64 {
         let rank = ((q * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut before = 0;
@@ -151,8 +150,8 @@ pub(crate) struct SiteHistograms {
     pub(crate) counts: [AtomicU64; MAX_EVENTS],
     /// Of the ticks, and of each count.
     histograms: Vec<Histogram>,
-    /// Of the ticks of disturbed spans.
-    disturbed: Histogram,
+    /// Of the ticks of disturbed spans. Only counters show a disturbance.
+    disturbed: Option<Histogram>,
     /// The one that was published before.
     next: AtomicPtr<SiteHistograms>,
 }
@@ -165,7 +164,7 @@ impl SiteHistograms {
 
     /// Returns the distribution of the ticks of disturbed spans.
     pub(crate) fn disturbed(&self) -> Distribution {
-        Distribution::of(&self.disturbed)
+        self.disturbed.as_ref().map(Distribution::of).unwrap_or_default()
     }
 }
 
@@ -219,6 +218,9 @@ pub(crate) struct Recorder {
     events: usize,
     /// The place of the kernel's instructions among the counts, which show interrupts.
     kernel: Option<usize>,
+    /// The ticks of finished spans inside those that are still open, for each depth, and the greatest of these depths.
+    nested: Box<[Cell<u64>]>,
+    deepest: Cell<usize>,
     /// The known sites, by their address: a hash table with at least half of its places free.
     table: RefCell<Vec<(*const Site, *const SiteHistograms)>>,
 }
@@ -230,6 +232,8 @@ impl Recorder {
             published: published.clone(),
             events,
             kernel,
+            nested: (0..=usize::from(MAX_DEPTH)).map(|_| Cell::new(0)).collect(),
+            deepest: Cell::new(0),
             table: RefCell::new(vec![(ptr::null(), ptr::null()); 64]),
         };
         (recorder, published)
@@ -249,16 +253,14 @@ impl Recorder {
     fn record_alone(&self, record: &Record) {
         let Ok(mut table) = self.table.try_borrow_mut() else { return };
         let (ticks, mut flags) = (record.duration(), record.flags);
-        // A lap and the spans inside it have one parent.
+        // First, so that a span has its place before those inside it.
         if let Some(parent) = record.parent {
-            let parent = self.of(&mut table, parent);
-            if !flags.has(Flags::LAP) {
-                add(&parent.of_children, ticks);
-            }
+            self.of(&mut table, parent);
         }
         let of = self.of(&mut table, record.site);
+        add(&of.of_children, self.nested_in(record).min(ticks));
         if is_interrupted(self.kernel, record) {
-            flags = flags.with(Flags::INTERRUPTED);
+            flags = flags.union(Flags::INTERRUPTED);
         }
         add(&of.count, 1);
         add(&of.ticks, ticks);
@@ -267,19 +269,36 @@ impl Recorder {
                 add(flag, u64::from(flags.bits() >> bit & 1));
             }
         }
-        if flags.has(Flags::DISTURBED) {
-            of.disturbed.record(ticks);
+        if flags.contains(Flags::DISTURBED) {
+            of.disturbed.iter().for_each(|disturbed| disturbed.record(ticks));
         }
         let mut histograms = of.histograms.iter();
         if let Some(times) = histograms.next() {
             times.record(ticks);
         }
-        if !flags.has(Flags::NOT_COUNTED) {
+        if !flags.contains(Flags::NOT_COUNTED) {
             for ((count, histogram), sum) in record.counts.iter().zip(histograms).zip(&of.counts) {
                 histogram.record(*count);
                 add(sum, *count);
             }
         }
+    }
+
+    /// Returns the ticks of the spans inside this one: 0 for a lap. Spans end before those around them.
+    fn nested_in(&self, record: &Record) -> u64 {
+        if record.flags.contains(Flags::LAP) {
+            return 0;
+        }
+        let depth = usize::from(record.depth);
+        // More than one deeper, if spans were leaked.
+        let deeper = self.nested.get(depth + 1..=self.deepest.get()).unwrap_or_default();
+        let nested = deeper.iter().fold(0_u64, |sum, ticks| sum.saturating_add(ticks.take()));
+        if let Some(ticks) = self.nested.get(depth) {
+            let with_this = ticks.get().saturating_add(record.duration());
+            ticks.set(if depth > 1 { with_this } else { 0 });
+        }
+        self.deepest.set(depth);
+        nested
     }
 
     /// Returns the histograms of a site.
@@ -314,7 +333,7 @@ impl Recorder {
             of_children: AtomicU64::new(0),
             counts: Default::default(),
             histograms: (0..=self.events).map(|_| Histogram::new()).collect(),
-            disturbed: Histogram::new(),
+            disturbed: (self.events > 0).then(Histogram::new),
             next: AtomicPtr::new(self.published.newest.load(Relaxed)),
         }));
         self.published.newest.store(new, Ordering::Release); // its fields first; pairs with Published::each

@@ -44,9 +44,17 @@
 //! records. At most 511 spans can be open on a thread. More are counted as dropped.
 #![deny(unsafe_code)]
 
-// `site` names places, `span` and `laps` are the two forms. Their hot path is in `local`, the state of a thread, and
-// `ring`, its records, with `counting`, its counters. `histogram` replaces single records. `session` is how threads join,
-// `spans` collects, `stats` adds up, `cost` is subtracted, `report` and `trace` are printed. `off` replaces all of these.
+// site, record         what a span is named after, and what is recorded of it
+// span, laps, tracing  the interface of instrumented code
+// local                a thread's state, and the hot path
+// counting, ring       its counters and its records
+// histogram            statistics in place of single records
+// settings, session    what is recorded, and how threads join
+// cost                 what spans and laps cost on a thread
+// spans, stats         the collector, and its statistics
+// report, trace        the output
+// why                  why there are no counts
+// off                  replaces all of these without the feature `enabled`
 
 mod site;
 pub use site::Site;
@@ -99,7 +107,7 @@ struct Readme;
 /// # step();
 /// ```
 ///
-/// The name is a `&'static str`. A span nests in the spans that are open on its thread.
+/// The name is a constant expression of type `&'static str`. A span nests in the spans that are open on its thread.
 #[macro_export]
 macro_rules! span {
     ($name:expr) => {{

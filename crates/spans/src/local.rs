@@ -26,7 +26,7 @@ pub(crate) static RECORDING: AtomicU32 = AtomicU32::new(0);
 /// What every thread has, so that the hot path needs no check for a thread without a state.
 #[repr(C)]
 pub(crate) struct Header {
-    /// The number of the session, if the thread records time only, into a ring: the inlined path. Otherwise 0.
+    /// The number of the session, if the thread counts no events and has a tick counter: the inlined path. Otherwise 0.
     inlined: u32,
     /// The number of the session. 0 for none.
     session: u32,
@@ -69,7 +69,7 @@ pub(crate) struct Lap {
     start: Start,
     /// The number of the span around it. Tells the state and the place in it.
     around: u64,
-    /// The same if `start` is set, otherwise a number that no span has.
+    /// `around` if `start` is set, otherwise a number that no span has.
     counted_in: u64,
 }
 
@@ -85,7 +85,7 @@ impl Lap {
 pub(crate) struct Beginning {
     session: u32,
     ticks: u64,
-    /// The kernel's clock has other ticks.
+    /// Whether the ticks are those of the kernel's clock.
     is_by_the_kernel: bool,
 }
 
@@ -103,6 +103,15 @@ pub(crate) fn beginning(number: u64, ticks: u64) -> Option<Beginning> {
         ticks,
         is_by_the_kernel: local.ticks.is_none(),
     })
+}
+
+/// Takes a span of this thread from the stack, without a record.
+#[cfg(feature = "tracing")]
+pub(crate) fn discard(number: u64) {
+    let header = header();
+    // SAFETY: as in `enter`. A header with a session is that of a state.
+    let local = unsafe { ((*header).session != 0).then(|| &*header.cast::<Local>()) };
+    local.map(|local| local.pop(number & !UNCOUNTED));
 }
 
 /// Ends a span that began on another thread.
@@ -194,6 +203,8 @@ pub(crate) struct Local {
     without_counters: Cell<Duration>,
     /// The first number of this state.
     born: u64,
+    /// On the inlined path, the offset up to which slots have their spans' numbers.
+    numbered: Cell<u64>,
     slots: [Slot; SLOTS],
 }
 
@@ -201,9 +212,9 @@ pub(crate) struct Local {
 #[repr(align(128))]
 struct Slot {
     site: Cell<*const Site>,
-    // Only of spans that began on the outlined path:
+    /// The ticks at the beginning of a span that began on the outlined path.
     ticks: Cell<u64>,
-    /// The span's number. The next span that uses this slot has another.
+    /// The number of the span that used this slot last: on the inlined path, see `numbered`.
     number: Cell<u64>,
     start: Start,
 }
@@ -234,7 +245,7 @@ pub(crate) struct State {
     header: *const Header,
 }
 
-/// For every state.
+/// Lets `State` drop a state, whatever it counts with.
 trait Owned {}
 impl<C> Owned for LocalOf<C> {}
 
@@ -353,24 +364,37 @@ impl Local {
         unsafe { self.ring.write([address(site), address(parent), start, end, number], []) }
     }
 
-    /// Takes a span from the stack. Returns the site of the one around it, and its flags. None if it is not on the stack,
-    /// and another span may have used its slot.
+    /// Takes a span from the stack. Returns the site of the one around it, and its flags. None if it is not on the stack.
     ///
     /// Spans inside it that are still open are off the stack, too, and are not found when they end.
-    fn pop(&self, site: &Site, number: u64) -> Option<(*const Site, Flags)> {
+    fn pop(&self, number: u64) -> Option<(*const Site, Flags)> {
         let stack = self.stack();
         let innermost = stack.get();
-        let around = number.wrapping_sub(SLOT);
-        let parent = self.slot(around).site.get();
-        let is_in_use = number & OFFSET <= innermost & OFFSET && number >= self.born;
-        if !is_in_use || !ptr::eq(self.slot(number).site.get(), site) {
+        let offset = number & OFFSET;
+        // On the inlined path, slots have no numbers above `numbered`: those of the stack's top are theirs.
+        let is_numbered = self.header.inlined == 0 || offset <= self.numbered.get();
+        let in_slot = match is_numbered {
+            true => self.slot(offset).number.get(),
+            false => innermost & !OFFSET | offset,
+        };
+        if offset == 0 || offset > innermost & OFFSET || number != in_slot {
             return None;
         }
-        if number & OFFSET == innermost & OFFSET {
+        let around = offset - SLOT;
+        let parent = self.slot(around).site.get();
+        if offset == innermost & OFFSET {
             stack.set(innermost.wrapping_sub(SLOT));
+            self.numbered.set(self.numbered.get().min(around));
             return Some((parent, Flags::NONE));
         }
-        stack.set(new_number() | around & OFFSET);
+        // Later spans have other numbers. Those that are still open keep theirs.
+        let mut numbered = self.numbered.get();
+        while self.header.inlined != 0 && numbered < around {
+            numbered += SLOT;
+            self.slot(numbered).number.set(innermost & !OFFSET | numbered);
+        }
+        self.numbered.set(around);
+        stack.set(new_number() | around);
         Some((parent, Flags::OUT_OF_ORDER))
     }
 
@@ -383,12 +407,7 @@ impl Local {
         // Only the thread's first span is such a one, so its slot still has its ticks.
         let start = if number == number_on_stack { start } else { self.slot(number).ticks.get() };
         let number = number_on_stack;
-        let is_older = (number ^ self.header.open_inlined.get()) & !OFFSET != 0;
-        let (parent, flags) = match self.pop(site, number) {
-            // The slot may be that of a younger span of the same site: its number is not known.
-            Some(found) if !is_older => found,
-            _ => OFF_STACK,
-        };
+        let (parent, flags) = self.pop(number).unwrap_or(OFF_STACK);
         self.record(site, parent, [start, end], number, flags, []);
     }
 
@@ -416,7 +435,7 @@ impl Local {
             }
         }
         match self.multiplexed_at.get() > start {
-            true => Flags::DISTURBED.with(Flags::MULTIPLEXED),
+            true => Flags::DISTURBED.union(Flags::MULTIPLEXED),
             false => Flags::DISTURBED,
         }
     }
@@ -587,7 +606,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         if slot.number.get() != number {
             return session::count_lost(); // with its slot, or in an earlier session
         }
-        let (parent, mut flags) = local.pop(site, number).unwrap_or(OFF_STACK);
+        let (parent, mut flags) = local.pop(number).unwrap_or(OFF_STACK);
         let mut counts = [0; N];
         match counted {
             Some(counted) if is_counted => {
@@ -595,10 +614,10 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
                 let (between, disturbed) = C::between(unsafe { slot.start.get() }, counted);
                 counts = between;
                 if disturbed.is_some() {
-                    flags = flags.with(local.disturbed(self.counting.0.without_counters(), ticks));
+                    flags = flags.union(local.disturbed(self.counting.0.without_counters(), ticks));
                 }
             }
-            _ => flags = flags.with(Flags::NOT_COUNTED),
+            _ => flags = flags.union(Flags::NOT_COUNTED),
         }
         local.record(site, parent, ticks, number, flags, counts);
     }
@@ -618,7 +637,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         let ticks = [beginning.ticks, local.clock.ticks()];
         let innermost = this.stack().get();
         let number = if innermost & OFFSET == LAST { innermost } else { innermost.wrapping_add(SLOT) };
-        let flags = Flags::OUT_OF_ORDER.with(Flags::NOT_COUNTED);
+        let flags = Flags::OUT_OF_ORDER.union(Flags::NOT_COUNTED);
         local.record(site, ptr::null(), ticks, number, flags, [0; N]);
     }
 
@@ -737,16 +756,16 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
                 let (between, disturbed) = C::between(unsafe { lap.start.get() }, counted);
                 counts = between;
                 if disturbed.is_some() {
-                    flags = flags.with(local.disturbed(self.counting.0.without_counters(), ticks));
+                    flags = flags.union(local.disturbed(self.counting.0.without_counters(), ticks));
                 }
             }
-            _ => flags = flags.with(Flags::NOT_COUNTED),
+            _ => flags = flags.union(Flags::NOT_COUNTED),
         }
         let around = std::mem::replace(&mut lap.around, self.stack().get());
         let mut parent = local.slot(around).site.get();
         if around != lap.around {
             // The span around its beginning is not the one around its end.
-            (parent, flags) = (ptr::null(), flags.with(Flags::OUT_OF_ORDER));
+            (parent, flags) = (ptr::null(), flags.union(Flags::OUT_OF_ORDER));
         }
         self.set(lap, counted);
         let number = if around & OFFSET == LAST { around } else { around.wrapping_add(SLOT) };
@@ -754,10 +773,10 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     }
 }
 
-/// The parent and the flags of a span that a span around it took from the stack.
+/// The parent and the flags of a span that is not on the stack any more, because a span around it has ended.
 const OFF_STACK: (*const Site, Flags) = (ptr::null(), Flags::OUT_OF_ORDER);
 
-/// What a state counts with.
+/// What a state counts with. Has `N` among its parameters, because an implementation must name it.
 pub(crate) struct Counter<C, const N: usize>(pub(crate) C);
 
 /// Returns the state of a thread that counts with `counting`. Its ring has `N` counts.
@@ -793,10 +812,11 @@ pub(crate) fn state<C: Counting<N> + 'static, const N: usize>(
             multiplexed_at: Cell::new(0),
             without_counters: Cell::new(Duration::ZERO),
             born,
+            numbered: Cell::new(0),
             slots,
         },
     }));
-    // SAFETY: a place in the box.
+    // SAFETY: `all` is valid. The pointer is derived from it, so that `LocalOf::of` may go back from the header to all.
     let header = unsafe { &raw const (*all).local.header };
     State { all, header }
 }
@@ -838,8 +858,10 @@ pub(crate) fn join(session: u32) -> Option<*const Header> {
             CURRENT.set(header);
             // This thread's spans are recorded in a ring of its own until they have been measured.
             let cost = crate::cost::measure(joining.scratch, session.number);
+            let ring = header.cast_mut().cast::<Local>();
             // SAFETY: OWNER has it, and no reference to it is left: those of the hot path do not outlive its calls.
-            unsafe { (*header.cast_mut().cast::<Local>()).ring = joining.ring };
+            let scratch = unsafe { std::mem::replace(&mut (*ring).ring, joining.ring) };
+            drop(scratch); // afterwards, because a span in the deallocator uses the ring
             joining.thread.publish(cost);
             Some(header)
         })

@@ -139,8 +139,15 @@ impl Settings {
 }
 
 /// A recording of nothing.
+#[must_use = "dropping this turns spans off"]
 #[derive(Debug)]
 pub struct Spans(());
+
+// So that it can be dropped explicitly without a warning.
+impl Drop for Spans {
+    #[inline(always)]
+    fn drop(&mut self) {}
+}
 
 /// There is none without the feature.
 #[derive(Clone, Debug, PartialEq)]

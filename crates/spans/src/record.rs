@@ -6,6 +6,9 @@ use std::fmt;
 /// The most events that a record has counts of.
 pub const MAX_EVENTS: usize = 8;
 
+/// The most spans that can be open on a thread. More are dropped.
+pub(crate) const MAX_DEPTH: u16 = 511;
+
 /// A finished span or lap.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
@@ -18,15 +21,15 @@ pub struct Record {
     pub ticks: [u64; 2],
     /// The number of open spans, with this one: 1 if there is none around it. A lap counts as one.
     pub depth: u16,
-    /// The counts, in the order of the events of [`Settings::events`](crate::Settings::events). Unused entries
-    /// are 0.
+    /// The counts, in the order of the thread's [`ThreadInfo::events`](crate::ThreadInfo::events), which lack events that it
+    /// cannot count. Unused entries are 0.
     pub counts: [u64; MAX_EVENTS],
     /// What is known about the counts.
     pub flags: Flags,
 }
 
 impl Record {
-    /// Returns the length in ticks. 0 if the clock went backwards.
+    /// Returns the length in ticks. 0 if the clock went backwards. [`Spans::duration`](crate::Spans::duration) converts it.
     pub fn duration(&self) -> u64 {
         let [start, end] = self.ticks;
         // A clock that was set back in between yields a huge difference.
@@ -52,22 +55,27 @@ impl Flags {
     /// The events were without counters for a part of the span, because others had their turn. The counts are too low.
     pub const MULTIPLEXED: Flags = Flags(1 << 2);
     /// The kernel executed instructions in between: an interrupt, a fault or a system call. Known only if `instructions:k`
-    /// is among the events.
+    /// is among the events, and the PMU can count the kernel's instructions apart.
     pub const INTERRUPTED: Flags = Flags(1 << 3);
     /// The span ended before a span inside it did, or after the span around it. Its parent may be wrong.
     pub const OUT_OF_ORDER: Flags = Flags(1 << 4);
     /// A lap, from [`Laps::next`](crate::Laps::next), and not a span.
     pub const LAP: Flags = Flags(1 << 5);
 
-    /// Whether all of `others` are set.
-    pub const fn has(self, others: Flags) -> bool {
-        self.0 & others.0 == others.0
+    /// Whether all flags of `other` are set.
+    pub const fn contains(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
     }
 
-    /// Returns both.
+    /// Whether any flag of `other` is set.
+    pub const fn intersects(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Returns the flags that are set in either.
     #[must_use]
-    pub const fn with(self, others: Flags) -> Flags {
-        Flags(self.0 | others.0)
+    pub const fn union(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
     }
 
     pub(crate) const fn bits(self) -> u8 {
@@ -88,7 +96,7 @@ impl Flags {
             (Flags::OUT_OF_ORDER, "out of order"),
             (Flags::LAP, "lap"),
         ];
-        NAMES.into_iter().filter(move |(flag, _)| self.has(*flag)).map(|(_, name)| name)
+        NAMES.into_iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| name)
     }
 }
 

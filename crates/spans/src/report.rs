@@ -2,7 +2,7 @@
 
 use crate::Site;
 use crate::histogram::Distribution;
-use crate::record::Flags;
+use crate::record::{Flags, MAX_DEPTH};
 use crate::spans::{Spans, ThreadInfo, Timeline};
 use crate::stats::SiteStats;
 use rdpmc::Event;
@@ -24,8 +24,8 @@ pub struct Report {
     /// The maximum error of the times, relative to CLOCK_MONOTONIC_RAW: see [`rdpmc::Clock::error_bound`]. None if it is
     /// unknown.
     pub clock_error: Option<Duration>,
-    /// Spans that could not be recorded: their thread was ending, joining or had no clock, their recording had ended and
-    /// another had begun, or they ended out of order and their place was in use.
+    /// The number of spans that could not be recorded. Their thread was joining, was ending, or had no clock. Or their
+    /// recording had ended. Or they ended out of order, and their memory was in use.
     pub lost: u64,
     not_contained: Option<String>,
 }
@@ -54,7 +54,7 @@ pub struct Row {
     pub out_of_order: u64,
     /// The sum of their times.
     pub total: Duration,
-    /// The part of it in which no span inside them was open. Laps inside them are in it.
+    /// `total` without the time of the spans inside them. Laps are not subtracted.
     pub own: Duration,
     /// The times, in nanoseconds.
     pub time: Percentiles,
@@ -241,7 +241,7 @@ impl Row {
         };
         let mut lines = vec![line(self.count.to_string(), "ns".into(), &self.time, self.note())];
         if self.disturbed > 0 {
-            let note = "those with a context switch".to_string();
+            let note = "of these: disturbed".to_string();
             lines.push(line(self.disturbed.to_string(), "ns".into(), &self.time_disturbed, note));
         }
         for (event, all, _) in &self.counts {
@@ -275,7 +275,7 @@ impl fmt::Display for Report {
         };
         let [span, lap] = [range(|thread| thread.empty_span), range(|thread| thread.empty_lap)];
         if let (Some(span), Some(lap)) = (span, lap) {
-            writeln!(f, "An empty span takes {span} ns and an empty lap {lap} ns, which the times include.")?;
+            writeln!(f, "Times include the recording: {span} ns for a span, {lap} ns for a lap.")?;
         }
         // The threads often have the same notes.
         let mut notes: Vec<(String, Vec<String>)> = Vec::new();
@@ -338,7 +338,7 @@ impl ThreadInfo {
             true => format!("The counts include those of an empty span: {constant}."),
         }));
         notes.extend((!varying.is_empty()).then(|| {
-            format!("The counts include those of an empty span, which are not constant, for {varying}.")
+            format!("The cost of an empty span in {varying} varies, and is not subtracted.")
         }));
         notes.extend(self.missing.iter().map(|(event, why)| format!("Without {event}: {why}.")));
         if self.counts_all_privilege_levels {
@@ -347,7 +347,7 @@ impl ThreadInfo {
         if self.dropped > 0 {
             let dropped = self.dropped;
             notes.push(format!(
-                "{dropped} records were dropped, because the ring was full. Collect more often, or use a larger one."
+                "{dropped} records were dropped: the ring was full, or more than {MAX_DEPTH} spans were open. Collect more often, or use a larger ring."
             ));
         }
         notes

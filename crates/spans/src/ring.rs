@@ -28,15 +28,20 @@ pub(crate) struct Ring {
     dropped: AtomicU64,
     is_closed: AtomicBool,
     words: Box<[UnsafeCell<u64>]>,
-    /// The words of a record.
+    /// The number of words of a record.
     stride: usize,
+    /// The writer's: a record, for which there may be room once it is written.
+    scratch: Box<[UnsafeCell<u64>]>,
+    /// The writer's: in place of `head` for the scratch record.
+    nowhere: OnALine<AtomicPtr<u64>>,
 }
 
 /// Keeps the positions of writer and reader on different cache lines.
 #[repr(align(128))]
 struct OnALine<T>(T);
 
-// SAFETY: a word belongs to the reader or to the writer, and changes hands by `head` and `tail`.
+// SAFETY: a word belongs to the reader or to the writer, and changes hands by `head` and `tail`. The scratch record is the
+// writer's.
 unsafe impl Send for Ring {}
 // SAFETY: as above.
 unsafe impl Sync for Ring {}
@@ -47,17 +52,21 @@ impl Ring {
         let stride = HEAD + counts;
         let slots = records.max(1).saturating_add(1);
         // Written, so that the writer's first round does not fault.
-        let words: Box<[_]> =
-            (0..slots.saturating_mul(stride)).map(|_| UnsafeCell::new(0)).collect();
-        let first = words.as_ptr().cast::<u64>().cast_mut();
+        let zeros = |count| (0..count).map(|_| UnsafeCell::new(0)).collect();
+        let none = || OnALine(AtomicPtr::new(ptr::null_mut()));
         let ring = Arc::new(Ring {
-            head: OnALine(AtomicPtr::new(first)),
-            tail: OnALine(AtomicPtr::new(first)),
+            head: none(),
+            tail: none(),
             dropped: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
-            words,
+            words: zeros(slots.saturating_mul(stride)),
             stride,
+            scratch: zeros(stride),
+            nowhere: none(),
         });
+        // Only now, because a box that moves invalidates pointers to its contents.
+        ring.head.0.store(ring.first(), Ordering::Relaxed);
+        ring.tail.0.store(ring.first(), Ordering::Relaxed);
         (Writer::new(ring.clone(), None), Reader { ring })
     }
 
@@ -87,9 +96,6 @@ pub(crate) struct Writer {
     /// The end of the last record that may be written without a look at the reader.
     limit: Cell<*mut u64>,
     ring: Arc<Ring>,
-    /// A record, for which there may be room once it is written.
-    scratch: Box<[UnsafeCell<u64>]>,
-    nowhere: Box<AtomicPtr<u64>>,
     /// Where records go in place of the ring.
     histograms: Option<Recorder>,
 }
@@ -100,8 +106,6 @@ impl Writer {
             at: Cell::new(ptr::null_mut()),
             publish: Cell::new(ptr::null()),
             limit: Cell::new(ptr::null_mut()),
-            scratch: (0..ring.stride).map(|_| UnsafeCell::new(0)).collect(),
-            nowhere: Box::new(AtomicPtr::new(ptr::null_mut())),
             ring,
             histograms,
         };
@@ -146,7 +150,7 @@ impl Writer {
     #[inline(never)]
     fn look(&self) {
         let ring = &*self.ring;
-        let is_scratch = ptr::eq(self.publish.get(), &raw const *self.nowhere);
+        let is_scratch = ptr::eq(self.publish.get(), &raw const ring.nowhere.0);
         if !is_scratch {
             return match self.room() {
                 Some((at, limit)) => self.set(at, limit),
@@ -156,7 +160,7 @@ impl Writer {
         if let Some(histograms) = &self.histograms {
             // A copy, because a span in the allocator may write the next scratch record meanwhile.
             let mut words = [0; HEAD + MAX_EVENTS];
-            for (word, written) in words.iter_mut().zip(&self.scratch) {
+            for (word, written) in words.iter_mut().zip(&ring.scratch) {
                 // SAFETY: only `write` touches the scratch record, and it has returned.
                 *word = unsafe { *written.get() };
             }
@@ -185,7 +189,7 @@ impl Writer {
     }
 
     fn scratch(&self) -> *mut u64 {
-        self.scratch.as_ptr().cast::<u64>().cast_mut()
+        self.ring.scratch.as_ptr().cast::<u64>().cast_mut()
     }
 
     fn set(&self, at: *mut u64, limit: *mut u64) {
@@ -198,7 +202,7 @@ impl Writer {
         let at = self.scratch();
         self.at.set(at);
         self.limit.set(at.wrapping_add(self.ring.stride));
-        self.publish.set(&raw const *self.nowhere);
+        self.publish.set(&raw const self.ring.nowhere.0);
     }
 
     /// Returns the next slot, and the end of the slots that may be written without another look at the reader. None if the
@@ -258,6 +262,16 @@ impl Reader {
             if let Some(record) = record {
                 each(record);
             }
+        }
+    }
+
+    /// Frees the memory of a ring that is closed and read.
+    pub(crate) fn free(&mut self) {
+        if self.ring.words.len() > 2 * HEAD {
+            let (writer, empty) = Ring::pair(1, 0);
+            empty.ring.dropped.store(self.dropped(), Ordering::Relaxed);
+            drop(writer);
+            *self = empty;
         }
     }
 

@@ -136,7 +136,7 @@ impl Publishing {
                 Err(now) => newest = now,
             }
         }
-        // The collector does not come any more. Pairs with `end`.
+        // The recording has ended, and nobody collects this. Pairs with `end`.
         if current().is_none_or(|session| session.number != self.session.number) {
             drop(self.session.take_joined());
         }

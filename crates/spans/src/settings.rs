@@ -31,10 +31,10 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Counters {
-    /// If a read is not trapped. On some virtual machines it is, and takes microseconds.
+    /// Counts, unless reads are trapped. On some virtual machines they are, and take microseconds.
     #[default]
     IfCheap,
-    /// If user space can read the counters, whatever it costs.
+    /// Counts, if user space can read the counters at any cost.
     Always,
     /// Time only.
     Never,
@@ -50,7 +50,7 @@ pub enum Storage {
         /// The number of records. 0 counts as 1.
         records: usize,
     },
-    /// In histograms of each site, which take 58 KiB for each event and twice for the time. They need not be emptied, and
+    /// In histograms of each site, which take 58 KiB for the time, and with counters 58 KiB more and as much for each event. They need not be emptied, and
     /// keep no single records: traces are empty, and counts include the cost of the span itself.
     Histograms,
 }
@@ -96,8 +96,8 @@ impl Settings {
         self
     }
 
-    /// Keeps this many records for [`Spans::write_trace`]: the latest. Earlier records are only in the report, and the
-    /// trace says how many are not in it. A record takes 112 bytes.
+    /// Keeps this many records for [`Spans::write_trace`]: the latest of all threads. Earlier records are only in the
+    /// report, and the trace has their number. A record takes 112 bytes.
     #[must_use]
     pub fn keep(mut self, records: usize) -> Settings {
         self.kept = records;

@@ -28,7 +28,7 @@ pub struct Spans {
     not_kept: u64,
     time: Timeline,
     pub(crate) not_contained: Option<String>,
-    /// Those of earlier recordings.
+    /// The number of lost spans at the beginning, or when they were last cleared.
     lost_before: u64,
 }
 
@@ -142,7 +142,8 @@ impl Spans {
 
     /// Takes the records from all threads' rings. Call it often enough that the rings do not fill up.
     ///
-    /// The threads go on recording meanwhile, and do not notice. Returns the number of records.
+    /// The threads go on recording meanwhile, and do not notice. Frees the rings of threads that have ended. Returns the
+    /// number of records: 0 with [`Storage::Histograms`](crate::Storage).
     pub fn collect(&mut self) -> u64 {
         self.collect_with(|_, _| {})
     }
@@ -153,19 +154,25 @@ impl Spans {
         self.take_joined();
         let most = self.session.settings().kept;
         let mut collected = 0;
+        let mut new = Vec::new();
         for thread in &mut self.threads {
             let number = thread.joined.number;
-            let (kept, not_kept) = (&mut self.kept, &mut self.not_kept);
             thread.collect(|record| {
                 collected += 1;
-                kept.push_back((number, *record));
-                if kept.len() > most {
-                    kept.pop_front();
-                    *not_kept += 1;
+                if most > 0 {
+                    new.push((number, *record));
                 }
                 each(number, record);
             });
         }
+        // The latest of all threads.
+        new.sort_by_key(|(_, record)| record.ticks[1]);
+        let too_many = (self.kept.len() + new.len()).saturating_sub(most);
+        let kept_before = self.kept.len();
+        self.kept.drain(..too_many.min(kept_before));
+        new.drain(..too_many.saturating_sub(kept_before));
+        self.kept.extend(new);
+        self.not_kept += if most > 0 { too_many as u64 } else { collected };
         collected
     }
 
@@ -203,7 +210,14 @@ impl Spans {
         self.lost_before = session::lost();
     }
 
-    /// Returns the threads that have recorded so far.
+    /// Returns the length of a record. None for the number of a thread that is not known.
+    pub fn duration(&self, thread: u32, record: &Record) -> Option<Duration> {
+        let thread = self.threads.iter().find(|known| known.joined.number == thread)?;
+        Some(thread.conversion(&self.time).duration(record.duration()))
+    }
+
+    /// Returns the threads that were known at the last [`collect`](Spans::collect), also those that have ended since the
+    /// last [`clear`](Spans::clear).
     pub fn threads(&self) -> Vec<ThreadInfo> {
         self.threads.iter().map(|thread| thread.info(&self.time)).collect()
     }
@@ -256,7 +270,7 @@ impl Timeline {
 }
 
 /// Returns the statistics of a site.
-fn of<'a>(
+fn stats_of<'a>(
     sites: &'a mut HashMap<usize, SiteStats>,
     site: &'static Site,
     events: usize,
@@ -275,21 +289,22 @@ impl Thread {
     fn collect(&mut self, mut each: impl FnMut(&Record)) {
         let Thread { joined, nested, sites, .. } = self;
         let (cost, events, kernel) = (joined.cost, joined.events.len(), joined.kernel);
+        let has_ended = joined.reader.is_closed();
         joined.reader.read(|mut record| {
-            nested.correct(&mut record, &cost);
+            let of_children = nested.correct(&mut record, &cost);
             if is_interrupted(kernel, &record) {
-                record.flags = record.flags.with(Flags::INTERRUPTED);
+                record.flags = record.flags.union(Flags::INTERRUPTED);
             }
-            // A lap and the spans inside it have one parent.
+            // First, so that a span has its place before those inside it.
             if let Some(parent) = record.parent {
-                let parent = of(sites, parent, events);
-                if !record.flags.has(Flags::LAP) {
-                    parent.add_child(&record);
-                }
+                stats_of(sites, parent, events);
             }
-            of(sites, record.site, events).add(&record);
+            stats_of(sites, record.site, events).add(&record, of_children);
             each(&record);
         });
+        if has_ended {
+            joined.reader.free();
+        }
     }
 
     /// Whether there is, or may be, more to report.

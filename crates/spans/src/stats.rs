@@ -55,8 +55,10 @@ impl SiteStats {
         }
     }
 
-    pub(crate) fn add(&mut self, record: &Record) {
+    /// Adds a record, with the ticks of the spans inside it.
+    pub(crate) fn add(&mut self, record: &Record, of_children: u64) {
         self.count += 1;
+        self.of_children = self.of_children.saturating_add(of_children.min(record.duration()));
         self.ticks = self.ticks.saturating_add(record.duration());
         for (bit, flag) in self.flags.iter_mut().enumerate() {
             *flag += u64::from(record.flags.bits() >> bit & 1);
@@ -65,10 +67,10 @@ impl SiteStats {
         if let Some(times) = distributions.next() {
             times.record(record.duration());
         }
-        if record.flags.has(Flags::DISTURBED) {
+        if record.flags.contains(Flags::DISTURBED) {
             self.disturbed.record(record.duration());
         }
-        if !record.flags.has(Flags::NOT_COUNTED) {
+        if !record.flags.contains(Flags::NOT_COUNTED) {
             let sums = record.counts.iter().zip(&mut self.counts);
             for ((count, sum), distribution) in sums.zip(distributions) {
                 *sum = sum.wrapping_add(*count);
@@ -94,10 +96,6 @@ impl SiteStats {
         self
     }
 
-    pub(crate) fn add_child(&mut self, child: &Record) {
-        self.of_children = self.of_children.saturating_add(child.duration());
-    }
-
     /// Returns how many of the spans have a flag.
     pub(crate) fn with(&self, flag: Flags) -> u64 {
         let bit = flag.bits().trailing_zeros() as usize;
@@ -105,7 +103,7 @@ impl SiteStats {
     }
 }
 
-/// The cost of the spans inside those that are still open.
+/// The cost and the ticks of the spans inside those that are still open.
 #[derive(Debug, Default)]
 pub(crate) struct Nested {
     /// For each depth.
@@ -114,40 +112,42 @@ pub(crate) struct Nested {
     lap_end: Option<u64>,
 }
 
-/// The cost of a finished span and of those inside it.
+/// A finished span, with the cost of those inside it.
 #[derive(Clone, Copy, Debug)]
 struct Inside {
     start: u64,
+    ticks: u64,
     cost: [u64; MAX_EVENTS],
 }
 
 impl Nested {
     /// Subtracts from the counts the cost of this span, and that of the spans inside it. Records come in the order in
-    /// which spans end, so the latter have come before.
-    pub(crate) fn correct(&mut self, record: &mut Record, cost: &Cost) {
+    /// which spans end, so the latter have come before. Returns the ticks of the spans inside it: 0 for a lap.
+    pub(crate) fn correct(&mut self, record: &mut Record, cost: &Cost) -> u64 {
         let depth = usize::from(record.depth);
         let [start, end] = record.ticks;
-        let (inside, whole) = match record.flags.has(Flags::LAP) {
+        let (inside, whole) = match record.flags.contains(Flags::LAP) {
             false => (&cost.inside, &cost.whole),
             true if self.lap_end.replace(end) == Some(start) => (&cost.lap, &cost.lap),
             true => (&cost.first_lap, &cost.lap),
         };
-        let mut nested = [0_u64; MAX_EVENTS];
+        let (mut nested, mut ticks) = ([0_u64; MAX_EVENTS], 0_u64);
         if let Some(deeper) = self.spans.get_mut(depth + 1..) {
             for finished in deeper.iter_mut().flat_map(|spans| spans.drain(..)) {
-                // Without this, they are those of a span whose record was dropped.
+                // Earlier ones were inside a span whose record was dropped.
                 if finished.start >= start {
                     add(&mut nested, finished.cost);
+                    ticks = ticks.saturating_add(finished.ticks);
                 }
             }
         }
-        // Those of the lap's depth that began in it are inside it, and stay for the span around it.
+        // Spans of the lap's depth that began in it are inside it, and are also inside the span around it.
         let mut of_lap = nested;
-        if record.flags.has(Flags::LAP) {
+        if record.flags.contains(Flags::LAP) {
             let beside = self.spans.get(depth).into_iter().flatten();
             beside.filter(|span| span.start >= start).for_each(|span| add(&mut of_lap, span.cost));
         }
-        if !record.flags.has(Flags::NOT_COUNTED) {
+        if !record.flags.contains(Flags::NOT_COUNTED) {
             for ((count, nested), inside) in
                 record.counts.iter_mut().zip(of_lap).zip(inside.constant())
             {
@@ -156,26 +156,38 @@ impl Nested {
         }
         // Nothing is around a span of depth 1 but laps.
         if depth < 2 {
-            if record.flags.has(Flags::LAP) {
+            if record.flags.contains(Flags::LAP) {
                 self.spans.get_mut(depth).into_iter().for_each(Vec::clear);
-                return;
+                return 0;
             }
             if self.lap_end.is_none() {
-                return;
+                return ticks;
             }
         }
         add(&mut nested, whole.constant());
+        let is_lap = record.flags.contains(Flags::LAP);
+        let inside = Inside {
+            start,
+            // A lap is not inside the span around it, but spans inside the lap are.
+            ticks: if is_lap { ticks } else { record.duration() },
+            cost: nested,
+        };
         if self.spans.len() <= depth {
             self.spans.resize_with(depth + 1, Vec::new);
         }
         if let Some(spans) = self.spans.get_mut(depth) {
-            // A span that runs all day has many inside it. From here on, they are added to the last one.
+            // A span that runs all day has many inside it. The oldest become one. A lap needs those that began in it.
             const MANY: usize = 1 << 12;
-            match spans.len() < MANY {
-                true => spans.push(Inside { start, cost: nested }),
-                false => spans.last_mut().into_iter().for_each(|last| add(&mut last.cost, nested)),
+            if spans.len() == MANY {
+                let oldest = spans.drain(..MANY / 2).reduce(|mut all, next| {
+                    add(&mut all.cost, next.cost);
+                    Inside { start: next.start, ticks: all.ticks.saturating_add(next.ticks), ..all }
+                });
+                spans.splice(..0, oldest);
             }
+            spans.push(inside);
         }
+        if is_lap { 0 } else { ticks }
     }
 }
 

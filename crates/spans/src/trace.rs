@@ -17,6 +17,9 @@ impl Spans {
     /// Only [`Settings::keep`](crate::Settings::keep) records are kept. The trace's metadata has the number of those that
     /// were not, and of those that were dropped.
     ///
+    /// Records that are [out of order](Flags::OUT_OF_ORDER) may overlap others on their track, and Perfetto may leave them
+    /// out. The records are kept: a second call writes them again.
+    ///
     /// # Errors
     /// Those of `to`, such as that of a full disk. What was written until then is not a complete trace.
     pub fn write_trace(&mut self, to: impl Write) -> io::Result<()> {
@@ -41,7 +44,7 @@ impl Spans {
             to.write_all(b",\"args\":{")?;
             arguments(&mut to, events, record)?;
             to.write_all(b"}}")?;
-            if record.parent.is_none() && !record.flags.has(Flags::NOT_COUNTED) {
+            if record.depth == 1 && !record.flags.contains(Flags::NOT_COUNTED) {
                 for (name, rate) in rates(events, record) {
                     for (at, rate) in [(start, rate), (end, 0.0)] {
                         write!(to, ",\n{{\"ph\":\"C\",\"pid\":1,\"ts\":{},\"name\":", Micros(at))?;
@@ -115,17 +118,20 @@ impl Spans {
     /// Returns the times at both ends, in nanoseconds since the recording began.
     fn nanoseconds(&self, conversion: &Conversion, record: &Record) -> [u64; 2] {
         let zero = self.time().conversion.ticks_to_ns(self.time().zero);
-        let [start, _] = record.ticks;
-        // A conversion of another calibration may put the first spans before the beginning.
-        let start = conversion.ticks_to_ns(start).wrapping_sub(zero);
-        let start = if start > u64::MAX / 2 { 0 } else { start };
-        [start, start.saturating_add(conversion.delta_ns(record.duration()))]
+        // Each end by itself, so that spans which end in one tick end in one nanosecond. A conversion of another
+        // calibration may put the first spans before the beginning.
+        let since = |ticks: u64| match conversion.ticks_to_ns(ticks).wrapping_sub(zero) {
+            before if before > u64::MAX / 2 => 0,
+            since => since,
+        };
+        let [start, end] = record.ticks.map(since);
+        [start, end.max(start)]
     }
 }
 
 /// Writes the counts and the flags.
 fn arguments(to: &mut impl Write, events: &[Event], record: &Record) -> io::Result<()> {
-    if !record.flags.has(Flags::NOT_COUNTED) {
+    if !record.flags.contains(Flags::NOT_COUNTED) {
         for (event, count) in events.iter().zip(record.counts) {
             string(to, &event.to_string())?;
             write!(to, ":{count},")?;

@@ -1,14 +1,14 @@
 //! The spans of the crate `tracing`.
 
-// A span of `tracing` is entered and left many times, perhaps on several threads at once. Each time is a record. What is
-// known of those that are not left yet is with the span, because it may be left on another thread.
+// A span of `tracing` is entered and left many times, perhaps on several threads at once. Each pair is a record. Open
+// entries are in the span's extensions, because another thread may leave the span.
 
 use crate::Site;
 use crate::local::{self, Beginning};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock};
 use tracing_core::span::{Attributes, Id};
 use tracing_core::{Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
@@ -34,15 +34,21 @@ use tracing_subscriber::registry::LookupSpan;
 /// A record is the time from entering a span to leaving it: of an async function, one poll. Its counts are those of the
 /// thread that polls. If a span is entered on one thread and left on another, which only calls of a `Dispatch` can do, the
 /// record belongs to the second thread, has the time, and is flagged as [not counted](crate::Flags::NOT_COUNTED) and
-/// [out of order](crate::Flags::OUT_OF_ORDER).
+/// [out of order](crate::Flags::OUT_OF_ORDER). On the first thread it counts as open until a span around it ends, or the next
+/// span of `tracing` begins.
 ///
 /// The fields and events of `tracing` are not recorded. Spans of `tracing` allocate and lock, which their counts
-/// include: some 100 ns for each record.
+/// include: `cargo bench --bench spans` compares them with others.
 #[derive(Debug, Default)]
-pub struct TracingLayer {
-    /// The sites of the places in the source, by the address of their metadata.
-    sites: RwLock<HashMap<usize, &'static Site>>,
-}
+pub struct TracingLayer(());
+
+/// The sites of the source locations, by the address of their metadata. Of all layers, because a location is one site.
+static SITES: RwLock<BTreeMap<usize, &'static Site>> = RwLock::new(BTreeMap::new());
+
+/// Spans that other threads have left: the thread that entered it, and its number.
+static MOVED: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+/// The length of `MOVED`, so that it is rarely locked.
+static ANY_MOVED: AtomicUsize = AtomicUsize::new(0);
 
 /// What a span has: its site, and when it was entered. The last entry is the latest.
 struct Entries {
@@ -72,25 +78,56 @@ impl TracingLayer {
     pub fn new() -> TracingLayer {
         TracingLayer::default()
     }
+}
 
-    fn site(&self, metadata: &'static Metadata<'static>) -> &'static Site {
-        let place = ptr::from_ref(metadata).addr();
-        let known = self.sites.read().unwrap_or_else(PoisonError::into_inner).get(&place).copied();
-        known.unwrap_or_else(|| {
-            let mut sites = self.sites.write().unwrap_or_else(PoisonError::into_inner);
-            sites.entry(place).or_insert_with(|| {
-                let (file, line) = (metadata.file().unwrap_or(""), metadata.line().unwrap_or(0));
-                // One for each place in the source. Records have its address.
-                Box::leak(Box::new(Site::new(metadata.name(), file, line)))
-            })
+/// Returns the site of a source location.
+fn site_of(metadata: &'static Metadata<'static>) -> &'static Site {
+    let address = ptr::from_ref(metadata).addr();
+    let known = SITES.read().unwrap_or_else(PoisonError::into_inner).get(&address).copied();
+    known.unwrap_or_else(|| {
+        let mut sites = SITES.write().unwrap_or_else(PoisonError::into_inner);
+        sites.entry(address).or_insert_with(|| {
+            let (file, line) = (metadata.file().unwrap_or(""), metadata.line().unwrap_or(0));
+            // Leaked, because records have its address.
+            Box::leak(Box::new(Site::new(metadata.name(), file, line)))
         })
+    })
+}
+
+/// Takes the spans of this thread from its stack that other threads have left.
+#[cold]
+fn discard_moved(thread: u64) {
+    let mut moved = MOVED.lock().unwrap_or_else(PoisonError::into_inner);
+    moved.retain(|(entered_by, number)| {
+        let is_of_another = *entered_by != thread;
+        if !is_of_another {
+            local::discard(*number);
+        }
+        is_of_another
+    });
+    ANY_MOVED.store(moved.len(), Ordering::Relaxed);
+}
+
+impl Entry {
+    /// Ends the recorded span on this thread.
+    fn end(self, site: &'static Site, thread: u64) {
+        match self.beginning {
+            _ if self.number == 0 => {}
+            Some(beginning) if self.thread != thread => {
+                local::exit_moved(site, beginning);
+                let mut moved = MOVED.lock().unwrap_or_else(PoisonError::into_inner);
+                moved.push((self.thread, self.number));
+                ANY_MOVED.store(moved.len(), Ordering::Relaxed);
+            }
+            _ => local::exit(site, self.number, self.ticks),
+        }
     }
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TracingLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         if let Some(span) = context.span(id) {
-            let entries = Entries { site: self.site(attributes.metadata()), open: Vec::new() };
+            let entries = Entries { site: site_of(attributes.metadata()), open: Vec::new() };
             span.extensions_mut().replace(entries);
         }
     }
@@ -99,14 +136,17 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TracingLayer {
         let Some(span) = context.span(id) else { return };
         let mut extensions = span.extensions_mut();
         let Some(entries) = extensions.get_mut::<Entries>() else { return };
-        let session = local::recording();
+        let (session, thread) = (local::recording(), this_thread());
+        if ANY_MOVED.load(Ordering::Relaxed) != 0 {
+            discard_moved(thread);
+        }
         entries.open.reserve(1); // first, so that the span does not include it
         let (number, ticks) = match session {
             0 => (0, 0),
             _ => local::enter(entries.site, session),
         };
         let beginning = if number == 0 { None } else { local::beginning(number, ticks) };
-        entries.open.push(Entry { thread: this_thread(), number, ticks, beginning });
+        entries.open.push(Entry { thread, number, ticks, beginning });
     }
 
     fn on_exit(&self, id: &Id, context: Context<'_, S>) {
@@ -116,11 +156,14 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TracingLayer {
         let thread = this_thread();
         let of_this = entries.open.iter().rposition(|entry| entry.thread == thread);
         let Some(place) = of_this.or(entries.open.len().checked_sub(1)) else { return };
-        let entry = entries.open.remove(place);
-        match entry.beginning {
-            _ if entry.number == 0 => {}
-            Some(beginning) if entry.thread != thread => local::exit_moved(entries.site, beginning),
-            _ => local::exit(entries.site, entry.number, entry.ticks),
-        }
+        entries.open.remove(place).end(entries.site, thread);
+    }
+
+    /// Ends the span if it was dropped while it was entered. `on_exit` does not find it any more.
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        let Some(span) = context.span(&id) else { return };
+        let Some(entries) = span.extensions_mut().remove::<Entries>() else { return };
+        let thread = this_thread();
+        entries.open.into_iter().rev().for_each(|entry| entry.end(entries.site, thread));
     }
 }

@@ -72,7 +72,7 @@ fn spans_nest() {
     assert!(outer.ticks[0] <= late.ticks[0] && late.ticks[1] <= outer.ticks[1]);
     let info = &spans.threads()[0];
     for (_, record) in &records {
-        assert!(!record.flags.has(Flags::NOT_COUNTED), "{record:?}");
+        assert!(!record.flags.contains(Flags::NOT_COUNTED), "{record:?}");
         assert!(!info.events.is_empty() || record.counts == [0; 8], "{record:?}");
     }
     assert_eq!(info.time_only.is_some(), info.events.is_empty());
@@ -104,7 +104,7 @@ fn laps_follow_each_other() {
     for pair in records.chunks(2) {
         let [(_, first), (_, second)] = pair else { panic!() };
         assert_eq!(first.ticks[1], second.ticks[0], "one read at the boundary");
-        assert!(first.flags.has(Flags::LAP) && second.flags.has(Flags::LAP));
+        assert!(first.flags.contains(Flags::LAP) && second.flags.contains(Flags::LAP));
         assert_eq!([first.depth, second.depth], [2, 2]);
     }
 }
@@ -127,7 +127,7 @@ fn out_of_order() {
     let lost = spans.report().lost;
     let is_disordered = |name: &str| {
         let found = records.iter().find(|(_, record)| record.site.name() == name);
-        found.map(|(_, record)| record.flags.has(Flags::OUT_OF_ORDER))
+        found.map(|(_, record)| record.flags.contains(Flags::OUT_OF_ORDER))
     };
     assert_eq!(is_disordered("a"), Some(true), "{records:?}");
     match is_disordered("b") {
@@ -178,7 +178,9 @@ fn leaked() {
     let records = all(&mut spans);
     let outer = records.iter().filter(|(_, record)| record.site.name() == "outer");
     assert!(
-        outer.clone().all(|(_, record)| record.depth == 1 && record.flags.has(Flags::OUT_OF_ORDER))
+        outer
+            .clone()
+            .all(|(_, record)| record.depth == 1 && record.flags.contains(Flags::OUT_OF_ORDER))
     );
     assert_eq!((outer.count(), records.len()), (3, 6));
 }
@@ -195,16 +197,108 @@ fn out_of_order_and_recursive() {
     drop(b);
     drop(d);
     drop(c);
-    for (_, record) in all(&mut spans) {
-        let is_certain = !record.flags.has(Flags::OUT_OF_ORDER);
-        assert!(
-            !is_certain || record.site.name() != "recursive" || record.parent.is_some(),
-            "{record:?}"
-        );
-        if record.site.name() == "recursive" && is_certain {
-            assert_eq!(record.parent.map(Site::name), Some("c"));
-            assert_eq!(record.depth, 2);
+    let records = all(&mut spans);
+    let lost = spans.report().lost;
+    assert_eq!(records.len() as u64 + lost, 4);
+    let certain: Vec<_> =
+        records.iter().filter(|(_, record)| !record.flags.contains(Flags::OUT_OF_ORDER)).collect();
+    let found: Vec<_> = certain
+        .iter()
+        .map(|(_, record)| (record.site.name(), record.parent.map(Site::name), record.depth))
+        .collect();
+    assert_eq!(found, [("recursive", Some("c"), 2), ("c", None, 1)], "{records:?}");
+}
+
+/// A span that ends out of order does not disturb those around it.
+#[test]
+fn out_of_order_inside_others() {
+    let _turn = turn();
+    let mut spans = start();
+    for _ in 0..2 {
+        let _outer = span!("outer");
+        for _ in 0..2 {
+            let _inner = span!("inner");
+            for _ in 0..2 {
+                let (a, b) = (span!("a"), span!("b"));
+                drop(a);
+                drop(b);
+                drop(span!("c"));
+            }
         }
+    }
+    let records = all(&mut spans);
+    let lost = spans.report().lost;
+    assert_eq!(records.len() as u64 + lost, 2 * (1 + 2 * (1 + 2 * 3)), "{records:?}");
+    for (_, record) in &records {
+        let (parent, depth) = match record.site.name() {
+            "outer" => (None, 1),
+            "inner" => (Some("outer"), 2),
+            "c" => (Some("inner"), 3),
+            _ => continue,
+        };
+        assert!(!record.flags.contains(Flags::OUT_OF_ORDER), "{record:?}");
+        assert_eq!((record.parent.map(Site::name), record.depth), (parent, depth), "{record:?}");
+    }
+}
+
+/// An outdated guard does not take a younger span of its site from the stack.
+#[test]
+fn a_guard_that_is_outdated() {
+    let _turn = turn();
+    let mut spans = start();
+    let open = || span!("x");
+    let (a, outdated) = (span!("a"), open());
+    drop(a);
+    {
+        let _b = span!("b");
+        let _x = open();
+        drop(outdated);
+        drop(span!("c"));
+    }
+    let records = all(&mut spans);
+    let c = records.iter().find(|(_, record)| record.site.name() == "c").unwrap();
+    assert_eq!((c.1.parent.map(Site::name), c.1.depth), (Some("x"), 3), "{records:?}");
+    let certain = records.iter().filter(|(_, record)| !record.flags.contains(Flags::OUT_OF_ORDER));
+    let certain: Vec<_> = certain.map(|(_, record)| record.site.name()).collect();
+    assert_eq!(certain, ["c", "x", "b"]);
+}
+
+/// A span's own time lacks that of the spans inside it, and no other: also while spans are open, and after a clear.
+#[test]
+fn own_time_while_spans_are_open() {
+    let spin = |milliseconds| {
+        let begin = std::time::Instant::now();
+        while begin.elapsed().as_millis() < milliseconds {}
+    };
+    let _turn = turn();
+    for storage in [Storage::Histograms, Storage::Ring { records: 100 }] {
+        let mut spans = Settings::new().storage(storage).start().unwrap();
+        let request = || span!("request");
+        {
+            let _short = request();
+            spin(3);
+        }
+        let open = request();
+        {
+            let _work = span!("work");
+            spin(10);
+        }
+        let row = |report: &rdpmc_spans::Report| {
+            report.rows.iter().find(|row| row.name == "request").cloned().unwrap()
+        };
+        let report = spans.report();
+        assert_eq!(row(&report).own, row(&report).total, "{report}");
+        spans.clear();
+        {
+            let _work = span!("work");
+            drop(span!("inside"));
+            spin(1);
+        }
+        drop(open);
+        let report = spans.report();
+        // 11 ms of it are work.
+        let (own, total) = (row(&report).own, row(&report).total);
+        assert!(total >= own + std::time::Duration::from_millis(11), "{report}");
     }
 }
 
@@ -258,7 +352,7 @@ fn laps_at_every_depth() {
     }
     nest(1);
     let records = all(&mut spans);
-    let depths = records.iter().filter(|(_, record)| record.flags.has(Flags::LAP));
+    let depths = records.iter().filter(|(_, record)| record.flags.contains(Flags::LAP));
     let depths: Vec<u16> = depths.map(|(_, record)| record.depth).collect();
     assert_eq!(depths.len(), 600);
     assert_eq!((depths.iter().min(), depths.iter().max()), (Some(&2), Some(&511)));
@@ -299,7 +393,9 @@ fn spans_in_the_allocator() {
                 drop(span!("a span"));
                 drop(black_box(Box::new(1)));
             }
-            IN_THE_ALLOCATOR.take().unwrap_or(0) + 100
+            let begun = IN_THE_ALLOCATOR.take().unwrap_or(0) + 100;
+            assert_eq!(written_after_they_were_freed(), 0, "bytes");
+            begun
         });
         let begun: u64 = begun.join().unwrap();
         let report = spans.report();
@@ -392,6 +488,7 @@ fn spans_outlive_their_thread() {
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     let recorded = spans.collect();
+    assert!(recorded > 0);
     assert_eq!(recorded + spans.report().lost, 10);
 }
 
@@ -748,7 +845,7 @@ fn a_span_across_a_fork() {
             return 2;
         }
         let is_uncounted = |record: &Record| {
-            record.flags.has(Flags::NOT_COUNTED) == is_counted && record.counts == [0; 8]
+            record.flags.contains(Flags::NOT_COUNTED) == is_counted && record.counts == [0; 8]
         };
         if !records[1..].iter().all(is_uncounted) {
             return 3;
@@ -900,6 +997,23 @@ thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
     /// The number of spans that began in this thread's allocations. None: they have no spans.
     static IN_THE_ALLOCATOR: Cell<Option<u64>> = const { Cell::new(None) };
+    /// Memory that such a thread has freed, and the place after the next one.
+    static KEPT: [Cell<(*mut u8, usize)>; MAX_KEPT] =
+        const { [const { Cell::new((std::ptr::null_mut(), 0)) }; MAX_KEPT] };
+    static NEXT_KEPT: Cell<usize> = const { Cell::new(MAX_KEPT) };
+}
+
+const MAX_KEPT: usize = 1_000;
+const FREED: u8 = 0xaa;
+
+/// Returns how many bytes were written after they were freed.
+fn written_after_they_were_freed() -> usize {
+    KEPT.with(|all| {
+        let freed = all[NEXT_KEPT.get()..].iter().map(Cell::get);
+        // SAFETY: not freed in fact.
+        let bytes = freed.map(|(memory, size)| unsafe { std::slice::from_raw_parts(memory, size) });
+        bytes.flatten().filter(|byte| **byte != FREED).count()
+    })
 }
 
 // SAFETY: every call is passed on to the system's allocator.
@@ -915,6 +1029,17 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        if let Some(begun) = IN_THE_ALLOCATOR.get() {
+            IN_THE_ALLOCATOR.set(Some(begun + 1));
+            drop(span!("in the deallocator"));
+        }
+        if let (Some(_), Some(kept)) = (IN_THE_ALLOCATOR.get(), NEXT_KEPT.get().checked_sub(1)) {
+            // Not freed, so that what is written afterwards is found.
+            // SAFETY: the memory is that of the layout, and nobody uses it any more.
+            unsafe { memory.write_bytes(FREED, layout.size()) };
+            KEPT.with(|all| all[kept].set((memory, layout.size())));
+            return NEXT_KEPT.set(kept);
+        }
         // SAFETY: the caller's promise is the condition of the system's allocator.
         unsafe { System.dealloc(memory, layout) }
     }

@@ -60,7 +60,7 @@ fn spans_of_both_crates_nest() {
     assert_eq!(records.iter().map(names).collect::<Vec<_>>(), [once, once].concat());
     let is_counted = !spans.threads()[0].events.is_empty();
     for (_, record) in &records {
-        assert!(!record.flags.has(Flags::NOT_COUNTED), "{record:?}");
+        assert!(!record.flags.contains(Flags::NOT_COUNTED), "{record:?}");
         assert_eq!(record.counts[1] > 0, is_counted, "{record:?}");
         assert!(record.site.file().ends_with("tracing.rs") && record.site.line() > 0);
     }
@@ -103,7 +103,7 @@ fn a_future_that_another_thread_goes_on_with() {
     assert_eq!(threads.len(), 2, "{records:?}");
     for (thread, record) in polls {
         let info = spans.threads().into_iter().find(|info| info.number == *thread).unwrap();
-        assert!(!record.flags.has(Flags::NOT_COUNTED), "{record:?}");
+        assert!(!record.flags.contains(Flags::NOT_COUNTED), "{record:?}");
         assert_eq!(record.counts[1] > 0, !info.events.is_empty(), "{record:?}");
     }
     assert!(records.iter().any(|(_, record)| record.site.name() == "inner"));
@@ -161,8 +161,9 @@ fn under_tokio() {
             _ => Some("part"),
         };
         assert_eq!(record.parent.map(Site::name), parent, "{record:?}");
-        let lost = Flags::OUT_OF_ORDER.with(Flags::NOT_COUNTED);
-        assert!(!record.flags.has(lost), "{record:?}");
+        for flag in [Flags::OUT_OF_ORDER, Flags::NOT_COUNTED] {
+            assert!(!record.flags.contains(flag), "{record:?}");
+        }
     }
     let report = spans.report();
     assert_eq!(report.lost, 0);
@@ -199,10 +200,10 @@ fn a_span_that_moves() {
     let of = |name: &str| records.iter().find(|(_, record)| record.site.name() == name).unwrap();
     let (moved, elsewhere, around) = (of("moved"), of("elsewhere"), of("around"));
     assert_eq!(moved.0, elsewhere.0, "it belongs to the thread that leaves it");
-    let flags = Flags::NOT_COUNTED.with(Flags::OUT_OF_ORDER);
-    assert!(moved.1.flags.has(flags) && moved.1.counts == [0; 8], "{moved:?}");
+    let flags = Flags::NOT_COUNTED.union(Flags::OUT_OF_ORDER);
+    assert!(moved.1.flags.contains(flags) && moved.1.counts == [0; 8], "{moved:?}");
     assert!(moved.1.ticks[0] >= around.1.ticks[0] && moved.1.ticks[1] <= elsewhere.1.ticks[1]);
-    assert!(around.1.flags.has(Flags::OUT_OF_ORDER), "{around:?}");
+    assert!(around.1.flags.contains(Flags::OUT_OF_ORDER), "{around:?}");
     assert_eq!(of("after").1.depth, 1);
     let report = spans.report();
     let row = report.rows.iter().find(|row| row.name == "moved").unwrap();
@@ -225,8 +226,80 @@ fn a_span_that_moves_at_the_first_depth() {
     });
     let records = all(&mut spans);
     let before = records.iter().filter(|(_, record)| record.site.name() == "before");
+    assert_eq!(before.clone().count(), 3);
     let (_, moved) = records.iter().find(|(_, record)| record.site.name() == "moved").unwrap();
     assert!(before.map(|(_, record)| record.ticks[1]).max() <= Some(moved.ticks[0]), "{records:?}");
+}
+
+/// However many spans move, the thread that entered them goes on as before.
+#[test]
+fn many_spans_that_move() {
+    let _turn = turn();
+    let mut spans = start();
+    let dispatch = dispatch();
+    tracing::dispatcher::with_default(&dispatch, || {
+        let (tell, told) = std::sync::mpsc::channel::<tracing::Id>();
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let dispatch = dispatch.clone();
+            scope.spawn(move || {
+                for id in told {
+                    dispatch.exit(&id);
+                    done.send(()).unwrap();
+                }
+            });
+            for _ in 0..1_000 {
+                let moved = tracing::info_span!("moved");
+                let id = moved.id().unwrap();
+                tracing::dispatcher::get_default(|dispatch| dispatch.enter(&id));
+                tell.send(id).unwrap();
+                is_done.recv().unwrap();
+            }
+            drop(tell);
+        });
+        tracing::info_span!("after").in_scope(inner);
+    });
+    let records = all(&mut spans);
+    let of =
+        |name: &'static str| records.iter().filter(move |(_, record)| record.site.name() == name);
+    assert_eq!(of("moved").count(), 1_000);
+    for (_, record) in of("after") {
+        assert_eq!((record.depth, record.parent.is_none(), record.flags), (1, true, Flags::NONE));
+    }
+    assert_eq!(of("after").count(), 1);
+    assert_eq!(spans.report().lost, 0);
+}
+
+/// A span whose last handle is dropped while it is entered.
+#[test]
+fn a_span_that_is_closed_while_it_is_entered() {
+    let _turn = turn();
+    let mut spans = start();
+    let dispatch = dispatch();
+    let closed = tracing::dispatcher::with_default(&dispatch, || tracing::info_span!("closed"));
+    let id = closed.id().unwrap();
+    dispatch.enter(&id);
+    drop(closed);
+    dispatch.exit(&id);
+    drop(span!("after"));
+    let records = all(&mut spans);
+    let found: Vec<_> = records
+        .iter()
+        .map(|(_, record)| (record.site.name(), record.depth, record.flags))
+        .collect();
+    assert_eq!(found, [("closed", 1, Flags::NONE), ("after", 1, Flags::NONE)]);
+}
+
+/// One source location is one site, whatever the layer.
+#[test]
+fn several_layers() {
+    let _turn = turn();
+    let mut spans = start();
+    for _ in 0..3 {
+        tracing::dispatcher::with_default(&dispatch(), inner);
+    }
+    let report = spans.report();
+    assert_eq!(report.rows.iter().map(|row| row.count).collect::<Vec<_>>(), [3], "{report}");
 }
 
 /// One span on two threads at once, and twice on one.
@@ -249,7 +322,7 @@ fn a_span_that_is_entered_again() {
     assert_eq!(found.len(), 4, "{records:?}");
     assert_eq!(found.iter().map(|(thread, _)| thread).collect::<HashSet<_>>().len(), 2);
     for (_, record) in found {
-        assert!(!record.flags.has(Flags::OUT_OF_ORDER), "{record:?}");
+        assert!(!record.flags.contains(Flags::OUT_OF_ORDER), "{record:?}");
     }
 }
 

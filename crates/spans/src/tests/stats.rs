@@ -68,6 +68,37 @@ fn the_cost_inside_a_dropped_span_is_not_the_next_ones() {
     assert_eq!(corrected(&records)[2][0], 1_000);
 }
 
+/// Laps inside a span with more spans than are kept one by one.
+#[test]
+fn laps_around_ten_thousand_spans() {
+    let mut records = Vec::new();
+    for n in 0..10_000 {
+        let start = 10 * n + 1;
+        records.push(record(2, [start + 1, start + 2], 10, Flags::NONE));
+        records.push(record(2, [start, start + 10], 1_000 + 30 + 5, Flags::LAP));
+    }
+    records.push(record(1, [0, 200_000], 7 + 10 + 35 * 10_000, Flags::NONE));
+    let counts: Vec<u64> = corrected(&records).iter().map(|counts| counts[0]).collect();
+    assert!(counts.chunks(2).skip(1).take(9_999).all(|pair| pair == [0, 1_000]), "{counts:?}");
+    assert_eq!(counts[20_000], 7);
+}
+
+/// The ticks inside a span are those of the spans in it, not of laps, and not of other spans.
+#[test]
+fn the_ticks_inside_a_span() {
+    let mut nested = Nested::default();
+    let records = [
+        (record(2, [1, 2], 0, Flags::NONE), 0), // the span around it was dropped
+        (record(3, [12, 15], 0, Flags::NONE), 0),
+        (record(2, [11, 20], 0, Flags::NONE), 3),
+        (record(2, [10, 30], 0, Flags::LAP), 0),
+        (record(1, [10, 40], 0, Flags::NONE), 9),
+    ];
+    for (mut record, expected) in records {
+        assert_eq!(nested.correct(&mut record, &cost()), expected, "{record:?}");
+    }
+}
+
 /// A span around more spans than are kept one by one.
 #[test]
 fn a_span_around_a_million_spans() {

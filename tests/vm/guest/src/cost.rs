@@ -36,9 +36,9 @@ pub const LIMITS: &[(&str, u64)] = &[
     ("large_read_user", 15),
     ("large_group4", 48),
     ("large_group3", 37),
-    ("span", 46), // at opt-level 2, one more than at 3
-    ("span2", 200),
-    ("lap2", 103),
+    ("span", 45),
+    ("span2", 140),
+    ("lap2", 90),
     ("span_off", 4),
 ];
 #[cfg(target_arch = "aarch64")]
@@ -64,8 +64,8 @@ pub const LIMITS: &[(&str, u64)] = &[
     ("large_group4", 62),
     ("large_group3", 50),
     ("span", 45),
-    ("span2", 190),
-    ("lap2", 100),
+    ("span2", 140),
+    ("lap2", 90),
     ("span_off", 4),
 ];
 /// On riscv64, the last of the four events counts no instructions.
@@ -90,8 +90,8 @@ pub const LIMITS: &[(&str, u64)] = &[
     ("large_read_user", 20),
     ("large_group4", 76),
     ("span", 50),
-    ("span2", 270),
-    ("lap2", 130),
+    ("span2", 170),
+    ("lap2", 105),
     ("span_off", 4),
 ];
 

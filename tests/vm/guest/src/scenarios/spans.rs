@@ -32,7 +32,7 @@ fn start(events: &[Event], storage: Storage) -> Result<Spans, Stop> {
     // On riscv64, a dropped event leaves its register only at the next turn.
     for _ in 0..1_000 {
         drop(span!("until there are counters"));
-        if records(&mut spans).iter().all(|record| !record.flags.has(Flags::NOT_COUNTED)) {
+        if records(&mut spans).iter().all(|record| !record.flags.contains(Flags::NOT_COUNTED)) {
             return Ok(spans);
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -179,7 +179,7 @@ fn spans_beside_a_neighbour(_: &Facts) -> Outcome {
         let [record] = records(&mut spans)[..] else {
             return Err(Stop::Failed("not one record".into()));
         };
-        let is_disturbed = record.flags.has(Flags::DISTURBED);
+        let is_disturbed = record.flags.contains(Flags::DISTURBED);
         require(is_disturbed || record.flags == Flags::NONE, || format!("{record:?}"))?;
         match is_disturbed {
             // A switch may also be between the reads of the other counter, and outside of the span.
