@@ -241,6 +241,88 @@ fn out_of_order_inside_others() {
     }
 }
 
+/// Guards dropped in any order, beside a stack that knows every span.
+#[test]
+fn any_order_beside_a_model() {
+    any_order();
+}
+
+/// The same on a thread that may not read the tick counter, whose spans take the path of those with counters.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn any_order_at_the_kernels_time() {
+    let of_a_thread = std::thread::spawn(|| {
+        // SAFETY: only this thread's setting. It reads the tick counter no more: the kernel's clock is a system call here.
+        unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
+        any_order();
+    });
+    of_a_thread.join().unwrap();
+}
+
+fn any_order() {
+    const SPANS: usize = 60;
+    /// One for each span, so that its record is known.
+    static SITES: [Site; SPANS] = [const { Site::new("a span", file!(), line!()) }; SPANS];
+    /// What a record is expected to be: its span, the one around it, and whether it is out of order. The last two are not
+    /// known if a span around it has ended before.
+    struct Expected(usize, Option<(Option<usize>, bool)>);
+    let _turn = turn();
+    let mut spans = start();
+    drop(span!("the first"));
+    spans.collect();
+    // A span that is off the stack is lost if another has its slot. On the inlined path, its guard has all.
+    let is_inlined = spans.threads()[0].events.is_empty()
+        && !matches!(spans.report().clock, rdpmc::clock::ClockKind::Kernel(_));
+    let mut random = 1_u64;
+    let mut below = |end: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random >> 32) as usize % end
+    };
+    let mut lost = 0;
+    for round in 0..2_000 {
+        let (mut stack, mut guards, mut opened) = (Vec::new(), Vec::new(), 0);
+        let mut expected = Vec::new();
+        loop {
+            if opened < SPANS && (guards.is_empty() || below(2) == 0) {
+                guards.push((opened, Span::enter(&SITES[opened])));
+                stack.push(opened);
+                opened += 1;
+                continue;
+            }
+            // Mostly the youngest.
+            let Some(last) = guards.len().checked_sub(1) else { break };
+            let at = if below(4) == 0 { below(guards.len()) } else { last };
+            let (number, guard) = guards.remove(at);
+            drop(guard);
+            let known = stack.iter().position(|open| *open == number).map(|at| {
+                let (around, is_last) = (at.checked_sub(1), at + 1 == stack.len());
+                let around = around.map(|around| stack[around]);
+                stack.truncate(at);
+                (around, !is_last)
+            });
+            expected.push(Expected(number, known));
+        }
+        let mut records = all(&mut spans).into_iter().map(|(_, record)| record).peekable();
+        for Expected(number, known) in expected {
+            let is_next = |record: &Record| std::ptr::eq(record.site, &SITES[number]);
+            let Some(record) = records.next_if(is_next) else {
+                assert!(known.is_none() && !is_inlined, "round {round}: span {number} is lost");
+                lost += 1;
+                continue;
+            };
+            let (around, is_disordered) = known.unwrap_or((None, true));
+            let around = around.map(|around| std::ptr::from_ref(&SITES[around]));
+            let context = format!("round {round}, span {number}: {record:?}");
+            assert_eq!(record.parent.map(std::ptr::from_ref), around, "{context}");
+            assert_eq!(record.flags.contains(Flags::OUT_OF_ORDER), is_disordered, "{context}");
+        }
+        assert!(records.next().is_none());
+    }
+    assert_eq!(spans.report().lost, lost);
+}
+
 /// An outdated guard does not take a younger span of its site from the stack.
 #[test]
 fn a_guard_that_is_outdated() {
