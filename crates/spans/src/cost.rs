@@ -62,7 +62,7 @@ impl Amounts {
         amounts
     }
 
-    fn less(mut self, other: &Amounts) -> Amounts {
+    fn saturating_sub(mut self, other: &Amounts) -> Amounts {
         self.ticks = self.ticks.saturating_sub(other.ticks);
         for (count, other) in self.counts.iter_mut().zip(other.counts) {
             *count = count.saturating_sub(other);
@@ -103,9 +103,9 @@ pub(crate) fn measure(mut reader: Reader, session: u32) -> Cost {
     let around = samples(&|| around(&AROUND, &EMPTY, session));
     Cost {
         inside,
-        whole: around.less(&inside),
-        lap: samples(&|| laps::least(&EMPTY_LAP, true, session)),
-        first_lap: samples(&|| laps::least(&EMPTY_LAP, false, session)),
+        whole: around.saturating_sub(&inside),
+        lap: samples(&|| laps::minimal_laps(&EMPTY_LAP, true, session)),
+        first_lap: samples(&|| laps::minimal_laps(&EMPTY_LAP, false, session)),
     }
 }
 

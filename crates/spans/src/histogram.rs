@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// The bits of a value that its bucket keeps, below the highest: an error of at most 1/128.
+/// The bits of a value that its bucket keeps, below the highest: an error of at max 1/128.
 const BITS: u32 = 7;
 const BUCKETS: usize = ((u64::BITS - BITS + 1) as usize) << BITS;
 
@@ -41,22 +41,22 @@ pub(crate) fn values(bucket: usize) -> [u64; 2] {
 #[derive(Debug)]
 struct Histogram {
     buckets: Box<[AtomicU64]>,
-    most: AtomicU64,
+    max: AtomicU64,
 }
 
 impl Histogram {
     fn new() -> Histogram {
         // Written, so that recording does not fault.
         let buckets = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
-        Histogram { buckets, most: AtomicU64::new(0) }
+        Histogram { buckets, max: AtomicU64::new(0) }
     }
 
     fn record(&self, value: u64) {
         if let Some(bucket) = self.buckets.get(bucket(value)) {
             add(bucket, 1);
         }
-        if value > self.most.load(Relaxed) {
-            self.most.store(value, Relaxed);
+        if value > self.max.load(Relaxed) {
+            self.max.store(value, Relaxed);
         }
     }
 }
@@ -66,13 +66,13 @@ impl Histogram {
 pub(crate) struct Distribution {
     buckets: Vec<u64>,
     count: u64,
-    most: u64,
+    max: u64,
 }
 
 impl Distribution {
     pub(crate) fn record(&mut self, value: u64) {
         self.add(bucket(value), 1);
-        self.most = self.most.max(value);
+        self.max = self.max.max(value);
     }
 
     fn add(&mut self, bucket: usize, count: u64) {
@@ -93,7 +93,7 @@ impl Distribution {
                 count => all.add(bucket, count),
             }
         }
-        all.most = histogram.most.load(Relaxed);
+        all.max = histogram.max.load(Relaxed);
         all
     }
 
@@ -104,13 +104,13 @@ impl Distribution {
             let earlier = before.buckets.get(bucket).copied().unwrap_or(0);
             if *count > earlier {
                 later.add(bucket, count - earlier);
-                later.most = values(bucket)[1].min(self.most);
+                later.max = values(bucket)[1].min(self.max);
             }
         }
         later
     }
 
-    /// Returns the `q`-quantile: the highest value of its bucket, and at most the maximum. 0 if there are no values.
+    /// Returns the `q`-quantile: the highest value of its bucket, and at max the maximum. 0 if there are no values.
     pub(crate) fn quantile(&self, q: f64) -> u64 {
         let rank = ((q * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut before = 0;
@@ -118,15 +118,15 @@ impl Distribution {
             before += count;
             if before >= rank {
                 let [_, highest] = values(bucket);
-                return highest.min(self.most);
+                return highest.min(self.max);
             }
         }
         0
     }
 
     /// Returns the largest value.
-    pub(crate) fn most(&self) -> u64 {
-        self.most
+    pub(crate) fn max(&self) -> u64 {
+        self.max
     }
 }
 
@@ -139,8 +139,8 @@ fn add(value: &AtomicU64, more: u64) {
 #[derive(Debug)]
 pub(crate) struct SiteHistograms {
     pub(crate) site: &'static Site,
-    /// The place among the thread's sites, by their first spans.
-    pub(crate) place: usize,
+    /// The order of the thread's sites, by their first spans.
+    pub(crate) order: usize,
     pub(crate) count: AtomicU64,
     /// How often each flag was set.
     pub(crate) flags: [AtomicU64; 8],
@@ -206,9 +206,9 @@ pub(crate) fn is_recording() -> bool {
     IS_RECORDING.get()
 }
 
-/// Whether the kernel executed instructions during a span, if the count at `place` shows it.
-pub(crate) fn is_interrupted(place: Option<usize>, record: &Record) -> bool {
-    place.and_then(|place| record.counts.get(place)).is_some_and(|count| *count > 0)
+/// Whether the kernel executed instructions during a span, if the count at `index` shows it.
+pub(crate) fn is_interrupted(index: Option<usize>, record: &Record) -> bool {
+    index.and_then(|index| record.counts.get(index)).is_some_and(|count| *count > 0)
 }
 
 /// The side that records.
@@ -216,8 +216,8 @@ pub(crate) fn is_interrupted(place: Option<usize>, record: &Record) -> bool {
 pub(crate) struct Recorder {
     published: Arc<Published>,
     events: usize,
-    /// The place of the kernel's instructions among the counts, which show interrupts.
-    kernel: Option<usize>,
+    /// The index of the kernel's instructions among the counts, which show interrupts.
+    kernel_instructions: Option<usize>,
     /// The ticks of finished spans inside those that are still open, for each depth, and the greatest of these depths.
     nested: Box<[Cell<u64>]>,
     deepest: Cell<usize>,
@@ -226,12 +226,12 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(events: usize, kernel: Option<usize>) -> (Recorder, Arc<Published>) {
+    pub(crate) fn new(events: usize, kernel_instructions: Option<usize>) -> (Recorder, Arc<Published>) {
         let published = Arc::new(Published::default());
         let recorder = Recorder {
             published: published.clone(),
             events,
-            kernel,
+            kernel_instructions,
             nested: (0..=usize::from(MAX_DEPTH)).map(|_| Cell::new(0)).collect(),
             deepest: Cell::new(0),
             table: RefCell::new(vec![(ptr::null(), ptr::null()); 64]),
@@ -253,13 +253,13 @@ impl Recorder {
     fn record_alone(&self, record: &Record) {
         let Ok(mut table) = self.table.try_borrow_mut() else { return };
         let (ticks, mut flags) = (record.duration(), record.flags);
-        // First, so that a span has its place before those inside it.
+        // First, so that a span is listed before those inside it.
         if let Some(parent) = record.parent {
             self.of(&mut table, parent);
         }
         let of = self.of(&mut table, record.site);
         add(&of.of_children, self.nested_in(record).min(ticks));
-        if is_interrupted(self.kernel, record) {
+        if is_interrupted(self.kernel_instructions, record) {
             flags = flags.union(Flags::INTERRUPTED);
         }
         add(&of.count, 1);
@@ -325,7 +325,7 @@ impl Recorder {
     ) -> &SiteHistograms {
         let used = table.iter().filter(|(site, _)| !site.is_null()).count();
         let new = Box::into_raw(Box::new(SiteHistograms {
-            place: used,
+            order: used,
             site,
             count: AtomicU64::new(0),
             flags: Default::default(),

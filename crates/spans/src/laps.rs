@@ -94,9 +94,9 @@ impl Laps {
     }
 }
 
-/// Begins a lap and ends it, by the calls alone: the least that a lap costs. If `again`, ends another.
+/// Begins a lap and ends it, by the calls alone: the minimal cost of a lap. If `again`, ends another.
 #[inline(never)]
-pub(crate) fn least(site: &'static Site, again: bool, session: u32) {
+pub(crate) fn minimal_laps(site: &'static Site, again: bool, session: u32) {
     let (header, mut lap) = (local::header(), Lap::new());
     // SAFETY: the header is this thread's, and `begin` has begun the lap in its state.
     unsafe {

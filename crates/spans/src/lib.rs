@@ -53,7 +53,7 @@
 // cost                 what spans and laps cost on a thread
 // spans, stats         the collector, and its statistics
 // report, trace        the output
-// why                  why there are no counts
+// time_only            why there are no counts
 // off                  replaces all of these without the feature `enabled`
 
 mod site;
@@ -65,7 +65,7 @@ macro_rules! enabled {
 }
 #[cfg(all(feature = "enabled", feature = "tracing"))]
 mod tracing;
-enabled! { cost counting histogram laps local record report ring session settings span spans stats trace why }
+enabled! { cost counting histogram laps local record report ring session settings span spans stats time_only trace }
 
 #[cfg(feature = "enabled")]
 pub use {
@@ -76,7 +76,7 @@ pub use {
     settings::{Counters, Settings, Storage},
     span::Span,
     spans::{Spans, StartError, ThreadInfo},
-    why::TimeOnlyReason,
+    time_only::TimeOnlyReason,
 };
 
 #[cfg(all(feature = "enabled", feature = "tracing"))]

@@ -67,7 +67,7 @@ pub(crate) struct Calls {
 pub(crate) struct Lap {
     ticks: u64,
     start: Start,
-    /// The number of the span around it. Tells the state and the place in it.
+    /// The number of the span around it, which also tells the state.
     around: u64,
     /// `around` if `start` is set, otherwise a number that no span has.
     counted_in: u64,

@@ -38,7 +38,7 @@ pub struct Row {
     pub thread: u32,
     /// The name of the site.
     pub name: &'static str,
-    /// The place in the source.
+    /// The source location.
     pub site: &'static Site,
     /// The number of spans.
     pub count: u64,
@@ -84,7 +84,7 @@ impl Percentiles {
             p50: distribution.quantile(0.5),
             p99: distribution.quantile(0.99),
             p999: distribution.quantile(0.999),
-            max: distribution.most(),
+            max: distribution.max(),
         }
     }
 
@@ -169,7 +169,7 @@ impl Report {
         }
     }
 
-    /// Returns a span's name, with its place in the source if spans of another place have the same name.
+    /// Returns a span's name, with its source location if spans of another location have the same name.
     fn name_of_span(&self, row: &Row) -> String {
         let name = cell(row.name);
         let is_same = |other: &Row| other.name == row.name && !ptr::eq(other.site, row.site);

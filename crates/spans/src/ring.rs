@@ -23,8 +23,8 @@ pub(crate) const DEPTH_SHIFT: u32 = 7;
 
 /// The memory that writer and reader share.
 pub(crate) struct Ring {
-    head: OnALine<AtomicPtr<u64>>,
-    tail: OnALine<AtomicPtr<u64>>,
+    head: CachePadded<AtomicPtr<u64>>,
+    tail: CachePadded<AtomicPtr<u64>>,
     dropped: AtomicU64,
     is_closed: AtomicBool,
     words: Box<[UnsafeCell<u64>]>,
@@ -33,12 +33,12 @@ pub(crate) struct Ring {
     /// The writer's: a record, for which there may be room once it is written.
     scratch: Box<[UnsafeCell<u64>]>,
     /// The writer's: in place of `head` for the scratch record.
-    nowhere: OnALine<AtomicPtr<u64>>,
+    nowhere: CachePadded<AtomicPtr<u64>>,
 }
 
 /// Keeps the positions of writer and reader on different cache lines.
 #[repr(align(128))]
-struct OnALine<T>(T);
+struct CachePadded<T>(T);
 
 // SAFETY: a word belongs to the reader or to the writer, and changes hands by `head` and `tail`. The scratch record is the
 // writer's.
@@ -53,7 +53,7 @@ impl Ring {
         let slots = records.max(1).saturating_add(1);
         // Written, so that the writer's first round does not fault.
         let zeros = |count| (0..count).map(|_| UnsafeCell::new(0)).collect();
-        let none = || OnALine(AtomicPtr::new(ptr::null_mut()));
+        let none = || CachePadded(AtomicPtr::new(ptr::null_mut()));
         let ring = Arc::new(Ring {
             head: none(),
             tail: none(),
@@ -93,7 +93,7 @@ pub(crate) struct Writer {
     at: Cell<*mut u64>,
     /// Where the ring's new `head` goes: there, or nowhere.
     publish: Cell<*const AtomicPtr<u64>>,
-    /// The end of the last record that may be written without a look at the reader.
+    /// The end of the last record that may be written without reading `tail` again.
     limit: Cell<*mut u64>,
     ring: Arc<Ring>,
     /// Where records go in place of the ring.
@@ -141,14 +141,14 @@ impl Writer {
         self.at.set(next);
         // Last, so that nothing of the record has to be kept for the call.
         if next == self.limit.get() {
-            self.look();
+            self.advance();
         }
     }
 
     /// Finds the next slot, after a record at the limit.
     #[cold]
     #[inline(never)]
-    fn look(&self) {
+    fn advance(&self) {
         let ring = &*self.ring;
         let is_scratch = ptr::eq(self.publish.get(), &raw const ring.nowhere.0);
         if !is_scratch {
@@ -184,7 +184,7 @@ impl Writer {
         ring.head.0.store(next, Ordering::Release); // the words first; pairs with Reader::read
         self.set(next, limit);
         if next == limit {
-            self.look(); // not scratch any more
+            self.advance(); // not scratch any more
         }
     }
 
@@ -205,7 +205,7 @@ impl Writer {
         self.publish.set(&raw const self.ring.nowhere.0);
     }
 
-    /// Returns the next slot, and the end of the slots that may be written without another look at the reader. None if the
+    /// Returns the next slot, and the end of the slots that may be written without reading `tail` again. None if the
     /// ring is full.
     fn room(&self) -> Option<(*mut u64, *mut u64)> {
         let ring = &*self.ring;

@@ -10,7 +10,7 @@ use crate::histogram::{Published, Recorder};
 use crate::local::{self, RECORDING, State, state};
 use crate::ring::{Reader, Ring, Writer};
 use crate::settings::{Counters, Settings, Storage};
-use crate::why::TimeOnlyReason;
+use crate::time_only::TimeOnlyReason;
 use rdpmc::clock::{ClockKind, Conversion};
 use rdpmc::error::OpenError;
 use rdpmc::{Access, Clock, DynGroup, Event, Group};
@@ -94,8 +94,8 @@ pub(crate) struct Joined {
     pub(crate) missing: Vec<(Event, OpenError)>,
     pub(crate) time_only: Option<TimeOnlyReason>,
     pub(crate) counts_all_privilege_levels: bool,
-    /// The place of the event that shows interrupts.
-    pub(crate) kernel: Option<usize>,
+    /// The index of the event that shows interrupts.
+    pub(crate) kernel_instructions: Option<usize>,
     pub(crate) clock: ClockKind,
     pub(crate) conversion: Conversion,
     pub(crate) cost: Cost,
@@ -178,13 +178,13 @@ impl Session {
     pub(crate) fn join(&'static self) -> Option<Joining> {
         let clock = Clock::open().ok()?;
         let (kind, conversion) = (clock.kind(), clock.conversion());
-        let mut opened = Opened::of(&self.settings);
+        let opened = Opened::of(&self.settings);
         let events = opened.events.len();
-        let kernel = opened.place_of_interrupts();
+        let kernel_instructions = opened.index_of_interrupts();
         let (scratch, scratch_reader) = Ring::pair(SCRATCH, events);
         let (records, histograms) = match self.settings.storage {
             Storage::Ring { records } => (records, None),
-            Storage::Histograms => (1, Some(Recorder::new(events, kernel))),
+            Storage::Histograms => (1, Some(Recorder::new(events, kernel_instructions))),
         };
         let (mut ring, reader) = Ring::pair(records, events);
         let mut published = None;
@@ -193,8 +193,7 @@ impl Session {
             published = Some(shared);
         }
         let inlined = if events == 0 { self.number } else { 0 };
-        let make = opened.make.take()?;
-        let state = make(self.number, inlined, clock, scratch);
+        let state = (opened.make)(self.number, inlined, clock, scratch);
         let number = self.threads.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let name = match std::thread::current().name() {
             Some(name) => name.to_string(),
@@ -215,7 +214,7 @@ impl Session {
                     missing: opened.missing,
                     time_only: opened.time_only,
                     counts_all_privilege_levels: opened.counts_all_privilege_levels,
-                    kernel,
+                    kernel_instructions,
                     clock: kind,
                     conversion,
                     cost: Cost::default(),
@@ -232,7 +231,7 @@ type Make = Box<dyn FnOnce(u32, u32, Clock, Writer) -> State>;
 /// The counters that a thread could open.
 struct Opened {
     /// Makes the state that counts with them.
-    make: Option<Make>,
+    make: Make,
     events: Vec<Event>,
     missing: Vec<(Event, OpenError)>,
     time_only: Option<TimeOnlyReason>,
@@ -240,27 +239,27 @@ struct Opened {
 }
 
 impl Opened {
-    /// Returns the place of the kernel's instructions, unless they are counted together with the program's.
-    fn place_of_interrupts(&self) -> Option<usize> {
+    /// Returns the index of the kernel's instructions, unless they are counted together with the program's.
+    fn index_of_interrupts(&self) -> Option<usize> {
         let of_the_kernel = |event: &Event| *event == Event::INSTRUCTIONS.kernel();
-        let place = self.events.iter().position(of_the_kernel);
-        place.filter(|_| !self.counts_all_privilege_levels)
+        let index = self.events.iter().position(of_the_kernel);
+        index.filter(|_| !self.counts_all_privilege_levels)
     }
 
     fn of(settings: &Settings) -> Opened {
         let mut missing = Vec::new();
         match Opened::counters(settings, &mut missing) {
             Ok((make, events, all_levels)) => Opened {
-                make: Some(make),
+                make,
                 events,
                 missing,
                 time_only: None,
                 counts_all_privilege_levels: all_levels,
             },
             Err(why) => Opened {
-                make: Some(Box::new(|session, inlined, clock, ring| {
+                make: Box::new(|session, inlined, clock, ring| {
                     state(TimeOnly, session, inlined, clock, ring)
-                })),
+                }),
                 events: Vec::new(),
                 missing: Vec::new(),
                 time_only: Some(why),

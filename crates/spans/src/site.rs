@@ -1,8 +1,8 @@
-//! The places in the source that spans are named after.
+//! The source locations that spans are named after.
 
 use std::fmt;
 
-/// A place in the source where spans begin, made by [`span!`](crate::span) and [`stages!`](crate::stages).
+/// A source location where spans begin, made by [`span!`](crate::span) and [`stages!`](crate::stages).
 ///
 /// Each has a static of its own, so a span names it by its address. Two sites may have the same name.
 pub struct Site {

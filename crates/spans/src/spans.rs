@@ -6,7 +6,7 @@ use crate::record::{Flags, MAX_EVENTS, Record};
 use crate::report::Report;
 use crate::session::{self, Joined, Session};
 use crate::stats::{Nested, SiteStats};
-use crate::why::TimeOnlyReason;
+use crate::time_only::TimeOnlyReason;
 use rdpmc::clock::{ClockKind, Conversion};
 use rdpmc::error::OpenError;
 use rdpmc::{Clock, Event};
@@ -275,9 +275,9 @@ fn stats_of<'a>(
     site: &'static Site,
     events: usize,
 ) -> &'a mut SiteStats {
-    let place = sites.len();
+    let order = sites.len();
     let stats = sites.entry(ptr::from_ref(site).addr());
-    stats.or_insert_with(|| SiteStats::new(site, place, events))
+    stats.or_insert_with(|| SiteStats::new(site, order, events))
 }
 
 impl Thread {
@@ -288,14 +288,14 @@ impl Thread {
 
     fn collect(&mut self, mut each: impl FnMut(&Record)) {
         let Thread { joined, nested, sites, .. } = self;
-        let (cost, events, kernel) = (joined.cost, joined.events.len(), joined.kernel);
+        let (cost, events, kernel) = (joined.cost, joined.events.len(), joined.kernel_instructions);
         let has_ended = joined.reader.is_closed();
         joined.reader.read(|mut record| {
             let of_children = nested.correct(&mut record, &cost);
             if is_interrupted(kernel, &record) {
                 record.flags = record.flags.union(Flags::INTERRUPTED);
             }
-            // First, so that a span has its place before those inside it.
+            // First, so that a span is listed before those inside it.
             if let Some(parent) = record.parent {
                 stats_of(sites, parent, events);
             }
@@ -337,7 +337,7 @@ impl Thread {
             });
         }
         sites.retain(|stats| stats.count > 0);
-        sites.sort_by_key(|stats| stats.place);
+        sites.sort_by_key(|stats| stats.order);
         sites
     }
 

@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering::Relaxed;
 #[derive(Clone, Debug)]
 pub(crate) struct SiteStats {
     pub(crate) site: &'static Site,
-    /// The place among the thread's sites, by their first records. A span comes before those inside it.
-    pub(crate) place: usize,
+    /// The order of the thread's sites, by their first records. A span comes before those inside it.
+    pub(crate) order: usize,
     pub(crate) count: u64,
     /// How often each flag was set.
     pub(crate) flags: [u64; 8],
@@ -27,10 +27,10 @@ pub(crate) struct SiteStats {
 }
 
 impl SiteStats {
-    pub(crate) fn new(site: &'static Site, place: usize, events: usize) -> SiteStats {
+    pub(crate) fn new(site: &'static Site, order: usize, events: usize) -> SiteStats {
         SiteStats {
             site,
-            place,
+            order,
             count: 0,
             flags: [0; 8],
             ticks: 0,
@@ -44,7 +44,7 @@ impl SiteStats {
     pub(crate) fn of_histograms(histograms: &SiteHistograms) -> SiteStats {
         SiteStats {
             site: histograms.site,
-            place: histograms.place,
+            order: histograms.order,
             count: histograms.count.load(Relaxed),
             flags: histograms.flags.each_ref().map(|flag| flag.load(Relaxed)),
             ticks: histograms.ticks.load(Relaxed),

@@ -155,8 +155,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TracingLayer {
         let Some(entries) = extensions.get_mut::<Entries>() else { return };
         let thread = this_thread();
         let of_this = entries.open.iter().rposition(|entry| entry.thread == thread);
-        let Some(place) = of_this.or(entries.open.len().checked_sub(1)) else { return };
-        entries.open.remove(place).end(entries.site, thread);
+        let Some(index) = of_this.or(entries.open.len().checked_sub(1)) else { return };
+        entries.open.remove(index).end(entries.site, thread);
     }
 
     /// Ends the span if it was dropped while it was entered. `on_exit` does not find it any more.
