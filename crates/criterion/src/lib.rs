@@ -76,9 +76,9 @@
 //!
 //! # Reports
 //!
-//! Events have units with SI prefixes: cycles, kcycles, instructions, misses, ns. A
-//! [`Throughput`](criterion::Throughput) becomes a rate, such as B/cycle or elem/kinstruction. criterion's files
-//! contain the plain counts.
+//! Each event has its unit: cycles, kcycles, instructions, misses, ns. Rare events are printed as their number in 1,000
+//! iterations (`misses/1000 iter`) or in a million. A [`Throughput`](criterion::Throughput) becomes a rate, such as B/cycle
+//! or elem/1000 instructions. criterion's files contain the plain counts.
 //!
 //! criterion compares a benchmark with the last result saved under its name, whatever that measured. For another
 //! measurement, give the groups other names, or set `CRITERION_HOME`. A benchmark that uses time on machines without

@@ -17,10 +17,10 @@ pub(crate) enum Unit {
 
 #[derive(Debug)]
 pub(crate) struct Labels {
-    /// The names by prefix: n, µ, m, none, k, M, G, T.
-    values: [&'static str; 8],
-    /// The names by kind of throughput and by prefix. The numerator has the prefix G, M, K or none, the denominator
-    /// k, M or G.
+    /// The names: in a million iterations, in 1,000 iterations, and by prefix: none, k, M, G, T.
+    values: [&'static str; 7],
+    /// The names by kind of throughput. The numerator has the prefix G, M, K or none. The denominator is 1, 1,000, a million
+    /// or a billion.
     rates: [[&'static str; 7]; 4],
 }
 
@@ -28,9 +28,8 @@ macro_rules! names {
     ($one:literal, $many:literal) => {
         Unit::Count(&Labels {
             values: [
-                concat!("n", $many),
-                concat!("µ", $many),
-                concat!("m", $many),
+                concat!($many, "/million iter"),
+                concat!($many, "/1000 iter"),
                 $many,
                 concat!("k", $many),
                 concat!("M", $many),
@@ -38,22 +37,22 @@ macro_rules! names {
                 concat!("T", $many),
             ],
             rates: [
-                names!(@rates $one, "Gb", "Mb", "Kb", "b"),
-                names!(@rates $one, "GiB", "MiB", "KiB", "B"),
-                names!(@rates $one, "GB", "MB", "KB", "B"),
-                names!(@rates $one, "Gelem", "Melem", "Kelem", "elem"),
+                names!(@rates $one, $many, "Gb", "Mb", "Kb", "b"),
+                names!(@rates $one, $many, "GiB", "MiB", "KiB", "B"),
+                names!(@rates $one, $many, "GB", "MB", "KB", "B"),
+                names!(@rates $one, $many, "Gelem", "Melem", "Kelem", "elem"),
             ],
         })
     };
-    (@rates $one:literal, $giga:literal, $mega:literal, $kilo:literal, $plain:literal) => {
+    (@rates $one:literal, $many:literal, $giga:literal, $mega:literal, $kilo:literal, $plain:literal) => {
         [
             concat!($giga, "/", $one),
             concat!($mega, "/", $one),
             concat!($kilo, "/", $one),
             concat!($plain, "/", $one),
-            concat!($plain, "/k", $one),
-            concat!($plain, "/M", $one),
-            concat!($plain, "/G", $one),
+            concat!($plain, "/1000 ", $many),
+            concat!($plain, "/million ", $many),
+            concat!($plain, "/billion ", $many),
         ]
     };
 }
@@ -96,13 +95,12 @@ impl ValueFormatter for Unit {
             Unit::Time => return WallTime.formatter().scale_values(typical, values),
             Unit::Count(names) => names,
         };
-        let [nano, micro, milli, plain, kilo, mega, giga, tera] = names.values;
-        // Values below 1 have four decimals.
+        let [per_million, per_thousand, plain, kilo, mega, giga, tera] = names.values;
+        // criterion prints values below 1 with four decimals.
         let (divisor, name) = match typical.abs() {
             nothing if nothing <= NOTHING => (1.0, plain),
-            few if few < 1e-7 => (1e-9, nano),
-            few if few < 1e-4 => (1e-6, micro),
-            few if few < 0.1 => (1e-3, milli),
+            few if few < 1e-5 => (1e-6, per_million),
+            few if few < 0.01 => (1e-3, per_thousand),
             some if some < 1e3 => (1.0, plain),
             many if many < 1e6 => (1e3, kilo),
             many if many < 1e9 => (1e6, mega),
@@ -170,7 +168,7 @@ impl ValueFormatter for Unit {
         }
         match self {
             Unit::Time => WallTime.formatter().scale_for_machines(&mut []),
-            Unit::Count(Labels { values: [_, _, _, plain, ..], .. }) => plain,
+            Unit::Count(Labels { values: [_, _, plain, ..], .. }) => plain,
         }
     }
 }
@@ -226,13 +224,15 @@ mod tests {
     }
 
     #[test]
-    fn counts_have_prefixes_of_the_si() {
+    fn counts_have_readable_units() {
         for (value, text) in [
             (0.0, "0.0000 cycles"),
             (NOTHING, "0.0000 cycles"),
-            (3e-10, "0.3000 ncycles"),
-            (2e-7, "0.2000 µcycles"),
-            (0.0123, "12.300 mcycles"),
+            (3e-10, "0.0003 cycles/million iter"),
+            (2e-7, "0.2000 cycles/million iter"),
+            (21.592e-6, "0.0216 cycles/1000 iter"),
+            (0.001_23, "1.2300 cycles/1000 iter"),
+            (0.0123, "0.0123 cycles"),
             (0.5, "0.5000 cycles"),
             (1.0, "1.0000 cycles"),
             (999.0, "999.00 cycles"),
@@ -266,9 +266,9 @@ mod tests {
             (Throughput::BytesDecimal(1_024), 1.0, "1.0240 KB/instruction"),
             (Throughput::BytesDecimal(5_000_000_000), 2.0, "2.5000 GB/instruction"),
             (Throughput::Elements(1), 2.0, "0.5000 elem/instruction"),
-            (Throughput::Elements(1), 2_500.0, "0.4000 elem/kinstruction"),
-            (Throughput::Elements(1), 16_000.0, "62.500 elem/Minstruction"),
-            (Throughput::Elements(1), 4e7, "25.000 elem/Ginstruction"),
+            (Throughput::Elements(1), 2_500.0, "0.4000 elem/1000 instructions"),
+            (Throughput::Elements(1), 16_000.0, "62.500 elem/million instructions"),
+            (Throughput::Elements(1), 4e7, "25.000 elem/billion instructions"),
             (Throughput::Elements(0), 4.0, "0.0000 elem/instruction"),
             (Throughput::Elements(0), 0.0, "0.0000 elem/instruction"),
             (both, 4.0, "3.0000 elem/instruction"),
