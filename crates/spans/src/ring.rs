@@ -159,14 +159,9 @@ impl Writer {
         }
         if let Some(histograms) = &self.histograms {
             // A copy, because a span in the allocator may write the next scratch record meanwhile.
-            let mut words = [0; HEAD + MAX_EVENTS];
-            for (word, written) in words.iter_mut().zip(&ring.scratch) {
-                // SAFETY: only `write` touches the scratch record, and it has returned.
-                *word = unsafe { *written.get() };
-            }
+            // SAFETY: `write` wrote its words and has returned, and nothing else touches them.
+            let record = unsafe { decode(std::slice::from_raw_parts(self.scratch(), ring.stride)) };
             self.set_at_scratch();
-            // SAFETY: `write` wrote them.
-            let record = words.get(..ring.stride).and_then(|words| unsafe { decode(words) });
             if !record.is_some_and(|record| histograms.record(&record)) {
                 self.drop_one();
             }
