@@ -28,7 +28,8 @@ pub struct Spans {
     not_kept: u64,
     time: Timeline,
     pub(crate) not_contained: Option<String>,
-    /// The number of lost spans at the beginning, or when they were last cleared.
+    /// The number of lost spans up to the last collect, and up to the one before the last clear.
+    lost_collected: u64,
     lost_before: u64,
 }
 
@@ -48,16 +49,20 @@ pub(crate) struct Thread {
     joined: Joined,
     nested: Nested,
     sites: HashMap<usize, SiteStats>,
-    /// The histograms, as they were when they were last cleared.
+    /// The histograms of the last report. None if they have been cleared since then.
+    reported: Option<Vec<SiteStats>>,
+    /// Those of the last report before the last clear, by their sites' addresses.
     before: HashMap<usize, SiteStats>,
-    dropped: u64,
+    /// The number of dropped records up to the last collect, and up to the one before the last clear.
+    dropped_collected: u64,
+    dropped_before: u64,
 }
 
 /// What is known of a thread that records.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ThreadInfo {
-    /// The order in which threads recorded their first span, from 1.
+    /// The order in which threads registered or recorded their first span, from 1.
     pub number: u32,
     /// The thread's name, or `thread` and its number.
     pub name: String,
@@ -76,7 +81,7 @@ pub struct ThreadInfo {
     /// The counts of an empty span. The counts of spans have them subtracted, except in
     /// [`Storage::Histograms`](crate::Storage). None if they are not constant: then they are not subtracted.
     pub empty_span_counts: Vec<(Event, Option<u64>)>,
-    /// The records that found the ring full.
+    /// The records that found the ring full, or for which more than 511 spans were open.
     pub dropped: u64,
     /// Whether it has ended. False also if it was killed, or ended by the system call `exit`.
     pub is_ended: bool,
@@ -136,11 +141,13 @@ impl Spans {
             not_kept: 0,
             time,
             not_contained,
+            lost_collected: session::lost(),
             lost_before: session::lost(),
         }
     }
 
-    /// Takes the records from all threads' rings. Call it often enough that the rings do not fill up.
+    /// Takes the records from all threads' rings. Call it often enough that the rings do not fill up: new records that find
+    /// their ring full are dropped.
     ///
     /// The threads go on recording meanwhile, and do not notice. Frees the rings of threads that have ended. Returns the
     /// number of records: 0 with [`Storage::Histograms`](crate::Storage).
@@ -151,7 +158,9 @@ impl Spans {
     /// As [`collect`](Spans::collect), and calls `each` with every record and its thread's number. The counts have the
     /// span's own cost subtracted, where that is constant.
     pub fn collect_with(&mut self, mut each: impl FnMut(u32, &Record)) -> u64 {
-        self.take_joined();
+        let joined = self.session.take_joined();
+        self.threads.extend(joined.into_iter().map(Thread::new));
+        self.lost_collected = session::lost();
         let most = self.session.settings().kept;
         let mut collected = 0;
         let mut new = Vec::new();
@@ -176,38 +185,36 @@ impl Spans {
         collected
     }
 
-    fn take_joined(&mut self) {
-        let joined = self.session.take_joined();
-        self.threads.extend(joined.into_iter().map(Thread::new));
-    }
-
     /// Collects, and returns what was recorded since the beginning or the last [`clear`](Spans::clear).
     ///
     /// Opens a clock to convert the ticks: some 200 microseconds on a virtual machine.
     pub fn report(&mut self) -> Report {
         self.collect();
         self.update_time();
+        for thread in &mut self.threads {
+            thread.reported = Some(thread.histograms());
+        }
         Report::new(self)
     }
 
-    /// Forgets the records and statistics so far, so that the next report is about what follows. Drops nothing that has
-    /// not been collected.
+    /// Forgets what has been collected: records, statistics, and the numbers of dropped and lost ones. The next report is
+    /// about what follows.
     ///
-    /// Histograms of [`Storage::Histograms`](crate::Storage) are copied, and subtracted from later reports, whose maxima
-    /// are too high by less than 1 %.
+    /// Of [`Storage::Histograms`](crate::Storage), forgets what the last report had: its histograms are subtracted from
+    /// later reports, whose maxima are then too high by less than 1 %.
     pub fn clear(&mut self) {
-        self.take_joined();
         for thread in &mut self.threads {
             thread.sites.clear();
-            let histograms = thread.histograms().into_iter();
-            thread.before =
-                histograms.map(|stats| (ptr::from_ref(stats.site).addr(), stats)).collect();
-            thread.dropped = thread.joined.reader.dropped();
+            if let Some(reported) = thread.reported.take() {
+                let by_site = |stats: SiteStats| (ptr::from_ref(stats.site).addr(), stats);
+                thread.before = reported.into_iter().map(by_site).collect();
+            }
+            thread.dropped_before = thread.dropped_collected;
         }
         self.threads.retain(Thread::is_needed);
         self.kept.clear();
         self.not_kept = 0;
-        self.lost_before = session::lost();
+        self.lost_before = self.lost_collected;
     }
 
     /// Returns the length of a record. None for the number of a thread that is not known.
@@ -216,8 +223,8 @@ impl Spans {
         Some(thread.conversion(&self.time).duration(record.duration()))
     }
 
-    /// Returns the threads that were known at the last [`collect`](Spans::collect), also those that have ended since the
-    /// last [`clear`](Spans::clear).
+    /// Returns the threads that were known at the last [`collect`](Spans::collect). A thread that has ended is among them
+    /// until the next [`clear`](Spans::clear).
     pub fn threads(&self) -> Vec<ThreadInfo> {
         self.threads.iter().map(|thread| thread.info(&self.time)).collect()
     }
@@ -282,12 +289,19 @@ fn stats_of<'a>(
 
 impl Thread {
     fn new(joined: Joined) -> Thread {
-        let (sites, before) = (HashMap::new(), HashMap::new());
-        Thread { joined, nested: Nested::default(), sites, before, dropped: 0 }
+        Thread {
+            joined,
+            nested: Nested::default(),
+            sites: HashMap::new(),
+            reported: None,
+            before: HashMap::new(),
+            dropped_collected: 0,
+            dropped_before: 0,
+        }
     }
 
     fn collect(&mut self, mut each: impl FnMut(&Record)) {
-        let Thread { joined, nested, sites, .. } = self;
+        let Thread { joined, nested, sites, dropped_collected, .. } = self;
         let (cost, events, kernel) = (joined.cost, joined.events.len(), joined.kernel_instructions);
         let has_ended = joined.reader.is_closed();
         joined.reader.read(|mut record| {
@@ -302,6 +316,7 @@ impl Thread {
             stats_of(sites, record.site, events).add(&record, of_children);
             each(&record);
         });
+        *dropped_collected = joined.reader.dropped();
         if has_ended {
             joined.reader.free();
         }
@@ -329,7 +344,7 @@ impl Thread {
     /// Returns the statistics of each site.
     pub(crate) fn sites(&self) -> Vec<SiteStats> {
         let mut sites: Vec<SiteStats> = self.sites.values().cloned().collect();
-        for stats in self.histograms() {
+        for stats in self.reported.clone().unwrap_or_else(|| self.histograms()) {
             let before = self.before.get(&ptr::from_ref(stats.site).addr());
             sites.push(match before {
                 Some(before) => stats.since(before),
@@ -369,7 +384,7 @@ impl Thread {
             empty_span: self.conversion(time).duration(joined.cost.inside.ticks),
             empty_lap: self.conversion(time).duration(joined.cost.lap.ticks),
             empty_span_counts: self.empty_span_counts(),
-            dropped: joined.reader.dropped().wrapping_sub(self.dropped),
+            dropped: joined.reader.dropped().wrapping_sub(self.dropped_before),
             is_ended: joined.reader.is_closed(),
             is_in_histograms: joined.histograms.is_some(),
         }

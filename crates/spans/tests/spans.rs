@@ -629,6 +629,10 @@ fn a_ring_of_one_record() {
     }
     assert_eq!(spans.threads()[0].dropped, 18);
     assert!(spans.report().to_string().contains("18 records were dropped"));
+    // What is dropped after a report is in the next one.
+    (0..10).for_each(|_| drop(span!("one")));
+    spans.clear();
+    assert_eq!(spans.threads()[0].dropped, 9);
 }
 
 /// Eight threads, drained meanwhile: every record arrives or is counted, and none is torn.
@@ -885,13 +889,19 @@ fn histograms_are_read_while_they_are_written() {
     assert_eq!((outer.name, first.name), ("outer", "first"));
     assert_eq!(outer.own, outer.total, "laps are not spans inside it");
     assert_eq!(spans.collect(), 0);
-    // The next report is about what follows.
+    // The next report is about what follows. What is recorded after a report is in the next one.
     drop(span!("early"));
+    spans.report();
+    drop(span!("after the report"));
     spans.clear();
     assert!(spans.threads().iter().all(|thread| !thread.is_ended), "they are forgotten");
+    let rows = spans.report().rows;
+    assert_eq!(rows.iter().map(|row| row.name).collect::<Vec<_>>(), ["after the report"]);
+    spans.clear();
     assert_eq!(spans.report().rows.len(), 0);
     let late = || drop(span!("late"));
     (0..10).for_each(|_| late());
+    spans.report();
     spans.clear();
     (0..20).for_each(|_| late());
     drop(span!("new"));
