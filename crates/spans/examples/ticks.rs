@@ -1,5 +1,5 @@
-//! A trading loop on a CPU of its own, with percentiles from another thread while it runs. Disturbed ticks have a line of
-//! their own in the table, and are in the other lines, too.
+//! A trading loop that is pinned to one CPU. Another thread prints the percentiles so far every second. Disturbed ticks
+//! have a line of their own in the table, and are in the other lines, too.
 //!
 //! `cargo run --release -p rdpmc-spans --example ticks`. Lines that end in `// spans` are all that the measurement takes.
 

@@ -36,8 +36,8 @@ impl Stage for &'static Site {
 /// }
 /// ```
 ///
-/// Recording a lap is charged to the next lap. For an exact first lap, reuse one `Laps` and call [`begin`](Laps::begin):
-/// moving a new one takes 25 instructions or more.
+/// The time of recording a lap is part of the next lap. `Laps::start` adds 25 or more instructions to the first lap. To avoid
+/// them, keep one `Laps` and call [`begin`](Laps::begin).
 ///
 /// ```compile_fail,E0277
 /// fn only_if_send<T: Send>() {}

@@ -25,8 +25,8 @@
 //! - **Threads.** Each thread opens its own clock and counters at its first span, or in [`register_thread`], and records
 //!   into a ring of its own. [`Spans::collect`] empties the rings from any thread. If the ring is full, the
 //!   record is dropped. The report states how many were.
-//! - **Flags.** A span that the kernel disturbed by a context switch is kept and flagged, because it is the slow one that
-//!   matters. Flags also mark spans that were interrupted (if `instructions:k` is among the events), not counted, or ended out
+//! - **Flags.** With counters, a span that the kernel disturbed by a context switch is kept and flagged, because it is the slow
+//!   one that matters. Flags also mark spans that were interrupted (if `instructions:k` is among the events), not counted, or ended out
 //!   of order: see [`Flags`].
 //! - **Without counters**, spans have the time alone, and the report has the reason: there is no PMU, events may not be
 //!   opened, user space may not read them, or a hypervisor traps the reads. See [`TimeOnlyReason`] and [`Counters`].

@@ -12,7 +12,7 @@ pub(crate) const MAX_DEPTH: u16 = 511;
 /// A finished span or lap.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// Where it began.
+    /// Where it began. For a lap, where its stage is defined.
     pub site: &'static Site,
     /// The site of the innermost span that was open when this one began. None if there was none, or if it is unknown
     /// because spans ended [out of order](Flags::OUT_OF_ORDER).
@@ -40,7 +40,7 @@ impl Record {
     }
 }
 
-/// What is known about the counts of a span.
+/// What is known about a span and its counts.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Flags(u8);
 

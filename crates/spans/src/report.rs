@@ -24,8 +24,10 @@ pub struct Report {
     /// The maximum error of the times, relative to CLOCK_MONOTONIC_RAW: see [`rdpmc::Clock::error_bound`]. None if it is
     /// unknown.
     pub clock_error: Option<Duration>,
-    /// The number of spans that could not be recorded. Their thread was joining, was ending, or had no clock. Or their
-    /// recording had ended. Or they ended out of order, and their memory was in use.
+    /// The number of spans that were lost, other than by a full ring:
+    /// - Their thread was starting or ending, or had no clock.
+    /// - Their recording had ended.
+    /// - They ended out of order, after a later span had taken their memory.
     pub lost: u64,
     not_contained: Option<String>,
 }
@@ -54,7 +56,7 @@ pub struct Row {
     pub out_of_order: u64,
     /// The sum of their times.
     pub total: Duration,
-    /// `total` without the time of the spans inside them. Laps are not subtracted.
+    /// `total` without the time of the spans inside them. Laps are not subtracted. For laps, it is `total`.
     pub own: Duration,
     /// The times, in nanoseconds.
     pub time: Percentiles,

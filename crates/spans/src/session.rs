@@ -351,7 +351,7 @@ fn counted<const N: usize>(
 }
 
 /// Turns spans off or on while a recording runs. Off, a span costs one load and one branch. A span that is open goes on
-/// and is recorded. A lap that is open is not.
+/// and is recorded. A lap is lost if spans are off at the boundary that ends it.
 pub fn set_enabled(on: bool) {
     if !on {
         return RECORDING.store(0, Ordering::SeqCst);
@@ -374,7 +374,7 @@ pub fn is_enabled() -> bool {
 /// Prepares this thread for its first span: opens its clock and counters, in some system calls and half a millisecond. A
 /// thread that does not call this is prepared by its first span.
 ///
-/// Returns whether a recording runs, and the thread has joined it. Spans may be off meanwhile.
+/// Returns true if this thread is ready to record, also while spans are off. Returns false if no recording runs.
 pub fn register_thread() -> bool {
     current().is_some_and(|session| local::join(session.number).is_some())
 }

@@ -75,7 +75,8 @@ impl Settings {
 
     /// Counts these events in every span: at most 8, on every thread.
     ///
-    /// Events that a thread cannot count are left out, and the report has the reason.
+    /// Events that a thread cannot open are left out, and the report has the reason. If user space cannot read one of the
+    /// others, such as a software event, spans have the time only.
     #[must_use]
     pub fn events(mut self, events: &[Event]) -> Settings {
         self.events = events.to_vec();

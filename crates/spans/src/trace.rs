@@ -11,8 +11,8 @@ impl Spans {
     /// Collects, and writes the records as a trace in Chrome's JSON format, for <https://ui.perfetto.dev> and
     /// `chrome://tracing`.
     ///
-    /// Spans have their counts and flags as arguments. Each thread has a track of its instructions per cycle, and one for
-    /// each event other than cycles and instructions, per 1,000 instructions: of the spans that had none around them.
+    /// Spans have their counts and flags as arguments. Each thread has counter tracks: one shows the instructions per cycle,
+    /// the others show each further event per 1,000 instructions. Only outermost spans are in these tracks.
     ///
     /// Only [`Settings::keep`](crate::Settings::keep) records are kept. The trace's metadata has the number of those that
     /// were not, and of those that were dropped.

@@ -31,11 +31,13 @@ use tracing_subscriber::registry::LookupSpan;
 /// # Ok::<(), rdpmc_spans::StartError>(())
 /// ```
 ///
-/// A record is the time from entering a span to leaving it: of an async function, one poll. Its counts are those of the
-/// thread that polls. If a span is entered on one thread and left on another, which only calls of a `Dispatch` can do, the
-/// record belongs to the second thread, has the time, and is flagged as [not counted](crate::Flags::NOT_COUNTED) and
-/// [out of order](crate::Flags::OUT_OF_ORDER). On the first thread it counts as open until a span around it ends, or the next
-/// span of `tracing` begins.
+/// Each time a span is entered and left makes one record. Of an async function, that is each poll, and one more when the
+/// future is dropped. The counts are those of the thread that polls.
+///
+/// Direct calls of a `Dispatch` can leave a span on another thread than they entered it. The record then belongs to the second
+/// thread. It has the time and no counts, and is flagged as [not counted](crate::Flags::NOT_COUNTED) and
+/// [out of order](crate::Flags::OUT_OF_ORDER). On the first thread, the span counts as open until a span around it ends, or
+/// the next span of `tracing` begins.
 ///
 /// The fields and events of `tracing` are not recorded. Spans of `tracing` allocate and lock, which their counts
 /// include: `cargo bench --bench spans` compares them with others.
