@@ -55,7 +55,8 @@ impl Flags {
     /// The events were without counters for a part of the span, because others had their turn. The counts are too low.
     pub const MULTIPLEXED: Flags = Flags(1 << 2);
     /// The kernel executed instructions in between: an interrupt, a fault or a system call. Known only if `instructions:k`
-    /// is among the events, and the PMU can count the kernel's instructions apart.
+    /// is among the events, and the PMU can count the kernel's instructions apart. Not known in histograms if the clock is the
+    /// kernel's.
     pub const INTERRUPTED: Flags = Flags(1 << 3);
     /// The span ended before a span inside it did, or after the span around it. Its parent may be wrong.
     pub const OUT_OF_ORDER: Flags = Flags(1 << 4);

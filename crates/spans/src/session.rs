@@ -184,7 +184,12 @@ impl Session {
         let (scratch, scratch_reader) = Ring::pair(SCRATCH, events);
         let (records, histograms) = match self.settings.storage {
             Storage::Ring { records } => (records, None),
-            Storage::Histograms => (1, Some(Recorder::new(events, kernel_instructions))),
+            Storage::Histograms => {
+                // The calls of the kernel's clock are not subtracted there.
+                let is_clock_apart = !matches!(kind, ClockKind::Kernel(_));
+                let kernel_instructions = kernel_instructions.filter(|_| is_clock_apart);
+                (1, Some(Recorder::new(events, kernel_instructions)))
+            }
         };
         let (mut ring, reader) = Ring::pair(records, events);
         let mut published = None;
