@@ -244,7 +244,8 @@ fn out_of_order_inside_others() {
 /// Guards dropped in any order, beside a stack that knows every span.
 #[test]
 fn any_order_beside_a_model() {
-    any_order();
+    let events = [Event::CYCLES, Event::INSTRUCTIONS];
+    any_order(Settings::new().events(&events).counters(Counters::Always));
 }
 
 /// The same on a thread that may not read the tick counter, whose spans take the path of those with counters.
@@ -254,12 +255,12 @@ fn any_order_at_the_kernels_time() {
     let of_a_thread = std::thread::spawn(|| {
         // SAFETY: only this thread's setting. It reads the tick counter no more: the kernel's clock is a system call here.
         unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
-        any_order();
+        any_order(Settings::new());
     });
     of_a_thread.join().unwrap();
 }
 
-fn any_order() {
+fn any_order(settings: Settings) {
     const SPANS: usize = 60;
     /// One for each span, so that its record is known.
     static SITES: [Site; SPANS] = [const { Site::new("a span", file!(), line!()) }; SPANS];
@@ -267,7 +268,7 @@ fn any_order() {
     /// known if a span around it has ended before.
     struct Expected(usize, Option<(Option<usize>, bool)>);
     let _turn = turn();
-    let mut spans = start();
+    let mut spans = settings.start().unwrap();
     drop(span!("the first"));
     spans.collect();
     // A span that is off the stack is lost if another has its slot. On the inlined path, its guard has all.
