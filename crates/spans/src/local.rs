@@ -93,9 +93,7 @@ pub(crate) struct Beginning {
 /// recorded.
 #[cfg(feature = "tracing")]
 pub(crate) fn beginning(number: u64, ticks: u64) -> Option<Beginning> {
-    let header = header();
-    // SAFETY: as in `enter`. A header with a session is that of a state.
-    let local = unsafe { ((*header).session != 0).then(|| &*header.cast::<Local>()) }?;
+    let local = state_of_this_thread()?;
     let is_outlined = local.header.inlined == 0 || number & UNCOUNTED != 0;
     let ticks = if is_outlined { local.slot(number).ticks.get() } else { ticks };
     (number != TOO_DEEP).then_some(Beginning {
@@ -105,13 +103,17 @@ pub(crate) fn beginning(number: u64, ticks: u64) -> Option<Beginning> {
     })
 }
 
+#[cfg(feature = "tracing")]
+fn state_of_this_thread<'a>() -> Option<&'a Local> {
+    let header = header();
+    // SAFETY: as in `enter`. A header with a session is that of a state.
+    unsafe { ((*header).session != 0).then(|| &*header.cast::<Local>()) }
+}
+
 /// Takes a span of this thread from the stack, without a record.
 #[cfg(feature = "tracing")]
 pub(crate) fn discard(number: u64) {
-    let header = header();
-    // SAFETY: as in `enter`. A header with a session is that of a state.
-    let local = unsafe { ((*header).session != 0).then(|| &*header.cast::<Local>()) };
-    local.map(|local| local.pop(number & !UNCOUNTED));
+    state_of_this_thread().map(|local| local.pop(number & !UNCOUNTED));
 }
 
 /// Ends a span that began on another thread.
@@ -272,8 +274,9 @@ pub(crate) fn header() -> *const Header {
 #[inline(always)]
 pub(crate) fn enter(site: &'static Site, session: u32) -> (u64, u64) {
     let header = header();
-    // SAFETY: CURRENT points to a static or to this thread's state, which is alive until CURRENT is changed. The
-    // reference does not outlive the inlined path, which calls nothing that changes CURRENT.
+    // SAFETY: CURRENT points to a static or to this thread's state, which is alive until CURRENT is changed. Only `join` and
+    // the end of the thread change it. The one code of others on the inlined path is the allocator, at a histogram's first
+    // span of a site. A span there cannot replace the state, because `join` refuses while `is_recording`.
     unsafe {
         match (*header).is_inlined(session) {
             true => (*header.cast::<Local>()).enter_inlined(site),
@@ -300,7 +303,8 @@ impl Local {
     #[inline(always)]
     fn slot(&self, number: u64) -> &Slot {
         let offset = (number & OFFSET) as usize;
-        // SAFETY: there is a slot at every offset that is a multiple of SLOT, as all numbers are.
+        // SAFETY: OFFSET masks 16 bits, which are SLOTS * SLOT. Numbers change by SLOT alone, and begin with offset 0, so
+        // there is a slot at each of their offsets.
         unsafe { &*self.slots.as_ptr().byte_add(offset) }
     }
 
@@ -635,8 +639,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             return session::count_lost(); // its length is not known
         }
         let ticks = [beginning.ticks, local.clock.ticks()];
-        let innermost = this.stack().get();
-        let number = if innermost & OFFSET == LAST { innermost } else { innermost.wrapping_add(SLOT) };
+        let number = one_deeper(this.stack().get());
         let flags = Flags::OUT_OF_ORDER.union(Flags::NOT_COUNTED);
         local.record(site, ptr::null(), ticks, number, flags, [0; N]);
     }
@@ -768,9 +771,14 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             (parent, flags) = (ptr::null(), flags.union(Flags::OUT_OF_ORDER));
         }
         self.set(lap, counted);
-        let number = if around & OFFSET == LAST { around } else { around.wrapping_add(SLOT) };
+        let number = one_deeper(around);
         local.record(site, parent, ticks, number, flags, counts);
     }
+}
+
+/// Returns a number one deeper than `around`, if there is such a depth: that of a lap, which has no slot.
+fn one_deeper(around: u64) -> u64 {
+    if around & OFFSET == LAST { around } else { around.wrapping_add(SLOT) }
 }
 
 /// The parent and the flags of a span that is not on the stack any more, because a span around it has ended.

@@ -3,36 +3,19 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use rdpmc::Event;
-use rdpmc_spans::{Counters, Flags, Record, Settings, Site, Spans, TracingLayer, span};
+mod recording;
+
+use rdpmc_spans::{Flags, Record, Site, TracingLayer, span};
+use recording::{all, start, turn};
 use std::collections::HashSet;
 use std::hint::black_box;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use tracing::Dispatch;
 use tracing::instrument;
 use tracing_subscriber::layer::SubscriberExt;
 
-/// A process has one recording, so these tests take turns.
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Cycles and instructions where there is a PMU.
-fn start() -> Spans {
-    let events = [Event::CYCLES, Event::INSTRUCTIONS];
-    Settings::new().events(&events).counters(Counters::Always).start().unwrap()
-}
-
 fn dispatch() -> Dispatch {
     Dispatch::new(tracing_subscriber::registry().with(TracingLayer::new()))
-}
-
-fn all(spans: &mut Spans) -> Vec<(u32, Record)> {
-    let mut all = Vec::new();
-    spans.collect_with(|thread, record| all.push((thread, *record)));
-    all
 }
 
 #[instrument]
