@@ -275,7 +275,7 @@ pub(crate) fn header() -> *const Header {
 pub(crate) fn enter(site: &'static Site, session: u32) -> (u64, u64) {
     let header = header();
     // SAFETY: CURRENT points to a static or to this thread's state, which is alive until CURRENT is changed. Only `join` and
-    // the end of the thread change it. The one code of others on the inlined path is the allocator, at a histogram's first
+    // the end of the thread change it. The only foreign code on the inlined path is the allocator, at a histogram's first
     // span of a site. A span there cannot replace the state, because `join` refuses while `is_recording`.
     unsafe {
         match (*header).is_inlined(session) {

@@ -31,7 +31,7 @@ use tracing_subscriber::registry::LookupSpan;
 /// # Ok::<(), rdpmc_spans::StartError>(())
 /// ```
 ///
-/// Each time a span is entered and left makes one record. Of an async function, that is each poll, and one more when the
+/// Entering and leaving a span makes one record. In an async function, that is each poll, and one more when the
 /// future is dropped. The counts are those of the thread that polls.
 ///
 /// Direct calls of a `Dispatch` can leave a span on another thread than they entered it. The record then belongs to the second
