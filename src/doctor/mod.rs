@@ -78,6 +78,14 @@ pub fn diagnose() -> Report {
     report
 }
 
+/// Returns the CPU's name, or one for each of its core types, from `/proc/cpuinfo`. A CPU without a name is identified by
+/// its numbers. Counts of two runs are comparable only if this is equal.
+///
+/// None if the kernel does not show it. Reads one file.
+pub fn cpu_name() -> Option<String> {
+    machine::processor()
+}
+
 /// The findings of [`diagnose`]. Unknown values are None. `Display` prints all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -98,19 +98,5 @@ impl Counters<'_, '_> {
 
 /// Returns the processor's name, to tell whether two results are comparable. None if the kernel does not show it.
 pub(crate) fn processor() -> Option<String> {
-    let file = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    // x86-64 has names, arm64 and riscv64 have numbers.
-    const NAMES: [&[&str]; 3] = [
-        &["model name"],
-        &["CPU implementer", "CPU part", "CPU variant"],
-        &["mvendorid", "marchid", "mimpid"],
-    ];
-    let field = |name: &str| {
-        let mut fields = file.lines().filter_map(|line| line.split_once(':'));
-        Some(fields.find(|(key, _)| key.trim() == name)?.1.trim().to_owned())
-    };
-    let all =
-        |names: &&[&str]| -> Option<Vec<String>> { names.iter().map(|name| field(name)).collect() };
-    let name = NAMES.iter().find_map(all)?.join(", ");
-    Some(format!("{}, {name}", std::env::consts::ARCH))
+    Some(format!("{}, {}", std::env::consts::ARCH, rdpmc::doctor::cpu_name()?))
 }

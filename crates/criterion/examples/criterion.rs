@@ -1,44 +1,38 @@
-//! Runs criterion's benchmarks by cycles, or by time on a machine without a PMU, with further events.
+//! A file of benchmarks with counters: instructions drive criterion, and cycles and branch misses are counted beside them.
+//! Without a PMU, the same benchmarks are measured by time.
 //!
 //! `cargo run --release -p rdpmc-criterion --example criterion -- --bench`
 //!
-//! In a project of your own, this is a file in `benches/`, with `harness = false` in its Cargo.toml.
+//! In a project of your own, this is a file in `benches/`, with `harness = false` in its Cargo.toml. With criterion alone,
+//! two lines differ: the import of `Criterion`, and `config`.
 
-use criterion::measurement::Measurement;
-use criterion::{Criterion, Throughput};
+use criterion::{BatchSize, Throughput, criterion_group, criterion_main};
 use rdpmc::Event;
-use rdpmc_criterion::{ClockMeasurement, CounterMeasurement, WithCounters};
+use rdpmc_criterion::Criterion;
 use std::hint::black_box;
 
-/// Runs the benchmarks, which do not depend on the measurement.
-fn benchmarks<M: Measurement + 'static>(measurement: M, name: &str) {
-    let mut criterion = Criterion::default().with_measurement(measurement).configure_from_args();
-    let mut group = criterion.benchmark_group(name);
-    let text = "one two three four five six seven eight nine ten ".repeat(100);
-    group.throughput(Throughput::Bytes(text.len() as u64));
-    group.bench_function("words", |bencher| {
-        bencher.iter(|| black_box(&text).split_ascii_whitespace().count());
-    });
-    group.bench_function("upper case", |bencher| {
-        bencher.iter(|| black_box(&text).to_ascii_uppercase());
+fn parse(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("parse");
+    for (name, text) in [("short", "7"), ("long", "4294967295")] {
+        group.throughput(Throughput::Bytes(text.len() as u64));
+        group.bench_function(name, |bencher| bencher.iter(|| black_box(text).parse::<u32>()));
+    }
+}
+
+fn sort(criterion: &mut Criterion) {
+    let numbers: Vec<u64> = (0..1_000_u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    criterion.bench_function("sort", |bencher| {
+        bencher.iter_batched_ref(
+            || numbers.clone(),
+            |numbers| numbers.sort_unstable(),
+            BatchSize::SmallInput,
+        );
     });
 }
 
-fn main() -> Result<(), rdpmc::Error> {
-    // A read that faults then returns no count, and does not kill the process.
-    rdpmc::contain_faults()?;
-    let cycles = CounterMeasurement::cycles()
-        .and_then(|cycles| WithCounters::open(cycles, [Event::INSTRUCTIONS, Event::BRANCH_MISSES]));
-    match cycles {
-        Ok(measurement) => benchmarks(measurement, "text"),
-        Err(why) => {
-            println!("Measuring time, because the counters are not available: {why}.\n");
-            // Under another name, because criterion compares with the last result of a name.
-            benchmarks(
-                WithCounters::open(ClockMeasurement::open()?, [Event::PAGE_FAULTS])?,
-                "text by time",
-            );
-        }
-    }
-    Ok(())
+criterion_group! {
+    name = benches;
+    config = rdpmc_criterion::counters([Event::INSTRUCTIONS, Event::CYCLES, Event::BRANCH_MISSES, Event::PAGE_FAULTS]);
+    targets = parse, sort
 }
+criterion_main!(benches);

@@ -100,218 +100,31 @@
 
 #![forbid(unsafe_code)]
 
+mod arguments;
+mod change;
+mod clock;
+mod counter;
+mod counters_or_time;
+mod gate;
 mod meter;
 mod notes;
+mod print;
+mod recorder;
+mod results;
 mod saved;
+mod sized_meter;
 mod units;
 mod with_counters;
 mod zeros;
 
+pub use clock::ClockMeasurement;
+pub use counter::CounterMeasurement;
+pub use counters_or_time::{
+    CountersOrTime, Criterion, Measured, Started, counters, cycles, instructions,
+};
+pub use gate::{Comparison, Gate, Outcome};
 pub use meter::Counts;
 pub use with_counters::WithCounters;
-
-use criterion::measurement::{Measurement, ValueFormatter};
-use meter::{Cost, Meter, empty_samples};
-use notes::SampleNotes;
-use rdpmc::clock::ClockKind;
-use rdpmc::error::OpenError;
-use rdpmc::{Clock, Counter, Event};
-use units::Unit;
-use zeros::ZeroGuard;
-
-/// A measurement of one event for criterion.
-///
-/// ```
-/// use criterion::Criterion;
-/// use rdpmc_criterion::CounterMeasurement;
-///
-/// fn instructions() -> Result<Criterion<CounterMeasurement>, rdpmc::Error> {
-///     Ok(Criterion::default().with_measurement(CounterMeasurement::instructions()?))
-/// }
-/// # let _ = instructions;
-/// ```
-///
-/// It belongs to the thread that opened it, and so does the `Criterion` that has it:
-///
-/// ```compile_fail,E0277
-/// fn only_if_send<T: Send>() {}
-/// only_if_send::<rdpmc_criterion::CounterMeasurement>();
-/// ```
-#[derive(Debug)]
-pub struct CounterMeasurement {
-    meter: Meter<1>,
-    unit: &'static Unit,
-    notes: SampleNotes,
-    zeros: ZeroGuard,
-}
-
-impl CounterMeasurement {
-    /// Opens a measurement of [`Event::CYCLES`] in user mode.
-    ///
-    /// # Errors
-    /// As [`open`](CounterMeasurement::open).
-    pub fn cycles() -> Result<CounterMeasurement, OpenError> {
-        CounterMeasurement::open(Event::CYCLES)
-    }
-
-    /// Opens a measurement of [`Event::INSTRUCTIONS`] in user mode.
-    ///
-    /// # Errors
-    /// As [`open`](CounterMeasurement::open).
-    pub fn instructions() -> Result<CounterMeasurement, OpenError> {
-        CounterMeasurement::open(Event::INSTRUCTIONS)
-    }
-
-    /// Opens a measurement of `event` for this thread, as [`Counter::open`] does. Reads the counter some hundred
-    /// times, to measure the cost of a read.
-    ///
-    /// # Errors
-    /// As [`Counter::open`].
-    pub fn open(event: Event) -> Result<CounterMeasurement, OpenError> {
-        Ok(CounterMeasurement::from(Counter::open(event)?))
-    }
-}
-
-/// Makes a measurement of a [counter](rdpmc::Counter) with other settings, for example one that counts the kernel,
-/// too. The counter must be enabled.
-///
-/// If other events have the PMU's counters for long, the cost of measuring stays unknown, and all samples are
-/// estimates.
-impl From<Counter> for CounterMeasurement {
-    fn from(counter: Counter) -> CounterMeasurement {
-        let unit = Unit::of(counter.event());
-        let meter = Meter::new(counter.into_group());
-        let (notes, zeros) = (SampleNotes::default(), ZeroGuard::default());
-        let mut counter = CounterMeasurement { meter, unit, notes, zeros };
-        let overhead = Cost::of(|| empty_samples(&counter));
-        counter.meter.take_off(overhead);
-        counter
-    }
-}
-
-/// Measures one interval at a time, as criterion does: an `end` belongs to the last `start`.
-impl Measurement for CounterMeasurement {
-    type Intermediate = ();
-    type Value = Counts<1>;
-
-    #[inline(always)]
-    fn start(&self) {
-        self.meter.start();
-    }
-
-    #[inline(always)]
-    fn end(&self, (): ()) -> Counts<1> {
-        self.meter.end()
-    }
-
-    fn add(&self, first: &Counts<1>, second: &Counts<1>) -> Counts<1> {
-        first.plus(second)
-    }
-
-    fn zero(&self) -> Counts<1> {
-        self.notes.say(&self.meter);
-        Counts::NONE
-    }
-
-    fn to_f64(&self, sample: &Counts<1>) -> f64 {
-        self.notes.take(sample);
-        let [count] = sample.counts();
-        self.zeros.sample(count as f64)
-    }
-
-    fn formatter(&self) -> &dyn ValueFormatter {
-        self.notes.say(&self.meter);
-        self.notes.report();
-        self.zeros.report();
-        self.unit
-    }
-}
-
-impl Drop for CounterMeasurement {
-    fn drop(&mut self) {
-        self.notes.say(&self.meter);
-    }
-}
-
-/// A measurement of time for criterion, without a system call.
-///
-/// Uses [`rdpmc::Clock`]. Times are in nanoseconds, as criterion's `WallTime` has them, but the cost of
-/// reading is subtracted.
-///
-/// ```
-/// use criterion::Criterion;
-/// use rdpmc_criterion::ClockMeasurement;
-///
-/// let criterion: Criterion<ClockMeasurement> = Criterion::default().with_measurement(ClockMeasurement::open()?);
-/// # let _ = criterion;
-/// # Ok::<(), rdpmc::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct ClockMeasurement {
-    clock: Clock,
-    overhead: u64,
-    zeros: ZeroGuard,
-}
-
-impl ClockMeasurement {
-    /// Opens a clock for this thread, as [`Clock::open`](rdpmc::Clock::open) does. Reads it some hundred times, to
-    /// measure the cost of a read.
-    ///
-    /// # Errors
-    /// As [`Clock::open`](rdpmc::Clock::open).
-    pub fn open() -> Result<ClockMeasurement, OpenError> {
-        Ok(ClockMeasurement::from(Clock::open()?))
-    }
-
-    /// Returns the clock's source, as [`Clock::kind`](rdpmc::Clock::kind) does. If it is `Kernel`, each read calls
-    /// `clock_gettime`.
-    pub fn kind(&self) -> ClockKind {
-        self.clock.kind()
-    }
-}
-
-impl From<Clock> for ClockMeasurement {
-    fn from(clock: Clock) -> ClockMeasurement {
-        let mut clock = ClockMeasurement { clock, overhead: 0, zeros: ZeroGuard::default() };
-        clock.overhead = empty_samples(&clock).into_iter().min().unwrap_or(0);
-        clock
-    }
-}
-
-impl Measurement for ClockMeasurement {
-    /// Nanoseconds on the clock's timeline.
-    type Intermediate = u64;
-    /// Nanoseconds.
-    type Value = u64;
-
-    // Not inlined: the instructions between the two reads are then equal everywhere, and can be subtracted.
-    #[inline(never)]
-    fn start(&self) -> u64 {
-        self.clock.ordered().now()
-    }
-
-    #[inline(never)]
-    fn end(&self, start: u64) -> u64 {
-        self.clock.ordered().now().saturating_sub(start).saturating_sub(self.overhead)
-    }
-
-    fn add(&self, first: &u64, second: &u64) -> u64 {
-        first.saturating_add(*second)
-    }
-
-    fn zero(&self) -> u64 {
-        0
-    }
-
-    fn to_f64(&self, sample: &u64) -> f64 {
-        self.zeros.sample(*sample as f64)
-    }
-
-    fn formatter(&self) -> &dyn ValueFormatter {
-        self.zeros.report();
-        &Unit::Time
-    }
-}
 
 /// The README's example is compiled and run with the others.
 #[cfg(doctest)]

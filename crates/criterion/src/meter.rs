@@ -10,6 +10,9 @@ use std::time::Duration;
 /// The number of empty samples that measure the cost of measuring: enough to find the minimum.
 pub(crate) const TIMES: usize = 100;
 
+/// The most events in a group.
+pub(crate) const MOST: usize = 8;
+
 /// The number of attempts to take them: other events may have the counters for some milliseconds.
 const ATTEMPTS: usize = 1_000;
 
@@ -19,7 +22,6 @@ pub(crate) struct Meter<const N: usize> {
     /// The start of the current interval. It does not pass through criterion, so that nothing is moved between the
     /// two readings. criterion measures one interval at a time.
     start: Cell<Option<Begun<N>>>,
-    overhead: Cost<N>,
     /// The error of the last read that failed.
     error: RefCell<Option<ReadError>>,
 }
@@ -40,8 +42,9 @@ struct Begun<const N: usize> {
 pub(crate) enum Cost<const N: usize> {
     /// Not measured yet, so that nothing is subtracted.
     Wanted,
-    /// The minimum, by readings of this kind.
-    Known { least: [u64; N], by_user: bool },
+    /// The minimum, by readings of this kind. `floor` is what the 90th percentile is above it: what may be left of an
+    /// interval with nothing in it.
+    Known { least: [u64; N], floor: [u64; N], by_user: bool },
     /// Unknown, because there were no counters to measure it with.
     Unknown,
 }
@@ -66,6 +69,8 @@ pub struct Counts<const N: usize> {
     is_inexact: bool,
     /// Whether an interval is missing.
     lacks: bool,
+    /// The number of intervals.
+    intervals: u64,
 }
 
 impl<const N: usize> From<[u64; N]> for Counts<N> {
@@ -83,6 +88,7 @@ impl<const N: usize> Counts<N> {
         by_user: false,
         is_inexact: false,
         lacks: false,
+        intervals: 0,
     };
 
     /// Returns the counts in the order of the events, with the cost of measuring subtracted.
@@ -98,6 +104,21 @@ impl<const N: usize> Counts<N> {
             }
         }
         counts
+    }
+
+    /// Returns the number of intervals.
+    pub(crate) fn intervals(&self) -> u64 {
+        self.intervals
+    }
+
+    /// Returns these counts, and 0 for further events.
+    pub(crate) fn widened(self) -> Counts<MOST> {
+        let mut counted = [0; MOST];
+        for (into, count) in counted.iter_mut().zip(self.counted) {
+            *into = count;
+        }
+        let Counts { enabled, running, untimed, by_user, is_inexact, lacks, intervals, .. } = self;
+        Counts { counted, enabled, running, untimed, by_user, is_inexact, lacks, intervals }
     }
 
     pub(crate) fn are_estimates(&self) -> bool {
@@ -122,12 +143,14 @@ impl<const N: usize> Counts<N> {
             by_user: self.by_user || more.by_user,
             is_inexact: self.is_inexact || more.is_inexact,
             lacks: self.lacks || more.lacks,
+            intervals: self.intervals.saturating_add(more.intervals),
         }
     }
 
     /// Returns the difference of two readings of one kind.
     fn between(start: &Begun<N>, end: &[u64; N]) -> Counts<N> {
-        let mut counts = Counts { counted: *end, by_user: start.by_user, ..Counts::NONE };
+        let mut counts =
+            Counts { counted: *end, by_user: start.by_user, intervals: 1, ..Counts::NONE };
         for (count, start) in counts.counted.iter_mut().zip(start.counts) {
             // A count decreases only if something resets it.
             counts.lacks |= *count < start;
@@ -142,10 +165,11 @@ impl<const N: usize> Counts<N> {
         Counts { enabled: elapsed, running: elapsed, untimed: time.is_none(), ..self }
     }
 
-    fn less(mut self, overhead: &Cost<N>) -> Counts<N> {
+    /// Subtracts the cost of one interval.
+    pub(crate) fn less(mut self, overhead: &Cost<N>) -> Counts<N> {
         match overhead {
             Cost::Wanted => {}
-            Cost::Known { least, by_user } => {
+            Cost::Known { least, by_user, .. } => {
                 for (count, overhead) in self.counted.iter_mut().zip(least) {
                     *count = count.saturating_sub(*overhead);
                 }
@@ -164,33 +188,40 @@ impl<const N: usize> Cost<N> {
             let mut exact = nothing();
             exact.retain(|counts| !counts.are_estimates() && !counts.are_incomplete());
             let by_user = exact.iter().any(|counts| counts.by_user);
-            let least = exact.iter().filter(|counts| counts.by_user == by_user).fold(
-                [u64::MAX; N],
-                |mut least, counts| {
-                    for (least, count) in least.iter_mut().zip(counts.counted) {
-                        *least = (*least).min(count);
-                    }
-                    least
-                },
-            );
-            if !exact.is_empty() {
-                return Cost::Known { least, by_user };
+            exact.retain(|counts| counts.by_user == by_user);
+            if exact.is_empty() {
+                continue;
             }
+            let (mut least, mut floor) = ([0; N], [0; N]);
+            for (place, (least, floor)) in least.iter_mut().zip(&mut floor).enumerate() {
+                let of = |counts: &Counts<N>| counts.counted.get(place).copied().unwrap_or(0);
+                (*least, *floor) = least_and_floor(exact.iter().map(of).collect());
+            }
+            return Cost::Known { least, floor, by_user };
         }
         Cost::Unknown
     }
+
+    /// Returns what may be left of an interval with nothing in it. 0 if that is not known.
+    pub(crate) fn floor(&self) -> [u64; N] {
+        match self {
+            Cost::Known { floor, .. } => *floor,
+            Cost::Wanted | Cost::Unknown => [0; N],
+        }
+    }
+}
+
+/// Returns the minimum of empty samples, and what their 90th percentile is above it.
+pub(crate) fn least_and_floor(mut empty: Vec<u64>) -> (u64, u64) {
+    empty.sort_unstable();
+    let least = empty.first().copied().unwrap_or(0);
+    let usual = empty.get(empty.len() * 9 / 10).copied().unwrap_or(least);
+    (least, usual - least)
 }
 
 impl<const N: usize> Meter<N> {
     pub(crate) fn new(group: Group<N>) -> Meter<N> {
-        let (start, error) = (Cell::new(None), RefCell::new(None));
-        Meter { group, start, overhead: Cost::Wanted, error }
-    }
-
-    /// Subtracts `overhead` from now on.
-    pub(crate) fn take_off(&mut self, overhead: Cost<N>) {
-        self.overhead = overhead;
-        self.take_error();
+        Meter { group, start: Cell::new(None), error: RefCell::new(None) }
     }
 
     pub(crate) fn group(&self) -> &Group<N> {
@@ -235,7 +266,7 @@ impl<const N: usize> Meter<N> {
         }
     }
 
-    /// Ends the interval. Reads the counts first.
+    /// Ends the interval. Reads the counts first, and does not subtract the cost of reading.
     #[inline(never)]
     pub(crate) fn end(&self) -> Counts<N> {
         let counts = self.group.ordered().read_user();
@@ -245,9 +276,9 @@ impl<const N: usize> Meter<N> {
             None => self.group.time_without_counters(),
         };
         let Some(start) = self.start.take() else {
-            return Counts { lacks: true, ..Counts::NONE };
+            return Counts { lacks: true, intervals: 1, ..Counts::NONE };
         };
-        let measured = match (counts, absence) {
+        match (counts, absence) {
             (Some(counts), Some(absence)) if start.by_user && absence == start.absence => {
                 let time = start.enabled.and_then(|enabled| {
                     let now = timed.or_else(|| self.by_system_call())?;
@@ -256,14 +287,13 @@ impl<const N: usize> Meter<N> {
                 Counts::between(&start, &counts).throughout(time)
             }
             _ => self.end_by_system_call(start),
-        };
-        measured.less(&self.overhead)
+        }
     }
 
     #[cold]
     #[inline(never)]
     fn end_by_system_call(&self, start: Begun<N>) -> Counts<N> {
-        let lacking = Counts { lacks: true, ..Counts::NONE };
+        let lacking = Counts { lacks: true, intervals: 1, ..Counts::NONE };
         let Some(now) = self.by_system_call() else { return lacking };
         let measured = Counts { by_user: false, ..Counts::between(&start, &now.counts) };
         let enabled = start.enabled.and_then(|enabled| now.enabled.checked_sub(enabled));
@@ -364,7 +394,7 @@ mod tests {
 
     #[test]
     fn the_cost_is_taken_off() {
-        let known = Cost::Known { least: [5], by_user: true };
+        let known = Cost::Known { least: [5], floor: [1], by_user: true };
         assert_eq!(judged(counts(7, 9, 9).less(&known)), ([2], false, false));
         assert_eq!(judged(counts(3, 9, 9).less(&known)), ([0], false, false));
         // A reading of another kind has another cost.
@@ -377,13 +407,19 @@ mod tests {
         let lacking = Counts { lacks: true, ..counts(2, 9, 9) };
         let all = [asked, counts(9, 9, 9), counts(8, 9, 9), lacking, counts(4, 9, 3)];
         let overhead = Cost::of(|| all.to_vec());
-        assert!(matches!(overhead, Cost::Known { least: [8], by_user: true }), "{overhead:?}");
+        assert!(
+            matches!(overhead, Cost::Known { least: [8], floor: [1], by_user: true }),
+            "{overhead:?}"
+        );
         let tries = Cell::new(0);
         let overhead = Cost::of(|| {
             tries.set(tries.get() + 1);
             if tries.get() < 10 { vec![lacking] } else { vec![asked] }
         });
-        assert!(matches!(overhead, Cost::Known { least: [1], by_user: false }), "{overhead:?}");
+        assert!(
+            matches!(overhead, Cost::Known { least: [1], floor: [0], by_user: false }),
+            "{overhead:?}"
+        );
         assert!(matches!(Cost::of(|| vec![lacking]), Cost::Unknown));
     }
 

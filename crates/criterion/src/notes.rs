@@ -1,22 +1,16 @@
-//! Notes that are printed below criterion's reports.
+//! What a reader has to know of a result: samples that are not exact, and the cost of reading that may be left in it.
 
-use crate::meter::{Counts, Meter};
-use rdpmc::pmu::Pmus;
+use crate::meter::Counts;
+use crate::units::Unit;
+use rdpmc::error::ReadError;
 use std::cell::Cell;
-use std::io::{IsTerminal, Write};
 
-/// The number of samples of a benchmark that are not exact, to be printed below its report.
-///
-/// criterion does not tell a measurement about benchmarks and reports, but its calls show them:
-/// - `formatter`, after `to_f64` of all samples: it is about to print a report.
-/// - `zero`: it has printed the report, and goes on to the next benchmark.
-/// - `formatter` once more: it has printed the last report of a group.
+/// The samples of a benchmark, as far as notes tell of them.
 #[derive(Debug, Default)]
 pub(crate) struct SampleNotes {
     samples: Cell<u64>,
     estimates: Cell<u64>,
     incomplete: Cell<u64>,
-    is_reported: Cell<bool>,
 }
 
 impl SampleNotes {
@@ -26,38 +20,83 @@ impl SampleNotes {
         self.incomplete.set(self.incomplete.get() + u64::from(sample.are_incomplete()));
     }
 
-    /// Records that a report is about to be printed, if there is anything to report.
-    pub(crate) fn report(&self) {
-        self.is_reported.set(self.samples.get() > 0);
+    /// Returns the number of samples that are estimates, and of those that are incomplete.
+    pub(crate) fn inexact(&self) -> (u64, u64) {
+        (self.estimates.get(), self.incomplete.get())
     }
 
-    /// Prints the notes below a report that has been printed. Returns true if there is such a report.
-    pub(crate) fn say<const N: usize>(&self, meter: &Meter<N>) -> bool {
-        if !self.is_reported.take() {
-            return false;
-        }
+    /// Returns the notes, and begins another benchmark. `events` are the names of the events.
+    pub(crate) fn lines(&self, events: &str, error: Option<ReadError>) -> Vec<String> {
         let samples = self.samples.take();
         let (estimates, incomplete) = (self.estimates.take(), self.incomplete.take());
-        let error = meter.take_error();
-        let events = meter.group().events().map(|event| Pmus::local().name_of(event)).join(", ");
+        let mut lines = Vec::new();
         if estimates > 0 {
             let why = "the counters were not there, or not for user space, all the time";
-            below("estimates:", &format!("{estimates} of {samples} samples of {events}: {why}"));
+            lines.push(format!("estimates: {estimates} of {samples} samples of {events}: {why}"));
         }
         if incomplete > 0 {
             let why = error.map_or("there was no counter".into(), |error| error.to_string());
-            below("incomplete:", &format!("{incomplete} of {samples} samples of {events}: {why}"));
+            lines.push(format!("incomplete: {incomplete} of {samples} samples of {events}: {why}"));
         }
-        true
+        lines
     }
 }
 
-/// Prints a line below a report, in criterion's columns.
-pub(crate) fn below(label: &str, text: &str) {
-    // criterion may already show its next step on this line, which it would overwrite later.
-    let mut terminal = std::io::stderr();
-    if terminal.is_terminal() {
-        let _ = terminal.write_all(b"\r\x1b[K");
+/// The count of a benchmark, and how many times reading is part of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Batches {
+    pub(crate) count: u64,
+    pub(crate) batches: u64,
+}
+
+impl Batches {
+    pub(crate) fn plus(self, count: u64, batches: u64) -> Batches {
+        Batches {
+            count: self.count.saturating_add(count),
+            batches: self.batches.saturating_add(batches),
+        }
     }
-    let _ = writeln!(std::io::stdout(), "{label:>23} {text}");
+
+    /// Returns a note if reading may be a tenth of the count or more. `floor` is its remaining cost per batch.
+    pub(crate) fn close_to(self, floor: u64, unit: &Unit) -> Option<String> {
+        let most = u128::from(floor) * u128::from(self.batches);
+        if most == 0 || most.saturating_mul(10) < u128::from(self.count) {
+            return None;
+        }
+        let floor = unit.plain(floor as f64);
+        let share = match most.saturating_mul(100) / u128::from(self.count.max(1)) {
+            percent if percent <= 100 => format!("{percent} % of this result"),
+            _ => "more than this result".into(),
+        };
+        Some(format!(
+            "floor: up to {floor} of each batch, {share}, may be the cost of reading. Use larger batches"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdpmc::Event;
+
+    #[test]
+    fn a_result_close_to_its_floor_says_so() {
+        let cycles = Unit::of(Event::CYCLES);
+        let of = |count, batches, floor| {
+            Batches::default().plus(count, batches).close_to(floor, cycles).unwrap_or_default()
+        };
+        assert_eq!(of(1_400_000, 1_000, 14), "");
+        assert_eq!(of(5_000, 0, 14), "");
+        assert_eq!(of(0, 1_000, 0), "");
+        let tail = "may be the cost of reading. Use larger batches";
+        let said = |share| format!("floor: up to 14 cycles of each batch, {share}, {tail}");
+        assert_eq!(of(140_000, 1_000, 14), said("10 % of this result"));
+        assert_eq!(of(14_000, 1_000, 14), said("100 % of this result"));
+        assert_eq!(of(9_000, 1_000, 14), said("more than this result"));
+        assert_eq!(of(0, 1_000, 14), said("more than this result"));
+        assert_eq!(of(u64::MAX, u64::MAX, u64::MAX), {
+            let most = cycles.plain(u64::MAX as f64);
+            format!("floor: up to {most} of each batch, more than this result, {tail}")
+        });
+    }
 }

@@ -1,69 +1,117 @@
-//! Finds the `sample.json` that criterion has saved of a benchmark, by its contents.
+//! The files that criterion writes: where they are, and which of them are new.
 
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 use std::{env, fs};
 
-/// Finds the file below `directory` that criterion has written, at `since` or later, with these samples. Returns its
-/// path, and the number of iterations of each sample.
-pub(crate) fn find(
-    directory: &Path,
-    since: SystemTime,
-    measured: &[f64],
-) -> Option<(PathBuf, Vec<f64>)> {
-    // The time of a file may be that of the last timer tick.
-    let since = since.checked_sub(Duration::from_secs(1))?;
-    let mut found = Vec::new();
-    saved_since(since, directory, DEEPEST, &mut found);
-    found.sort();
-    found.into_iter().rev().find_map(|(_, path)| {
-        let json: Value = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
-        let numbers = |name| -> Option<Vec<f64>> {
-            json.get(name)?.as_array()?.iter().map(Value::as_f64).collect()
-        };
-        let (iterations, times) = (numbers("iters")?, numbers("times")?);
-        // The file has the last samples that were taken.
-        let first = measured.len().saturating_sub(times.len());
-        let ours = measured.iter().skip(first);
-        // The saved values have been converted to decimal and back.
-        let is_same = |(ours, saved): (&f64, &f64)| (ours - saved).abs() <= ours.abs() * 1e-12;
-        let all = times.len() == iterations.len()
-            && !times.is_empty()
-            // `--quick` saves a single long sample as two.
-            && (times.len() <= measured.len() || [times.len(), measured.len()] == [2, 1])
-            && ours.zip(&times).all(is_same);
-        all.then_some((path, iterations))
-    })
-}
+/// The file with the samples of a benchmark.
+const SAMPLES: &str = "sample.json";
+
+/// The directory of the last results of a benchmark.
+const NEW: &str = "new";
 
 /// The depth of `GROUP/FUNCTION/PARAMETER/new`.
 const DEEPEST: u32 = 4;
 
-/// Collects the files that criterion has saved below a directory, with their times.
-fn saved_since(
-    since: SystemTime,
-    directory: &Path,
-    deeper: u32,
-    found: &mut Vec<(SystemTime, PathBuf)>,
-) {
-    let sample = directory.join("sample.json");
-    if directory.ends_with("new") {
-        let modified = fs::metadata(&sample).and_then(|metadata| metadata.modified());
-        if let Some(modified) = modified.ok().filter(|modified| *modified >= since) {
-            found.push((modified, sample));
+/// The samples that criterion has saved below a directory, with what changes when one is written.
+///
+/// criterion does not tell a measurement about its benchmarks. The one whose file has changed since the benchmark began is
+/// the one that has run.
+#[derive(Debug, Default)]
+pub(crate) struct Saved(BTreeMap<PathBuf, Version>);
+
+/// The modification time of a file, and its size.
+type Version = (Option<SystemTime>, u64);
+
+/// What criterion has saved of the benchmark that has just run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// The benchmark's directory.
+    pub(crate) directory: PathBuf,
+    /// The number of iterations of each sample.
+    pub(crate) iterations: Vec<f64>,
+}
+
+impl Saved {
+    /// Lists the samples below `home`.
+    pub(crate) fn below(home: &Path) -> Saved {
+        let mut all = Saved::default();
+        for directory in results(home, &|name| name == NEW) {
+            let path = directory.join(SAMPLES);
+            if let Ok(file) = fs::metadata(&path) {
+                all.0.insert(path, (file.modified().ok(), file.len()));
+            }
         }
+        all
     }
-    let Some(deeper) = deeper.checked_sub(1) else { return };
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            saved_since(since, &entry.path(), deeper, found);
+
+    /// Returns what has been saved below `home` since. An error if that is nothing, or not only one benchmark.
+    pub(crate) fn run_since(&self, home: &Path) -> Result<Run, String> {
+        let now = Saved::below(home);
+        let is_new = |(path, version): &(&PathBuf, &Version)| self.0.get(*path) != Some(*version);
+        let mut changed = now.0.iter().filter(is_new).map(|(path, _)| path);
+        let home = home.display();
+        let path = changed.next().ok_or_else(|| format!("criterion saved no samples in {home}"))?;
+        if changed.next().is_some() {
+            return Err(format!("another process saves results in {home}. Run one at a time"));
         }
+        let damaged = || format!("{} has no iteration counts", path.display());
+        let iterations = iterations(path).ok_or_else(damaged)?;
+        let directory = path.ancestors().nth(2).ok_or_else(damaged)?.to_owned();
+        Ok(Run { directory, iterations })
     }
 }
 
-/// Returns the directory that criterion writes to, which it determines in this way.
-pub(crate) fn directory() -> PathBuf {
+fn iterations(path: &Path) -> Option<Vec<f64>> {
+    let json: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let iterations = json.get("iters")?.as_array()?;
+    let iterations: Option<Vec<f64>> = iterations.iter().map(Value::as_f64).collect();
+    iterations.filter(|all| !all.is_empty() && all.iter().all(|count| *count >= 1.0))
+}
+
+/// Returns the directories with results of benchmarks below `home` whose name is wanted: `new`, or that of a baseline.
+pub(crate) fn results(home: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    search(home, is_wanted, DEEPEST, &mut found);
+    found.sort();
+    found
+}
+
+fn search(
+    directory: &Path,
+    is_wanted: &dyn Fn(&str) -> bool,
+    deeper: u32,
+    found: &mut Vec<PathBuf>,
+) {
+    let Some(deeper) = deeper.checked_sub(1) else { return };
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let path = entry.path();
+        if is_wanted(&entry.file_name().to_string_lossy()) && path.join(SAMPLES).exists() {
+            found.push(path.clone());
+        }
+        search(&path, is_wanted, deeper, found);
+    }
+}
+
+/// Returns the name of the benchmark with this directory below `home`, as criterion prints it. Before criterion has written
+/// that down, this is the name of the directory, in which `_` stands for characters that a file name cannot have.
+pub(crate) fn name(home: &Path, benchmark: &Path) -> String {
+    let of = |results: &Path| {
+        let text = fs::read(results.join("benchmark.json")).ok()?;
+        let json: Value = serde_json::from_slice(&text).ok()?;
+        Some(json.get("title")?.as_str()?.to_owned())
+    };
+    let directory = || benchmark.strip_prefix(home).unwrap_or(benchmark).display().to_string();
+    of(&benchmark.join(NEW)).unwrap_or_else(directory)
+}
+
+/// Returns the directory that criterion writes to by default, which it determines in this way.
+pub(crate) fn default_home() -> PathBuf {
     if let Some(home) = env::var_os("CRITERION_HOME") {
         return home.into();
     }
@@ -76,6 +124,17 @@ pub(crate) fn directory() -> PathBuf {
     target.unwrap_or_else(|| "target".into()).join("criterion")
 }
 
+/// Returns the directory for results of one kind, beside that for `WallTime`: `target/criterion-cycles`. It is not below it,
+/// because criterion's index of all reports there would have links to it that lead nowhere.
+pub(crate) fn home_of(kind: &str) -> PathBuf {
+    let home = default_home();
+    let mut name = home.file_name().unwrap_or("criterion".as_ref()).to_owned();
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
+    name.push("-");
+    name.push(kind.replace(|character| !is_plain(character), "_"));
+    home.with_file_name(name)
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -83,61 +142,79 @@ mod tests {
     use serde_json::json;
 
     /// A directory like those that criterion writes, by `GROUP/FUNCTION`.
-    struct Saved(PathBuf);
+    struct Home(PathBuf);
 
-    impl Saved {
-        fn new() -> Saved {
-            Saved(env::temp_dir().join(format!("rdpmc-saved-{}", std::process::id())))
+    impl Home {
+        fn new() -> Home {
+            Home(env::temp_dir().join(format!("rdpmc-saved-{}", std::process::id())))
         }
 
-        fn save(&self, benchmark: &str, iterations: &[f64], times: &[f64]) -> PathBuf {
-            let directory = self.0.join(benchmark).join("new");
-            fs::create_dir_all(&directory).unwrap();
-            let path = directory.join("sample.json");
-            let json = json!({"sampling_mode": "Linear", "iters": iterations, "times": times});
-            fs::write(&path, json.to_string()).unwrap();
-            path
+        fn save(&self, benchmark: &str, iterations: &[f64]) -> PathBuf {
+            let directory = self.0.join(benchmark);
+            fs::create_dir_all(directory.join(NEW)).unwrap();
+            let json = json!({"sampling_mode": "Linear", "iters": iterations, "times": [0.5, 0.5]});
+            fs::write(directory.join(NEW).join(SAMPLES), json.to_string()).unwrap();
+            directory
         }
     }
 
-    impl Drop for Saved {
+    impl Drop for Home {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
     }
 
     #[test]
-    fn samples_are_found_by_what_was_measured() {
-        let saved = Saved::new();
-        let short = saved.save("short", &[1.0, 2.0], &[10.0, 20.1]);
-        let long = saved.save("group/function/7", &[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0]);
-        fs::create_dir_all(saved.0.join("group/function/7/base")).unwrap();
-        fs::copy(&long, saved.0.join("group/function/7/base/sample.json")).unwrap();
-        fs::create_dir_all(saved.0.join("broken/new")).unwrap();
-        fs::write(saved.0.join("broken/new/sample.json"), "{\"iters\": 1").unwrap();
-        let find = |of: &[f64]| find(&saved.0, SystemTime::now(), of);
-        assert_eq!(find(&[10.0, 20.1]), Some((short.clone(), vec![1.0, 2.0])));
-        assert_eq!(find(&[10.0, 20.0, 30.0]), Some((long, vec![1.0, 2.0, 3.0])));
-        // The earlier samples are those of the search of `--quick`.
-        assert_eq!(find(&[5.0, 10.0, 20.1]), Some((short.clone(), vec![1.0, 2.0])));
-        assert_eq!(find(&[10.0, 20.0, 31.0]), None);
-        assert_eq!(find(&[20.0, 30.0, 40.0, 50.0]), None);
-        // A single long sample is saved as two.
-        let once = saved.save("once", &[1.0, 1.0], &[7.0, 7.0_f64.next_up()]);
-        assert_eq!(find(&[7.0]), Some((once, vec![1.0, 1.0])));
-        assert_eq!(find(&[20.0]), None);
-        // Of two equal files, the later one is found. Files from before the benchmark are not.
-        let age = |path: &Path, seconds| {
-            let then = SystemTime::now() - Duration::from_secs_f64(seconds);
-            fs::File::options().write(true).open(path).unwrap().set_modified(then).unwrap();
-        };
-        let same = saved.save("another", &[1.0, 3.0], &[10.0, 20.1]);
-        age(&same, 0.5);
-        assert_eq!(find(&[10.0, 20.1]), Some((short.clone(), vec![1.0, 2.0])));
-        age(&short, 0.7);
-        assert_eq!(find(&[10.0, 20.1]), Some((same.clone(), vec![1.0, 3.0])));
-        age(&short, 60.0);
-        age(&same, 60.0);
-        assert_eq!(find(&[10.0, 20.1]), None);
+    fn the_file_that_changed_is_that_of_the_run() {
+        let home = Home::new();
+        let since =
+            |before: &Saved| before.run_since(&home.0).map(|run| (run.directory, run.iterations));
+        let before = Saved::below(&home.0);
+        assert!(since(&before).unwrap_err().contains("saved no samples"));
+        // All have equal samples.
+        let short = home.save("short", &[1.0, 2.0]);
+        assert_eq!(since(&before), Ok((short.clone(), vec![1.0, 2.0])));
+        let before = Saved::below(&home.0);
+        assert!(since(&before).is_err());
+        let long = home.save("group/function/7", &[1.0, 2.0]);
+        assert_eq!(since(&before), Ok((long.clone(), vec![1.0, 2.0])));
+        // A copy in a baseline is not a run. A benchmark may be called `new`.
+        let before = Saved::below(&home.0);
+        fs::create_dir_all(long.join("base")).unwrap();
+        fs::copy(long.join(NEW).join(SAMPLES), long.join("base").join(SAMPLES)).unwrap();
+        let new = home.save("group/new", &[3.0]);
+        assert_eq!(since(&before), Ok((new, vec![3.0])));
+        // A benchmark that has run before.
+        let before = Saved::below(&home.0);
+        std::thread::sleep(std::time::Duration::from_millis(20)); // later than a tick of the file system's clock
+        home.save("short", &[1.0, 2.0]);
+        assert_eq!(since(&before), Ok((short, vec![1.0, 2.0])));
+        // Two of them, and files that are damaged.
+        home.save("group/function/7", &[5.0]);
+        assert!(since(&before).unwrap_err().contains("another process"));
+        let before = Saved::below(&home.0);
+        home.save("broken", &[0.0]);
+        assert!(since(&before).unwrap_err().contains("no iteration counts"));
+        fs::write(home.0.join("broken/new/sample.json"), "{\"iters\": [1").unwrap();
+        assert!(since(&before).unwrap_err().contains("no iteration counts"));
+    }
+
+    #[test]
+    fn a_benchmark_has_criterions_name() {
+        let home = Home(env::temp_dir().join(format!("rdpmc-names-{}", std::process::id())));
+        let directory = home.save("a_b/c", &[1.0]);
+        assert_eq!(name(&home.0, &directory), "a_b/c");
+        let id = json!({"group_id": "a/b", "full_id": "a/b/c", "directory_name": "a_b/c", "title": "a/b/c"});
+        fs::write(directory.join("new/benchmark.json"), id.to_string()).unwrap();
+        assert_eq!(name(&home.0, &directory), "a/b/c");
+    }
+
+    #[test]
+    fn each_kind_has_a_home() {
+        for kind in ["cycles", "cycles:uk", "../x"] {
+            let name = home_of(kind).file_name().unwrap().to_string_lossy().into_owned();
+            let default = default_home().file_name().unwrap().to_string_lossy().into_owned();
+            assert_eq!(name, format!("{default}-{}", kind.replace([':', '/'], "_")));
+        }
     }
 }

@@ -74,6 +74,11 @@ impl Unit {
         }
     }
 
+    /// Returns a whole number with the unit, without a prefix.
+    pub(crate) fn plain(&self, value: f64) -> String {
+        format!("{value} {}", self.name())
+    }
+
     /// Returns the name of the unit without a prefix.
     pub(crate) fn name(&self) -> &'static str {
         self.scale_for_machines(&mut [])

@@ -370,6 +370,29 @@ fn what_is_saved_is_the_plain_count() {
     }
 }
 
+/// Returns the lines that are printed of a benchmark before criterion's report of it: those between its last announcement
+/// and its figures.
+fn before_the_report<'a>(printed: &'a str, benchmark: &str) -> Vec<&'a str> {
+    let analyzing = format!("Benchmarking {benchmark}: Analyzing\n");
+    let (_, behind) =
+        printed.split_once(&analyzing).unwrap_or_else(|| panic!("{benchmark}: {printed}"));
+    behind.lines().take_while(|line| !line.contains("time: ")).collect()
+}
+
+/// Runs this very test as [`run`], with standard error in the same file as standard output, as in the log of a CI job.
+fn run_with_log(test: &str, what: &str, home: &Home) -> String {
+    let path = home.0.with_extension("log");
+    let log = fs::File::create(&path).unwrap();
+    let mut this = Command::new(env::current_exe().unwrap());
+    this.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    this.env(BENCHMARK, what).env("CRITERION_HOME", &home.0);
+    let status = this.stderr(log.try_clone().unwrap()).stdout(log).status().unwrap();
+    let printed = fs::read_to_string(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    assert!(status.success(), "{printed}");
+    printed
+}
+
 #[test]
 fn counted_along() {
     let test = "counted_along";
@@ -412,27 +435,26 @@ fn counted_along() {
     }
     for primary in ["clock", "wall time", "faults"] {
         let home = Home::new(test);
-        let printed = run(test, primary, &home);
-        let mut rest = printed.as_str();
+        let printed = run_with_log(test, primary, &home);
         for (name, pages) in
             [("group/three", 3.0), ("group/five", 5.0), ("seven", 7.0), ("none", 0.0)]
         {
-            // Below its report, and above the next one.
-            let (_, behind) = rest.split_once(&format!("{name} ")).unwrap();
-            let (_, behind) = behind.split_once("counters: ").unwrap();
-            assert!(!rest[..rest.len() - behind.len()].contains("not known"), "{printed}");
-            let (along, behind) = behind.split_once('\n').unwrap();
-            let (number, unit) = along.split_once(' ').unwrap();
-            assert_eq!(unit, "faults (page-faults)", "{printed}");
-            let faults: f64 = number.parse().unwrap();
-            assert!((faults - pages).abs() < 0.01, "{faults} in {printed}");
-            let (along, behind) = behind.split_once('\n').unwrap();
-            assert_eq!(along.trim(), "counters: 0.0000 events (dummy)", "{printed}");
-            rest = behind;
+            // Between the announcement of its report and the report itself.
+            let lines = before_the_report(&printed, name);
+            let begins = |line: &&&str| {
+                line.trim_start_matches(name).trim_start().starts_with("page-faults: [")
+            };
+            let faults = lines.iter().find(begins).unwrap_or_else(|| panic!("{name}: {printed}"));
+            all_about(faults, pages, "faults");
+            assert!(lines[0].starts_with(&format!("{name} ")), "{printed}");
+            let dummy = "dummy:  [0.0000 events 0.0000 events 0.0000 events]";
+            assert!(lines.iter().any(|line| line.trim() == dummy), "{printed}");
             let saved = home.json(&format!("{name}/new/counters.json"));
+            assert_eq!(saved, home.json(&format!("{name}/base/counters.json")));
             let sample = home.json(&format!("{name}/new/sample.json"));
             assert_eq!(saved["iters"], sample["iters"]);
             assert_eq!([&saved["estimates"], &saved["incomplete"]], [0, 0], "{saved}");
+            assert_eq!(saved["measured"], if primary == "faults" { "faults" } else { "time" });
             let counters = saved["counters"].as_array().unwrap();
             assert_eq!(counters.len(), 2, "{saved}");
             assert_eq!(counters[0]["event"], "page-faults", "{saved}");
@@ -449,7 +471,7 @@ fn counted_along() {
     let home = Home::new(test);
     let printed = run(test, "lost", &home);
     assert_eq!(
-        printed.matches("counters: not known, as there is no sample.json").count(),
+        printed.matches("counters: not known, because criterion saved no samples").count(),
         4,
         "{printed}"
     );

@@ -1,0 +1,122 @@
+//! Those of criterion's arguments that this crate has to follow. criterion does not tell a measurement about them.
+
+use std::env;
+
+/// What criterion does with results, and how it prints them.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Arguments {
+    /// The name of the baseline to compare with.
+    pub(crate) baseline: String,
+    /// Whether results are saved under that name.
+    pub(crate) saves: bool,
+    /// Whether changes are left out (`--quiet`).
+    pub(crate) is_quiet: bool,
+    /// Whether criterion prints a line per benchmark for other programs (`--output-format bencher`).
+    pub(crate) is_for_programs: bool,
+}
+
+impl Arguments {
+    /// Reads the arguments of this process, as `configure_from_args` does.
+    pub(crate) fn of_this_process() -> Arguments {
+        Arguments::of(
+            env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()),
+        )
+    }
+
+    fn of(mut arguments: impl Iterator<Item = String>) -> Arguments {
+        let mut found = Arguments {
+            baseline: "base".into(),
+            saves: true,
+            is_quiet: false,
+            is_for_programs: false,
+        };
+        while let Some(argument) = arguments.next() {
+            if argument == "--" {
+                break;
+            }
+            let Some((name, value)) = option(&argument) else { continue };
+            let mut value = || value.clone().or_else(|| arguments.next()).unwrap_or_default();
+            match name {
+                "save-baseline" | "s" => (found.baseline, found.saves) = (value(), true),
+                "baseline" | "baseline-lenient" | "b" => {
+                    (found.baseline, found.saves) = (value(), false);
+                }
+                "discard-baseline" => found.saves = false,
+                "quiet" => found.is_quiet = true,
+                "output-format" => found.is_for_programs = value() == "bencher",
+                // Their values are not options.
+                "color" | "colour" | "c" | "format" | "profile-time" | "load-baseline"
+                | "sample-size" | "warm-up-time" | "measurement-time" | "nresamples"
+                | "noise-threshold" | "confidence-level" | "significance-level"
+                | "plotting-backend" => drop(value()),
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+/// Returns an option's name, and its value if that is in the same argument. None if it is not an option.
+fn option(argument: &str) -> Option<(&str, Option<String>)> {
+    if let Some(long) = argument.strip_prefix("--") {
+        return Some(match long.split_once('=') {
+            Some((name, value)) => (name, Some(value.into())),
+            None => (long, None),
+        });
+    }
+    // Short options may follow one another. The first that takes a value takes the rest.
+    let all = argument.strip_prefix('-')?;
+    let at = all.find(|short| !"vnV".contains(short))?;
+    let (name, rest) = all.get(at..)?.split_at_checked(1)?;
+    let value = rest.strip_prefix('=').unwrap_or(rest);
+    Some((name, (!rest.is_empty()).then(|| value.into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(arguments: &str) -> (String, bool) {
+        let found = Arguments::of(arguments.split_whitespace().map(String::from));
+        (found.baseline, found.saves)
+    }
+
+    #[test]
+    fn the_baseline_is_criterions() {
+        for (arguments, baseline, saves) in [
+            ("", "base", true),
+            ("--bench parse", "base", true),
+            ("--save-baseline main", "main", true),
+            ("--bench --save-baseline=main parse", "main", true),
+            ("-s main", "main", true),
+            ("-smain", "main", true),
+            ("-s=main", "main", true),
+            ("-vns main", "main", true),
+            ("--baseline main", "main", false),
+            ("-b main --quick", "main", false),
+            ("--baseline-lenient main", "main", false),
+            ("--load-baseline new --baseline main", "main", false),
+            ("--load-baseline -s --baseline main", "main", false),
+            ("--color always -b main", "main", false),
+            ("--discard-baseline", "base", false),
+            ("-- --baseline main", "base", true),
+            ("--baseline", "", false),
+            ("-", "base", true),
+            ("-v -é", "base", true),
+        ] {
+            assert_eq!(of(arguments), (baseline.into(), saves), "{arguments}");
+        }
+    }
+
+    #[test]
+    fn the_format_is_criterions() {
+        let of = |arguments: &str| {
+            let found = Arguments::of(arguments.split_whitespace().map(String::from));
+            (found.is_quiet, found.is_for_programs)
+        };
+        assert_eq!(of("--bench"), (false, false));
+        assert_eq!(of("--quiet"), (true, false));
+        assert_eq!(of("--output-format bencher"), (false, true));
+        assert_eq!(of("--output-format=criterion"), (false, false));
+    }
+}

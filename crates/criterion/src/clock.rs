@@ -1,0 +1,110 @@
+//! A measurement of time.
+
+use crate::meter::{empty_samples, least_and_floor};
+use crate::notes::Batches;
+use crate::print;
+use crate::units::Unit;
+use crate::zeros::ZeroGuard;
+use criterion::measurement::{Measurement, ValueFormatter};
+use rdpmc::Clock;
+use rdpmc::clock::ClockKind;
+use rdpmc::error::OpenError;
+use std::cell::Cell;
+
+/// A measurement of time for criterion, without a system call.
+///
+/// Uses [`rdpmc::Clock`]. Times are in nanoseconds, as criterion's `WallTime` has them, but the cost of
+/// reading is subtracted.
+///
+/// ```
+/// use criterion::Criterion;
+/// use rdpmc_criterion::ClockMeasurement;
+///
+/// let criterion: Criterion<ClockMeasurement> = Criterion::default().with_measurement(ClockMeasurement::open()?);
+/// # let _ = criterion;
+/// # Ok::<(), rdpmc::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct ClockMeasurement {
+    clock: Clock,
+    overhead: u64,
+    /// What may be left of an interval with nothing in it.
+    floor: u64,
+    /// The intervals since the last sample.
+    intervals: Cell<u64>,
+    batches: Cell<Batches>,
+    zeros: ZeroGuard,
+}
+
+impl ClockMeasurement {
+    /// Opens a clock for this thread, as [`Clock::open`](rdpmc::Clock::open) does. Reads it some hundred times, to
+    /// measure the cost of a read.
+    ///
+    /// # Errors
+    /// As [`Clock::open`](rdpmc::Clock::open).
+    pub fn open() -> Result<ClockMeasurement, OpenError> {
+        Ok(ClockMeasurement::from(Clock::open()?))
+    }
+
+    /// Returns the clock's source, as [`Clock::kind`](rdpmc::Clock::kind) does. If it is `Kernel`, each read calls
+    /// `clock_gettime`.
+    pub fn kind(&self) -> ClockKind {
+        self.clock.kind()
+    }
+}
+
+impl From<Clock> for ClockMeasurement {
+    fn from(clock: Clock) -> ClockMeasurement {
+        let mut clock = ClockMeasurement {
+            clock,
+            overhead: 0,
+            floor: 0,
+            intervals: Cell::new(0),
+            batches: Cell::default(),
+            zeros: ZeroGuard::default(),
+        };
+        (clock.overhead, clock.floor) = least_and_floor(empty_samples(&clock));
+        clock
+    }
+}
+
+impl Measurement for ClockMeasurement {
+    /// Nanoseconds on the clock's timeline.
+    type Intermediate = u64;
+    /// Nanoseconds.
+    type Value = u64;
+
+    // Not inlined: the instructions between the two reads are then equal everywhere, and can be subtracted.
+    #[inline(never)]
+    fn start(&self) -> u64 {
+        self.clock.ordered().now()
+    }
+
+    #[inline(never)]
+    fn end(&self, start: u64) -> u64 {
+        let end = self.clock.ordered().now();
+        self.intervals.set(self.intervals.get() + 1);
+        end.saturating_sub(start).saturating_sub(self.overhead)
+    }
+
+    fn add(&self, first: &u64, second: &u64) -> u64 {
+        first.saturating_add(*second)
+    }
+
+    fn zero(&self) -> u64 {
+        self.intervals.set(0);
+        0
+    }
+
+    fn to_f64(&self, sample: &u64) -> f64 {
+        self.batches.set(self.batches.get().plus(*sample, self.intervals.take()));
+        self.zeros.sample(*sample as f64)
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        let note = self.batches.take().close_to(self.floor, &Unit::Time);
+        print::before_the_report(None, note.as_slice());
+        self.zeros.report();
+        &Unit::Time
+    }
+}

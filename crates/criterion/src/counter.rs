@@ -1,0 +1,130 @@
+//! A measurement of one event.
+
+use crate::meter::{Cost, Counts, Meter, empty_samples};
+use crate::notes::{Batches, SampleNotes};
+use crate::print;
+use crate::units::Unit;
+use crate::zeros::ZeroGuard;
+use criterion::measurement::{Measurement, ValueFormatter};
+use rdpmc::error::OpenError;
+use rdpmc::pmu::Pmus;
+use rdpmc::{Counter, Event};
+use std::cell::Cell;
+
+/// A measurement of one event for criterion.
+///
+/// ```
+/// use criterion::Criterion;
+/// use rdpmc_criterion::CounterMeasurement;
+///
+/// fn instructions() -> Result<Criterion<CounterMeasurement>, rdpmc::Error> {
+///     Ok(Criterion::default().with_measurement(CounterMeasurement::instructions()?))
+/// }
+/// # let _ = instructions;
+/// ```
+///
+/// It belongs to the thread that opened it, and so does the `Criterion` that has it:
+///
+/// ```compile_fail,E0277
+/// fn only_if_send<T: Send>() {}
+/// only_if_send::<rdpmc_criterion::CounterMeasurement>();
+/// ```
+#[derive(Debug)]
+pub struct CounterMeasurement {
+    meter: Meter<1>,
+    overhead: Cost<1>,
+    unit: &'static Unit,
+    notes: SampleNotes,
+    batches: Cell<Batches>,
+    zeros: ZeroGuard,
+}
+
+impl CounterMeasurement {
+    /// Opens a measurement of [`Event::CYCLES`] in user mode.
+    ///
+    /// # Errors
+    /// As [`open`](CounterMeasurement::open).
+    pub fn cycles() -> Result<CounterMeasurement, OpenError> {
+        CounterMeasurement::open(Event::CYCLES)
+    }
+
+    /// Opens a measurement of [`Event::INSTRUCTIONS`] in user mode.
+    ///
+    /// # Errors
+    /// As [`open`](CounterMeasurement::open).
+    pub fn instructions() -> Result<CounterMeasurement, OpenError> {
+        CounterMeasurement::open(Event::INSTRUCTIONS)
+    }
+
+    /// Opens a measurement of `event` for this thread, as [`Counter::open`] does. Reads the counter some hundred
+    /// times, to measure the cost of a read.
+    ///
+    /// # Errors
+    /// As [`Counter::open`].
+    pub fn open(event: Event) -> Result<CounterMeasurement, OpenError> {
+        Ok(CounterMeasurement::from(Counter::open(event)?))
+    }
+}
+
+/// Makes a measurement of a [counter](rdpmc::Counter) with other settings, for example one that counts the kernel,
+/// too. The counter must be enabled.
+///
+/// If other events have the PMU's counters for long, the cost of measuring stays unknown, and all samples are
+/// estimates.
+impl From<Counter> for CounterMeasurement {
+    fn from(counter: Counter) -> CounterMeasurement {
+        let unit = Unit::of(counter.event());
+        let mut counter = CounterMeasurement {
+            meter: Meter::new(counter.into_group()),
+            overhead: Cost::Wanted,
+            unit,
+            notes: SampleNotes::default(),
+            batches: Cell::default(),
+            zeros: ZeroGuard::default(),
+        };
+        counter.overhead = Cost::of(|| empty_samples(&counter));
+        counter.meter.take_error();
+        counter
+    }
+}
+
+/// Measures one interval at a time, as criterion does: an `end` belongs to the last `start`.
+impl Measurement for CounterMeasurement {
+    type Intermediate = ();
+    type Value = Counts<1>;
+
+    #[inline(always)]
+    fn start(&self) {
+        self.meter.start();
+    }
+
+    #[inline(always)]
+    fn end(&self, (): ()) -> Counts<1> {
+        self.meter.end().less(&self.overhead)
+    }
+
+    fn add(&self, first: &Counts<1>, second: &Counts<1>) -> Counts<1> {
+        first.plus(second)
+    }
+
+    fn zero(&self) -> Counts<1> {
+        Counts::NONE
+    }
+
+    fn to_f64(&self, sample: &Counts<1>) -> f64 {
+        self.notes.take(sample);
+        let [count] = sample.counts();
+        self.batches.set(self.batches.get().plus(count, sample.intervals()));
+        self.zeros.sample(count as f64)
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        let [event] = self.meter.group().events();
+        let mut lines = self.notes.lines(&Pmus::local().name_of(event), self.meter.take_error());
+        let [floor] = self.overhead.floor();
+        lines.extend(self.batches.take().close_to(floor, self.unit));
+        print::before_the_report(None, &lines);
+        self.zeros.report();
+        self.unit
+    }
+}

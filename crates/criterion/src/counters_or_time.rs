@@ -1,0 +1,254 @@
+//! A measurement by counters where there are counters, and by time elsewhere.
+
+use crate::clock::ClockMeasurement;
+use crate::meter::{Cost, Counts, MOST, empty_samples};
+use crate::recorder::Recorder;
+use crate::saved::home_of;
+use crate::sized_meter::SizedMeter;
+use crate::units::Unit;
+use crate::zeros::ZeroGuard;
+use criterion::measurement::{Measurement, ValueFormatter};
+use rdpmc::error::OpenError;
+use rdpmc::pmu::Pmus;
+use rdpmc::{Clock, Event, Group};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// criterion with [`CountersOrTime`] as its measurement.
+pub type Criterion = criterion::Criterion<CountersOrTime>;
+
+/// Returns criterion with user-mode [`Event::CYCLES`] as its measurement, or time where they cannot be counted: see
+/// [`counters`].
+pub fn cycles() -> Criterion {
+    counters([Event::CYCLES])
+}
+
+/// Returns criterion with user-mode [`Event::INSTRUCTIONS`] as its measurement, or time where they cannot be counted: see
+/// [`counters`].
+pub fn instructions() -> Criterion {
+    counters([Event::INSTRUCTIONS])
+}
+
+/// Returns criterion with the first event as its measurement. The others are counted beside it.
+///
+/// ```no_run
+/// use criterion::{criterion_group, criterion_main};
+/// use rdpmc::Event;
+/// use rdpmc_criterion::Criterion;
+/// use std::hint::black_box;
+///
+/// fn parse(criterion: &mut Criterion) {
+///     criterion.bench_function("u32", |bencher| bencher.iter(|| black_box("12345").parse::<u32>()));
+/// }
+///
+/// criterion_group! {
+///     name = benches;
+///     config = rdpmc_criterion::counters([Event::INSTRUCTIONS, Event::CYCLES]).sample_size(50);
+///     targets = parse
+/// }
+/// criterion_main!(benches);
+/// ```
+///
+/// Where the first event cannot be counted, time is the measurement: see [`CountersOrTime`]. An event that cannot be
+/// counted beside the first is left out. The first report says so, with the reason.
+///
+/// Each measurement has a directory for its results, so criterion never compares one with another. It is beside
+/// criterion's own: `target/criterion-instructions`, `target/criterion-time`. Its `report/index.html` lists the HTML
+/// reports.
+///
+/// Calls [`contain_faults`](rdpmc::contain_faults), which installs a signal handler. Opens the counters for this thread,
+/// which must run the benchmarks. There can be 1 to 8 events.
+pub fn counters<const N: usize>(events: [Event; N]) -> Criterion {
+    let (measurement, home) = CountersOrTime::open(events);
+    // Hidden from criterion's documentation since it moved to the command `cargo criterion`. Nothing else keeps results
+    // apart that have equal names.
+    criterion::Criterion::default().with_measurement(measurement).output_directory(&home)
+}
+
+/// A measurement for criterion by counters, or by time on a machine without them: that of [`counters`].
+///
+/// - By counters, the first event drives criterion. All events are one group: counted together or not at all.
+/// - By time, [`ClockMeasurement`] drives criterion (on systems other than Linux, `WallTime`). Those of the events that
+///   can be counted are counted beside it, for example page faults on a machine without a PMU.
+///
+/// The counts of all events are printed before criterion's report of the benchmark, and saved beside its files: see
+/// [the crate's page](crate#additional-counters).
+///
+/// [`ClockMeasurement`]: crate::ClockMeasurement
+#[derive(Debug)]
+pub struct CountersOrTime {
+    driver: Driver,
+    counters: Option<SizedMeter>,
+    overhead: Cost<MOST>,
+    zeros: ZeroGuard,
+    recorder: Recorder,
+}
+
+/// What criterion measures.
+#[derive(Debug)]
+enum Driver {
+    /// The first of the counters.
+    Counter(&'static Unit),
+    Clock(Box<ClockMeasurement>),
+    WallTime,
+}
+
+/// The start of an interval: what the driver needs of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Started {
+    clock: u64,
+    wall_time: Option<Instant>,
+}
+
+/// A sample of [`CountersOrTime`]: counts, and nanoseconds if time drives criterion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    counts: Counts<MOST>,
+    ns: u64,
+}
+
+impl CountersOrTime {
+    /// Returns the measurement, and the directory for its results.
+    fn open<const N: usize>(events: [Event; N]) -> (CountersOrTime, PathBuf) {
+        let (counters, recorder, driver) = match (open_group(events), events.first()) {
+            (Ok(opened), Some(first)) if opened.events.first() == Some(first) => {
+                let mut recorder = Recorder::new(&opened.events).driven_by_first();
+                for why in opened.missing {
+                    recorder = recorder.without(why);
+                }
+                (Some(opened.meter), recorder, Driver::Counter(Unit::of(*first)))
+            }
+            (opened, _) => {
+                let (events, counters, why) = match opened {
+                    Ok(opened) => {
+                        (opened.events, Some(opened.meter), opened.missing.into_iter().next())
+                    }
+                    Err(why) => (Vec::new(), None, Some(why)),
+                };
+                let why = why.unwrap_or_default();
+                let clock = Clock::open().map(|clock| Box::new(ClockMeasurement::from(clock)));
+                let driver = clock.map_or(Driver::WallTime, Driver::Clock);
+                (counters, Recorder::new(&events).without_counters(why), driver)
+            }
+        };
+        let home = match &driver {
+            Driver::Counter(_) => home_of(
+                &events.first().map_or(String::new(), |first| Pmus::local().name_of(*first)),
+            ),
+            Driver::Clock(_) | Driver::WallTime => home_of("time"),
+        };
+        let mut all = CountersOrTime {
+            driver,
+            counters,
+            overhead: Cost::Wanted,
+            zeros: ZeroGuard::default(),
+            recorder: recorder.at(home.clone()),
+        };
+        if let Some(counters) = &all.counters {
+            all.overhead =
+                Cost::of(|| empty_samples(&all).into_iter().map(|sample| sample.counts).collect());
+            all.recorder.set_floor(all.overhead.floor());
+            counters.take_error();
+        }
+        (all, home)
+    }
+}
+
+/// The counters of those events that can be counted.
+struct Opened {
+    meter: SizedMeter,
+    events: Vec<Event>,
+    /// Why the others cannot.
+    missing: Vec<String>,
+}
+
+fn open_group<const N: usize>(events: [Event; N]) -> Result<Opened, String> {
+    let said = |why: OpenError| why.to_string();
+    rdpmc::contain_faults().map_err(said)?;
+    let available = Group::open_available(events).map_err(said)?;
+    let missing = available.missing().map(OpenError::to_string).collect();
+    let events = available.group().events().to_vec();
+    drop(available); // it may have all the counters there are
+    let meter = SizedMeter::open(&events).map_err(said)?.ok_or("there are no events")?;
+    Ok(Opened { meter, events, missing })
+}
+
+impl Measurement for CountersOrTime {
+    type Intermediate = Started;
+    type Value = Measured;
+
+    // Not inlined: the instructions between the two reads are then equal everywhere, and can be subtracted.
+    #[inline(never)]
+    fn start(&self) -> Started {
+        if let Some(counters) = &self.counters {
+            counters.start();
+        }
+        match &self.driver {
+            Driver::Counter(_) => Started { clock: 0, wall_time: None },
+            Driver::Clock(clock) => Started { clock: clock.start(), wall_time: None },
+            Driver::WallTime => Started { clock: 0, wall_time: Some(Instant::now()) },
+        }
+    }
+
+    #[inline(never)]
+    fn end(&self, start: Started) -> Measured {
+        let ns = match (&self.driver, start.wall_time) {
+            (Driver::Clock(clock), _) => clock.end(start.clock),
+            (_, Some(start)) => start.elapsed().as_nanos().try_into().unwrap_or(u64::MAX),
+            (_, None) => 0,
+        };
+        let counts = self.counters.as_ref().map_or(Counts::NONE, SizedMeter::end);
+        Measured { counts: counts.less(&self.overhead), ns }
+    }
+
+    fn add(&self, first: &Measured, second: &Measured) -> Measured {
+        let ns = first.ns.saturating_add(second.ns);
+        Measured { counts: first.counts.plus(&second.counts), ns }
+    }
+
+    fn zero(&self) -> Measured {
+        self.recorder.begin();
+        if let Driver::Clock(clock) = &self.driver {
+            clock.zero();
+        }
+        Measured { counts: Counts::NONE, ns: 0 }
+    }
+
+    fn to_f64(&self, sample: &Measured) -> f64 {
+        self.recorder.take(sample.counts);
+        match &self.driver {
+            Driver::Counter(_) => {
+                let [count, ..] = sample.counts.counts();
+                self.zeros.sample(count as f64)
+            }
+            Driver::Clock(clock) => clock.to_f64(&sample.ns),
+            Driver::WallTime => self.zeros.sample(sample.ns as f64),
+        }
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        let formatter: &dyn ValueFormatter = match &self.driver {
+            Driver::Counter(unit) => *unit,
+            Driver::Clock(clock) => clock.formatter(),
+            Driver::WallTime => &Unit::Time,
+        };
+        let error = self.counters.as_ref().and_then(SizedMeter::take_error);
+        self.recorder.report(formatter.scale_for_machines(&mut []), error);
+        self.zeros.report();
+        formatter
+    }
+}
+
+/// Writes the index of the HTML reports: `criterion_main!` writes that of criterion's own directory only.
+impl Drop for CountersOrTime {
+    fn drop(&mut self) {
+        // `cargo criterion` writes its own, and the `Criterion` that is being dropped holds the connection with it.
+        let is_elsewhere = std::env::var_os("CARGO_CRITERION_PORT").is_some();
+        if std::thread::panicking() || is_elsewhere {
+            return;
+        }
+        if let Some(home) = self.recorder.home_with_html() {
+            criterion::Criterion::default().output_directory(home).final_summary();
+        }
+    }
+}

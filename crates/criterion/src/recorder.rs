@@ -1,0 +1,252 @@
+//! Prints and saves the counts of each benchmark.
+
+use crate::arguments::Arguments;
+use crate::change::{Change, usual_threshold};
+use crate::meter::{Counts, MOST};
+use crate::notes::{Batches, SampleNotes};
+use crate::print;
+use crate::results::{Counted, Results};
+use crate::saved::{self, Run, Saved};
+use crate::units::Unit;
+use criterion::measurement::ValueFormatter;
+use rdpmc::Event;
+use rdpmc::error::ReadError;
+use rdpmc::pmu::Pmus;
+use std::cell::{OnceCell, RefCell};
+use std::path::{Path, PathBuf};
+
+/// Takes the counts of each sample. When criterion has saved the samples of a benchmark and is about to print its report,
+/// prints and saves the counts.
+///
+/// criterion does not tell a measurement about benchmarks and reports, but its calls show them:
+/// - `zero`: a benchmark begins, or a sample of it.
+/// - `to_f64`: a sample has been taken.
+/// - `formatter`: criterion has saved the samples and is about to print the report, or a group has ended.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    counters: Vec<Counter>,
+    /// Whether the first event drives criterion, which prints it.
+    first_drives: bool,
+    without_counters: Option<String>,
+    /// Why there is less than wanted, until it has been printed.
+    missing: RefCell<Vec<String>>,
+    /// The directory that criterion writes to.
+    home: OnceCell<PathBuf>,
+    notes: SampleNotes,
+    samples: RefCell<Vec<Counts<MOST>>>,
+    /// What criterion had saved before the benchmark.
+    before: RefCell<Option<Saved>>,
+    /// The directory of the last benchmark.
+    last: RefCell<Option<PathBuf>>,
+}
+
+/// An event as it is printed and saved.
+#[derive(Debug)]
+struct Counter {
+    name: String,
+    unit: &'static Unit,
+    /// What reading may add to each batch.
+    floor: u64,
+}
+
+impl Recorder {
+    /// Returns a recorder for these events.
+    pub(crate) fn new(events: &[Event]) -> Recorder {
+        let counter = |event: &Event| Counter {
+            name: Pmus::local().name_of(*event),
+            unit: Unit::of(*event),
+            floor: 0,
+        };
+        Recorder {
+            counters: events.iter().map(counter).collect(),
+            first_drives: false,
+            without_counters: None,
+            missing: RefCell::default(),
+            home: OnceCell::new(),
+            notes: SampleNotes::default(),
+            samples: RefCell::default(),
+            before: RefCell::default(),
+            last: RefCell::default(),
+        }
+    }
+
+    /// Sets the directory that criterion writes to.
+    pub(crate) fn at(self, home: PathBuf) -> Recorder {
+        Recorder { home: home.into(), ..self }
+    }
+
+    /// Records that the first event drives criterion.
+    pub(crate) fn driven_by_first(self) -> Recorder {
+        Recorder { first_drives: true, ..self }
+    }
+
+    /// Records why time drives criterion.
+    pub(crate) fn without_counters(self, why: String) -> Recorder {
+        self.missing.borrow_mut().push(format!("no counters: {why}"));
+        Recorder { without_counters: Some(why), ..self }
+    }
+
+    /// Records why an event is not counted.
+    pub(crate) fn without(self, why: impl std::fmt::Display) -> Recorder {
+        self.missing.borrow_mut().push(format!("not counted: {why}"));
+        self
+    }
+
+    /// Sets what reading may add to each batch, for each event.
+    pub(crate) fn set_floor<const N: usize>(&mut self, floor: [u64; N]) {
+        for (counter, floor) in self.counters.iter_mut().zip(floor) {
+            counter.floor = floor;
+        }
+    }
+
+    /// Returns the directory that criterion writes to, if it has written an HTML report of a benchmark there.
+    pub(crate) fn home_with_html(&self) -> Option<&Path> {
+        let last = self.last.try_borrow().ok()?;
+        last.as_ref()?.join("report/index.html").exists().then(|| self.home())
+    }
+
+    fn home(&self) -> &Path {
+        self.home.get_or_init(saved::default_home)
+    }
+
+    /// A benchmark begins, or a sample of it.
+    pub(crate) fn begin(&self) {
+        if let Ok(mut before) = self.before.try_borrow_mut() {
+            before.get_or_insert_with(|| Saved::below(self.home()));
+        }
+    }
+
+    pub(crate) fn take<const N: usize>(&self, sample: Counts<N>) {
+        self.notes.take(&sample);
+        if let Ok(mut samples) = self.samples.try_borrow_mut() {
+            samples.push(sample.widened());
+        }
+    }
+
+    /// criterion is about to print a report, if there are samples. `unit` is that of what drives it.
+    pub(crate) fn report(&self, unit: &str, error: Option<ReadError>) {
+        let samples = self.samples.take();
+        if samples.is_empty() {
+            return;
+        }
+        let (estimates, incomplete) = self.notes.inexact();
+        let mut lines = self.missing.take();
+        let run = self.before.take().unwrap_or_default().run_since(self.home());
+        let name = run.as_ref().ok().map(|run| saved::name(self.home(), &run.directory));
+        match run {
+            Ok(Run { directory, iterations }) => {
+                // Earlier samples are from criterion's search for a number of iterations (`--quick`).
+                let first = samples.len().saturating_sub(iterations.len());
+                let samples = samples.get(first..).unwrap_or_default();
+                let results = Results {
+                    processor: processor(),
+                    measured: self.driver(unit),
+                    without_counters: self.without_counters.clone(),
+                    counters: self.counted(samples, &iterations),
+                    iterations,
+                    estimates,
+                    incomplete,
+                };
+                self.compare_and_save(&results, &directory, &mut lines);
+                if let Ok(mut last) = self.last.try_borrow_mut() {
+                    *last = Some(directory);
+                }
+            }
+            Err(why) if self.counters.len() > usize::from(self.first_drives) => {
+                lines.push(format!("counters: not known, because {why}"));
+            }
+            Err(_) => {}
+        }
+        let events: Vec<&str> = self.counters.iter().map(|counter| &*counter.name).collect();
+        lines.extend(self.notes.lines(&events.join(", "), error));
+        lines.extend(self.floors(&samples));
+        print::before_the_report(name.as_deref(), &lines);
+    }
+
+    /// Returns the name of what drives criterion. `unit` is its unit.
+    fn driver(&self, unit: &str) -> String {
+        match self.counters.first() {
+            Some(counter) if self.first_drives => counter.name.clone(),
+            _ if unit == "ns" => "time".into(),
+            _ => unit.into(),
+        }
+    }
+
+    fn counted(&self, samples: &[Counts<MOST>], iterations: &[f64]) -> Vec<Counted> {
+        let of = |(place, counter): (usize, &Counter)| {
+            let counts = samples.iter().map(|sample| at(sample, place)).collect();
+            Counted::new(counter.name.clone(), counter.unit.name(), iterations, counts)
+        };
+        self.counters.iter().enumerate().map(of).collect()
+    }
+
+    /// Adds lines with the results and their changes since the baseline that criterion compares with. Saves the results
+    /// where criterion saves its own.
+    fn compare_and_save(&self, results: &Results, directory: &Path, lines: &mut Vec<String>) {
+        let arguments = Arguments::of_this_process();
+        let name = &arguments.baseline;
+        let mut before = None;
+        let mut no_change = None;
+        match Results::load(&directory.join(name)) {
+            Ok(Some(saved)) if saved.processor == results.processor => before = Some(saved),
+            Ok(Some(Results { processor: Some(other), .. })) => {
+                no_change = Some(format!("baseline {name} is of another processor, {other}"));
+            }
+            Ok(Some(_)) => {
+                no_change = Some(format!("the processor of baseline {name} is not known"))
+            }
+            Ok(None) if directory.join(name).exists() => {
+                no_change = Some(format!("baseline {name} has no counters"));
+            }
+            Ok(None) => {}
+            Err(why) => no_change = Some(why),
+        }
+        let printed = self.counters.iter().zip(&results.counters).skip(self.first_drives.into());
+        for (counter, counted) in printed {
+            let format = |value| counter.unit.format_value(value).trim_start().to_owned();
+            let each = counted.per_iteration;
+            let [low, median, high] = [each.low, each.median, each.high].map(format);
+            let label = format!("{}:", counter.name);
+            lines.push(format!("{label:<7} [{low} {median} {high}]"));
+            let Some(before) = before.as_ref().filter(|_| !arguments.is_quiet) else { continue };
+            match before.counted(&counter.name) {
+                Some(old) => {
+                    let threshold = usual_threshold(&counter.name);
+                    let change = Change::between((before, old), (results, counted), threshold);
+                    lines.push(format!("change: {change}"));
+                    lines.push(change.verdict.to_string());
+                }
+                None => lines.push(format!("change: not known, because baseline {name} lacks it")),
+            }
+        }
+        if let Some(why) = no_change.filter(|_| !arguments.is_quiet) {
+            lines.push(format!("change: not known, because {why}"));
+        }
+        let new = results.save(&directory.join("new"));
+        let baseline =
+            || if arguments.saves { results.save(&directory.join(name)) } else { Ok(()) };
+        if let Err(error) = new.and_then(|()| baseline()) {
+            lines.push(format!("counters: not saved in {}: {error}", directory.display()));
+        }
+    }
+
+    /// Returns a note for each event whose count may be the cost of reading.
+    fn floors(&self, samples: &[Counts<MOST>]) -> Vec<String> {
+        let of = |(place, counter): (usize, &Counter)| {
+            let add = |sum: Batches, sample| sum.plus(at(sample, place), sample.intervals());
+            let all = samples.iter().fold(Batches::default(), add);
+            all.close_to(counter.floor, counter.unit)
+        };
+        self.counters.iter().enumerate().filter_map(of).collect()
+    }
+}
+
+/// Returns the count of the event with this place.
+fn at(sample: &Counts<MOST>, place: usize) -> u64 {
+    sample.counts().get(place).copied().unwrap_or(0)
+}
+
+/// Returns what two results must have in common to be comparable.
+fn processor() -> Option<String> {
+    Some(format!("{}, {}", std::env::consts::ARCH, rdpmc::doctor::cpu_name()?))
+}
