@@ -3,8 +3,8 @@
 use crate::meter::{empty_samples, least_and_floor};
 use crate::notes::Batches;
 use crate::print;
+use crate::samples::Samples;
 use crate::units::Unit;
-use crate::zeros::ZeroGuard;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::Clock;
 use rdpmc::clock::ClockKind;
@@ -33,7 +33,7 @@ pub struct ClockMeasurement {
     /// The intervals since the last sample.
     intervals: Cell<u64>,
     batches: Cell<Batches>,
-    zeros: ZeroGuard,
+    samples: Samples,
 }
 
 impl ClockMeasurement {
@@ -61,7 +61,7 @@ impl From<Clock> for ClockMeasurement {
             floor: 0,
             intervals: Cell::new(0),
             batches: Cell::default(),
-            zeros: ZeroGuard::default(),
+            samples: Samples::default(),
         };
         (clock.overhead, clock.floor) = least_and_floor(empty_samples(&clock));
         clock
@@ -98,13 +98,13 @@ impl Measurement for ClockMeasurement {
 
     fn to_f64(&self, sample: &u64) -> f64 {
         self.batches.set(self.batches.get().plus(*sample, self.intervals.take()));
-        self.zeros.sample(*sample as f64)
+        self.samples.sample(*sample as f64)
     }
 
     fn formatter(&self) -> &dyn ValueFormatter {
         let note = self.batches.take().close_to(self.floor, &Unit::Time);
         print::before_the_report(None, note.as_slice());
-        self.zeros.report();
+        self.samples.report();
         &Unit::Time
     }
 }

@@ -3,8 +3,8 @@
 use crate::meter::{Cost, Counts, Meter, empty_samples};
 use crate::notes::{Batches, SampleNotes};
 use crate::print;
+use crate::samples::Samples;
 use crate::units::Unit;
-use crate::zeros::ZeroGuard;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::error::OpenError;
 use rdpmc::pmu::Pmus;
@@ -36,7 +36,7 @@ pub struct CounterMeasurement {
     unit: &'static Unit,
     notes: SampleNotes,
     batches: Cell<Batches>,
-    zeros: ZeroGuard,
+    samples: Samples,
 }
 
 impl CounterMeasurement {
@@ -80,7 +80,7 @@ impl From<Counter> for CounterMeasurement {
             unit,
             notes: SampleNotes::default(),
             batches: Cell::default(),
-            zeros: ZeroGuard::default(),
+            samples: Samples::default(),
         };
         counter.overhead = Cost::of(|| empty_samples(&counter));
         counter.meter.take_error();
@@ -115,7 +115,7 @@ impl Measurement for CounterMeasurement {
         self.notes.take(sample);
         let [count] = sample.counts();
         self.batches.set(self.batches.get().plus(count, sample.intervals()));
-        self.zeros.sample(count as f64)
+        self.samples.sample(count as f64)
     }
 
     fn formatter(&self) -> &dyn ValueFormatter {
@@ -124,7 +124,7 @@ impl Measurement for CounterMeasurement {
         let [floor] = self.overhead.floor();
         lines.extend(self.batches.take().close_to(floor, self.unit));
         print::before_the_report(None, &lines);
-        self.zeros.report();
+        self.samples.report();
         self.unit
     }
 }

@@ -3,10 +3,10 @@
 use crate::clock::ClockMeasurement;
 use crate::meter::{Cost, Counts, MOST, empty_samples};
 use crate::recorder::Recorder;
+use crate::samples::Samples;
 use crate::saved::home_of;
 use crate::sized_meter::SizedMeter;
 use crate::units::Unit;
-use crate::zeros::ZeroGuard;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::error::OpenError;
 use rdpmc::pmu::Pmus;
@@ -80,7 +80,7 @@ pub struct CountersOrTime {
     driver: Driver,
     counters: Option<SizedMeter>,
     overhead: Cost<MOST>,
-    zeros: ZeroGuard,
+    samples: Samples,
     recorder: Recorder,
 }
 
@@ -141,7 +141,7 @@ impl CountersOrTime {
             driver,
             counters,
             overhead: Cost::Wanted,
-            zeros: ZeroGuard::default(),
+            samples: Samples::default(),
             recorder: recorder.at(home.clone()),
         };
         if let Some(counters) = &all.counters {
@@ -219,10 +219,10 @@ impl Measurement for CountersOrTime {
         match &self.driver {
             Driver::Counter(_) => {
                 let [count, ..] = sample.counts.counts();
-                self.zeros.sample(count as f64)
+                self.samples.sample(count as f64)
             }
             Driver::Clock(clock) => clock.to_f64(&sample.ns),
-            Driver::WallTime => self.zeros.sample(sample.ns as f64),
+            Driver::WallTime => self.samples.sample(sample.ns as f64),
         }
     }
 
@@ -234,7 +234,7 @@ impl Measurement for CountersOrTime {
         };
         let error = self.counters.as_ref().and_then(SizedMeter::take_error);
         self.recorder.report(formatter.scale_for_machines(&mut []), error);
-        self.zeros.report();
+        self.samples.report();
         formatter
     }
 }

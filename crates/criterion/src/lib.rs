@@ -111,11 +111,11 @@ mod notes;
 mod print;
 mod recorder;
 mod results;
+mod samples;
 mod saved;
 mod sized_meter;
 mod units;
 mod with_counters;
-mod zeros;
 
 pub use clock::ClockMeasurement;
 pub use counter::CounterMeasurement;

@@ -2,7 +2,7 @@
 
 use crate::meter::{Cost, Counts, Meter, empty_samples};
 use crate::recorder::Recorder;
-use crate::zeros::ZeroGuard;
+use crate::samples::Samples;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::error::OpenError;
 use rdpmc::{Event, Group};
@@ -62,7 +62,7 @@ pub struct WithCounters<M: Measurement, const N: usize> {
     primary: M,
     meter: Meter<N>,
     overhead: Cost<N>,
-    zeros: ZeroGuard,
+    samples: Samples,
     recorder: Recorder,
 }
 
@@ -83,7 +83,7 @@ impl<M: Measurement, const N: usize> WithCounters<M, N> {
             recorder: Recorder::new(&group.events()),
             meter: Meter::new(group),
             overhead: Cost::Wanted,
-            zeros: ZeroGuard::default(),
+            samples: Samples::default(),
         };
         // Includes the cost of measuring with `primary`.
         let nothing = || empty_samples(&all).into_iter().map(|(counts, _)| counts).collect();
@@ -121,13 +121,13 @@ impl<M: Measurement, const N: usize> Measurement for WithCounters<M, N> {
 
     fn to_f64(&self, sample: &Self::Value) -> f64 {
         self.recorder.take(sample.0);
-        self.zeros.sample(self.primary.to_f64(&sample.1))
+        self.samples.sample(self.primary.to_f64(&sample.1))
     }
 
     fn formatter(&self) -> &dyn ValueFormatter {
         let formatter = self.primary.formatter();
         self.recorder.report(formatter.scale_for_machines(&mut []), self.meter.take_error());
-        self.zeros.report();
+        self.samples.report();
         formatter
     }
 }

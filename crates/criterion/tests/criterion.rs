@@ -2,6 +2,7 @@
 //! kernel counts exactly on every machine.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod memory;
 #[path = "../../../tests/process/mod.rs"]
 mod process;
 #[path = "../../../tests/skips/mod.rs"]
@@ -11,6 +12,7 @@ use criterion::measurement::{Measurement, WallTime};
 use criterion::{
     AxisScale, BatchSize, BenchmarkId, Criterion, PlotConfiguration, SamplingMode, Throughput,
 };
+use memory::Memory;
 use rdpmc::Event;
 use rdpmc::error::ReadError;
 use rdpmc_criterion::{ClockMeasurement, CounterMeasurement, WithCounters};
@@ -84,39 +86,6 @@ fn criterion<M: Measurement>(measurement: M) -> Criterion<M> {
         .nresamples(1_001)
         .warm_up_time(Duration::from_millis(2))
         .measurement_time(Duration::from_millis(20))
-}
-
-const PAGE: usize = 4096;
-
-/// Memory for page faults.
-#[derive(Clone, Copy)]
-struct Memory(*mut u8);
-
-impl Memory {
-    const PAGES: usize = 16;
-
-    fn new() -> Memory {
-        let (length, access) = (Memory::PAGES * PAGE, libc::PROT_READ | libc::PROT_WRITE);
-        let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: the mapping is new, and stays until the process ends.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, private, -1, 0) };
-        assert_ne!(start, libc::MAP_FAILED);
-        // No fault may bring in more than one page.
-        // SAFETY: the range is that of the mapping.
-        unsafe { libc::madvise(start, length, libc::MADV_NOHUGEPAGE) };
-        Memory(start.cast())
-    }
-
-    /// Makes `pages` page faults.
-    fn fault(self, pages: usize) {
-        assert!(pages <= Memory::PAGES);
-        // SAFETY: the range is within the mapping, to which nothing refers.
-        unsafe { libc::madvise(self.0.cast(), pages * PAGE, libc::MADV_DONTNEED) };
-        for page in 0..pages {
-            // SAFETY: within the mapping.
-            unsafe { self.0.add(page * PAGE).write_volatile(1) };
-        }
-    }
 }
 
 /// Returns the first line of a report with this label after the name of the benchmark.

@@ -1,0 +1,449 @@
+//! A benchmark as users write it, run with criterion's own arguments: what is printed, saved and compared. The event is page
+//! faults, which the kernel counts exactly on every machine. There is no test harness, because the arguments are criterion's.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod memory;
+#[path = "../../../tests/skips/mod.rs"]
+mod skips;
+
+use criterion::{BatchSize, Throughput, criterion_group};
+use memory::Memory;
+use rdpmc::{Counter, Event};
+use rdpmc_criterion::{Criterion, Gate, Outcome};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use std::{env, fs};
+
+/// Set for the benchmark: the events, and the number of page faults.
+const EVENTS: &str = "RDPMC_TEST_EVENTS";
+const FAULTS: &str = "RDPMC_TEST_FAULTS";
+
+fn faults(criterion: &mut Criterion) {
+    let memory = Memory::new();
+    let pages: usize = env::var(FAULTS).unwrap().parse().unwrap();
+    let mut group = criterion.benchmark_group("fault/s"); // not the name of its directory
+    group.throughput(Throughput::Elements(pages as u64));
+    group.bench_function("iter", |bencher| bencher.iter(|| memory.fault(pages)));
+    group.bench_function("batched", |bencher| {
+        bencher.iter_batched(|| memory.fault(9), |()| memory.fault(pages), BatchSize::PerIteration);
+    });
+    group.finish();
+    criterion
+        .bench_function("a benchmark with a long name", |bencher| bencher.iter(|| memory.fault(3)));
+}
+
+fn config() -> Criterion {
+    // No machine has this event.
+    let nowhere = Event::of_pmu(u32::MAX, 0);
+    let criterion = match env::var(EVENTS).unwrap().as_str() {
+        "counted" => rdpmc_criterion::counters([
+            Event::PAGE_FAULTS,
+            Event::MINOR_FAULTS,
+            nowhere,
+            Event::DUMMY,
+        ]),
+        "time" => rdpmc_criterion::counters([nowhere, Event::PAGE_FAULTS]),
+        "time alone" => rdpmc_criterion::counters([nowhere]),
+        _ => unreachable!(),
+    };
+    criterion
+        .sample_size(10)
+        .nresamples(1_001)
+        .warm_up_time(Duration::from_millis(2))
+        .measurement_time(Duration::from_millis(20))
+}
+
+criterion_group! { name = benches; config = config(); targets = faults }
+
+fn main() {
+    if env::var_os(EVENTS).is_some() {
+        benches();
+        return criterion::Criterion::default().configure_from_args().final_summary();
+    }
+    if let Err(why) = Counter::open(Event::PAGE_FAULTS) {
+        return skips::skip("baselines", &why.to_string());
+    }
+    for (name, test) in [
+        ("kinds_do_not_share_names", kinds_do_not_share_names as fn(&Home)),
+        ("a_planted_fault_is_found", a_planted_fault_is_found),
+        ("what_cannot_be_compared_is_said", what_cannot_be_compared_is_said),
+        ("criterions_options_work", criterions_options_work),
+        ("the_command_checks_its_arguments", the_command_checks_its_arguments),
+    ] {
+        let home = Home(env::temp_dir().join(format!("rdpmc-{name}-{}", std::process::id())));
+        let _ = fs::remove_dir_all(&home.0);
+        fs::create_dir_all(&home.0).unwrap();
+        test(&home);
+        println!("test {name} ... ok");
+    }
+}
+
+/// A directory for criterion's directories, removed when this is dropped.
+struct Home(PathBuf);
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Home {
+    fn criterion(&self) -> PathBuf {
+        self.0.join("criterion")
+    }
+
+    /// Runs the benchmark. Returns its log, standard output and standard error in one.
+    #[track_caller]
+    fn bench(&self, events: &str, faults: usize, arguments: &str) -> String {
+        let path = self.0.join("log");
+        let log = fs::File::create(&path).unwrap();
+        let mut this = Command::new(env::current_exe().unwrap());
+        this.arg("--bench").args(arguments.split_whitespace());
+        this.env(EVENTS, events).env(FAULTS, faults.to_string());
+        this.env("CRITERION_HOME", self.criterion());
+        let status = this.stderr(log.try_clone().unwrap()).stdout(log).status().unwrap();
+        let printed = fs::read_to_string(&path).unwrap();
+        assert!(status.success(), "{arguments}: {printed}");
+        printed
+    }
+
+    /// Runs the gate's command. Returns its status, and what it prints.
+    fn gate(&self, arguments: &str) -> (i32, String) {
+        let mut gate = Command::new(env!("CARGO_BIN_EXE_rdpmc-criterion"));
+        gate.args(arguments.split_whitespace()).env("CRITERION_HOME", self.criterion());
+        let output = gate.output().unwrap();
+        let printed = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(printed).unwrap())
+    }
+
+    #[track_caller]
+    fn gates(&self, arguments: &str, status: i32, lines: &[&str]) {
+        let (found, printed) = self.gate(arguments);
+        assert_eq!(found, status, "{arguments}: {printed}");
+        for line in lines {
+            assert!(printed.contains(line), "{arguments}: no {line} in {printed}");
+        }
+    }
+
+    fn has(&self, file: &str) -> bool {
+        self.0.join(file).exists()
+    }
+
+    /// Replaces text in the results of all benchmarks under a name.
+    fn edit(&self, kind: &str, baseline: &str, from: &str, to: &str) {
+        let mut edited = 0;
+        for benchmark in ["fault_s/iter", "fault_s/batched", "a benchmark with a long name"] {
+            let path = self.0.join(kind).join(benchmark).join(baseline).join("counters.json");
+            let text = fs::read_to_string(&path).unwrap();
+            edited += usize::from(text.contains(from));
+            fs::write(&path, text.replace(from, to)).unwrap();
+        }
+        assert_eq!(edited, 3, "{from}");
+    }
+}
+
+/// Returns the lines between the announcement of a report and its end.
+#[track_caller]
+fn report<'a>(printed: &'a str, benchmark: &str) -> Vec<&'a str> {
+    let (_, behind) =
+        printed.split_once(&format!("Benchmarking {benchmark}: Analyzing\n")).expect(printed);
+    behind
+        .lines()
+        .take_while(|line| !line.is_empty() && !line.starts_with("Benchmarking"))
+        .map(str::trim)
+        .collect()
+}
+
+fn exists(directory: &Path, file: &str) -> bool {
+    directory.join(file).exists()
+}
+
+/// Counts and time have directories of their own, and the log says which it is and why.
+fn kinds_do_not_share_names(home: &Home) {
+    let counted = home.bench("counted", 4, "");
+    let lines = report(&counted, "fault/s/iter");
+    assert!(lines[0].starts_with("fault_s/iter            not counted: "), "{counted}");
+    assert!(lines[1].starts_with("minor-faults: [4.0"), "{counted}");
+    assert_eq!(lines[2], "dummy:  [0.0000 events 0.0000 events 0.0000 events]", "{counted}");
+    assert!(lines[3].starts_with("fault/s/iter            time:   [4.0"), "{counted}");
+    assert_eq!(counted.matches("not counted: ").count(), 1, "{counted}");
+    assert_eq!(counted.matches("no counters: ").count(), 0, "{counted}");
+    // A long name has a line of its own, as in criterion's report.
+    let lines = report(&counted, "a benchmark with a long name");
+    assert_eq!(lines[0], "a benchmark with a long name", "{counted}");
+    assert!(lines[1].starts_with("minor-faults: [3.0"), "{counted}");
+    assert!(!counted.contains("change:"), "{counted}");
+
+    let timed = home.bench("time", 4, "");
+    let lines = report(&timed, "fault/s/iter");
+    assert!(lines[0].starts_with("fault_s/iter            no counters: "), "{timed}");
+    assert!(lines[1].starts_with("page-faults: [4.0"), "{timed}");
+    assert!(lines[2].starts_with("fault/s/iter            time:   ["), "{timed}");
+    assert!(lines[2].ends_with("s]") && !lines[2].contains("faults"), "{timed}");
+    assert_eq!(timed.matches("no counters: ").count(), 1, "{timed}");
+    // Nothing is compared with what it is not.
+    assert!(!timed.contains("change:"), "{timed}");
+    let again = home.bench("time alone", 4, "");
+    assert!(again.contains("change:") && !again.contains("page-faults"), "{again}");
+
+    let expected = ["criterion-page-faults", "criterion-time"];
+    for kind in expected {
+        for file in
+            ["report/index.html", "fault_s/report/index.html", "fault_s/iter/report/index.html"]
+        {
+            assert!(home.has(&format!("{kind}/{file}")), "{kind}/{file}");
+        }
+        let index = fs::read_to_string(home.0.join(kind).join("report/index.html")).unwrap();
+        let links = index.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
+        let links: Vec<&str> = links.filter(|link| link.starts_with("../")).collect();
+        assert!(links.len() >= 3, "{index}");
+        for link in links {
+            assert!(exists(&home.0.join(kind).join("report"), link), "{kind}: {link}");
+        }
+    }
+    assert!(!home.has("criterion"), "criterion's own directory is for wall time");
+    // A later run knows criterion's names.
+    let lines = home.bench("counted", 4, "");
+    assert!(
+        report(&lines, "fault/s/iter")[0].starts_with("fault/s/iter            not counted: "),
+        "{lines}"
+    );
+}
+
+/// One more page fault in each iteration: named, with its figure, in the log and by the gate.
+fn a_planted_fault_is_found(home: &Home) {
+    home.bench("counted", 4, "--save-baseline a");
+    let kind = "criterion-page-faults";
+    assert!(home.has(&format!("{kind}/fault_s/iter/a/counters.json")));
+    assert!(!home.has(&format!("{kind}/fault_s/iter/base/counters.json")));
+    let saved = fs::read(home.0.join(kind).join("fault_s/iter/a/counters.json")).unwrap();
+    home.gates("a --gate page-faults", 0, &["3 figures compared: 0 regressions, 0 improvements."]);
+
+    let printed = home.bench("counted", 5, "--baseline a");
+    for benchmark in ["fault/s/iter", "fault/s/batched"] {
+        let lines = report(&printed, benchmark);
+        let at = lines.iter().position(|line| line.contains("minor-faults: [5.0")).expect(&printed);
+        let change = lines[at + 1].strip_prefix("change: [+").expect(&printed);
+        let bounds: Vec<f64> = change
+            .trim_end_matches(']')
+            .split(' ')
+            .map(|bound| bound.trim_end_matches('%').parse().unwrap())
+            .collect();
+        assert!(bounds.iter().all(|percent| (percent - 25.0).abs() < 2.0), "{printed}");
+        assert_eq!(lines[at + 2], "Performance has regressed.", "{printed}");
+    }
+    let lines = report(&printed, "a benchmark with a long name");
+    assert!(lines.contains(&"No change in performance detected."), "{printed}");
+    // The baseline is as it was.
+    assert_eq!(saved, fs::read(home.0.join(kind).join("fault_s/iter/a/counters.json")).unwrap());
+    let regression = [
+        "fault/s/iter, page-faults: 5.0",
+        "was 4.0",
+        "(+25.",
+        ": regression",
+        "2 regressions, 0 improvements.",
+    ];
+    home.gates("a --gate page-faults", 1, &regression);
+    home.gates("a new --gate=page-faults", 1, &regression);
+    home.gates(
+        "new a --gate page-faults",
+        3,
+        &["fault/s/iter, page-faults: 4.0", ": improvement", "0 regressions, 2 improvements."],
+    );
+    home.gates("a --gate page-faults=30", 0, &["0 regressions, 0 improvements."]);
+    home.gates(
+        "a --gate page-faults=30% --gate minor-faults",
+        1,
+        &["minor-faults: 5.0", "2 regressions"],
+    );
+    // By default, the gate is on events that repeat.
+    home.gates(
+        "a",
+        4,
+        &[
+            "more, not gated",
+            "Nothing to compare: no benchmark has instructions or branches in both a and new.",
+        ],
+    );
+    // The same from a program.
+    let gate = || Gate::new("a", "new").home(home.criterion());
+    assert_eq!(gate().event("page-faults", None).compare().outcome(), Outcome::Regressed);
+    assert_eq!(gate().event("page-faults", 0.3).compare().outcome(), Outcome::Unchanged);
+
+    // Regressions come first: in the log and in the status, whatever else there is.
+    let printed = home.bench("counted", 4, "--baseline a --quiet");
+    assert!(!printed.contains("change:") && printed.contains("minor-faults: [4.0"), "{printed}");
+    home.gates("a --gate page-faults", 0, &[]);
+}
+
+/// No counters in one of the runs, another processor, a missing benchmark, damaged files.
+fn what_cannot_be_compared_is_said(home: &Home) {
+    let kind = "criterion-page-faults";
+    home.gates("a", 4, &["Nothing has counters in baseline a in ", "Nothing to compare"]);
+    home.bench("counted", 4, "--save-baseline a");
+    home.gates(
+        "a b --gate page-faults",
+        4,
+        &["Nothing has counters in baseline b in ", "fault/s/iter: not in b"],
+    );
+    // A machine without counters, and one that had none before.
+    home.bench("time alone", 4, "--save-baseline b");
+    let why = "b has no counters: ";
+    home.gates(
+        "a b --gate page-faults",
+        4,
+        &["fault/s/iter: a has page-faults, and b has time", why],
+    );
+    home.gates(
+        "b a --gate page-faults",
+        4,
+        &["fault/s/iter: b has time, and a has page-faults", why],
+    );
+    home.gates(
+        "b b",
+        4,
+        &["Nothing to compare: no benchmark has instructions or branches in both b and b.", why],
+    );
+    // The counts of before are outdated when the machine has none any more.
+    home.bench("time alone", 4, "--save-baseline a");
+    home.bench("counted", 4, "--save-baseline c");
+    home.gates("a c --gate page-faults", 4, &["a has time, and c has page-faults"]);
+
+    home.bench("counted", 5, "--save-baseline a");
+    home.gates("c a --gate page-faults", 1, &["2 regressions"]);
+    // One benchmark less: a regression is more important than what is missing.
+    for kind in [kind, "criterion-time"] {
+        fs::remove_dir_all(home.0.join(kind).join("a benchmark with a long name/a")).unwrap();
+    }
+    home.gates("c a --gate page-faults", 1, &["a benchmark with a long name: not in a"]);
+    home.gates("a c --gate page-faults", 3, &[]);
+    home.bench("counted", 4, "--save-baseline a iter");
+    home.bench("counted", 4, "--save-baseline a batched");
+    home.gates(
+        "c a --gate page-faults",
+        4,
+        &["a benchmark with a long name: not in a", "0 regressions"],
+    );
+    home.bench("counted", 4, "--save-baseline a");
+    home.gates("c a --gate page-faults", 0, &[]);
+    home.gates("c a --gate dummy", 0, &["3 figures compared"]);
+    home.gates("c a --gate cycles", 4, &["no benchmark has cycles in both c and a"]);
+
+    // Samples that are estimates.
+    home.edit(kind, "c", "\"estimates\":0", "\"estimates\":1");
+    home.gates(
+        "c a --gate page-faults",
+        4,
+        &["fault/s/iter, page-faults: samples are estimates or incomplete"],
+    );
+    home.edit(kind, "c", "\"estimates\":1", "\"estimates\":0");
+    // Another processor, in the log as well.
+    home.edit(kind, "c", "\"processor\":\"", "\"processor\":\"a better ");
+    home.gates(
+        "c a --gate page-faults",
+        5,
+        &["The runs were on different processors: a better ", ", and now "],
+    );
+    let printed = home.bench("counted", 9, "--baseline c");
+    assert_eq!(
+        printed
+            .matches("change: not known, because baseline c is of another processor, a better ")
+            .count(),
+        3,
+        "{printed}"
+    );
+    home.gates("c new --gate page-faults", 5, &[]);
+    // Damaged results, and results that criterion alone has saved.
+    home.edit(kind, "c", "{\"counters\"", "{\"counter\"");
+    home.gates("c a --gate page-faults", 4, &["is damaged, or of another version. Save it again."]);
+    let printed = home.bench("counted", 4, "--baseline c");
+    assert!(
+        printed.contains("change: not known, because ") && printed.contains("is damaged"),
+        "{printed}"
+    );
+    fs::remove_file(home.0.join(kind).join("fault_s/iter/c/counters.json")).unwrap();
+    let printed = home.bench("counted", 4, "--baseline c iter");
+    assert!(printed.contains("change: not known, because baseline c has no counters"), "{printed}");
+    // An event that the baseline lacks.
+    home.edit(kind, "a", "\"event\":\"minor-faults\"", "\"event\":\"major-faults\"");
+    let printed = home.bench("counted", 4, "--baseline a iter");
+    assert!(printed.contains("change: not known, because baseline a lacks it"), "{printed}");
+    home.gates(
+        "a new --gate minor-faults",
+        4,
+        &["fault/s/iter, minor-faults: not in a", "fault/s/iter, major-faults: not in new"],
+    );
+}
+
+/// criterion's own features.
+fn criterions_options_work(home: &Home) {
+    let kind = "criterion-page-faults";
+    // A list for other programs has nothing else in it.
+    let listed = home.bench("counted", 4, "--list --format terse");
+    let listed = listed.trim_start_matches("Gnuplot not found, using plotters backend\n");
+    assert_eq!(
+        listed,
+        "fault/s/iter: benchmark\nfault/s/batched: benchmark\na benchmark with a long name: benchmark\n"
+    );
+    let tested = home.bench("time", 4, "--test");
+    assert_eq!(tested.matches("Success").count(), 3, "{tested}");
+    assert!(!tested.contains("faults: ["), "{tested}");
+    assert!(!home.has(kind), "a test saves nothing");
+    let profiled = home.bench("counted", 4, "--profile-time 1 iter");
+    assert!(!profiled.contains("faults: ["), "{profiled}");
+    // A filter, without plots, and with few samples.
+    let printed = home.bench("counted", 4, "--quick --noplot batched");
+    assert!(!printed.contains("fault/s/iter"), "{printed}");
+    assert!(
+        report(&printed, "fault/s/batched")
+            .iter()
+            .any(|line| line.contains("minor-faults: [4.0000 faults")),
+        "{printed}"
+    );
+    assert!(home.has(&format!("{kind}/fault_s/batched/new/counters.json")));
+    assert!(
+        !home.has(&format!("{kind}/report"))
+            && !home.has(&format!("{kind}/fault_s/batched/report"))
+    );
+    // Nothing is saved, so the number of iterations is not known.
+    let printed = home.bench("counted", 4, "--discard-baseline iter");
+    let why = "counters: not known, because criterion saved no samples in ";
+    assert!(report(&printed, "fault/s/iter").iter().any(|line| line.starts_with(why)), "{printed}");
+    assert!(!home.has(&format!("{kind}/fault_s/iter/new")));
+    // Results of before: the benchmark does not run, so nothing is counted.
+    home.bench("counted", 4, "--save-baseline a iter");
+    home.bench("counted", 5, "--save-baseline b iter");
+    let printed = home.bench("counted", 9, "--load-baseline b --baseline a iter");
+    assert!(printed.contains("time:   [5.0") && !printed.contains("minor-faults"), "{printed}");
+    // A report for other programs has nothing in its lines.
+    let printed = home.bench("counted", 4, "--output-format bencher iter");
+    assert!(
+        printed.contains("test fault/s/iter ... bench:           4 faults/iter (+/- 0)"),
+        "{printed}"
+    );
+    assert!(!printed.contains("minor-faults"), "{printed}");
+    assert!(home.has(&format!("{kind}/fault_s/iter/base/counters.json")));
+    let printed = home.bench("counted", 4, "--verbose iter");
+    assert!(printed.contains("med. abs. dev.") && printed.contains("minor-faults: ["), "{printed}");
+}
+
+fn the_command_checks_its_arguments(home: &Home) {
+    let usage = "Usage: rdpmc-criterion";
+    home.gates("--help", 0, &[usage]);
+    for (arguments, why) in [
+        ("", "the name of a baseline is missing"),
+        ("a b c", "there are more than two names"),
+        ("a --fast", "--fast is not an option"),
+        ("a --gate", "--gate needs a value"),
+        ("a --gate cycles=five", "five is not a percentage"),
+        ("a --gate cycles=-5", "-5 is not a percentage"),
+    ] {
+        home.gates(arguments, 2, &[usage, why]);
+    }
+    home.gates(
+        "a --home /nowhere/criterion",
+        4,
+        &["in /nowhere/criterion or /nowhere/criterion-*"],
+    );
+}
