@@ -2,60 +2,28 @@
 //! of wall time, or several events in one run. Needs Rust 1.86.
 //!
 //! ```
-//! use criterion::Criterion;
-//! use rdpmc_criterion::CounterMeasurement;
+//! use criterion::{criterion_group, criterion_main};
+//! use rdpmc::Event;
+//! use rdpmc_criterion::Criterion;
 //! use std::hint::black_box;
 //!
-//! fn parsing(criterion: &mut Criterion<CounterMeasurement>) {
+//! fn parsing(criterion: &mut Criterion) {
 //!     criterion.bench_function("parsing", |bencher| {
 //!         bencher.iter(|| black_box("12345").parse::<u32>());
 //!     });
 //! }
 //!
-//! match CounterMeasurement::cycles() {
-//!     Ok(cycles) => {
-//!         let criterion = Criterion::default().with_measurement(cycles);
-//!         parsing(&mut criterion.configure_from_args()); // so that `cargo bench -- FILTER` works
-//!     }
-//!     Err(why) => println!("{why}"), // for example, this VM has no PMU
+//! criterion_group! {
+//!     name = benches;
+//!     config = rdpmc_criterion::counters([Event::INSTRUCTIONS, Event::CYCLES]);
+//!     targets = parsing
 //! }
+//! criterion_main!(benches);
 //! ```
 //!
-//! One measurement drives criterion: [`CounterMeasurement`] (one event), [`ClockMeasurement`] (time without a system
-//! call), or criterion's own `WallTime`. [`WithCounters`] adds further events, and prints them below each report:
-//!
-//! ```
-//! use criterion::Criterion;
-//! use rdpmc::Event;
-//! use rdpmc_criterion::{ClockMeasurement, WithCounters};
-//! use std::hint::black_box;
-//!
-//! # fn main() -> Result<(), rdpmc::Error> {
-//! # if rdpmc::Counter::open(Event::PAGE_FAULTS).is_err() { return Ok(()) }
-//! let time = WithCounters::open(ClockMeasurement::open()?, [Event::PAGE_FAULTS, Event::CONTEXT_SWITCHES])?;
-//! let mut criterion = Criterion::default().with_measurement(time);
-//! # use std::time::Duration;
-//! # criterion = criterion.without_plots().nresamples(1_001).sample_size(10);
-//! # criterion = criterion.warm_up_time(Duration::from_millis(1));
-//! # criterion = criterion.measurement_time(Duration::from_millis(1));
-//! criterion.bench_function("a vector's life", |bencher| {
-//!     bencher.iter(|| vec![0; black_box(100)]);
-//! });
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! The following report has cycles, with instructions as a further event, for 1,000 rounds of a loop of two
-//! instructions. It is from `tests/vm/run x86_64-intel criterion`, on an emulated machine where an instruction takes
-//! 3 cycles:
-//!
-//! ```text
-//! cycles/countdown/1000   time:   [6.0150 kcycles 6.0150 kcycles 6.0150 kcycles]
-//!                         thrpt:  [0.1663 elem/cycle 0.1663 elem/cycle 0.1663 elem/cycle]
-//!               counters: 2.0050 kinstructions
-//! ```
-//!
-//! `time:` is criterion's label for every measurement.
+//! [`counters`] measures events, or time where they cannot be counted. [`CounterMeasurement`] (one event),
+//! [`ClockMeasurement`] (time without a system call) and [`WithCounters`] (further events beside another measurement) are
+//! measurements for `Criterion::with_measurement`.
 //!
 //! # What is measured
 //!
@@ -68,35 +36,84 @@
 //! The constructor also measures the cost of reading, which is subtracted from each count. criterion's own loop is
 //! not subtracted: one to three instructions for each iteration.
 //!
+//! The cost that is subtracted is the minimum of 100 empty batches. On an out-of-order CPU, reading usually costs more:
+//! 14 cycles have been measured with one event, and 53 with three. If this may be a tenth of a result or more, a line
+//! `floor:` says so. Larger batches help.
+//!
 //! Counters belong to the thread that opened them. That thread must run the benchmarks, as it does with criterion's
 //! macros. **The work of other threads is not counted**, while the clock includes it.
 //!
-//! Call [`contain_faults`](rdpmc::contain_faults) first, as for any counter whose read may fault: on riscv64, on
-//! machines with several core types, and if user access may be revoked.
+//! [`counters`] calls [`contain_faults`](rdpmc::contain_faults). Call it yourself before you open another measurement, as for
+//! any counter whose read may fault: on riscv64, on machines with several core types, and if user access may be revoked.
 //!
 //! # Reports
 //!
 //! Each event has its unit: cycles, kcycles, instructions, misses, ns. Rare events are printed as their number in 1,000
 //! iterations (`misses/1000 iter`) or in a million. A [`Throughput`](criterion::Throughput) becomes a rate, such as B/cycle
-//! or elem/1000 instructions. criterion's files contain the plain counts.
+//! or elem/1000 instructions. `time:` is criterion's label for every measurement.
 //!
-//! criterion compares a benchmark with the last result saved under its name, whatever that measured. For another
-//! measurement, give the groups other names, or set `CRITERION_HOME`. A benchmark that uses time on machines without
-//! counters is generic over [`Measurement`]: see `examples/criterion.rs`.
+//! criterion compares a benchmark with the last result saved under its name, whatever that measured. [`counters`] has a
+//! directory for each kind of results. For other measurements, give the groups other names, or set `CRITERION_HOME`.
 //!
-//! A count of 0, for example of a rare event, is a valid result. criterion refuses to report a sample of 0, so its
-//! files have stand-ins. The first such sample of a benchmark is 9.1e-13 (2^-40), and the others are less. They are
-//! printed as 0, and the rates derived from them as very large.
-//!
-//! criterion may call the first stand-in an outlier. It prints a change from 0 to another count with many digits.
-//! `--quick` saves only two samples, so a count that stays 0 may seem to have changed.
+//! criterion's files contain the plain counts, with two exceptions:
+//! - criterion refuses to report a sample of 0, which is a valid result of a rare event. Its files have stand-ins: the first
+//!   such sample of a benchmark is 9.1e-13 (2^-40), and the others are less. They are printed as 0, and the rates derived from
+//!   them as very large. criterion may call the first stand-in an outlier, and prints a change from 0 with many digits.
+//! - criterion panics when it plots the comparison of samples that are all equal, as exact counts are. Every second sample is
+//!   greater by 1e-12 of it.
 //!
 //! If other events also use the PMU's counters, the measured events may lack theirs for part of a sample. The count
-//! is then an [estimate](rdpmc::Reading::scaled) for the whole sample. The number of estimates is printed below the
+//! is then an [estimate](rdpmc::Reading::scaled) for the whole sample. The number of estimates is printed with the
 //! report. A sample is also an estimate if the cost of a read has changed since it was measured: user access was
 //! revoked, and reads are system calls.
 //!
 //! The number of incomplete samples is printed, too. In these, something could not be counted, and counts as 0.
+//!
+//! # Additional counters
+//!
+//! The events that [`counters`] and [`WithCounters`] count beside the measurement are printed before criterion's report of the
+//! same benchmark:
+//!
+//! ```text
+//! planted/iter/10         cycles: [78.000 cycles 78.000 cycles 78.000 cycles]
+//!                         change: [+4.0000% +4.0000% +4.0000%]
+//!                         Performance has regressed.
+//! planted/iter/10         time:   [26.000 instructions 26.000 instructions 26.000 instructions]
+//!                         change: [+4.0000% +4.0000% +4.0000%] (p = 0.00 < 0.05)
+//!                         Performance has regressed.
+//! ```
+//!
+//! - The figures are the median of the samples per iteration, between the ends of its 95 % interval. The ends are two of the
+//!   samples, so no distribution is assumed. With fewer than six samples (`--quick` has two), they are the extremes.
+//! - The change is relative to the baseline with which criterion compares: the last run, or that of `--baseline`. Its interval
+//!   is between the ends of the two intervals that are furthest apart. The verdict is a change only if the two intervals do not overlap,
+//!   and the medians differ by more than 0.001 % for instructions and branches, or 1 % for other events.
+//! - In the first report of a benchmark whose name has characters that a file name cannot have, `_` stands for these.
+//! - `--save-baseline`, `--baseline`, `--quiet` and `--output-format` are followed as criterion does. A baseline that is loaded in
+//!   place of a run (`--load-baseline`) has no figures here. [`Gate`] compares two saved ones.
+//!
+//! Beside criterion's `sample.json`, in `new` and in the baseline, `counters.json` has the counts of whole samples:
+//!
+//! ```text
+//! {"version": 1, "processor": "x86_64, …", "measured": "instructions", "without_counters": null,
+//!  "iters": [91.0, 182.0, …],
+//!  "counters": [{"event": "instructions", "unit": "instructions", "median": 26.0, "low": 26.0, "high": 26.0,
+//!                "counts": [2366, 4732, …]}, …],
+//!  "estimates": 0, "incomplete": 0}
+//! ```
+//!
+//! `estimates` and `incomplete` are the numbers of samples that are not exact.
+//!
+//! ## Iteration counts
+//!
+//! criterion tells a measurement neither the name of a benchmark nor the number of iterations of a sample. Both are in the
+//! files that it writes just before a report. The library lists them when a benchmark begins, and takes the only one that has changed
+//! when the report begins. Values are not compared, so benchmarks with equal counts are not confused. If two files have changed, another
+//! process uses the directory. Then no figure is printed, and the line `counters: not known` says why. It is also printed if
+//! criterion saves nothing (`--discard-baseline`, `cargo criterion`) or saves elsewhere (`output_directory`).
+//!
+//! The alternative is a function over `Bencher::iter_custom`, which is told the number. It would have to replace `iter` and
+//! `iter_batched` in every benchmark.
 
 #![forbid(unsafe_code)]
 

@@ -9,54 +9,35 @@ use rdpmc::{Event, Group};
 
 /// A measurement `M` that drives criterion, with a group of `N` further events.
 ///
-/// Prints the medians of these events below each benchmark's report, and writes all their counts to a file beside
-/// criterion's own.
+/// Prints the counts of these events before each benchmark's report, and saves them beside criterion's files: see
+/// [the crate's page](crate#additional-counters).
 ///
 /// ```
 /// use criterion::Criterion;
 /// use rdpmc::Event;
-/// use rdpmc_criterion::{CounterMeasurement, WithCounters};
+/// use rdpmc_criterion::{ClockMeasurement, WithCounters};
+/// use std::hint::black_box;
 ///
-/// type Measured = WithCounters<CounterMeasurement, 2>;
-///
-/// fn cycles_and_more() -> Result<Criterion<Measured>, rdpmc::Error> {
-///     let events = [Event::INSTRUCTIONS, Event::BRANCH_MISSES];
-///     Ok(Criterion::default().with_measurement(WithCounters::open(CounterMeasurement::cycles()?, events)?))
-/// }
-/// # let _ = cycles_and_more;
+/// # fn main() -> Result<(), rdpmc::Error> {
+/// # if rdpmc::Counter::open(Event::PAGE_FAULTS).is_err() { return Ok(()) }
+/// let time = WithCounters::open(ClockMeasurement::open()?, [Event::PAGE_FAULTS, Event::CONTEXT_SWITCHES])?;
+/// let mut criterion = Criterion::default().with_measurement(time);
+/// # use std::time::Duration;
+/// # criterion = criterion.without_plots().nresamples(1_001).sample_size(10);
+/// # criterion = criterion.warm_up_time(Duration::from_millis(1));
+/// # criterion = criterion.measurement_time(Duration::from_millis(1));
+/// criterion.bench_function("a vector's life", |bencher| {
+///     bencher.iter(|| vec![0; black_box(100)]);
+/// });
+/// # Ok(())
+/// # }
 /// ```
 ///
-/// Neither the benchmarks nor criterion's reports change. Below each report, there is a line for each event. (For the
-/// last benchmark, and for one without a group, these are below the empty line that criterion ends with.)
+/// The events are a group: counted together or not at all. `M` is read between the readings of the group, so it does not
+/// count them. If `M` loses its counter, its reads are system calls, which the events count.
 ///
-/// ```text
-/// cycles/countdown/1000   time:   [6.0150 kcycles 6.0150 kcycles 6.0150 kcycles]
-///               counters: 2.0050 kinstructions
-/// ```
-///
-/// The value is the median of the samples, for one iteration, with the cost of measuring subtracted. The events are a
-/// group: counted together or not at all. `M` is read between the readings of the group, so it does not count them.
-/// If `M` loses its counter, its reads are system calls, which the events count.
-///
-/// # Files
-///
-/// criterion does not tell a measurement how many iterations a sample has. The numbers are taken from the
-/// `sample.json` that criterion has just written. It is in the directory that criterion writes to (`CRITERION_HOME`,
-/// `CARGO_TARGET_DIR` or cargo's own), and is found by the measurements in it. Beside it, `counters.json` is written:
-///
-/// ```text
-/// {"iters": [91.0, 182.0, …],
-///  "counters": [{"event": "instructions", "unit": "instructions", "median": 2005.01,
-///                "counts": [182460, 364915, …]}, …],
-///  "estimates": 0, "incomplete": 0}
-/// ```
-///
-/// `counts` are of whole samples, like `times` in criterion's `sample.json`. `estimates` and `incomplete` are the
-/// numbers of samples that are [not exact](super#reports).
-///
-/// If criterion saves no samples (`--discard-baseline`, under `cargo criterion`) or saves them elsewhere
-/// (`output_directory`), there is only a line that reports this. A `WithCounters` of a `WithCounters` is of little
-/// use, because there is one `counters.json`.
+/// The results are in the directory that criterion writes to by default (`CRITERION_HOME`, `CARGO_TARGET_DIR` or cargo's own). A
+/// `WithCounters` of a `WithCounters` is of little use, because there is one `counters.json`.
 #[derive(Debug)]
 pub struct WithCounters<M: Measurement, const N: usize> {
     primary: M,

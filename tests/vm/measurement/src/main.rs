@@ -10,15 +10,23 @@ use criterion::measurement::Measurement;
 use criterion::{BatchSize, BenchmarkId, Criterion, SamplingMode, Throughput};
 use kernels::{COUNTDOWN_ENTRY, countdown};
 use rdpmc::Event;
-use rdpmc_criterion::{ClockMeasurement, CounterMeasurement, WithCounters};
+use rdpmc_criterion::{
+    ClockMeasurement, Comparison, CounterMeasurement, Gate, Outcome as Found, WithCounters,
+};
 use serde_json::Value;
 use std::hint::black_box;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 use std::{env, fs};
 
 /// The directory for criterion's output.
 const HOME: &str = "/criterion";
+
+/// The directory for the output of the benchmarks that are compared.
+const PLANTED_HOME: &str = "/planted";
+
+/// Set for the benchmarks of a baseline: whether one instruction is planted in each iteration.
+const PLANTED: &str = "PLANTED";
 
 /// Sizes of the work, in rounds of the countdown, with two instructions each.
 const ROUNDS: [u64; 3] = [0, 1_000, 3_000];
@@ -29,6 +37,10 @@ const EDGES: u64 = 16;
 type Outcome = Result<(), String>;
 
 fn main() -> ExitCode {
+    if let Ok(planted) = env::var(PLANTED) {
+        benchmarks(planted == "1");
+        return ExitCode::SUCCESS;
+    }
     let arguments: Vec<String> = env::args().skip(1).collect();
     let fact = |name: &str| {
         arguments
@@ -45,7 +57,8 @@ fn main() -> ExitCode {
         others_come_and_go(page_has_clock)?;
         multiplexed()?;
         other_threads()?;
-        time()
+        time()?;
+        planted()
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -107,10 +120,10 @@ fn read(file: &str) -> Result<Value, String> {
 
 fn numbers(json: &Value) -> Result<Vec<u64>, String> {
     let all = json.as_array().ok_or("no array")?.iter();
-    // For criterion's sake, a sample of 0 is saved as slightly more.
+    // For criterion's sake, a sample of 0 is saved as slightly more, and every second sample as more by 1e-12.
     let whole = |number: &Value| {
-        let number = number.as_f64()?;
-        (number.fract() < 1e-9).then_some(number as u64)
+        let (exact, whole) = (number.as_f64()?, number.as_f64()?.round());
+        ((exact - whole).abs() <= whole * 1e-11 + 1e-9).then_some(whole as u64)
     };
     all.map(|number| whole(number).ok_or(format!("{number} is no count"))).collect()
 }
@@ -317,6 +330,101 @@ fn time() -> Outcome {
         println!("exact: time/batched/{rounds}: {each} ns for {work}");
         if is_known && each.abs_diff(work) > EDGES {
             return Err("what reading the clock costs is not taken off".into());
+        }
+    }
+    Ok(())
+}
+
+/// Benchmarks as users write them, with the arguments of this process.
+fn benchmarks(planted: bool) {
+    let mut criterion = rdpmc_criterion::counters([Event::INSTRUCTIONS, Event::CYCLES])
+        .without_plots()
+        .sample_size(10)
+        .nresamples(1_001)
+        .warm_up_time(Duration::from_millis(5))
+        .measurement_time(Duration::from_millis(50))
+        .configure_from_args();
+    if planted { planted_in::<true>(&mut criterion) } else { planted_in::<false>(&mut criterion) }
+}
+
+fn planted_in<const PLANTED: bool>(criterion: &mut rdpmc_criterion::Criterion) {
+    let work = |rounds: u64| {
+        countdown(rounds);
+        if PLANTED {
+            // SAFETY: the instruction does nothing.
+            unsafe { std::arch::asm!("nop") };
+        }
+    };
+    let mut group = criterion.benchmark_group("planted");
+    for rounds in [10, 10_000] {
+        group.bench_with_input(BenchmarkId::new("iter", rounds), &rounds, |bencher, &rounds| {
+            bencher.iter(|| work(rounds));
+        });
+        group.bench_with_input(BenchmarkId::new("batched", rounds), &rounds, |bencher, &rounds| {
+            bencher.iter_batched(|| rounds, work, BatchSize::PerIteration);
+        });
+    }
+}
+
+/// One instruction more in an iteration is found, in 20 and in 20,000: by name, with its figure, and with an exit status. An equal
+/// run is equal.
+fn planted() -> Outcome {
+    let run = |planted: &str, arguments: &[&str]| -> Outcome {
+        let mut this = Command::new(env::current_exe().map_err(|error| error.to_string())?);
+        let this = this.env(PLANTED, planted).env("CRITERION_HOME", PLANTED_HOME);
+        let this = this.args(["--bench", "--color", "never"]).args(arguments);
+        let status = this.status().map_err(|error| error.to_string())?;
+        if status.success() { Ok(()) } else { Err(format!("benchmarks: {status}")) }
+    };
+    let gates = |comparison: Comparison, expected: Found, line: &str| -> Outcome {
+        print!("gate:\n{comparison}");
+        println!("gate: status {}", comparison.outcome().status());
+        let is_there = comparison.to_string().contains(line);
+        if comparison.outcome() == expected && is_there {
+            Ok(())
+        } else {
+            Err(format!("not {expected:?}, or no {line}"))
+        }
+    };
+    let gate = |from: &str, to: &str| Gate::new(from, to).home(PLANTED_HOME);
+    run("0", &["--save-baseline", "a"])?;
+    run("0", &["--baseline", "a"])?;
+    gates(
+        gate("a", "new").compare(),
+        Found::Unchanged,
+        "4 figures compared: 0 regressions, 0 improvements.",
+    )?;
+    run("1", &["--baseline", "a"])?;
+    gates(
+        gate("a", "new").compare(),
+        Found::Regressed,
+        "4 figures compared: 4 regressions, 0 improvements.",
+    )?;
+    gates(
+        gate("new", "a").compare(),
+        Found::Improved,
+        "4 figures compared: 0 regressions, 4 improvements.",
+    )?;
+    // One more cycle in 20,000 is noise to the gate on cycles.
+    gates(
+        gate("a", "new").event("cycles", None).compare(),
+        Found::Regressed,
+        "4 figures compared: 2 regressions",
+    )?;
+    for name in ["iter/10", "iter/10000", "batched/10", "batched/10000"] {
+        let of = |baseline: &str| -> Result<f64, String> {
+            let file = format!("planted/{name}/{baseline}/counters.json");
+            let text = fs::read(format!("{PLANTED_HOME}-instructions/{file}"))
+                .map_err(|error| format!("{file}: {error}"))?;
+            let json: Value =
+                serde_json::from_slice(&text).map_err(|error| format!("{file}: {error}"))?;
+            json["counters"][0]["median"].as_f64().ok_or("no median".into())
+        };
+        let (before, after) = (of("a")?, of("new")?);
+        println!("exact: planted/{name}: {after:.4} instructions, {before:.4} before");
+        // What reading adds to a sample is shared by its iterations, whose number differs.
+        if (after - before - 1.0).abs() > 0.01 {
+            return Err(format!("planted/{name}: {before} and {after} do not differ by 1"));
         }
     }
     Ok(())
