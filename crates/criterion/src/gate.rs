@@ -96,7 +96,8 @@ impl fmt::Display for Comparison {
 impl Gate {
     /// Returns a comparison of the results `new` with those of `baseline`.
     pub fn new(baseline: &str, new: &str) -> Gate {
-        let home = saved::default_home();
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let home = saved::default_home(Some(cargo));
         Gate { baseline: baseline.into(), new: new.into(), home, events: Vec::new() }
     }
 

@@ -106,7 +106,7 @@ impl Recorder {
     }
 
     fn home(&self) -> &Path {
-        self.home.get_or_init(saved::default_home)
+        self.home.get_or_init(saved::criterions_home)
     }
 
     /// A benchmark begins, or a sample of it.

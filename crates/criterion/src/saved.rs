@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{env, fs};
@@ -110,13 +111,14 @@ pub(crate) fn name(home: &Path, benchmark: &Path) -> String {
     of(&benchmark.join(NEW)).unwrap_or_else(directory)
 }
 
-/// Returns the directory that criterion writes to by default, which it determines in this way.
-pub(crate) fn default_home() -> PathBuf {
+/// Returns the directory that criterion writes to by default, which it determines in this way. `cargo` is the program that
+/// knows cargo's target directory: for criterion, the one that runs it.
+pub(crate) fn default_home(cargo: Option<OsString>) -> PathBuf {
     if let Some(home) = env::var_os("CRITERION_HOME") {
         return home.into();
     }
     let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from).or_else(|| {
-        let mut cargo = std::process::Command::new(env::var_os("CARGO")?);
+        let mut cargo = std::process::Command::new(cargo?);
         let said = cargo.args(["metadata", "--format-version", "1", "--no-deps"]).output().ok()?;
         let metadata: Value = serde_json::from_slice(&said.stdout).ok()?;
         Some(metadata.get("target_directory")?.as_str()?.into())
@@ -124,10 +126,15 @@ pub(crate) fn default_home() -> PathBuf {
     target.unwrap_or_else(|| "target".into()).join("criterion")
 }
 
+/// Returns the directory that criterion writes to in this process.
+pub(crate) fn criterions_home() -> PathBuf {
+    default_home(env::var_os("CARGO"))
+}
+
 /// Returns the directory for results of one kind, beside that for `WallTime`: `target/criterion-cycles`. It is not below it,
 /// because criterion's index of all reports there would have links to it that lead nowhere.
 pub(crate) fn home_of(kind: &str) -> PathBuf {
-    let home = default_home();
+    let home = criterions_home();
     let mut name = home.file_name().unwrap_or("criterion".as_ref()).to_owned();
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
     name.push("-");
@@ -213,7 +220,7 @@ mod tests {
     fn each_kind_has_a_home() {
         for kind in ["cycles", "cycles:uk", "../x"] {
             let name = home_of(kind).file_name().unwrap().to_string_lossy().into_owned();
-            let default = default_home().file_name().unwrap().to_string_lossy().into_owned();
+            let default = criterions_home().file_name().unwrap().to_string_lossy().into_owned();
             assert_eq!(name, format!("{default}-{}", kind.replace([':', '/'], "_")));
         }
     }

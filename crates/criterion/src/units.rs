@@ -103,7 +103,8 @@ impl ValueFormatter for Unit {
         let [per_million, per_thousand, plain, kilo, mega, giga, tera] = names.values;
         // criterion prints values below 1 with four decimals.
         let (divisor, name) = match typical.abs() {
-            nothing if nothing <= NOTHING => (1.0, plain),
+            // All four decimals of it are 0: a stand-in, or the deviation of equal samples.
+            nothing if nothing < 5e-11 => (1.0, plain),
             few if few < 1e-5 => (1e-6, per_million),
             few if few < 0.01 => (1e-3, per_thousand),
             some if some < 1e3 => (1.0, plain),
@@ -233,6 +234,7 @@ mod tests {
         for (value, text) in [
             (0.0, "0.0000 cycles"),
             (NOTHING, "0.0000 cycles"),
+            (4e-11, "0.0000 cycles"),
             (3e-10, "0.0003 cycles/million iter"),
             (2e-7, "0.2000 cycles/million iter"),
             (21.592e-6, "0.0216 cycles/1000 iter"),
