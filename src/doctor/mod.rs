@@ -78,12 +78,12 @@ pub fn diagnose() -> Report {
     report
 }
 
-/// Returns the CPU's name, or one for each of its core types, from `/proc/cpuinfo`. A CPU without a name is identified by
-/// its numbers. Counts of two runs are comparable only if this is equal.
+/// Returns the architecture, and the name and the numbers of each CPU model in this machine (`/proc/cpuinfo`). Counts of two
+/// runs are comparable only if this is equal.
 ///
 /// None if the kernel does not show it. Reads one file.
-pub fn cpu_name() -> Option<String> {
-    machine::processor()
+pub fn cpu_identity() -> Option<String> {
+    machine::processor_identity()
 }
 
 /// The findings of [`diagnose`]. Unknown values are None. `Display` prints all of it.

@@ -216,6 +216,41 @@ pub(crate) fn processor() -> Option<String> {
     if names.is_empty() { None } else { Some(names.join("; ")) }
 }
 
+/// Returns what tells CPU models apart: the architecture, the name and the numbers of each model in this machine.
+pub(crate) fn processor_identity() -> Option<String> {
+    identity_in(&text("/proc/cpuinfo")?)
+}
+
+fn identity_in(cpuinfo: &str) -> Option<String> {
+    // x86-64, arm64 and riscv64. A hypervisor may give all its CPUs one name.
+    const FIELDS: [&str; 12] = [
+        "model name",
+        "cpu family",
+        "model",
+        "stepping",
+        "CPU implementer",
+        "CPU variant",
+        "CPU part",
+        "CPU revision",
+        "mvendorid",
+        "marchid",
+        "mimpid",
+        "isa",
+    ];
+    let mut models: Vec<String> = Vec::new();
+    for processor in cpuinfo.split("\n\n") {
+        let field = |name: &&str| {
+            let is_it = |line: &&str| line.split(':').next().map(str::trim) == Some(name);
+            Some(processor.lines().find(is_it)?.split_once(':')?.1.trim())
+        };
+        let model = FIELDS.iter().filter_map(field).collect::<Vec<_>>().join(" ");
+        if !model.is_empty() && !models.contains(&model) {
+            models.push(model);
+        }
+    }
+    (!models.is_empty()).then(|| format!("{} {}", std::env::consts::ARCH, models.join("; ")))
+}
+
 /// Returns the capability that exempts this process from `perf_event_paranoid`. None outside the initial user
 /// namespace, or if it has none.
 pub(crate) fn capability() -> Option<&'static str> {
@@ -277,5 +312,24 @@ mod tests {
         ] {
             assert!(!is_hybrid_in(&other), "{other}");
         }
+    }
+
+    #[test]
+    fn models_are_told_apart() {
+        let of = |cpuinfo: &str| Some(identity_in(cpuinfo)?.split_once(' ')?.1.to_owned());
+        let intel = "processor\t: 0\ncpu family\t: 6\nmodel\t\t: 167\nmodel name\t: Xeon\nstepping\t: 1\ncpu MHz\t: 2.6\n";
+        assert_eq!(of(&format!("{intel}\n{intel}\n")).as_deref(), Some("Xeon 6 167 1"));
+        let arm = |part, variant| {
+            format!(
+                "processor\t: 0\nBogoMIPS\t: 1\nCPU implementer\t: 0x41\nCPU variant\t: {variant}\nCPU part\t: {part}\nCPU revision\t: 1\n\n"
+            )
+        };
+        let two = format!("{}{}{}", arm("0xd0c", "0x3"), arm("0xd05", "0x1"), arm("0xd0c", "0x3"));
+        assert_eq!(of(&two).as_deref(), Some("0x41 0x3 0xd0c 1; 0x41 0x1 0xd05 1"));
+        assert_eq!(
+            of("processor\t: 0\nisa\t: rv64\nmvendorid\t: 0x1\n").as_deref(),
+            Some("0x1 rv64")
+        );
+        assert_eq!((identity_in(""), identity_in("processor\t: 0\n")), (None, None));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::code::{self, Code, Mode};
 use crate::estimate::Estimate;
-use crate::machine::{self, Counters};
+use crate::machine::Counters;
 use crate::pairs::{Shape, TICKS};
 use crate::progress::Progress;
 use crate::rounds::{Effort, Round, round};
@@ -86,7 +86,7 @@ impl Bench {
             missing,
             rows: Vec::new(),
             baseline: None,
-            processor: machine::processor(),
+            processor: rdpmc::doctor::cpu_identity(),
             time_per_row: Duration::from_millis(50),
             target: 0.01,
             progress: Progress::new(),

@@ -1,4 +1,4 @@
-//! This machine: its counters around a loop, and its processor's name.
+//! This machine: its counters around a loop.
 
 use crate::code::Code;
 use crate::pairs::{Content, Loop, Measure, TICKS, VALUES};
@@ -94,9 +94,4 @@ impl Counters<'_, '_> {
         }
         Some(Loop { values, is_disturbed })
     }
-}
-
-/// Returns the processor's name, to tell whether two results are comparable. None if the kernel does not show it.
-pub(crate) fn processor() -> Option<String> {
-    Some(format!("{}, {}", std::env::consts::ARCH, rdpmc::doctor::cpu_name()?))
 }

@@ -25,8 +25,8 @@ pub(crate) struct Change {
     relative: Option<Interval>,
 }
 
-/// The most that reading adds to a sample and the measured cost of reading does not cover. The number of iterations in a
-/// sample depends on time, so the share of these in an iteration differs between runs.
+/// The most instructions that are left of the cost of reading in a sample, after its minimum was subtracted. The number of
+/// iterations in a sample depends on time, so the share of these in an iteration differs between runs.
 const EDGES: f64 = 16.0;
 
 /// The relative change of a count that is not more than noise, if nobody says otherwise.
@@ -50,7 +50,10 @@ impl Change {
         threshold: f64,
     ) -> Change {
         let (was, is) = (old.per_iteration, new.per_iteration);
-        let edges = EDGES / typical_iterations(before).min(typical_iterations(after));
+        let edges = match repeats(&new.event) {
+            true => EDGES / typical_iterations(before).min(typical_iterations(after)),
+            false => 0.0,
+        };
         let least = threshold * was.median + edges;
         let more = is.median - was.median;
         let verdict = match (is.low > was.high, is.high < was.low) {
@@ -70,6 +73,11 @@ impl Change {
             }),
         };
         Change { verdict, relative }
+    }
+
+    /// Returns the relative change of the medians. None if the count was 0.
+    pub(crate) fn median(&self) -> Option<f64> {
+        self.relative.map(|relative| relative.median)
     }
 }
 
@@ -117,19 +125,13 @@ impl fmt::Display for Verdict {
     }
 }
 
-impl Change {
-    /// Returns the relative change of the medians. None if the count was 0.
-    pub(crate) fn median(&self) -> Option<f64> {
-        self.relative.map(|relative| relative.median)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn results(iterations: f64) -> Results {
         Results {
+            saved: 0,
             processor: None,
             measured: "instructions".into(),
             without_counters: None,
@@ -140,12 +142,21 @@ mod tests {
         }
     }
 
-    fn counted((low, median, high): (f64, f64, f64)) -> Counted {
+    fn counted(event: &str, (low, median, high): (f64, f64, f64)) -> Counted {
         let per_iteration = Interval { low, median, high };
-        Counted {
-            per_iteration,
-            ..Counted::new("instructions".into(), "instructions", &[], Vec::new())
-        }
+        Counted { per_iteration, ..Counted::new(event.into(), event, &[], Vec::new()) }
+    }
+
+    fn between(
+        event: &str,
+        was: (f64, f64, f64),
+        is: (f64, f64, f64),
+        threshold: f64,
+        n: f64,
+    ) -> Change {
+        let (before, after) = (results(n * 10.0), results(n));
+        let [was, is] = [was, is].map(|interval| counted(event, interval));
+        Change::between((&before, &was), (&after, &is), threshold)
     }
 
     #[track_caller]
@@ -156,9 +167,7 @@ mod tests {
         verdict: Verdict,
         text: &str,
     ) {
-        let of = |iterations| results(iterations);
-        let change =
-            Change::between((&of(1e6), &counted(was)), (&of(1e5), &counted(is)), threshold);
+        let change = between("instructions", was, is, threshold, 1e5);
         assert_eq!((change.verdict, change.to_string().as_str()), (verdict, text));
     }
 
@@ -193,5 +202,10 @@ mod tests {
         check(exact(0.0), exact(2.0), 0.01, Regressed, "from 0");
         check((0.0, 1.0, 2.0), exact(3.0), 0.01, Regressed, "[+50.0000% +200.0% +∞%]");
         check(exact(1e-9), exact(1e6), 0.01, Regressed, "[+1.0e17% +1.0e17% +1.0e17%]");
+        // In samples of one iteration, reading may add some instructions, and no page faults.
+        let of = |event| between(event, exact(5.0), exact(15.0), 0.0, 1.0).verdict;
+        assert_eq!([of("instructions"), of("page-faults")], [WithinThreshold, Regressed]);
+        // Samples that are all equal differ if they differ.
+        assert_eq!(between("page-faults", exact(5.0), exact(6.0), 0.0, 1.0).verdict, Regressed);
     }
 }

@@ -102,9 +102,15 @@ impl Measurement for ClockMeasurement {
     }
 
     fn formatter(&self) -> &dyn ValueFormatter {
-        let note = self.batches.take().close_to(self.floor, &Unit::Time);
-        print::before_the_report(None, note.as_slice());
-        self.samples.report();
+        print::before_the_report(None, self.note().as_slice());
         &Unit::Time
+    }
+}
+
+impl ClockMeasurement {
+    /// Returns the note on a benchmark, and begins another one.
+    pub(crate) fn note(&self) -> Option<String> {
+        self.samples.report();
+        self.batches.take().close_to(self.floor, &Unit::Time, "the clock")
     }
 }

@@ -120,9 +120,10 @@ impl Measurement for CounterMeasurement {
 
     fn formatter(&self) -> &dyn ValueFormatter {
         let [event] = self.meter.group().events();
-        let mut lines = self.notes.lines(&Pmus::local().name_of(event), self.meter.take_error());
+        let name = Pmus::local().name_of(event);
+        let mut lines = self.notes.lines(&name, self.meter.take_error());
         let [floor] = self.overhead.floor();
-        lines.extend(self.batches.take().close_to(floor, self.unit));
+        lines.extend(self.batches.take().close_to(floor, self.unit, &name));
         print::before_the_report(None, &lines);
         self.samples.report();
         self.unit

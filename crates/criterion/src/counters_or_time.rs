@@ -4,7 +4,7 @@ use crate::clock::ClockMeasurement;
 use crate::meter::{Cost, Counts, MOST, empty_samples};
 use crate::recorder::Recorder;
 use crate::samples::Samples;
-use crate::saved::home_of;
+use crate::saved::{criterions_home, home_of};
 use crate::sized_meter::SizedMeter;
 use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
@@ -16,6 +16,36 @@ use std::time::Instant;
 
 /// criterion with [`CountersOrTime`] as its measurement.
 pub type Criterion = criterion::Criterion<CountersOrTime>;
+
+/// criterion's bencher with [`CountersOrTime`] as its measurement.
+pub type Bencher<'a> = criterion::Bencher<'a, CountersOrTime>;
+
+/// criterion's group of benchmarks with [`CountersOrTime`] as its measurement.
+pub type BenchmarkGroup<'a> = criterion::BenchmarkGroup<'a, CountersOrTime>;
+
+/// criterion's macro, with [`instructions`] if there is no `config`.
+///
+/// ```
+/// use criterion::criterion_main;
+/// use rdpmc_criterion::{Criterion, criterion_group};
+/// use std::hint::black_box;
+///
+/// fn parse(criterion: &mut Criterion) {
+///     criterion.bench_function("u32", |bencher| bencher.iter(|| black_box("12345").parse::<u32>()));
+/// }
+///
+/// criterion_group!(benches, parse);
+/// criterion_main!(benches);
+/// ```
+#[macro_export]
+macro_rules! criterion_group {
+    (name = $name:ident; config = $config:expr; targets = $($target:path),+ $(,)*) => {
+        $crate::__criterion::criterion_group! { name = $name; config = $config; targets = $($target),+ }
+    };
+    ($name:ident, $($target:path),+ $(,)*) => {
+        $crate::criterion_group! { name = $name; config = $crate::instructions(); targets = $($target),+ }
+    };
+}
 
 /// Returns criterion with user-mode [`Event::CYCLES`] as its measurement, or time where they cannot be counted: see
 /// [`counters`].
@@ -93,14 +123,15 @@ enum Driver {
     WallTime,
 }
 
-/// The start of an interval: what the driver needs of it.
+/// The start of an interval, as criterion keeps it until the end. Nothing else can be done with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Started {
     clock: u64,
     wall_time: Option<Instant>,
 }
 
-/// A sample of [`CountersOrTime`]: counts, and nanoseconds if time drives criterion.
+/// A sample of [`CountersOrTime`]: counts, and nanoseconds if time drives criterion. It cannot be made otherwise, so there is no
+/// `iter_custom`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
     counts: Counts<MOST>,
@@ -119,24 +150,26 @@ impl CountersOrTime {
                 (Some(opened.meter), recorder, Driver::Counter(Unit::of(*first)))
             }
             (opened, _) => {
-                let (events, counters, why) = match opened {
+                let (counted, counters, why) = match opened {
                     Ok(opened) => {
                         (opened.events, Some(opened.meter), opened.missing.into_iter().next())
                     }
                     Err(why) => (Vec::new(), None, Some(why)),
                 };
-                let why = why.unwrap_or_default();
+                let mut recorder =
+                    Recorder::new(&counted).without_counters(why.unwrap_or_default());
+                for event in events.iter().skip(1).filter(|event| !counted.contains(event)) {
+                    recorder = recorder.without(Pmus::local().name_of(*event));
+                }
                 let clock = Clock::open().map(|clock| Box::new(ClockMeasurement::from(clock)));
-                let driver = clock.map_or(Driver::WallTime, Driver::Clock);
-                (counters, Recorder::new(&events).without_counters(why), driver)
+                (counters, recorder, clock.map_or(Driver::WallTime, Driver::Clock))
             }
         };
-        let home = match &driver {
-            Driver::Counter(_) => home_of(
-                &events.first().map_or(String::new(), |first| Pmus::local().name_of(*first)),
-            ),
-            Driver::Clock(_) | Driver::WallTime => home_of("time"),
+        let kind = match (&driver, events.first()) {
+            (Driver::Counter(_), Some(first)) => Pmus::local().name_of(*first),
+            _ => "time".into(),
         };
+        let home = home_of(&criterions_home(), &kind);
         let mut all = CountersOrTime {
             driver,
             counters,
@@ -169,7 +202,7 @@ fn open_group<const N: usize>(events: [Event; N]) -> Result<Opened, String> {
     let missing = available.missing().map(OpenError::to_string).collect();
     let events = available.group().events().to_vec();
     drop(available); // it may have all the counters there are
-    let meter = SizedMeter::open(&events).map_err(said)?.ok_or("there are no events")?;
+    let meter = SizedMeter::open(&events).map_err(said)?.ok_or("a group has 1 to 8 events")?;
     Ok(Opened { meter, events, missing })
 }
 
@@ -227,15 +260,15 @@ impl Measurement for CountersOrTime {
     }
 
     fn formatter(&self) -> &dyn ValueFormatter {
-        let formatter: &dyn ValueFormatter = match &self.driver {
-            Driver::Counter(unit) => *unit,
-            Driver::Clock(clock) => clock.formatter(),
-            Driver::WallTime => &Unit::Time,
+        let (unit, note) = match &self.driver {
+            Driver::Counter(unit) => (*unit, None),
+            Driver::Clock(clock) => (&Unit::Time, clock.note()),
+            Driver::WallTime => (&Unit::Time, None),
         };
         let error = self.counters.as_ref().and_then(SizedMeter::take_error);
-        self.recorder.report(formatter.scale_for_machines(&mut []), error);
+        self.recorder.report(unit.name(), error, note);
         self.samples.report();
-        formatter
+        unit
     }
 }
 

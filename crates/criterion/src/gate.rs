@@ -1,13 +1,12 @@
 //! Compares two saved baselines.
 
 use crate::change::{Change, Percent, Verdict, repeats, usual_threshold};
-use crate::results::{Counted, FILE, Results};
-use crate::saved;
+use crate::results::{Counted, Results};
+use crate::saved::{self, home_of};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Termination};
-use std::time::SystemTime;
 
 /// A comparison of two baselines, for a CI job that fails if counts have grown.
 ///
@@ -25,14 +24,17 @@ use std::time::SystemTime;
 ///
 /// `rdpmc-criterion main` is the same as a command.
 ///
-/// By default, the gate is on instructions and branches in user mode, which are equal for equal code and data. The changes of
-/// other events are printed, and do not change the outcome unless they are [added](Gate::event).
+/// The gate is on instructions and branches in user mode, which are equal for equal code and data. The changes of other events
+/// are printed, and do not change the outcome unless they are [added](Gate::event).
+///
+/// A benchmark that did not run again keeps its last results, also under the name `new`. Remove criterion's directories before a run
+/// if benchmarks may have disappeared.
 #[derive(Clone, Debug)]
 pub struct Gate {
     baseline: String,
     new: String,
     home: PathBuf,
-    /// The events, with the relative change that is accepted. If there are none, those that repeat.
+    /// The events, with the relative change that is accepted.
     events: Vec<(String, f64)>,
 }
 
@@ -40,17 +42,19 @@ pub struct Gate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Nothing has changed. Status 0.
+    /// No gated figure has changed. Status 0.
     Unchanged,
-    /// Something has grown. Status 1.
+    /// A gated figure has grown. Status 1.
     Regressed,
-    /// Something has shrunk, and nothing has grown. Status 3.
+    /// A gated figure has shrunk, and none has grown. Status 3.
     Improved,
-    /// Nothing has grown, and something that is in the baseline could not be compared, or all of it: a run had no counters, or
-    /// a benchmark is missing. Status 4.
-    Incomplete,
-    /// Nothing has grown, and the two runs were on different processors. Status 5.
+    /// No gated figure has grown, and some could not be compared because a run had no counters. Status 4.
+    NoCounters,
+    /// No gated figure has grown, and the two runs were on different CPU models. Status 5.
     AnotherProcessor,
+    /// No gated figure has grown, and some are missing: of a benchmark or an event that is in the baseline only, or of samples
+    /// that are not exact. Status 6.
+    Incomplete,
 }
 
 impl Outcome {
@@ -60,13 +64,14 @@ impl Outcome {
             Outcome::Unchanged => 0,
             Outcome::Regressed => 1,
             Outcome::Improved => 3,
-            Outcome::Incomplete => 4,
+            Outcome::NoCounters => 4,
             Outcome::AnotherProcessor => 5,
+            Outcome::Incomplete => 6,
         }
     }
 }
 
-/// The result of a [`Gate`]. `Display` writes a line for each change, and a summary.
+/// The result of a [`Gate`]. `Display` writes a line for each figure, and a summary.
 #[derive(Clone, Debug)]
 #[must_use = "the result is lost unless it is printed or returned from main"]
 pub struct Comparison {
@@ -107,12 +112,11 @@ impl Gate {
         Gate { home: home.into(), ..self }
     }
 
-    /// Gates on this event, by its name in the reports. `tolerance` is the relative change to accept: 0.05 for 5 %. None is
-    /// the threshold of the reports: 0.001 % for instructions and branches, and 1 % for other events. The default events
-    /// are gated only if they are added as well.
+    /// Gates on this event as well, by its name in the reports. `tolerance` is the relative change to accept: 0.05 for 5 %.
+    /// None is the threshold of the reports: 0.001 % for instructions and branches, and 1 % for other events.
     pub fn event(mut self, event: &str, tolerance: impl Into<Option<f64>>) -> Gate {
         let tolerance = tolerance.into().unwrap_or_else(|| usual_threshold(event));
-        self.events.push((event.into(), tolerance));
+        self.events.push((event.into(), tolerance.max(0.0)));
         self
     }
 
@@ -123,8 +127,8 @@ impl Gate {
         let new = self.saved_as(&self.new, &mut report);
         for (name, all) in [(&self.baseline, &old), (&self.new, &new)] {
             if all.is_empty() {
-                report.lines.push(format!(
-                    "Nothing has counters in baseline {name} in {0} or {0}-*. Save it with `cargo bench -- --save-baseline`.",
+                report.incomplete(format!(
+                    "Nothing is saved as {name} in {0} or {0}-*. Save it with `cargo bench -- --save-baseline {name}`.",
                     self.home.display()
                 ));
             }
@@ -133,44 +137,55 @@ impl Gate {
             let is_same = |new: &&Entry| new.home == old.home && new.name == old.name;
             match new.iter().find(is_same) {
                 Some(new) => self.compare_benchmark(old, new, &mut report),
-                None => report.missing(self, old, &new),
+                None => self.missing(old, &new, &mut report),
+            }
+        }
+        for new in &new {
+            if !old.is_empty() && !old.iter().any(|old| old.name == new.name) {
+                report.lines.push(format!("{}: not in {}", new.name, self.baseline));
+            }
+        }
+        let all = || old.iter().chain(&new);
+        for (event, _) in &self.events {
+            if !all().any(|entry| entry.results.counted(event).is_some())
+                && all().all(|entry| !entry.is_time())
+            {
+                report.incomplete(format!(
+                    "No benchmark has {event}. Use a name that the reports print."
+                ));
             }
         }
         if report.compared() == 0 {
-            for (baseline, entries) in [(&self.baseline, &old), (&self.new, &new)] {
-                entries.iter().for_each(|entry| report.explain(baseline, entry));
-            }
+            old.iter().for_each(|entry| report.explain(&self.baseline, entry));
+            new.iter().for_each(|entry| report.explain(&self.new, entry));
         }
         report.finish(self)
     }
 
     /// Returns all results that are saved under a name.
     fn saved_as(&self, baseline: &str, report: &mut Report) -> Vec<Entry> {
-        let mut all = Vec::new();
+        let mut all: Vec<Entry> = Vec::new();
         for home in self.homes() {
             for directory in saved::results(&home, &|name| name == baseline) {
-                let benchmark = directory.parent().unwrap_or(&directory);
-                let name = saved::name(&home, benchmark);
+                let name = saved::name(&home, directory.parent().unwrap_or(&directory));
                 match Results::load(&directory) {
-                    Ok(Some(results)) => {
-                        let file = std::fs::metadata(directory.join(FILE));
-                        let at = file.and_then(|file| file.modified()).ok();
-                        all.push(Entry { home: home.clone(), name, at, results });
+                    // Not of a directory that is a copy of another.
+                    Ok(Some(results))
+                        if home == self.home || home == home_of(&self.home, &results.measured) =>
+                    {
+                        all.push(Entry { home: home.clone(), name, results });
                     }
-                    Ok(None) => {}
-                    Err(why) => {
-                        report.is_incomplete = true;
-                        report.lines.push(format!("{name}: {why}. Save it again."));
-                    }
+                    Ok(_) => {}
+                    Err(why) => report.incomplete(format!("{name}: {why}. Save it again.")),
                 }
             }
         }
-        // On a machine that has lost its counters, or has got some, the results of before are outdated.
+        // When a machine has lost its counters, or has got some, the results of the other kind are outdated.
         let is_current = |entry: &Entry| {
             !all.iter().any(|other| {
                 other.name == entry.name
                     && other.is_time() != entry.is_time()
-                    && other.at > entry.at
+                    && other.results.saved > entry.results.saved
             })
         };
         let current: Vec<bool> = all.iter().map(is_current).collect();
@@ -180,17 +195,17 @@ impl Gate {
 
     /// Returns criterion's directory, and those beside it for each kind of results.
     fn homes(&self) -> Vec<PathBuf> {
-        let mut prefix = self.home.file_name().unwrap_or_default().to_owned();
-        prefix.push("-");
-        let prefix = prefix.to_string_lossy().into_owned();
+        let prefix = home_of(&self.home, "");
+        let prefix = prefix.file_name().unwrap_or_default().to_string_lossy();
         let parent = match self.home.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
         let mut homes = vec![self.home.clone()];
         for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
-            if entry.file_name().to_string_lossy().starts_with(&prefix) && entry.path().is_dir() {
-                homes.push(entry.path());
+            let name = entry.file_name();
+            if name.to_string_lossy().starts_with(&*prefix) && entry.path().is_dir() {
+                homes.push(self.home.with_file_name(name));
             }
         }
         homes.sort();
@@ -202,62 +217,84 @@ impl Gate {
         match (&old.results.processor, &new.results.processor) {
             (Some(old), Some(new)) if old == new => {}
             (Some(old), Some(new)) => {
-                report.processors.insert(format!("{old}, and now {new}"));
+                report
+                    .processors
+                    .insert(format!("The runs were on different processors: {old}, and {new}."));
                 return;
             }
             _ => {
-                report.processors.insert("not known".into());
+                report.processors.insert("The processor of a run is not known.".into());
                 return;
             }
         }
-        for counted in &new.results.counters {
-            let event = &counted.event;
-            let gated = self.tolerance(event);
-            let Some(before) = old.results.counted(event) else {
-                report.lines.push(format!("{name}, {event}: not in {}", self.baseline));
-                continue;
-            };
-            let estimates = |entry: &Entry| entry.results.estimates + entry.results.incomplete > 0;
-            if estimates(old) || estimates(new) {
-                report.lines.push(format!("{name}, {event}: samples are estimates or incomplete"));
-                report.is_incomplete |= gated.is_some();
-                continue;
-            }
-            let threshold = gated.unwrap_or_else(|| usual_threshold(event));
-            let change =
-                Change::between((&old.results, before), (&new.results, counted), threshold);
-            report.add(name, before, counted, &change, gated.is_some());
-        }
         for before in &old.results.counters {
-            if new.results.counted(&before.event).is_none() {
-                report.lines.push(format!("{name}, {}: not in {}", before.event, self.new));
-                report.is_incomplete |= self.tolerance(&before.event).is_some();
+            let event = &before.event;
+            let tolerance = self.tolerance(event);
+            let uncertain = |entry: &Entry| entry.results.estimates + entry.results.incomplete > 0;
+            let missing = match new.results.counted(event) {
+                None => format!("not in {}", self.new),
+                Some(_) if uncertain(old) => {
+                    format!("samples of {} are estimates or incomplete", self.baseline)
+                }
+                Some(_) if uncertain(new) => {
+                    format!("samples of {} are estimates or incomplete", self.new)
+                }
+                Some(after) => {
+                    let threshold = tolerance.unwrap_or_else(|| usual_threshold(event));
+                    let change =
+                        Change::between((&old.results, before), (&new.results, after), threshold);
+                    report.add(name, before, after, &change, tolerance.is_some());
+                    continue;
+                }
+            };
+            report.lines.push(format!("{name}, {event}: {missing}"));
+            report.is_incomplete |= tolerance.is_some();
+        }
+        for after in &new.results.counters {
+            if old.results.counted(&after.event).is_none() {
+                report.lines.push(format!("{name}, {}: not in {}", after.event, self.baseline));
             }
+        }
+    }
+
+    /// A benchmark has no results of this kind in the new run.
+    fn missing(&self, old: &Entry, new: &[Entry], report: &mut Report) {
+        let name = &old.name;
+        let Some(other) = new.iter().find(|new| new.name == *name) else {
+            return report.incomplete(format!("{name}: not in {}", self.new));
+        };
+        let [was, is] = [old, other].map(|entry| &entry.results.measured);
+        let line =
+            format!("{name}: {} was measured by {was}, and {} by {is}", self.baseline, self.new);
+        if old.is_time() || other.is_time() {
+            report.lines.push(line);
+            report.explain(&self.baseline, old);
+            report.explain(&self.new, other);
+        } else {
+            report.incomplete(line);
         }
     }
 
     /// Returns the relative change to accept. None if the event is not gated.
     fn tolerance(&self, event: &str) -> Option<f64> {
-        if self.events.is_empty() {
-            return repeats(event).then(|| usual_threshold(event));
-        }
-        let found = self.events.iter().find(|(name, _)| name == event);
-        found.map(|(_, tolerance)| tolerance.max(0.0))
+        let added = self.events.iter().rev().find(|(name, _)| name == event);
+        let usual = repeats(event).then(|| usual_threshold(event));
+        added.map(|(_, tolerance)| *tolerance).or(usual)
     }
 }
 
 /// Results of a benchmark.
+#[derive(Debug)]
 struct Entry {
     home: PathBuf,
     name: String,
-    /// When they were saved.
-    at: Option<SystemTime>,
     results: Results,
 }
 
 impl Entry {
+    /// Whether time was measured because counters could not be.
     fn is_time(&self) -> bool {
-        self.results.measured == "time"
+        self.results.without_counters.is_some()
     }
 }
 
@@ -270,20 +307,26 @@ struct Report {
     improved: usize,
     regressed: usize,
     is_incomplete: bool,
-    /// Pairs of processors that differ.
+    /// Why results of different runs are not comparable.
     processors: BTreeSet<String>,
     /// Why a run has no counters.
     without_counters: BTreeSet<String>,
 }
 
 impl Report {
+    fn incomplete(&mut self, line: String) {
+        self.is_incomplete = true;
+        self.lines.push(line);
+    }
+
     fn add(&mut self, name: &str, old: &Counted, new: &Counted, change: &Change, is_gated: bool) {
         let verdict = match (change.verdict, is_gated) {
             (Verdict::Regressed, true) => "regression",
             (Verdict::Improved, true) => "improvement",
             (Verdict::Regressed, false) => "more, not gated",
             (Verdict::Improved, false) => "less, not gated",
-            (Verdict::Unchanged | Verdict::WithinThreshold, _) => "",
+            (Verdict::Unchanged | Verdict::WithinThreshold, true) => "no change",
+            (Verdict::Unchanged | Verdict::WithinThreshold, false) => return,
         };
         match change.verdict {
             _ if !is_gated => {}
@@ -291,26 +334,9 @@ impl Report {
             Verdict::Improved => self.improved += 1,
             Verdict::Unchanged | Verdict::WithinThreshold => self.unchanged += 1,
         }
-        if !verdict.is_empty() {
-            let [was, is] = [old, new].map(|counted| number(counted.per_iteration.median));
-            let percent = change.median().map_or("from 0".into(), |more| Percent(more).to_string());
-            self.lines
-                .push(format!("{name}, {}: {is}, was {was} ({percent}): {verdict}", new.event));
-        }
-    }
-
-    /// A benchmark has no results of this kind in the new run.
-    fn missing(&mut self, gate: &Gate, old: &Entry, new: &[Entry]) {
-        self.is_incomplete = true;
-        let Some(other) = new.iter().find(|new| new.name == old.name) else {
-            self.lines.push(format!("{}: not in {}", old.name, gate.new));
-            return;
-        };
-        let [was, is] = [old, other].map(|entry| &entry.results.measured);
-        self.lines
-            .push(format!("{}: {} has {was}, and {} has {is}", old.name, gate.baseline, gate.new));
-        self.explain(&gate.baseline, old);
-        self.explain(&gate.new, other);
+        let [was, is] = [old, new].map(|counted| number(counted.per_iteration.median));
+        let percent = change.median().map_or("from 0".into(), |more| Percent(more).to_string());
+        self.lines.push(format!("{name}, {}: {is}, was {was} ({percent}): {verdict}", new.event));
     }
 
     /// Adds why a run has no counters.
@@ -326,36 +352,34 @@ impl Report {
     }
 
     fn finish(mut self, gate: &Gate) -> Comparison {
-        let compared = self.compared();
-        for processors in &self.processors {
-            self.lines.push(format!("The runs were on different processors: {processors}."));
-        }
-        self.lines.extend(std::mem::take(&mut self.without_counters));
-        let gated = match gate.events.as_slice() {
-            [] => "instructions or branches".into(),
-            some => some.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" or "),
-        };
-        self.lines.push(match compared {
-            0 => format!(
-                "Nothing to compare: no benchmark has {gated} in both {} and {}.",
-                gate.baseline, gate.new
-            ),
-            _ => format!(
-                "{compared} figures compared: {} regressions, {} improvements.",
-                self.regressed, self.improved
-            ),
-        });
         let outcome = if self.regressed > 0 {
             Outcome::Regressed
         } else if !self.processors.is_empty() {
             Outcome::AnotherProcessor
-        } else if self.is_incomplete || compared == 0 {
+        } else if self.is_incomplete {
+            Outcome::Incomplete
+        } else if !self.without_counters.is_empty() {
+            Outcome::NoCounters
+        } else if self.compared() == 0 {
             Outcome::Incomplete
         } else if self.improved > 0 {
             Outcome::Improved
         } else {
             Outcome::Unchanged
         };
+        self.lines.extend(std::mem::take(&mut self.processors));
+        self.lines.extend(std::mem::take(&mut self.without_counters));
+        self.lines.push(match self.compared() {
+            0 => {
+                let added: String = gate.events.iter().map(|(name, _)| format!(" or {name}")).collect();
+                let (old, new) = (&gate.baseline, &gate.new);
+                format!("Nothing to compare: no benchmark has instructions or branches{added} in both {old} and {new}.")
+            }
+            compared => format!(
+                "Figures compared: {compared}. Regressions: {}. Improvements: {}.",
+                self.regressed, self.improved
+            ),
+        });
         Comparison { lines: self.lines, outcome }
     }
 }

@@ -137,11 +137,15 @@ mod with_counters;
 pub use clock::ClockMeasurement;
 pub use counter::CounterMeasurement;
 pub use counters_or_time::{
-    CountersOrTime, Criterion, Measured, Started, counters, cycles, instructions,
+    Bencher, BenchmarkGroup, CountersOrTime, Criterion, Measured, Started, counters, cycles,
+    instructions,
 };
 pub use gate::{Comparison, Gate, Outcome};
 pub use meter::Counts;
 pub use with_counters::WithCounters;
+
+#[doc(hidden)]
+pub use criterion as __criterion;
 
 /// The README's example is compiled and run with the others.
 #[cfg(doctest)]

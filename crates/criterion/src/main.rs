@@ -12,11 +12,11 @@ Usage: rdpmc-criterion [OPTIONS] BASELINE [NEW]
 
   BASELINE               the name of the earlier results
   NEW                    the name of the later results: by default `new`, the last run
-  --gate EVENT[=PERCENT] gate on this event, and accept changes of up to PERCENT (default: instructions and branches)
+  --gate EVENT[=PERCENT] gate on this event as well as on instructions and branches, and accept changes of up to PERCENT
   --home DIRECTORY       criterion's directory (default: CRITERION_HOME, or target/criterion)
 
-Exit status: 0 nothing changed, 1 regression, 2 wrong arguments, 3 improvement, 4 something could not be compared (a run
-had no counters, or a benchmark is missing), 5 the runs were on different processors.
+Exit status: 0 nothing changed, 1 regression, 2 wrong arguments, 3 improvement, 4 a run had no counters, 5 the runs were on
+different processors, 6 something is missing (a benchmark, an event, a baseline).
 ";
 
 fn main() -> ExitCode {

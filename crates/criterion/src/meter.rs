@@ -42,7 +42,7 @@ struct Begun<const N: usize> {
 pub(crate) enum Cost<const N: usize> {
     /// Not measured yet, so that nothing is subtracted.
     Wanted,
-    /// The minimum, by readings of this kind. `floor` is what the 90th percentile is above it: what may be left of an
+    /// The minimum, by readings of this kind. `floor` is the 90th percentile minus the minimum: what may be left of an
     /// interval with nothing in it.
     Known { least: [u64; N], floor: [u64; N], by_user: bool },
     /// Unknown, because there were no counters to measure it with.
@@ -211,7 +211,7 @@ impl<const N: usize> Cost<N> {
     }
 }
 
-/// Returns the minimum of empty samples, and what their 90th percentile is above it.
+/// Returns the minimum of empty samples, and their 90th percentile minus the minimum.
 pub(crate) fn least_and_floor(mut empty: Vec<u64>) -> (u64, u64) {
     empty.sort_unstable();
     let least = empty.first().copied().unwrap_or(0);
@@ -353,9 +353,32 @@ impl<const N: usize> Begun<N> {
     }
 }
 
-/// Takes `TIMES` empty samples, with nothing between start and end.
+/// Takes `TIMES` empty samples, as criterion takes batches of one iteration.
 pub(crate) fn empty_samples<M: Measurement>(measurement: &M) -> Vec<M::Value> {
-    (0..TIMES).map(|_| measurement.end(black_box(measurement.start()))).collect()
+    let mut sum = measurement.end(measurement.start());
+    let once = |_| {
+        let input = black_box(0);
+        let start = measurement.start();
+        let output = black_box(input);
+        let sample = measurement.end(start);
+        sum = measurement.add(&sum, &sample);
+        black_box(output);
+        sample
+    };
+    (0..TIMES).map(once).collect()
+}
+
+#[cfg(test)]
+impl<const N: usize> Counts<N> {
+    /// An exact interval with the same count of each event.
+    pub(crate) fn interval(count: u64) -> Counts<N> {
+        Counts { intervals: 1, ..Counts::from([count; N]) }
+    }
+
+    /// An interval throughout which the events had no counters.
+    pub(crate) fn without_counters() -> Counts<N> {
+        Counts { lacks: true, ..Counts::interval(0) }
+    }
 }
 
 #[cfg(test)]

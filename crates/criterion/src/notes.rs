@@ -58,7 +58,7 @@ impl Batches {
     }
 
     /// Returns a note if reading may be a tenth of the count or more. `floor` is its remaining cost per batch.
-    pub(crate) fn close_to(self, floor: u64, unit: &Unit) -> Option<String> {
+    pub(crate) fn close_to(self, floor: u64, unit: &Unit, event: &str) -> Option<String> {
         let most = u128::from(floor) * u128::from(self.batches);
         if most == 0 || most.saturating_mul(10) < u128::from(self.count) {
             return None;
@@ -69,7 +69,7 @@ impl Batches {
             _ => "more than this result".into(),
         };
         Some(format!(
-            "floor: up to {floor} of each batch, {share}, may be the cost of reading. Use larger batches"
+            "floor: up to {floor} of each batch may be the cost of reading {event}, {share}. Use larger batches"
         ))
     }
 }
@@ -83,20 +83,23 @@ mod tests {
     fn a_result_close_to_its_floor_says_so() {
         let cycles = Unit::of(Event::CYCLES);
         let of = |count, batches, floor| {
-            Batches::default().plus(count, batches).close_to(floor, cycles).unwrap_or_default()
+            Batches::default()
+                .plus(count, batches)
+                .close_to(floor, cycles, "cycles")
+                .unwrap_or_default()
         };
         assert_eq!(of(1_400_000, 1_000, 14), "");
         assert_eq!(of(5_000, 0, 14), "");
         assert_eq!(of(0, 1_000, 0), "");
-        let tail = "may be the cost of reading. Use larger batches";
-        let said = |share| format!("floor: up to 14 cycles of each batch, {share}, {tail}");
+        let head = "of each batch may be the cost of reading cycles";
+        let said = |share| format!("floor: up to 14 cycles {head}, {share}. Use larger batches");
         assert_eq!(of(140_000, 1_000, 14), said("10 % of this result"));
         assert_eq!(of(14_000, 1_000, 14), said("100 % of this result"));
         assert_eq!(of(9_000, 1_000, 14), said("more than this result"));
         assert_eq!(of(0, 1_000, 14), said("more than this result"));
         assert_eq!(of(u64::MAX, u64::MAX, u64::MAX), {
             let most = cycles.plain(u64::MAX as f64);
-            format!("floor: up to {most} of each batch, more than this result, {tail}")
+            format!("floor: up to {most} {head}, more than this result. Use larger batches")
         });
     }
 }

@@ -14,6 +14,7 @@ use rdpmc::error::ReadError;
 use rdpmc::pmu::Pmus;
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Takes the counts of each sample. When criterion has saved the samples of a benchmark and is about to print its report,
 /// prints and saves the counts.
@@ -123,8 +124,8 @@ impl Recorder {
         }
     }
 
-    /// criterion is about to print a report, if there are samples. `unit` is that of what drives it.
-    pub(crate) fn report(&self, unit: &str, error: Option<ReadError>) {
+    /// criterion is about to print a report, if there are samples. `unit` is that of what drives it, and `note` one on that.
+    pub(crate) fn report(&self, unit: &str, error: Option<ReadError>, note: Option<String>) {
         let samples = self.samples.take();
         if samples.is_empty() {
             return;
@@ -134,18 +135,23 @@ impl Recorder {
         let run = self.before.take().unwrap_or_default().run_since(self.home());
         let name = run.as_ref().ok().map(|run| saved::name(self.home(), &run.directory));
         match run {
-            Ok(Run { directory, iterations }) => {
-                // Earlier samples are from criterion's search for a number of iterations (`--quick`).
+            Ok(Run { directory, mut iterations }) => {
+                // Earlier samples are from criterion's search for a number of iterations (`--quick`). It saves a single
+                // long sample as two.
                 let first = samples.len().saturating_sub(iterations.len());
-                let samples = samples.get(first..).unwrap_or_default();
+                let saved = samples.get(first..).unwrap_or_default();
+                iterations.truncate(saved.len());
+                let (kept, iterations) = without_few_inexact(saved, iterations);
+                let are_exact = !kept.iter().any(is_inexact);
                 let results = Results {
-                    processor: processor(),
+                    saved: now(),
+                    processor: rdpmc::doctor::cpu_identity(),
                     measured: self.driver(unit),
                     without_counters: self.without_counters.clone(),
-                    counters: self.counted(samples, &iterations),
+                    counters: self.counted(&kept, &iterations),
                     iterations,
-                    estimates,
-                    incomplete,
+                    estimates: if are_exact { 0 } else { estimates },
+                    incomplete: if are_exact { 0 } else { incomplete },
                 };
                 self.compare_and_save(&results, &directory, &mut lines);
                 if let Ok(mut last) = self.last.try_borrow_mut() {
@@ -160,6 +166,7 @@ impl Recorder {
         let events: Vec<&str> = self.counters.iter().map(|counter| &*counter.name).collect();
         lines.extend(self.notes.lines(&events.join(", "), error));
         lines.extend(self.floors(&samples));
+        lines.extend(note);
         print::before_the_report(name.as_deref(), &lines);
     }
 
@@ -184,19 +191,21 @@ impl Recorder {
     /// where criterion saves its own.
     fn compare_and_save(&self, results: &Results, directory: &Path, lines: &mut Vec<String>) {
         let arguments = Arguments::of_this_process();
-        let name = &arguments.baseline;
+        let baseline = &arguments.baseline;
+        let name = match baseline.as_str() {
+            "base" => "the last run".to_owned(),
+            name => format!("baseline {name}"),
+        };
         let mut before = None;
         let mut no_change = None;
-        match Results::load(&directory.join(name)) {
+        match Results::load(&directory.join(baseline)) {
             Ok(Some(saved)) if saved.processor == results.processor => before = Some(saved),
             Ok(Some(Results { processor: Some(other), .. })) => {
-                no_change = Some(format!("baseline {name} is of another processor, {other}"));
+                no_change = Some(format!("{name} was on another processor, {other}"));
             }
-            Ok(Some(_)) => {
-                no_change = Some(format!("the processor of baseline {name} is not known"))
-            }
-            Ok(None) if directory.join(name).exists() => {
-                no_change = Some(format!("baseline {name} has no counters"));
+            Ok(Some(_)) => no_change = Some(format!("the processor of {name} is not known")),
+            Ok(None) if directory.join(baseline).exists() => {
+                no_change = Some(format!("{name} has no counters"));
             }
             Ok(None) => {}
             Err(why) => no_change = Some(why),
@@ -216,16 +225,17 @@ impl Recorder {
                     lines.push(format!("change: {change}"));
                     lines.push(change.verdict.to_string());
                 }
-                None => lines.push(format!("change: not known, because baseline {name} lacks it")),
+                None => lines
+                    .push(format!("change: not known, because {name} does not have this event")),
             }
         }
         if let Some(why) = no_change.filter(|_| !arguments.is_quiet) {
             lines.push(format!("change: not known, because {why}"));
         }
         let new = results.save(&directory.join("new"));
-        let baseline =
-            || if arguments.saves { results.save(&directory.join(name)) } else { Ok(()) };
-        if let Err(error) = new.and_then(|()| baseline()) {
+        let named =
+            || if arguments.saves { results.save(&directory.join(baseline)) } else { Ok(()) };
+        if let Err(error) = new.and_then(|()| named()) {
             lines.push(format!("counters: not saved in {}: {error}", directory.display()));
         }
     }
@@ -235,7 +245,7 @@ impl Recorder {
         let of = |(place, counter): (usize, &Counter)| {
             let add = |sum: Batches, sample| sum.plus(at(sample, place), sample.intervals());
             let all = samples.iter().fold(Batches::default(), add);
-            all.close_to(counter.floor, counter.unit)
+            all.close_to(counter.floor, counter.unit, &counter.name)
         };
         self.counters.iter().enumerate().filter_map(of).collect()
     }
@@ -246,7 +256,57 @@ fn at(sample: &Counts<MOST>, place: usize) -> u64 {
     sample.counts().get(place).copied().unwrap_or(0)
 }
 
-/// Returns what two results must have in common to be comparable.
-fn processor() -> Option<String> {
-    Some(format!("{}, {}", std::env::consts::ARCH, rdpmc::doctor::cpu_name()?))
+/// Returns the samples and their iterations without those that are not exact, if these are at most a tenth.
+fn without_few_inexact(
+    samples: &[Counts<MOST>],
+    iterations: Vec<f64>,
+) -> (Vec<Counts<MOST>>, Vec<f64>) {
+    let exact = samples.iter().filter(|sample| !is_inexact(sample)).count();
+    if exact * 10 < samples.len() * 9 {
+        return (samples.to_vec(), iterations);
+    }
+    samples.iter().zip(iterations).filter(|(sample, _)| !is_inexact(sample)).unzip()
+}
+
+fn is_inexact(sample: &Counts<MOST>) -> bool {
+    sample.are_estimates() || sample.are_incomplete()
+}
+
+/// Returns the time in milliseconds since 1970.
+fn now() -> u64 {
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    time.ok().and_then(|time| time.as_millis().try_into().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(count: u64, iterations: u64) -> Counts<MOST> {
+        (0..iterations).fold(Counts::NONE, |sum, _| sum.plus(&Counts::interval(count)))
+    }
+
+    #[test]
+    fn results_close_to_their_floor_say_so() {
+        let mut recorder = Recorder::new(&[Event::CYCLES, Event::BRANCH_MISSES]);
+        recorder.set_floor([14, 0]);
+        let of = |count| recorder.floors(&[counts(count, 5), counts(count, 10)]);
+        assert_eq!(of(1_000), [""; 0]);
+        let text = "floor: up to 14 cycles of each batch may be the cost of reading cycles, 14 % of this result. Use larger batches";
+        assert_eq!(of(100), [text]);
+    }
+
+    #[test]
+    fn a_few_inexact_samples_are_left_out() {
+        let exact = counts(1, 1);
+        let inexact = Counts::<1>::without_counters().widened();
+        let of = |inexact_ones: usize| {
+            let samples = [vec![inexact; inexact_ones], vec![exact; 10 - inexact_ones]].concat();
+            let (kept, iterations) =
+                without_few_inexact(&samples, (1..=10).map(f64::from).collect());
+            assert_eq!(kept.len(), iterations.len());
+            (kept.len(), iterations.first().copied())
+        };
+        assert_eq!([of(0), of(1), of(2)], [(10, Some(1.0)), (9, Some(2.0)), (10, Some(1.0))]);
+    }
 }

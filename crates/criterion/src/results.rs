@@ -13,6 +13,8 @@ const VERSION: u64 = 1;
 /// What was counted in a benchmark.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Results {
+    /// When they were saved, in milliseconds since 1970.
+    pub(crate) saved: u64,
     /// The processor. None if its name is not known.
     pub(crate) processor: Option<String>,
     /// What drove criterion: an event, or `time`.
@@ -128,6 +130,7 @@ impl Results {
         };
         json!({
             "version": VERSION,
+            "saved": self.saved,
             "processor": self.processor,
             "measured": self.measured,
             "without_counters": self.without_counters,
@@ -153,7 +156,9 @@ impl Results {
             return None;
         }
         let counters = json.get("counters")?.as_array()?.iter().map(counted);
+        (!iterations.is_empty() && iterations.iter().all(|count| *count >= 1.0)).then_some(())?;
         Some(Results {
+            saved: json.get("saved")?.as_u64()?,
             processor: text(json, "processor"),
             measured: text(json, "measured")?,
             without_counters: text(json, "without_counters"),
@@ -198,6 +203,7 @@ mod tests {
         let iterations = vec![91.0, 182.0, 273.0];
         let counted = Counted::new("instructions".into(), "instructions", &iterations, counts);
         let results = Results {
+            saved: 7,
             processor: None,
             measured: "time".into(),
             without_counters: Some("no PMU".into()),
@@ -217,6 +223,8 @@ mod tests {
             ("/counters/0/counts/1", json!(0.5)),
             ("/counters", json!({})),
             ("/iters/0", json!("1")),
+            ("/iters/0", json!(0.0)),
+            ("/saved", json!("today")),
         ] {
             let right = std::mem::replace(json.pointer_mut(path).unwrap(), wrong);
             fs::write(directory.join(FILE), json.to_string()).unwrap();
@@ -224,8 +232,11 @@ mod tests {
             assert!(why.ends_with("is damaged, or of another version"), "{path}: {why}");
             *json.pointer_mut(path).unwrap() = right;
         }
-        fs::write(directory.join(FILE), "{").unwrap();
-        assert!(Results::load(&directory).is_err());
+        let nothing = json!({"version": 1, "saved": 1, "measured": "time", "iters": [], "counters": [], "estimates": 0, "incomplete": 0});
+        for damaged in [nothing.to_string(), "{".into()] {
+            fs::write(directory.join(FILE), damaged).unwrap();
+            assert!(Results::load(&directory).is_err());
+        }
         let _ = fs::remove_dir_all(&directory);
     }
 }

@@ -56,7 +56,8 @@ impl Saved {
         let home = home.display();
         let path = changed.next().ok_or_else(|| format!("criterion saved no samples in {home}"))?;
         if changed.next().is_some() {
-            return Err(format!("another process saves results in {home}. Run one at a time"));
+            let why = format!("two benchmarks have new samples in {home}");
+            return Err(format!("{why}. Run one `cargo bench` at a time"));
         }
         let damaged = || format!("{} has no iteration counts", path.display());
         let iterations = iterations(path).ok_or_else(damaged)?;
@@ -92,10 +93,11 @@ fn search(
             continue;
         }
         let path = entry.path();
-        if is_wanted(&entry.file_name().to_string_lossy()) && path.join(SAMPLES).exists() {
-            found.push(path.clone());
+        if !path.join(SAMPLES).exists() {
+            search(&path, is_wanted, deeper, found);
+        } else if is_wanted(&entry.file_name().to_string_lossy()) {
+            found.push(path);
         }
-        search(&path, is_wanted, deeper, found);
     }
 }
 
@@ -131,10 +133,9 @@ pub(crate) fn criterions_home() -> PathBuf {
     default_home(env::var_os("CARGO"))
 }
 
-/// Returns the directory for results of one kind, beside that for `WallTime`: `target/criterion-cycles`. It is not below it,
+/// Returns the directory for results of one kind, beside criterion's `home`: `target/criterion-cycles`. It is not below it,
 /// because criterion's index of all reports there would have links to it that lead nowhere.
-pub(crate) fn home_of(kind: &str) -> PathBuf {
-    let home = criterions_home();
+pub(crate) fn home_of(home: &Path, kind: &str) -> PathBuf {
     let mut name = home.file_name().unwrap_or("criterion".as_ref()).to_owned();
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
     name.push("-");
@@ -193,12 +194,14 @@ mod tests {
         assert_eq!(since(&before), Ok((new, vec![3.0])));
         // A benchmark that has run before.
         let before = Saved::below(&home.0);
-        std::thread::sleep(std::time::Duration::from_millis(20)); // later than a tick of the file system's clock
         home.save("short", &[1.0, 2.0]);
+        // As if some time had passed: files have the time of the last tick of a clock.
+        let file = fs::File::options().write(true).open(short.join("new/sample.json")).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         assert_eq!(since(&before), Ok((short, vec![1.0, 2.0])));
         // Two of them, and files that are damaged.
         home.save("group/function/7", &[5.0]);
-        assert!(since(&before).unwrap_err().contains("another process"));
+        assert!(since(&before).unwrap_err().contains("two benchmarks have new samples"));
         let before = Saved::below(&home.0);
         home.save("broken", &[0.0]);
         assert!(since(&before).unwrap_err().contains("no iteration counts"));
@@ -219,9 +222,8 @@ mod tests {
     #[test]
     fn each_kind_has_a_home() {
         for kind in ["cycles", "cycles:uk", "../x"] {
-            let name = home_of(kind).file_name().unwrap().to_string_lossy().into_owned();
-            let default = criterions_home().file_name().unwrap().to_string_lossy().into_owned();
-            assert_eq!(name, format!("{default}-{}", kind.replace([':', '/'], "_")));
+            let expected = format!("/target/criterion-{}", kind.replace([':', '/'], "_"));
+            assert_eq!(home_of(Path::new("/target/criterion"), kind), Path::new(&expected));
         }
     }
 }

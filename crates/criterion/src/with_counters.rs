@@ -107,7 +107,7 @@ impl<M: Measurement, const N: usize> Measurement for WithCounters<M, N> {
 
     fn formatter(&self) -> &dyn ValueFormatter {
         let formatter = self.primary.formatter();
-        self.recorder.report(formatter.scale_for_machines(&mut []), self.meter.take_error());
+        self.recorder.report(formatter.scale_for_machines(&mut []), self.meter.take_error(), None);
         self.samples.report();
         formatter
     }
