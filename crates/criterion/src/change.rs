@@ -1,6 +1,6 @@
 //! The change of a count between two results, and the verdict on it.
 
-use crate::results::{Counted, Interval, Results};
+use crate::results::{Counted, FEWEST, Interval, Results};
 use std::fmt;
 
 /// What happened to a count.
@@ -55,6 +55,10 @@ impl Change {
             false => 0.0,
         };
         let least = threshold * was.median + edges;
+        // The range of a few samples may be narrow by chance.
+        let is_few = [before, after].iter().any(|results| results.iterations.len() < FEWEST);
+        let ranges = (was.high - was.low) + (is.high - is.low);
+        let least = if is_few { least.max(10.0 * ranges) } else { least };
         let more = is.median - was.median;
         let verdict = match (is.low > was.high, is.high < was.low) {
             (true, _) if more > least => Verdict::Regressed,
@@ -131,6 +135,8 @@ mod tests {
 
     fn results(iterations: f64) -> Results {
         Results {
+            program: "parsing".into(),
+            run: 0,
             saved: 0,
             processor: None,
             measured: "instructions".into(),
@@ -157,6 +163,19 @@ mod tests {
         let (before, after) = (results(n * 10.0), results(n));
         let [was, is] = [was, is].map(|interval| counted(event, interval));
         Change::between((&before, &was), (&after, &is), threshold)
+    }
+
+    #[test]
+    fn two_samples_are_not_trusted() {
+        use Verdict::{Regressed, WithinThreshold};
+        let of = |samples: usize, is: (f64, f64, f64)| {
+            let few = |n: f64| Results { iterations: vec![n; samples], ..results(n) };
+            let [was, is] = [(99.0, 100.0, 101.0), is].map(|of| counted("cycles", of));
+            Change::between((&few(1e5), &was), (&few(1e6), &is), 0.01).verdict
+        };
+        let slower = (105.0, 106.0, 107.0);
+        assert_eq!([of(6, slower), of(2, slower)], [Regressed, WithinThreshold]);
+        assert_eq!(of(2, (150.0, 151.0, 152.0)), Regressed);
     }
 
     #[track_caller]

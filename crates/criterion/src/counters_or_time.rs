@@ -248,15 +248,16 @@ impl Measurement for CountersOrTime {
     }
 
     fn to_f64(&self, sample: &Measured) -> f64 {
-        self.recorder.take(sample.counts);
-        match &self.driver {
+        let value = match &self.driver {
             Driver::Counter(_) => {
                 let [count, ..] = sample.counts.counts();
                 self.samples.sample(count as f64)
             }
             Driver::Clock(clock) => clock.to_f64(&sample.ns),
             Driver::WallTime => self.samples.sample(sample.ns as f64),
-        }
+        };
+        self.recorder.take(sample.counts, value);
+        value
     }
 
     fn formatter(&self) -> &dyn ValueFormatter {

@@ -17,7 +17,7 @@ use std::process::{ExitCode, Termination};
 ///
 /// fn main() -> Comparison {
 ///     let comparison = Gate::new("main", "new").compare();
-///     print!("{comparison}");
+///     println!("{comparison}");
 ///     comparison // the exit status
 /// }
 /// ```
@@ -134,14 +134,14 @@ impl Gate {
             }
         }
         for old in &old {
-            let is_same = |new: &&Entry| new.home == old.home && new.name == old.name;
+            let is_same = |new: &&Entry| new.home == old.home && new.path == old.path;
             match new.iter().find(is_same) {
                 Some(new) => self.compare_benchmark(old, new, &mut report),
                 None => self.missing(old, &new, &mut report),
             }
         }
         for new in &new {
-            if !old.is_empty() && !old.iter().any(|old| old.name == new.name) {
+            if !old.is_empty() && !old.iter().any(|old| old.path == new.path) {
                 report.lines.push(format!("{}: not in {}", new.name, self.baseline));
             }
         }
@@ -167,30 +167,43 @@ impl Gate {
         let mut all: Vec<Entry> = Vec::new();
         for home in self.homes() {
             for directory in saved::results(&home, &|name| name == baseline) {
-                let name = saved::name(&home, directory.parent().unwrap_or(&directory));
-                match Results::load(&directory) {
-                    // Not of a directory that is a copy of another.
-                    Ok(Some(results))
-                        if home == self.home || home == home_of(&self.home, &results.measured) =>
-                    {
-                        all.push(Entry { home: home.clone(), name, results });
+                let benchmark = directory.parent().unwrap_or(&directory);
+                let name = saved::name(&home, benchmark);
+                let loaded = Results::load(&directory);
+                // A copy of such a directory is not one.
+                let is_ours =
+                    |measured: &str| home == self.home || home == home_of(&self.home, measured);
+                match loaded {
+                    Ok(Some(results)) if !is_ours(&results.measured) => {}
+                    Ok(Some(results)) if saved::has_iterations(&directory, &results.iterations) => {
+                        let path = benchmark.strip_prefix(&home).unwrap_or(benchmark).to_owned();
+                        all.push(Entry { home: home.clone(), path, name, results });
                     }
-                    Ok(_) => {}
-                    Err(why) => report.incomplete(format!("{name}: {why}. Save it again.")),
+                    Ok(Some(_)) => {
+                        report.incomplete(format!(
+                            "{name}: the counters of {baseline} are of an earlier run"
+                        ));
+                    }
+                    // criterion's own directory may have other results.
+                    Ok(None) if home == self.home => {}
+                    Ok(None) => {
+                        report.incomplete(format!("{name}: no counters are saved in {baseline}"))
+                    }
+                    Err(why) => report.incomplete(format!("{name}: {why}. Save it again")),
                 }
             }
         }
-        // When a machine has lost its counters, or has got some, the results of the other kind are outdated.
-        let is_current = |entry: &Entry| {
-            !all.iter().any(|other| {
-                other.name == entry.name
-                    && other.is_time() != entry.is_time()
-                    && other.results.saved > entry.results.saved
+        // A program that has measured something else since has left its earlier results in another directory.
+        let is_outdated = |entry: &Entry| {
+            all.iter().any(|other| {
+                other.path == entry.path
+                    && other.results.program == entry.results.program
+                    && other.results.run > entry.results.run
             })
         };
-        let current: Vec<bool> = all.iter().map(is_current).collect();
-        let kept = all.into_iter().zip(current).filter(|(_, is_current)| *is_current);
-        kept.map(|(entry, _)| entry).collect()
+        let outdated: Vec<bool> = all.iter().map(is_outdated).collect();
+        let current = all.into_iter().zip(outdated).filter(|(_, is_outdated)| !is_outdated);
+        current.map(|(entry, _)| entry).collect()
     }
 
     /// Returns criterion's directory, and those beside it for each kind of results.
@@ -260,7 +273,7 @@ impl Gate {
     /// A benchmark has no results of this kind in the new run.
     fn missing(&self, old: &Entry, new: &[Entry], report: &mut Report) {
         let name = &old.name;
-        let Some(other) = new.iter().find(|new| new.name == *name) else {
+        let Some(other) = new.iter().find(|new| new.path == old.path) else {
             return report.incomplete(format!("{name}: not in {}", self.new));
         };
         let [was, is] = [old, other].map(|entry| &entry.results.measured);
@@ -287,6 +300,8 @@ impl Gate {
 #[derive(Debug)]
 struct Entry {
     home: PathBuf,
+    /// The benchmark's directory below `home`. Unlike its name, it is unique.
+    path: PathBuf,
     name: String,
     results: Results,
 }

@@ -31,14 +31,14 @@
 //! sample (of each batch with `iter_batched`). A read takes no system call, except:
 //! - if the kernel counts the event;
 //! - while other events have the counters;
-//! - if the page has no clock, after other events have had the counters.
+//! - if the kernel's page for the counter has no clock, after other events have had the counters.
 //!
 //! The constructor also measures the cost of reading, which is subtracted from each count. criterion's own loop is
 //! not subtracted: one to three instructions for each iteration.
 //!
-//! The cost that is subtracted is the minimum of 100 empty batches. On an out-of-order CPU, reading usually costs more:
-//! 14 cycles have been measured with one event, and 53 with three. If this may be a tenth of a result or more, a line
-//! `floor:` says so. Larger batches help.
+//! The cost that is subtracted is the minimum of 100 empty batches. On an out-of-order CPU, reading usually costs more: batches with
+//! nothing in them had 14 cycles with one event, and 53 with three. The 90th percentile of the empty batches is the floor. If it
+//! may be a tenth of a result or more, a line `floor:` says so. Larger batches help.
 //!
 //! Counters belong to the thread that opened them. That thread must run the benchmarks, as it does with criterion's
 //! macros. **The work of other threads is not counted**, while the clock includes it.
@@ -56,11 +56,10 @@
 //! directory for each kind of results. For other measurements, give the groups other names, or set `CRITERION_HOME`.
 //!
 //! criterion's files contain the plain counts, with two exceptions:
-//! - criterion refuses to report a sample of 0, which is a valid result of a rare event. Its files have stand-ins: the first
-//!   such sample of a benchmark is 9.1e-13 (2^-40), and the others are less. They are printed as 0, and the rates derived from
-//!   them as very large. criterion may call the first stand-in an outlier, and prints a change from 0 with many digits.
+//! - criterion refuses to report a sample of 0, which is a valid result of a rare event. Its files have a stand-in of at most
+//!   2^-40, which is printed as 0. Rates and changes that criterion derives from it have many digits and no meaning.
 //! - criterion panics when it plots the comparison of samples that are all equal, as exact counts are. Every second sample is
-//!   greater by 1e-12 of it.
+//!   increased by 1e-12 of its value (2e-12 in a `WithCounters`).
 //!
 //! If other events also use the PMU's counters, the measured events may lack theirs for part of a sample. The count
 //! is then an [estimate](rdpmc::Reading::scaled) for the whole sample. The number of estimates is printed with the
@@ -85,9 +84,11 @@
 //!
 //! - The figures are the median of the samples per iteration, between the ends of its 95 % interval. The ends are two of the
 //!   samples, so no distribution is assumed. With fewer than six samples (`--quick` has two), they are the extremes.
-//! - The change is relative to the baseline with which criterion compares: the last run, or that of `--baseline`. Its interval
-//!   is between the ends of the two intervals that are furthest apart. The verdict is a change only if the two intervals do not overlap,
-//!   and the medians differ by more than 0.001 % for instructions and branches, or 1 % for other events.
+//! - If at most a tenth of the samples is not exact, these are left out.
+//! - The change is relative to the baseline with which criterion compares: the last run, or that of `--baseline`. The lower end
+//!   of its interval compares the new lower end with the old upper end, and the upper end the new upper end with the old lower end.
+//! - The verdict is a regression or an improvement if two things are true. The intervals do not overlap. The medians differ by more
+//!   than 0.001 % (instructions, branches) or 1 % (other events). 16 instructions or branches in a sample are reading, and no change.
 //! - In the first report of a benchmark whose name has characters that a file name cannot have, `_` stands for these.
 //! - `--save-baseline`, `--baseline`, `--quiet` and `--output-format` are followed as criterion does. A baseline that is loaded in
 //!   place of a run (`--load-baseline`) has no figures here. [`Gate`] compares two saved ones.
@@ -95,22 +96,25 @@
 //! Beside criterion's `sample.json`, in `new` and in the baseline, `counters.json` has the counts of whole samples:
 //!
 //! ```text
-//! {"version": 1, "processor": "x86_64, …", "measured": "instructions", "without_counters": null,
+//! {"version": 1, "saved": 1795467600000, "processor": "x86_64, …", "measured": "instructions", "without_counters": null,
 //!  "iters": [91.0, 182.0, …],
 //!  "counters": [{"event": "instructions", "unit": "instructions", "median": 26.0, "low": 26.0, "high": 26.0,
 //!                "counts": [2366, 4732, …]}, …],
 //!  "estimates": 0, "incomplete": 0}
 //! ```
 //!
-//! `estimates` and `incomplete` are the numbers of samples that are not exact.
+//! `saved` is in milliseconds since 1970. `estimates` and `incomplete` are the numbers of samples that are not exact.
 //!
 //! ## Iteration counts
 //!
-//! criterion tells a measurement neither the name of a benchmark nor the number of iterations of a sample. Both are in the
-//! files that it writes just before a report. The library lists them when a benchmark begins, and takes the only one that has changed
-//! when the report begins. Values are not compared, so benchmarks with equal counts are not confused. If two files have changed, another
-//! process uses the directory. Then no figure is printed, and the line `counters: not known` says why. It is also printed if
-//! criterion saves nothing (`--discard-baseline`, `cargo criterion`) or saves elsewhere (`output_directory`).
+//! criterion tells a measurement neither the name of a benchmark nor the number of iterations of a sample. The file `sample.json`
+//! has the numbers, and its directory has the name. criterion writes it just before a report. The library lists these files when a
+//! benchmark begins. When the report begins, it takes the one that has changed. It compares no values, so benchmarks with equal
+//! counts are not confused.
+//!
+//! The line `counters: not known` is printed in place of figures if two files have changed, because another `cargo bench` uses the
+//! directory, and if there is none: criterion saved nothing (`--discard-baseline`, `cargo criterion`), or saved elsewhere
+//! (`output_directory`).
 //!
 //! The alternative is a function over `Bencher::iter_custom`, which is told the number. It would have to replace `iter` and
 //! `iter_batched` in every benchmark.

@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 use rdpmc_criterion::Gate;
+use std::ffi::OsString;
+use std::io::{Write, stderr, stdout};
 use std::process::{ExitCode, Termination};
 
 const USAGE: &str = "\
@@ -20,24 +22,28 @@ different processors, 6 something is missing (a benchmark, an event, a baseline)
 ";
 
 fn main() -> ExitCode {
-    let gate = match gate(std::env::args().skip(1)) {
-        Ok(Some(gate)) => gate,
-        Ok(None) => {
-            print!("{USAGE}");
-            return ExitCode::SUCCESS;
+    let (said, status) = match gate(std::env::args_os().skip(1)) {
+        Ok(Some(gate)) => {
+            let comparison = gate.compare();
+            (comparison.to_string(), comparison.report())
         }
+        Ok(None) => (USAGE.to_owned(), ExitCode::SUCCESS),
         Err(why) => {
-            eprint!("{why}\n\n{USAGE}");
+            let _ = write!(stderr(), "{why}\n\n{USAGE}");
             return ExitCode::from(2);
         }
     };
-    let comparison = gate.compare();
-    print!("{comparison}");
-    comparison.report()
+    // Whoever reads this may have ended. The status remains.
+    let _ = stdout().write_all(said.as_bytes());
+    status
 }
 
 /// Returns the gate of these arguments. None to print the usage.
-fn gate(mut arguments: impl Iterator<Item = String>) -> Result<Option<Gate>, String> {
+fn gate(arguments: impl Iterator<Item = OsString>) -> Result<Option<Gate>, String> {
+    let text = |argument: OsString| {
+        argument.into_string().map_err(|argument| format!("{argument:?} is not UTF-8"))
+    };
+    let mut arguments = arguments.map(text).collect::<Result<Vec<String>, String>>()?.into_iter();
     let (mut names, mut events, mut home) = (Vec::new(), Vec::new(), None);
     while let Some(argument) = arguments.next() {
         let (name, value) = match argument.split_once('=') {
@@ -62,12 +68,18 @@ fn gate(mut arguments: impl Iterator<Item = String>) -> Result<Option<Gate>, Str
         _ => return Err("there are more than two names".into()),
     };
     for event in events {
-        gate = match event.split_once('=') {
-            None => gate.event(&event, None),
-            Some((event, percent)) => match percent.trim_end_matches('%').parse::<f64>() {
-                Ok(percent) if percent >= 0.0 => gate.event(event, percent / 100.0),
-                _ => return Err(format!("{percent} is not a percentage")),
-            },
+        // The name of an event may have a `=`, too.
+        let (name, percent) = match event.rsplit_once('=') {
+            Some((name, percent)) if !percent.contains('/') => (name, Some(percent)),
+            _ => (event.as_str(), None),
+        };
+        let Some(percent) = percent else {
+            gate = gate.event(name, None);
+            continue;
+        };
+        gate = match percent.trim_end_matches('%').parse::<f64>() {
+            Ok(percent) if percent >= 0.0 => gate.event(name, percent / 100.0),
+            _ => return Err(format!("{percent} is not a percentage")),
         };
     }
     Ok(Some(home.into_iter().fold(gate, Gate::home)))

@@ -14,6 +14,7 @@ use rdpmc::error::ReadError;
 use rdpmc::pmu::Pmus;
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 /// Takes the counts of each sample. When criterion has saved the samples of a benchmark and is about to print its report,
@@ -35,6 +36,8 @@ pub(crate) struct Recorder {
     home: OnceCell<PathBuf>,
     notes: SampleNotes,
     samples: RefCell<Vec<Counts<MOST>>>,
+    /// What criterion was told of each sample.
+    values: RefCell<Vec<f64>>,
     /// What criterion had saved before the benchmark.
     before: RefCell<Option<Saved>>,
     /// The directory of the last benchmark.
@@ -66,6 +69,7 @@ impl Recorder {
             home: OnceCell::new(),
             notes: SampleNotes::default(),
             samples: RefCell::default(),
+            values: RefCell::default(),
             before: RefCell::default(),
             last: RefCell::default(),
         }
@@ -117,33 +121,33 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn take<const N: usize>(&self, sample: Counts<N>) {
+    /// A sample has been taken, and criterion is told this value.
+    pub(crate) fn take<const N: usize>(&self, sample: Counts<N>, value: f64) {
         self.notes.take(&sample);
-        if let Ok(mut samples) = self.samples.try_borrow_mut() {
-            samples.push(sample.widened());
-        }
+        self.samples.borrow_mut().push(sample.widened());
+        self.values.borrow_mut().push(value);
     }
 
     /// criterion is about to print a report, if there are samples. `unit` is that of what drives it, and `note` one on that.
     pub(crate) fn report(&self, unit: &str, error: Option<ReadError>, note: Option<String>) {
-        let samples = self.samples.take();
+        let (samples, values) = (self.samples.take(), self.values.take());
         if samples.is_empty() {
             return;
         }
         let (estimates, incomplete) = self.notes.inexact();
         let mut lines = self.missing.take();
-        let run = self.before.take().unwrap_or_default().run_since(self.home());
+        let run = self.before.take().unwrap_or_default().run_since(self.home(), &values);
         let name = run.as_ref().ok().map(|run| saved::name(self.home(), &run.directory));
         match run {
-            Ok(Run { directory, mut iterations }) => {
-                // Earlier samples are from criterion's search for a number of iterations (`--quick`). It saves a single
-                // long sample as two.
+            Ok(Run { directory, iterations }) => {
+                // Earlier samples are from criterion's search for a number of iterations (`--quick`).
                 let first = samples.len().saturating_sub(iterations.len());
                 let saved = samples.get(first..).unwrap_or_default();
-                iterations.truncate(saved.len());
                 let (kept, iterations) = without_few_inexact(saved, iterations);
                 let are_exact = !kept.iter().any(is_inexact);
                 let results = Results {
+                    program: program(),
+                    run: start(),
                     saved: now(),
                     processor: rdpmc::doctor::cpu_identity(),
                     measured: self.driver(unit),
@@ -232,11 +236,14 @@ impl Recorder {
         if let Some(why) = no_change.filter(|_| !arguments.is_quiet) {
             lines.push(format!("change: not known, because {why}"));
         }
-        let new = results.save(&directory.join("new"));
-        let named =
-            || if arguments.saves { results.save(&directory.join(baseline)) } else { Ok(()) };
-        if let Err(error) = new.and_then(|()| named()) {
-            lines.push(format!("counters: not saved in {}: {error}", directory.display()));
+        let named = arguments.saves.then_some(baseline.as_str());
+        for name in ["new"].into_iter().chain(named) {
+            if let Err(error) = results.save(&directory.join(name)) {
+                lines.push(format!(
+                    "counters: not saved in {}/{name}: {error}",
+                    directory.display()
+                ));
+            }
         }
     }
 
@@ -270,6 +277,23 @@ fn without_few_inexact(
 
 fn is_inexact(sample: &Counts<MOST>) -> bool {
     sample.are_estimates() || sample.are_incomplete()
+}
+
+/// Returns the name of this program without what cargo adds to it.
+fn program() -> String {
+    let name = std::env::current_exe().ok();
+    let name = name.as_deref().and_then(Path::file_stem).unwrap_or_default().to_string_lossy();
+    let is_hash = |end: &str| end.len() == 16 && end.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match name.rsplit_once('-') {
+        Some((name, end)) if is_hash(end) => name.to_owned(),
+        _ => name.into_owned(),
+    }
+}
+
+/// Returns when this process first asked, in milliseconds since 1970.
+fn start() -> u64 {
+    static START: OnceLock<u64> = OnceLock::new();
+    *START.get_or_init(now)
 }
 
 /// Returns the time in milliseconds since 1970.

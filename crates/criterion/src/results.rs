@@ -1,5 +1,6 @@
 //! The results of a benchmark, and the file they are saved in.
 
+use crate::saved;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -13,7 +14,10 @@ const VERSION: u64 = 1;
 /// What was counted in a benchmark.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Results {
-    /// When they were saved, in milliseconds since 1970.
+    /// The name of the program.
+    pub(crate) program: String,
+    /// The start of the run, and when it saved them, in milliseconds since 1970.
+    pub(crate) run: u64,
     pub(crate) saved: u64,
     /// The processor. None if its name is not known.
     pub(crate) processor: Option<String>,
@@ -49,8 +53,11 @@ pub(crate) struct Interval {
     pub(crate) high: f64,
 }
 
+/// The number of values below which no two of them are a 95 % interval of the median.
+pub(crate) const FEWEST: usize = 6;
+
 impl Interval {
-    /// Returns the median of the values and its interval, whose ends are two of the values. With fewer than six values, the
+    /// Returns the median of the values and its interval, whose ends are two of the values. With fewer than [`FEWEST`], the
     /// interval has all of them, and a lower confidence.
     pub(crate) fn of(mut values: Vec<f64>) -> Interval {
         values.sort_unstable_by(f64::total_cmp);
@@ -98,16 +105,17 @@ impl Results {
         self.counters.iter().find(|counted| counted.event == event)
     }
 
-    /// Writes the results to the directory of a baseline.
+    /// Writes the results to the directory of a baseline. If that fails, removes earlier ones.
     pub(crate) fn save(&self, directory: &Path) -> std::io::Result<()> {
         fs::create_dir_all(directory)?;
-        fs::write(directory.join(FILE), self.json().to_string())
+        let path = directory.join(FILE);
+        fs::write(&path, self.json().to_string()).inspect_err(|_| drop(fs::remove_file(&path)))
     }
 
     /// Reads the results from the directory of a baseline. None if it has none. An error if they are damaged.
     pub(crate) fn load(directory: &Path) -> Result<Option<Results>, String> {
         let path = directory.join(FILE);
-        let text = match fs::read(&path) {
+        let text = match saved::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(format!("{} cannot be read: {error}", path.display())),
@@ -130,6 +138,8 @@ impl Results {
         };
         json!({
             "version": VERSION,
+            "program": self.program,
+            "run": self.run,
             "saved": self.saved,
             "processor": self.processor,
             "measured": self.measured,
@@ -158,6 +168,8 @@ impl Results {
         let counters = json.get("counters")?.as_array()?.iter().map(counted);
         (!iterations.is_empty() && iterations.iter().all(|count| *count >= 1.0)).then_some(())?;
         Some(Results {
+            program: text(json, "program")?,
+            run: json.get("run")?.as_u64()?,
             saved: json.get("saved")?.as_u64()?,
             processor: text(json, "processor"),
             measured: text(json, "measured")?,
@@ -203,6 +215,8 @@ mod tests {
         let iterations = vec![91.0, 182.0, 273.0];
         let counted = Counted::new("instructions".into(), "instructions", &iterations, counts);
         let results = Results {
+            program: "parsing".into(),
+            run: 5,
             saved: 7,
             processor: None,
             measured: "time".into(),
@@ -232,7 +246,7 @@ mod tests {
             assert!(why.ends_with("is damaged, or of another version"), "{path}: {why}");
             *json.pointer_mut(path).unwrap() = right;
         }
-        let nothing = json!({"version": 1, "saved": 1, "measured": "time", "iters": [], "counters": [], "estimates": 0, "incomplete": 0});
+        let nothing = json!({"version": 1, "program": "x", "run": 1, "saved": 1, "measured": "time", "iters": [], "counters": [], "estimates": 0, "incomplete": 0});
         for damaged in [nothing.to_string(), "{".into()] {
             fs::write(directory.join(FILE), damaged).unwrap();
             assert!(Results::load(&directory).is_err());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use std::{env, fs};
+use std::{env, fs, io};
 
 /// The file with the samples of a benchmark.
 const SAMPLES: &str = "sample.json";
@@ -27,12 +27,58 @@ pub(crate) struct Saved(BTreeMap<PathBuf, Version>);
 type Version = (Option<SystemTime>, u64);
 
 /// What criterion has saved of the benchmark that has just run.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Run {
     /// The benchmark's directory.
     pub(crate) directory: PathBuf,
     /// The number of iterations of each sample.
     pub(crate) iterations: Vec<f64>,
+}
+
+/// The samples of a `sample.json`.
+#[derive(Debug)]
+struct Samples {
+    iterations: Vec<f64>,
+    values: Vec<f64>,
+}
+
+impl Samples {
+    fn load(path: &Path) -> Option<Samples> {
+        let json: Value = serde_json::from_slice(&read(path).ok()?).ok()?;
+        let numbers = |name: &str| -> Option<Vec<f64>> {
+            json.get(name)?.as_array()?.iter().map(Value::as_f64).collect()
+        };
+        let (iterations, values) = (numbers("iters")?, numbers("times")?);
+        let is_whole = !iterations.is_empty()
+            && iterations.len() == values.len()
+            && iterations.iter().all(|count| *count >= 1.0);
+        is_whole.then_some(Samples { iterations, values })
+    }
+
+    /// Whether the samples have these values. The saved ones have been converted to decimal and back.
+    fn have(&self, values: &[f64]) -> bool {
+        self.values.len() == values.len()
+            && self
+                .values
+                .iter()
+                .zip(values)
+                .all(|(saved, value)| (saved - value).abs() <= value * 1e-15)
+    }
+}
+
+/// Reads a file. An error if it is not a regular one, which might never end.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    fs::read(path)
+}
+
+/// Whether criterion's samples in the directory of a baseline have these iteration counts, or these and a few others.
+pub(crate) fn has_iterations(results: &Path, iterations: &[f64]) -> bool {
+    let Some(saved) = Samples::load(&results.join(SAMPLES)) else { return false };
+    let mut saved = saved.iterations.iter();
+    iterations.iter().all(|count| saved.any(|saved| saved == count))
 }
 
 impl Saved {
@@ -48,29 +94,38 @@ impl Saved {
         all
     }
 
-    /// Returns what has been saved below `home` since. An error if that is nothing, or not only one benchmark.
-    pub(crate) fn run_since(&self, home: &Path) -> Result<Run, String> {
+    /// Returns what has been saved below `home` since. An error if that is nothing, or not only one benchmark, or not one
+    /// with the `values` of all samples that were taken.
+    pub(crate) fn run_since(&self, home: &Path, values: &[f64]) -> Result<Run, String> {
         let now = Saved::below(home);
         let is_new = |(path, version): &(&PathBuf, &Version)| self.0.get(*path) != Some(*version);
         let mut changed = now.0.iter().filter(is_new).map(|(path, _)| path);
-        let home = home.display();
-        let path = changed.next().ok_or_else(|| format!("criterion saved no samples in {home}"))?;
+        let path = changed
+            .next()
+            .ok_or_else(|| format!("criterion saved no samples in {}", home.display()))?;
+        let others = || {
+            let home = home.display();
+            format!(
+                "others save results in {home} at the same time. Run one `cargo bench` at a time"
+            )
+        };
         if changed.next().is_some() {
-            let why = format!("two benchmarks have new samples in {home}");
-            return Err(format!("{why}. Run one `cargo bench` at a time"));
+            return Err(others());
         }
-        let damaged = || format!("{} has no iteration counts", path.display());
-        let iterations = iterations(path).ok_or_else(damaged)?;
-        let directory = path.ancestors().nth(2).ok_or_else(damaged)?.to_owned();
-        Ok(Run { directory, iterations })
+        let mut samples = Samples::load(path).ok_or_else(others)?;
+        // criterion saves a single long sample as two (`--quick`).
+        if [values.len(), samples.values.len()] == [1, 2] {
+            samples.iterations.truncate(1);
+            samples.values.truncate(1);
+        }
+        // Earlier samples are from its search for a number of iterations.
+        let last = values.len().checked_sub(samples.values.len());
+        if !last.and_then(|first| values.get(first..)).is_some_and(|values| samples.have(values)) {
+            return Err(others());
+        }
+        let directory = path.ancestors().nth(2).unwrap_or(home).to_owned();
+        Ok(Run { directory, iterations: samples.iterations })
     }
-}
-
-fn iterations(path: &Path) -> Option<Vec<f64>> {
-    let json: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-    let iterations = json.get("iters")?.as_array()?;
-    let iterations: Option<Vec<f64>> = iterations.iter().map(Value::as_f64).collect();
-    iterations.filter(|all| !all.is_empty() && all.iter().all(|count| *count >= 1.0))
 }
 
 /// Returns the directories with results of benchmarks below `home` whose name is wanted: `new`, or that of a baseline.
@@ -89,15 +144,15 @@ fn search(
 ) {
     let Some(deeper) = deeper.checked_sub(1) else { return };
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+        let path = entry.path();
+        if !path.is_dir() {
             continue;
         }
-        let path = entry.path();
-        if !path.join(SAMPLES).exists() {
-            search(&path, is_wanted, deeper, found);
-        } else if is_wanted(&entry.file_name().to_string_lossy()) {
-            found.push(path);
+        if is_wanted(&entry.file_name().to_string_lossy()) && path.join(SAMPLES).exists() {
+            found.push(path.clone());
         }
+        // A baseline of `parse` may also be the directory of `parse/base`.
+        search(&path, is_wanted, deeper, found);
     }
 }
 
@@ -105,7 +160,7 @@ fn search(
 /// that down, this is the name of the directory, in which `_` stands for characters that a file name cannot have.
 pub(crate) fn name(home: &Path, benchmark: &Path) -> String {
     let of = |results: &Path| {
-        let text = fs::read(results.join("benchmark.json")).ok()?;
+        let text = read(&results.join("benchmark.json")).ok()?;
         let json: Value = serde_json::from_slice(&text).ok()?;
         Some(json.get("title")?.as_str()?.to_owned())
     };
@@ -157,10 +212,10 @@ mod tests {
             Home(env::temp_dir().join(format!("rdpmc-saved-{}", std::process::id())))
         }
 
-        fn save(&self, benchmark: &str, iterations: &[f64]) -> PathBuf {
+        fn save(&self, benchmark: &str, iterations: &[f64], values: &[f64]) -> PathBuf {
             let directory = self.0.join(benchmark);
             fs::create_dir_all(directory.join(NEW)).unwrap();
-            let json = json!({"sampling_mode": "Linear", "iters": iterations, "times": [0.5, 0.5]});
+            let json = json!({"sampling_mode": "Linear", "iters": iterations, "times": values});
             fs::write(directory.join(NEW).join(SAMPLES), json.to_string()).unwrap();
             directory
         }
@@ -175,44 +230,75 @@ mod tests {
     #[test]
     fn the_file_that_changed_is_that_of_the_run() {
         let home = Home::new();
-        let since =
-            |before: &Saved| before.run_since(&home.0).map(|run| (run.directory, run.iterations));
+        let values = [0.1, 0.2];
+        let since = |before: &Saved| before.run_since(&home.0, &values);
+        let run = |directory: &PathBuf| {
+            Ok(Run { directory: directory.clone(), iterations: vec![1.0, 2.0] })
+        };
         let before = Saved::below(&home.0);
         assert!(since(&before).unwrap_err().contains("saved no samples"));
         // All have equal samples.
-        let short = home.save("short", &[1.0, 2.0]);
-        assert_eq!(since(&before), Ok((short.clone(), vec![1.0, 2.0])));
+        let short = home.save("short", &[1.0, 2.0], &values);
+        assert_eq!(since(&before), run(&short));
         let before = Saved::below(&home.0);
         assert!(since(&before).is_err());
-        let long = home.save("group/function/7", &[1.0, 2.0]);
-        assert_eq!(since(&before), Ok((long.clone(), vec![1.0, 2.0])));
-        // A copy in a baseline is not a run. A benchmark may be called `new`.
+        let long = home.save("group/function/7", &[1.0, 2.0], &values);
+        assert_eq!(since(&before), run(&long));
+        // A copy in a baseline is not a run. A benchmark may be called `new`, or as a baseline of another.
         let before = Saved::below(&home.0);
         fs::create_dir_all(long.join("base")).unwrap();
         fs::copy(long.join(NEW).join(SAMPLES), long.join("base").join(SAMPLES)).unwrap();
-        let new = home.save("group/new", &[3.0]);
-        assert_eq!(since(&before), Ok((new, vec![3.0])));
+        for name in ["group/new", "short/base", "short/new"] {
+            let before = if name == "group/new" { &before } else { &Saved::below(&home.0) };
+            let nested = home.save(name, &[1.0, 2.0], &values);
+            assert_eq!(since(before), run(&nested), "{name}");
+        }
         // A benchmark that has run before.
         let before = Saved::below(&home.0);
-        home.save("short", &[1.0, 2.0]);
+        home.save("short", &[1.0, 2.0], &values);
         // As if some time had passed: files have the time of the last tick of a clock.
         let file = fs::File::options().write(true).open(short.join("new/sample.json")).unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        assert_eq!(since(&before), Ok((short, vec![1.0, 2.0])));
-        // Two of them, and files that are damaged.
-        home.save("group/function/7", &[5.0]);
-        assert!(since(&before).unwrap_err().contains("two benchmarks have new samples"));
+        assert_eq!(since(&before), run(&short));
+        // The last samples of a search, and a single one that is saved as two.
+        let last = before.run_since(&home.0, &[0.05, 0.1, 0.2]);
+        assert_eq!(last, run(&short));
+        let next = 0.1_f64.next_up();
+        home.save("short", &[1.0, 1.0], &[0.1, next]);
+        let once = before.run_since(&home.0, &[0.1]).map(|run| run.iterations);
+        assert_eq!(once, Ok(vec![1.0]));
+        // Another process has run the same benchmark, or another one.
+        let busy = "others save results in ";
+        home.save("short", &[3.0, 6.0], &[0.3, 0.6]);
+        assert!(since(&before).unwrap_err().starts_with(busy));
+        home.save("short", &[1.0, 2.0, 3.0], &[0.1, 0.2, 0.3]);
+        assert!(since(&before).unwrap_err().starts_with(busy));
+        home.save("short", &[1.0, 2.0], &values);
+        home.save("group/function/7", &[5.0, 6.0, 7.0], &values);
+        assert!(since(&before).unwrap_err().starts_with(busy));
+        // Files that are damaged, or are none.
         let before = Saved::below(&home.0);
-        home.save("broken", &[0.0]);
-        assert!(since(&before).unwrap_err().contains("no iteration counts"));
+        home.save("broken", &[0.0, 1.0], &values);
+        assert!(since(&before).unwrap_err().starts_with(busy));
         fs::write(home.0.join("broken/new/sample.json"), "{\"iters\": [1").unwrap();
-        assert!(since(&before).unwrap_err().contains("no iteration counts"));
+        assert!(since(&before).unwrap_err().starts_with(busy));
+        assert!(read(&home.0).is_err());
+    }
+
+    #[test]
+    fn counts_belong_to_samples_of_as_many_iterations() {
+        let home = Home(env::temp_dir().join(format!("rdpmc-iterations-{}", std::process::id())));
+        let new = home.save("x", &[1.0, 2.0, 3.0], &[0.1, 0.2, 0.3]).join(NEW);
+        let has = |iterations: &[f64]| has_iterations(&new, iterations);
+        assert!(has(&[1.0, 2.0, 3.0]) && has(&[1.0, 3.0]));
+        assert!(!has(&[3.0, 1.0]) && !has(&[4.0]) && !has(&[1.0, 1.0]));
+        assert!(!has_iterations(&home.0, &[1.0]));
     }
 
     #[test]
     fn a_benchmark_has_criterions_name() {
         let home = Home(env::temp_dir().join(format!("rdpmc-names-{}", std::process::id())));
-        let directory = home.save("a_b/c", &[1.0]);
+        let directory = home.save("a_b/c", &[1.0], &[0.1]);
         assert_eq!(name(&home.0, &directory), "a_b/c");
         let id = json!({"group_id": "a/b", "full_id": "a/b/c", "directory_name": "a_b/c", "title": "a/b/c"});
         fs::write(directory.join("new/benchmark.json"), id.to_string()).unwrap();

@@ -101,8 +101,9 @@ impl<M: Measurement, const N: usize> Measurement for WithCounters<M, N> {
     }
 
     fn to_f64(&self, sample: &Self::Value) -> f64 {
-        self.recorder.take(sample.0);
-        self.samples.sample(self.primary.to_f64(&sample.1))
+        let value = self.samples.sample(self.primary.to_f64(&sample.1));
+        self.recorder.take(sample.0, value);
+        value
     }
 
     fn formatter(&self) -> &dyn ValueFormatter {

@@ -385,7 +385,7 @@ fn what_cannot_be_compared_is_said(home: &Home) {
     home.gates("c a --gate page-faults", 5, &["The processor of a run is not known."]);
     // Damaged results, and results that criterion alone has saved.
     home.edit(kind, "c", "{\"counters\"", "{\"counter\"");
-    home.gates("c a --gate page-faults", 6, &["is damaged, or of another version. Save it again."]);
+    home.gates("c a --gate page-faults", 6, &["is damaged, or of another version. Save it again"]);
     let printed = home.bench("counted", 4, "--baseline c");
     assert!(
         printed.contains("change: not known, because ") && printed.contains("is damaged"),
@@ -394,6 +394,20 @@ fn what_cannot_be_compared_is_said(home: &Home) {
     fs::remove_file(home.0.join(kind).join("fault_s/iter/c/counters.json")).unwrap();
     let printed = home.bench("counted", 4, "--baseline c iter");
     assert!(printed.contains("change: not known, because baseline c has no counters"), "{printed}");
+    home.gates("c a --gate page-faults", 6, &["fault/s/iter: no counters are saved in c"]);
+    // Counts of an earlier run than criterion's samples.
+    home.bench("counted", 4, "--save-baseline c");
+    let sample = home.0.join(kind).join("fault_s/iter/c/sample.json");
+    let samples = fs::read_to_string(&sample).unwrap();
+    fs::write(&sample, samples.replace("\"iters\":[", "\"iters\":[7.5").replacen("7.5", "7", 1))
+        .unwrap();
+    home.gates(
+        "c a --gate page-faults",
+        6,
+        &["fault/s/iter: the counters of c are of an earlier run"],
+    );
+    fs::write(&sample, samples).unwrap();
+    home.gates("c a --gate page-faults", 0, &[]);
     // An event that the baseline lacks.
     home.edit(kind, "a", "\"event\":\"minor-faults\"", "\"event\":\"major-faults\"");
     let printed = home.bench("counted", 4, "--baseline a iter");
@@ -538,10 +552,13 @@ fn the_command_checks_its_arguments(home: &Home) {
         ("a --fast", "--fast is not an option"),
         ("a --gate", "--gate needs a value"),
         ("a --gate cycles=five", "five is not a percentage"),
+        ("a --gate cpu/event=0x3c/=five", "five is not a percentage"),
         ("a --gate cycles=-5", "-5 is not a percentage"),
     ] {
         home.gates(arguments, 2, &[usage, why]);
     }
+    let event = "No benchmark has cpu/event=0x3c/. ";
+    home.gates("a --gate cpu/event=0x3c/ --gate cpu/event=0x3c/=5%", 6, &[event]);
     home.gates(
         "a --home /nowhere/criterion",
         6,
