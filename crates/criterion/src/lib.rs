@@ -59,7 +59,8 @@
 //! - criterion refuses to report a sample of 0, which is a valid result of a rare event. Its files have a stand-in of at most
 //!   2^-40, which is printed as 0. Rates and changes that criterion derives from it have many digits and no meaning.
 //! - criterion panics when it plots the comparison of samples that are all equal, as exact counts are. Every second sample is
-//!   increased by 1e-12 of its value (2e-12 in a `WithCounters`).
+//!   increased by 1e-12 of its value (2e-12 in a `WithCounters`). If overflow checks are on (`cargo bench --profile dev`), the plotting
+//!   library panics nevertheless. In Cargo.toml, `[profile.dev.package.plotters]` with `overflow-checks = false` avoids that.
 //!
 //! If other events also use the PMU's counters, the measured events may lack theirs for part of a sample. The count
 //! is then an [estimate](rdpmc::Reading::scaled) for the whole sample. The number of estimates is printed with the
@@ -89,32 +90,34 @@
 //!   of its interval compares the new lower end with the old upper end, and the upper end the new upper end with the old lower end.
 //! - The verdict is a regression or an improvement if two things are true. The intervals do not overlap. The medians differ by more
 //!   than 0.001 % (instructions, branches) or 1 % (other events). 16 instructions or branches in a sample are reading, and no change.
+//!   With fewer than six samples, the medians must differ by more than ten times the width of both intervals, too.
 //! - In the first report of a benchmark whose name has characters that a file name cannot have, `_` stands for these.
-//! - `--save-baseline`, `--baseline`, `--quiet` and `--output-format` are followed as criterion does. A baseline that is loaded in
-//!   place of a run (`--load-baseline`) has no figures here. [`Gate`] compares two saved ones.
+//! - `--save-baseline`, `--baseline`, `--quiet` and `--output-format` are followed as criterion does, from the program's arguments. The
+//!   functions `Criterion::save_baseline` and `retain_baseline` are not followed. A baseline that is loaded in place of a run
+//!   (`--load-baseline`) has no figures here. [`Gate`] compares two saved ones.
 //!
 //! Beside criterion's `sample.json`, in `new` and in the baseline, `counters.json` has the counts of whole samples:
 //!
 //! ```text
-//! {"version": 1, "saved": 1795467600000, "processor": "x86_64, …", "measured": "instructions", "without_counters": null,
+//! {"version": 1, "program": "parsing", "run": 1795467600000, "saved": 1795467607000, "processor": "x86_64, …", "measured": "instructions", "without_counters": null,
 //!  "iters": [91.0, 182.0, …],
 //!  "counters": [{"event": "instructions", "unit": "instructions", "median": 26.0, "low": 26.0, "high": 26.0,
 //!                "counts": [2366, 4732, …]}, …],
 //!  "estimates": 0, "incomplete": 0}
 //! ```
 //!
-//! `saved` is in milliseconds since 1970. `estimates` and `incomplete` are the numbers of samples that are not exact.
+//! `run` and `saved` are the times of the first report and of this one, in milliseconds since 1970. `estimates` and `incomplete` are the numbers of samples that are not exact.
 //!
 //! ## Iteration counts
 //!
 //! criterion tells a measurement neither the name of a benchmark nor the number of iterations of a sample. The file `sample.json`
 //! has the numbers, and its directory has the name. criterion writes it just before a report. The library lists these files when a
-//! benchmark begins. When the report begins, it takes the one that has changed. It compares no values, so benchmarks with equal
-//! counts are not confused.
+//! benchmark begins. When the report begins, it takes the one that has changed. It does not search for values, so benchmarks with
+//! equal counts are not confused.
 //!
-//! The line `counters: not known` is printed in place of figures if two files have changed, because another `cargo bench` uses the
-//! directory, and if there is none: criterion saved nothing (`--discard-baseline`, `cargo criterion`), or saved elsewhere
-//! (`output_directory`).
+//! The line `counters: not known` is printed in place of figures in these cases:
+//! - Another `cargo bench` uses the directory: two files have changed, or the one has other samples than were taken.
+//! - criterion saved nothing (`--discard-baseline`, `cargo criterion`), or saved elsewhere (`output_directory`).
 //!
 //! The alternative is a function over `Bencher::iter_custom`, which is told the number. It would have to replace `iter` and
 //! `iter_batched` in every benchmark.

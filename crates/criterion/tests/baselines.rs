@@ -6,7 +6,7 @@ mod memory;
 #[path = "../../../tests/skips/mod.rs"]
 mod skips;
 
-use criterion::{BatchSize, Throughput, criterion_group};
+use criterion::{BatchSize, BenchmarkId, Throughput, criterion_group};
 use memory::Memory;
 use rdpmc::{Counter, Event};
 use rdpmc_criterion::{Criterion, Gate, Outcome};
@@ -24,6 +24,21 @@ const FAULTS: &str = "RDPMC_TEST_FAULTS";
 fn faults(criterion: &mut Criterion) {
     let memory = Memory::new();
     let pages: usize = env::var(FAULTS).unwrap().parse().unwrap();
+    if env::var(EVENTS).unwrap() == "namesakes" {
+        // Of one title, and in the directory of another's baseline.
+        criterion
+            .benchmark_group("a/b")
+            .bench_function("c", |bencher| bencher.iter(|| memory.fault(2)));
+        let id = BenchmarkId::new("b", "c");
+        criterion
+            .benchmark_group("a")
+            .bench_function(id, |bencher| bencher.iter(|| memory.fault(pages)));
+        criterion.bench_function("d", |bencher| bencher.iter(|| memory.fault(3)));
+        let mut group = criterion.benchmark_group("d");
+        group.bench_function("base", |bencher| bencher.iter(|| memory.fault(pages)));
+        group.bench_function("x", |bencher| bencher.iter(|| memory.fault(pages)));
+        return;
+    }
     let mut group = criterion.benchmark_group("fault/s"); // not the name of its directory
     group.throughput(Throughput::Elements(pages as u64));
     let is_slow = env::var(EVENTS).unwrap() == "slow";
@@ -47,7 +62,7 @@ fn config() -> Criterion {
     // No machine has this event.
     let nowhere = Event::of_pmu(u32::MAX, 0);
     let criterion = match env::var(EVENTS).unwrap().as_str() {
-        "counted" | "slow" => rdpmc_criterion::counters([
+        "counted" | "slow" | "namesakes" => rdpmc_criterion::counters([
             Event::PAGE_FAULTS,
             Event::MINOR_FAULTS,
             nowhere,
@@ -78,6 +93,8 @@ fn main() {
         ("kinds_do_not_share_names", kinds_do_not_share_names),
         ("a_planted_fault_is_found", a_planted_fault_is_found),
         ("what_cannot_be_compared_is_said", what_cannot_be_compared_is_said),
+        ("namesakes_are_told_apart", namesakes_are_told_apart),
+        ("another_process_is_noticed", another_process_is_noticed),
         ("criterions_options_work", criterions_options_work),
         ("a_terminal_shows_the_same", a_terminal_shows_the_same),
     ];
@@ -477,6 +494,45 @@ fn terminal() -> (fs::File, fs::File) {
     assert_eq!(status, 0, "{}", std::io::Error::last_os_error());
     // SAFETY: both descriptors are new, and nothing else has them.
     unsafe { (fs::File::from_raw_fd(outer), fs::File::from_raw_fd(inner)) }
+}
+
+/// Benchmarks with one title, and benchmarks in directories that are also those of baselines.
+fn namesakes_are_told_apart(home: &Home) {
+    home.bench("namesakes", 4, "");
+    let printed = home.bench("namesakes", 4, "--save-baseline x");
+    assert_eq!(printed.matches("minor-faults: [").count(), 5, "{printed}");
+    let printed = home.bench("namesakes", 6, "--baseline x");
+    assert_eq!(printed.matches("minor-faults: [").count(), 5, "{printed}");
+    assert_eq!(printed.matches("minor-faults: [6.0").count(), 3, "{printed}");
+    let lines = [
+        "a/b/c #2, page-faults: 6.0",
+        "a/b/c, page-faults: 2.0",
+        "d/base, page-faults: 6.0",
+        "Figures compared: 5. Regressions: 3. Improvements: 0.",
+    ];
+    home.gates("x --gate page-faults", 1, &lines);
+}
+
+/// Two processes run the same benchmarks in one directory. A figure is right, or there is none.
+fn another_process_is_noticed(home: &Home) {
+    home.bench("counted", 4, "");
+    let bench = |faults: usize| {
+        let mut this = Command::new(env::current_exe().unwrap());
+        this.args(["--bench", "--noplot", "--nresamples", "100000", "iter"]);
+        this.env(EVENTS, "counted").env(FAULTS, faults.to_string());
+        this.env("CRITERION_HOME", home.criterion()).stdout(Stdio::piped()).stderr(Stdio::null());
+        this.spawn().unwrap()
+    };
+    for _ in 0..3 {
+        for (faults, process) in [4, 7].map(|faults| (faults, bench(faults))) {
+            let output = process.wait_with_output().unwrap();
+            let printed = String::from_utf8(output.stdout).unwrap();
+            let is_right = printed.contains(&format!("minor-faults: [{faults}.0"));
+            let is_noticed =
+                printed.contains("counters: not known, because others save results in ");
+            assert!(output.status.success() && (is_right || is_noticed), "{printed}");
+        }
+    }
 }
 
 /// criterion's own features.
