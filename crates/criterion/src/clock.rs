@@ -1,6 +1,6 @@
 //! A measurement of time.
 
-use crate::meter::{empty_samples, least_and_floor};
+use crate::meter::{empty_batches, empty_samples, usual};
 use crate::notes::Batches;
 use crate::print;
 use crate::samples::Samples;
@@ -63,7 +63,8 @@ impl From<Clock> for ClockMeasurement {
             batches: Cell::default(),
             samples: Samples::default(),
         };
-        (clock.overhead, clock.floor) = least_and_floor(empty_samples(&clock));
+        clock.overhead = empty_samples(&clock).into_iter().min().unwrap_or(0);
+        clock.floor = usual(empty_batches(&clock));
         clock
     }
 }

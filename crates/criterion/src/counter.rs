@@ -1,6 +1,6 @@
 //! A measurement of one event.
 
-use crate::meter::{Cost, Counts, Meter, empty_samples};
+use crate::meter::{Cost, Counts, Meter, empty_batches, empty_samples, floor};
 use crate::notes::{Batches, SampleNotes};
 use crate::print;
 use crate::samples::Samples;
@@ -33,6 +33,8 @@ use std::cell::Cell;
 pub struct CounterMeasurement {
     meter: Meter<1>,
     overhead: Cost<1>,
+    /// What may be left of a batch with nothing in it.
+    floor: u64,
     unit: &'static Unit,
     notes: SampleNotes,
     batches: Cell<Batches>,
@@ -77,12 +79,14 @@ impl From<Counter> for CounterMeasurement {
         let mut counter = CounterMeasurement {
             meter: Meter::new(counter.into_group()),
             overhead: Cost::Wanted,
+            floor: 0,
             unit,
             notes: SampleNotes::default(),
             batches: Cell::default(),
             samples: Samples::default(),
         };
         counter.overhead = Cost::of(|| empty_samples(&counter));
+        [counter.floor] = floor(empty_batches(&counter));
         counter.meter.take_error();
         counter
     }
@@ -122,8 +126,7 @@ impl Measurement for CounterMeasurement {
         let [event] = self.meter.group().events();
         let name = Pmus::local().name_of(event);
         let mut lines = self.notes.lines(&name, self.meter.take_error());
-        let [floor] = self.overhead.floor();
-        lines.extend(self.batches.take().close_to(floor, self.unit, &name));
+        lines.extend(self.batches.take().close_to(self.floor, self.unit, &name));
         print::before_the_report(None, &lines);
         self.samples.report();
         self.unit

@@ -1,7 +1,7 @@
 //! A measurement by counters where there are counters, and by time elsewhere.
 
 use crate::clock::ClockMeasurement;
-use crate::meter::{Cost, Counts, MOST, empty_samples};
+use crate::meter::{Cost, Counts, MOST, empty_batches, empty_samples, floor};
 use crate::recorder::Recorder;
 use crate::samples::Samples;
 use crate::saved::{criterions_home, home_of};
@@ -178,9 +178,9 @@ impl CountersOrTime {
             recorder: recorder.at(home.clone()),
         };
         if let Some(counters) = &all.counters {
-            all.overhead =
-                Cost::of(|| empty_samples(&all).into_iter().map(|sample| sample.counts).collect());
-            all.recorder.set_floor(all.overhead.floor());
+            let counts = |all: Vec<Measured>| all.into_iter().map(|sample| sample.counts).collect();
+            all.overhead = Cost::of(|| counts(empty_samples(&all)));
+            all.recorder.set_floor(floor(counts(empty_batches(&all))));
             counters.take_error();
         }
         (all, home)

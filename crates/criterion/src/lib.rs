@@ -37,8 +37,8 @@
 //! not subtracted: one to three instructions for each iteration.
 //!
 //! The cost that is subtracted is the minimum of 100 empty batches. On an out-of-order CPU, reading usually costs more: batches with
-//! nothing in them had 14 cycles with one event, and 53 with three. The 90th percentile of the empty batches is the floor. If it
-//! may be a tenth of a result or more, a line `floor:` says so. Larger batches help.
+//! nothing in them had 14 cycles with one event, and 53 with three. The 90th percentile of empty batches, taken in criterion's way,
+//! is the floor. If it may be a tenth of a result or more, a line `floor:` says so. Larger batches help.
 //!
 //! Counters belong to the thread that opened them. That thread must run the benchmarks, as it does with criterion's
 //! macros. **The work of other threads is not counted**, while the clock includes it.

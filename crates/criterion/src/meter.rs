@@ -42,9 +42,8 @@ struct Begun<const N: usize> {
 pub(crate) enum Cost<const N: usize> {
     /// Not measured yet, so that nothing is subtracted.
     Wanted,
-    /// The minimum, by readings of this kind. `floor` is the 90th percentile minus the minimum: what may be left of an
-    /// interval with nothing in it.
-    Known { least: [u64; N], floor: [u64; N], by_user: bool },
+    /// The minimum, by readings of this kind.
+    Known { least: [u64; N], by_user: bool },
     /// Unknown, because there were no counters to measure it with.
     Unknown,
 }
@@ -169,7 +168,7 @@ impl<const N: usize> Counts<N> {
     pub(crate) fn less(mut self, overhead: &Cost<N>) -> Counts<N> {
         match overhead {
             Cost::Wanted => {}
-            Cost::Known { least, by_user, .. } => {
+            Cost::Known { least, by_user } => {
                 for (count, overhead) in self.counted.iter_mut().zip(least) {
                     *count = count.saturating_sub(*overhead);
                 }
@@ -192,31 +191,32 @@ impl<const N: usize> Cost<N> {
             if exact.is_empty() {
                 continue;
             }
-            let (mut least, mut floor) = ([0; N], [0; N]);
-            for (place, (least, floor)) in least.iter_mut().zip(&mut floor).enumerate() {
-                let of = |counts: &Counts<N>| counts.counted.get(place).copied().unwrap_or(0);
-                (*least, *floor) = least_and_floor(exact.iter().map(of).collect());
+            let mut least = [u64::MAX; N];
+            for counts in exact {
+                for (least, count) in least.iter_mut().zip(counts.counted) {
+                    *least = (*least).min(count);
+                }
             }
-            return Cost::Known { least, floor, by_user };
+            return Cost::Known { least, by_user };
         }
         Cost::Unknown
     }
-
-    /// Returns what may be left of an interval with nothing in it. 0 if that is not known.
-    pub(crate) fn floor(&self) -> [u64; N] {
-        match self {
-            Cost::Known { floor, .. } => *floor,
-            Cost::Wanted | Cost::Unknown => [0; N],
-        }
-    }
 }
 
-/// Returns the minimum of empty samples, and their 90th percentile minus the minimum.
-pub(crate) fn least_and_floor(mut empty: Vec<u64>) -> (u64, u64) {
-    empty.sort_unstable();
-    let least = empty.first().copied().unwrap_or(0);
-    let usual = empty.get(empty.len() * 9 / 10).copied().unwrap_or(least);
-    (least, usual - least)
+/// Returns what is left of most batches with nothing in them: the 90th percentile of each event.
+pub(crate) fn floor<const N: usize>(batches: Vec<Counts<N>>) -> [u64; N] {
+    let mut floor = [0; N];
+    for (place, floor) in floor.iter_mut().enumerate() {
+        let of = |counts: &Counts<N>| counts.counts().get(place).copied().unwrap_or(0);
+        *floor = usual(batches.iter().map(of).collect());
+    }
+    floor
+}
+
+/// Returns the 90th percentile.
+pub(crate) fn usual(mut values: Vec<u64>) -> u64 {
+    values.sort_unstable();
+    values.get(values.len() * 9 / 10).copied().unwrap_or(0)
 }
 
 impl<const N: usize> Meter<N> {
@@ -353,17 +353,22 @@ impl<const N: usize> Begun<N> {
     }
 }
 
-/// Takes `TIMES` empty samples, as criterion takes batches of one iteration.
+/// Takes `TIMES` empty samples, with nothing between start and end.
 pub(crate) fn empty_samples<M: Measurement>(measurement: &M) -> Vec<M::Value> {
+    (0..TIMES).map(|_| measurement.end(black_box(measurement.start()))).collect()
+}
+
+/// Takes `TIMES` batches of one iteration with nothing in it, in criterion's way.
+pub(crate) fn empty_batches<M: Measurement>(measurement: &M) -> Vec<M::Value> {
     let mut sum = measurement.end(measurement.start());
     let once = |_| {
         let input = black_box(0);
         let start = measurement.start();
         let output = black_box(input);
-        let sample = measurement.end(start);
-        sum = measurement.add(&sum, &sample);
+        let batch = measurement.end(start);
+        sum = measurement.add(&sum, &batch);
         black_box(output);
-        sample
+        batch
     };
     (0..TIMES).map(once).collect()
 }
@@ -417,7 +422,7 @@ mod tests {
 
     #[test]
     fn the_cost_is_taken_off() {
-        let known = Cost::Known { least: [5], floor: [1], by_user: true };
+        let known = Cost::Known { least: [5], by_user: true };
         assert_eq!(judged(counts(7, 9, 9).less(&known)), ([2], false, false));
         assert_eq!(judged(counts(3, 9, 9).less(&known)), ([0], false, false));
         // A reading of another kind has another cost.
@@ -430,20 +435,22 @@ mod tests {
         let lacking = Counts { lacks: true, ..counts(2, 9, 9) };
         let all = [asked, counts(9, 9, 9), counts(8, 9, 9), lacking, counts(4, 9, 3)];
         let overhead = Cost::of(|| all.to_vec());
-        assert!(
-            matches!(overhead, Cost::Known { least: [8], floor: [1], by_user: true }),
-            "{overhead:?}"
-        );
+        assert!(matches!(overhead, Cost::Known { least: [8], by_user: true }), "{overhead:?}");
         let tries = Cell::new(0);
         let overhead = Cost::of(|| {
             tries.set(tries.get() + 1);
             if tries.get() < 10 { vec![lacking] } else { vec![asked] }
         });
-        assert!(
-            matches!(overhead, Cost::Known { least: [1], floor: [0], by_user: false }),
-            "{overhead:?}"
-        );
+        assert!(matches!(overhead, Cost::Known { least: [1], by_user: false }), "{overhead:?}");
         assert!(matches!(Cost::of(|| vec![lacking]), Cost::Unknown));
+    }
+
+    #[test]
+    fn the_floor_is_what_most_batches_have() {
+        let batches: Vec<_> = (0..10).map(|count| Counts::<2>::from([count, 7])).collect();
+        assert_eq!(floor(batches), [9, 7]);
+        assert_eq!(floor(vec![Counts::from([3])]), [3]);
+        assert_eq!(floor::<1>(Vec::new()), [0]);
     }
 
     #[test]

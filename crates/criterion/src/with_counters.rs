@@ -1,6 +1,6 @@
 //! Further events, counted beside the measurement that drives criterion.
 
-use crate::meter::{Cost, Counts, Meter, empty_samples};
+use crate::meter::{Cost, Counts, Meter, empty_batches, empty_samples, floor};
 use crate::recorder::Recorder;
 use crate::samples::Samples;
 use criterion::measurement::{Measurement, ValueFormatter};
@@ -67,9 +67,10 @@ impl<M: Measurement, const N: usize> WithCounters<M, N> {
             samples: Samples::default(),
         };
         // Includes the cost of measuring with `primary`.
-        let nothing = || empty_samples(&all).into_iter().map(|(counts, _)| counts).collect();
-        all.overhead = Cost::of(nothing);
-        all.recorder.set_floor(all.overhead.floor());
+        let counts =
+            |all: Vec<(Counts<N>, M::Value)>| all.into_iter().map(|(counts, _)| counts).collect();
+        all.overhead = Cost::of(|| counts(empty_samples(&all)));
+        all.recorder.set_floor(floor(counts(empty_batches(&all))));
         all.meter.take_error();
         all
     }

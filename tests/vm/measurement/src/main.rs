@@ -392,24 +392,24 @@ fn planted() -> Outcome {
     gates(
         gate("a", "new").compare(),
         Found::Unchanged,
-        "4 figures compared: 0 regressions, 0 improvements.",
+        "Figures compared: 4. Regressions: 0. Improvements: 0.",
     )?;
     run("1", &["--baseline", "a"])?;
     gates(
         gate("a", "new").compare(),
         Found::Regressed,
-        "4 figures compared: 4 regressions, 0 improvements.",
+        "Figures compared: 4. Regressions: 4. Improvements: 0.",
     )?;
     gates(
         gate("new", "a").compare(),
         Found::Improved,
-        "4 figures compared: 0 regressions, 4 improvements.",
+        "Figures compared: 4. Regressions: 0. Improvements: 4.",
     )?;
     // One more cycle in 20,000 is noise to the gate on cycles.
     gates(
         gate("a", "new").event("cycles", None).compare(),
         Found::Regressed,
-        "4 figures compared: 2 regressions",
+        "Figures compared: 8. Regressions: 6.",
     )?;
     for name in ["iter/10", "iter/10000", "batched/10", "batched/10000"] {
         let of = |baseline: &str| -> Result<f64, String> {
