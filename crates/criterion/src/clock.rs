@@ -3,7 +3,7 @@
 use crate::meter::{empty_batches, empty_samples, usual};
 use crate::notes::Batches;
 use crate::print;
-use crate::samples::Samples;
+use crate::stand_ins::StandIns;
 use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::Clock;
@@ -33,7 +33,7 @@ pub struct ClockMeasurement {
     /// The intervals since the last sample.
     intervals: Cell<u64>,
     batches: Cell<Batches>,
-    samples: Samples,
+    stand_ins: StandIns,
 }
 
 impl ClockMeasurement {
@@ -61,7 +61,7 @@ impl From<Clock> for ClockMeasurement {
             floor: 0,
             intervals: Cell::new(0),
             batches: Cell::default(),
-            samples: Samples::default(),
+            stand_ins: StandIns::default(),
         };
         clock.overhead = empty_samples(&clock).into_iter().min().unwrap_or(0);
         clock.floor = usual(empty_batches(&clock));
@@ -99,7 +99,7 @@ impl Measurement for ClockMeasurement {
 
     fn to_f64(&self, sample: &u64) -> f64 {
         self.batches.set(self.batches.get().plus(*sample, self.intervals.take()));
-        self.samples.sample(*sample as f64)
+        self.stand_ins.sample(*sample as f64)
     }
 
     fn formatter(&self) -> &dyn ValueFormatter {
@@ -111,7 +111,7 @@ impl Measurement for ClockMeasurement {
 impl ClockMeasurement {
     /// Returns the note on a benchmark, and begins another one.
     pub(crate) fn note(&self) -> Option<String> {
-        self.samples.report();
+        self.stand_ins.report();
         self.batches.take().close_to(self.floor, &Unit::Time, "the clock")
     }
 }

@@ -3,7 +3,7 @@
 use crate::meter::{Cost, Counts, Meter, empty_batches, empty_samples, floor};
 use crate::notes::{Batches, SampleNotes};
 use crate::print;
-use crate::samples::Samples;
+use crate::stand_ins::StandIns;
 use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::error::OpenError;
@@ -38,7 +38,7 @@ pub struct CounterMeasurement {
     unit: &'static Unit,
     notes: SampleNotes,
     batches: Cell<Batches>,
-    samples: Samples,
+    stand_ins: StandIns,
 }
 
 impl CounterMeasurement {
@@ -83,7 +83,7 @@ impl From<Counter> for CounterMeasurement {
             unit,
             notes: SampleNotes::default(),
             batches: Cell::default(),
-            samples: Samples::default(),
+            stand_ins: StandIns::default(),
         };
         counter.overhead = Cost::of(|| empty_samples(&counter));
         [counter.floor] = floor(empty_batches(&counter));
@@ -119,7 +119,7 @@ impl Measurement for CounterMeasurement {
         self.notes.take(sample);
         let [count] = sample.counts();
         self.batches.set(self.batches.get().plus(count, sample.intervals()));
-        self.samples.sample(count as f64)
+        self.stand_ins.sample(count as f64)
     }
 
     fn formatter(&self) -> &dyn ValueFormatter {
@@ -128,7 +128,7 @@ impl Measurement for CounterMeasurement {
         let mut lines = self.notes.lines(&name, self.meter.take_error());
         lines.extend(self.batches.take().close_to(self.floor, self.unit, &name));
         print::before_the_report(None, &lines);
-        self.samples.report();
+        self.stand_ins.report();
         self.unit
     }
 }

@@ -3,9 +3,9 @@
 use crate::clock::ClockMeasurement;
 use crate::meter::{Cost, Counts, MOST, empty_batches, empty_samples, floor};
 use crate::recorder::Recorder;
-use crate::samples::Samples;
 use crate::saved::{criterions_home, home_of};
 use crate::sized_meter::SizedMeter;
+use crate::stand_ins::StandIns;
 use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::error::OpenError;
@@ -110,7 +110,7 @@ pub struct CountersOrTime {
     driver: Driver,
     counters: Option<SizedMeter>,
     overhead: Cost<MOST>,
-    samples: Samples,
+    stand_ins: StandIns,
     recorder: Recorder,
 }
 
@@ -174,7 +174,7 @@ impl CountersOrTime {
             driver,
             counters,
             overhead: Cost::Wanted,
-            samples: Samples::default(),
+            stand_ins: StandIns::default(),
             recorder: recorder.at(home.clone()),
         };
         if let Some(counters) = &all.counters {
@@ -251,10 +251,10 @@ impl Measurement for CountersOrTime {
         let value = match &self.driver {
             Driver::Counter(_) => {
                 let [count, ..] = sample.counts.counts();
-                self.samples.sample(count as f64)
+                self.stand_ins.sample(count as f64)
             }
             Driver::Clock(clock) => clock.to_f64(&sample.ns),
-            Driver::WallTime => self.samples.sample(sample.ns as f64),
+            Driver::WallTime => self.stand_ins.sample(sample.ns as f64),
         };
         self.recorder.take(sample.counts, value);
         value
@@ -268,7 +268,7 @@ impl Measurement for CountersOrTime {
         };
         let error = self.counters.as_ref().and_then(SizedMeter::take_error);
         self.recorder.report(unit.name(), error, note);
-        self.samples.report();
+        self.stand_ins.report();
         unit
     }
 }

@@ -135,9 +135,9 @@ mod notes;
 mod print;
 mod recorder;
 mod results;
-mod samples;
 mod saved;
 mod sized_meter;
+mod stand_ins;
 mod units;
 mod with_counters;
 

@@ -1,6 +1,6 @@
 //! Units of counts and rates, with the prefixes that they are printed with.
 
-use crate::samples::NOTHING;
+use crate::stand_ins::NOTHING;
 use criterion::Throughput;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use rdpmc::Event;

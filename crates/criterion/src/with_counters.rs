@@ -2,7 +2,7 @@
 
 use crate::meter::{Cost, Counts, Meter, empty_batches, empty_samples, floor};
 use crate::recorder::Recorder;
-use crate::samples::Samples;
+use crate::stand_ins::StandIns;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::error::OpenError;
 use rdpmc::{Event, Group};
@@ -43,7 +43,7 @@ pub struct WithCounters<M: Measurement, const N: usize> {
     primary: M,
     meter: Meter<N>,
     overhead: Cost<N>,
-    samples: Samples,
+    stand_ins: StandIns,
     recorder: Recorder,
 }
 
@@ -64,7 +64,7 @@ impl<M: Measurement, const N: usize> WithCounters<M, N> {
             recorder: Recorder::new(&group.events()),
             meter: Meter::new(group),
             overhead: Cost::Wanted,
-            samples: Samples::default(),
+            stand_ins: StandIns::default(),
         };
         // Includes the cost of measuring with `primary`.
         let counts =
@@ -102,7 +102,7 @@ impl<M: Measurement, const N: usize> Measurement for WithCounters<M, N> {
     }
 
     fn to_f64(&self, sample: &Self::Value) -> f64 {
-        let value = self.samples.sample(self.primary.to_f64(&sample.1));
+        let value = self.stand_ins.sample(self.primary.to_f64(&sample.1));
         self.recorder.take(sample.0, value);
         value
     }
@@ -110,7 +110,7 @@ impl<M: Measurement, const N: usize> Measurement for WithCounters<M, N> {
     fn formatter(&self) -> &dyn ValueFormatter {
         let formatter = self.primary.formatter();
         self.recorder.report(formatter.scale_for_machines(&mut []), self.meter.take_error(), None);
-        self.samples.report();
+        self.stand_ins.report();
         formatter
     }
 }

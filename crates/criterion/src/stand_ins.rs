@@ -6,7 +6,7 @@ use std::cell::Cell;
 /// criterion does not print a report if one of its samples is 0.
 pub(crate) const NOTHING: f64 = 1.0 / (1_u64 << 40) as f64;
 
-/// By how much every second sample is increased. Two runs with equal samples have no variance, so Welch's t is not a number,
+/// By how much every second sample is increased. Two equal runs of equal samples have no variance, so Welch's t is not a number,
 /// and criterion panics when it plots that. It is far above the rounding of a mean, and far below what is printed.
 const SPREAD: f64 = 1e-12;
 
@@ -15,12 +15,12 @@ const SPREAD: f64 = 1e-12;
 /// criterion divides by the iteration count, so equal stand-ins for 0 would look like a change whenever that count changes.
 /// The first one is therefore dominant, so that no difference exceeds noise.
 #[derive(Debug, Default)]
-pub(crate) struct Samples {
+pub(crate) struct StandIns {
     had_zero: Cell<bool>,
     is_second: Cell<bool>,
 }
 
-impl Samples {
+impl StandIns {
     /// Returns the sample, or its stand-in.
     pub(crate) fn sample(&self, measured: f64) -> f64 {
         // The last two samples differ in this, because `--quick` saves no others.
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn nothing_is_something_to_criterion() {
-        let zeros = Samples::default();
+        let zeros = StandIns::default();
         let samples = || [0.0, 0.0, 5.0, 0.0].map(|measured| zeros.sample(measured));
         let [first, second, five, last] = samples();
         assert!(0.0 < last && last == second && second < first * 1e-9 && first <= NOTHING);
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn equal_samples_vary_by_nothing_that_is_printed() {
-        let samples = Samples::default();
+        let samples = StandIns::default();
         for count in [1.0, 4.0, 1e12] {
             let [first, second] = [count, count].map(|count| samples.sample(count));
             assert_eq!(first, count);
