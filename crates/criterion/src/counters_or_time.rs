@@ -286,3 +286,32 @@ impl Drop for CountersOrTime {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// What is measured on systems without a [`Clock`].
+    #[test]
+    fn wall_time_drives_where_there_is_no_clock() {
+        let time = CountersOrTime {
+            driver: Driver::WallTime,
+            counters: None,
+            overhead: Cost::Wanted,
+            stand_ins: StandIns::default(),
+            recorder: Recorder::new(&[]),
+        };
+        let pause = Duration::from_millis(2);
+        let sample = || {
+            let start = time.start();
+            std::thread::sleep(pause);
+            time.end(start)
+        };
+        let (one, other) = (sample(), sample());
+        let sum = time.add(&one, &other);
+        assert_eq!(sum.ns, one.ns + other.ns);
+        assert!(time.to_f64(&sum) >= 2.0 * pause.as_nanos() as f64);
+        assert_eq!(time.formatter().format_value(1.5e6).trim(), "1.5000 ms");
+    }
+}
