@@ -14,6 +14,8 @@ pub(crate) enum Verdict {
     WithinThreshold,
     /// The intervals overlap.
     Unchanged,
+    /// There are too few samples to tell a change from noise.
+    Uncertain,
 }
 
 /// The change of a count.
@@ -56,16 +58,19 @@ impl Change {
         };
         let least = threshold * was.median + edges;
         // The range of a few samples may be narrow by chance.
-        let is_few = [before, after].iter().any(|results| results.iterations.len() < FEWEST);
+        let samples = before.iterations.len().min(after.iterations.len());
         let ranges = (was.high - was.low) + (is.high - is.low);
-        let least = if is_few { least.max(10.0 * ranges) } else { least };
         let more = is.median - was.median;
+        let is_certain = samples >= FEWEST
+            || (samples >= 2 && repeats(&new.event) && more.abs() > 10.0 * ranges);
         let verdict = match (is.low > was.high, is.high < was.low) {
             (true, _) if more > least => Verdict::Regressed,
             (_, true) if -more > least => Verdict::Improved,
             (false, false) => Verdict::Unchanged,
             _ => Verdict::WithinThreshold,
         };
+        let is_change = matches!(verdict, Verdict::Regressed | Verdict::Improved);
+        let verdict = if is_change && !is_certain { Verdict::Uncertain } else { verdict };
         let ratio = |is: f64, was: f64| is / was - 1.0;
         let relative = match (was.high, is.high) {
             (0.0, 0.0) => Some(Interval { low: 0.0, median: 0.0, high: 0.0 }),
@@ -125,6 +130,7 @@ impl fmt::Display for Verdict {
             Verdict::Improved => "Performance has improved.",
             Verdict::WithinThreshold => "Change within noise threshold.",
             Verdict::Unchanged => "No change in performance detected.",
+            Verdict::Uncertain => "Too few samples to tell a change from noise.",
         })
     }
 }
@@ -142,6 +148,7 @@ mod tests {
             measured: "instructions".into(),
             without_counters: None,
             iterations: vec![iterations; 10],
+            values: Vec::new(),
             counters: Vec::new(),
             estimates: 0,
             incomplete: 0,
@@ -166,16 +173,28 @@ mod tests {
     }
 
     #[test]
-    fn two_samples_are_not_trusted() {
-        use Verdict::{Regressed, WithinThreshold};
-        let of = |samples: usize, is: (f64, f64, f64)| {
+    fn a_few_samples_are_not_trusted() {
+        use Verdict::{Regressed, Uncertain, Unchanged};
+        let of = |event: &str, samples: usize, width: f64, is: f64| {
             let few = |n: f64| Results { iterations: vec![n; samples], ..results(n) };
-            let [was, is] = [(99.0, 100.0, 101.0), is].map(|of| counted("cycles", of));
+            let [was, is] =
+                [100.0, is].map(|median| counted(event, (median - width, median, median + width)));
             Change::between((&few(1e5), &was), (&few(1e6), &is), 0.01).verdict
         };
-        let slower = (105.0, 106.0, 107.0);
-        assert_eq!([of(6, slower), of(2, slower)], [Regressed, WithinThreshold]);
-        assert_eq!(of(2, (150.0, 151.0, 152.0)), Regressed);
+        assert_eq!(
+            [1, 2, 5, 6].map(|samples| of("cycles", samples, 0.0, 106.0)),
+            [Uncertain, Uncertain, Uncertain, Regressed]
+        );
+        // Instructions repeat, so two samples show whether they do here.
+        assert_eq!(
+            [1, 2].map(|samples| of("instructions", samples, 0.0, 106.0)),
+            [Uncertain, Regressed]
+        );
+        assert_eq!(
+            [0.1, 0.2].map(|width| of("instructions", 2, width, 106.0)),
+            [Regressed, Uncertain]
+        );
+        assert_eq!(of("cycles", 1, 0.0, 100.0), Unchanged);
     }
 
     #[track_caller]

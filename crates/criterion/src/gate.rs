@@ -175,7 +175,9 @@ impl Gate {
                     |measured: &str| home == self.home || home == home_of(&self.home, measured);
                 match loaded {
                     Ok(Some(results)) if !is_ours(&results.measured) => {}
-                    Ok(Some(results)) if saved::has_iterations(&directory, &results.iterations) => {
+                    Ok(Some(results))
+                        if saved::has_samples(&directory, &results.iterations, &results.values) =>
+                    {
                         let path = benchmark.strip_prefix(&home).unwrap_or(benchmark).to_owned();
                         all.push(Entry { home: home.clone(), path, name, results });
                     }
@@ -194,16 +196,27 @@ impl Gate {
             }
         }
         // A program that has measured something else since has left its earlier results in another directory.
-        let is_outdated = |entry: &Entry| {
-            all.iter().any(|other| {
+        let newer = |entry: &Entry| {
+            all.iter().find(|other| {
                 other.path == entry.path
                     && other.results.program == entry.results.program
                     && other.results.run > entry.results.run
             })
         };
-        let outdated: Vec<bool> = all.iter().map(is_outdated).collect();
-        let current = all.into_iter().zip(outdated).filter(|(_, is_outdated)| !is_outdated);
-        current.map(|(entry, _)| entry).collect()
+        let mut left_out = Vec::new();
+        for (place, entry) in all.iter().enumerate() {
+            let Some(newer) = newer(entry) else { continue };
+            left_out.push(place);
+            // Results by time and results by counters are not compared anyway.
+            if !entry.is_time() && !newer.is_time() {
+                let (name, was, is) =
+                    (&entry.name, &entry.results.measured, &newer.results.measured);
+                let line = format!("{name}: {baseline} was measured by {was}, and later by {is}");
+                report.incomplete(format!("{line}. Remove {}", entry.home.display()));
+            }
+        }
+        let places = all.into_iter().enumerate();
+        places.filter(|(place, _)| !left_out.contains(place)).map(|(_, entry)| entry).collect()
     }
 
     /// Returns criterion's directory, and those beside it for each kind of results.
@@ -240,6 +253,7 @@ impl Gate {
                 return;
             }
         }
+        let compared = report.compared();
         for before in &old.results.counters {
             let event = &before.event;
             let tolerance = self.tolerance(event);
@@ -267,6 +281,10 @@ impl Gate {
             if old.results.counted(&after.event).is_none() {
                 report.lines.push(format!("{name}, {}: not in {}", after.event, self.baseline));
             }
+        }
+        if report.compared() == compared {
+            report.explain(&self.baseline, old);
+            report.explain(&self.new, new);
         }
     }
 
@@ -341,13 +359,15 @@ impl Report {
             (Verdict::Regressed, false) => "more, not gated",
             (Verdict::Improved, false) => "less, not gated",
             (Verdict::Unchanged | Verdict::WithinThreshold, true) => "no change",
-            (Verdict::Unchanged | Verdict::WithinThreshold, false) => return,
+            (Verdict::Uncertain, true) => "too few samples to tell",
+            (Verdict::Unchanged | Verdict::WithinThreshold | Verdict::Uncertain, false) => return,
         };
         match change.verdict {
             _ if !is_gated => {}
             Verdict::Regressed => self.regressed += 1,
             Verdict::Improved => self.improved += 1,
             Verdict::Unchanged | Verdict::WithinThreshold => self.unchanged += 1,
+            Verdict::Uncertain => self.is_incomplete = true,
         }
         let [was, is] = [old, new].map(|counted| number(counted.per_iteration.median));
         let percent = change.median().map_or("from 0".into(), |more| Percent(more).to_string());

@@ -90,7 +90,8 @@
 //!   of its interval compares the new lower end with the old upper end, and the upper end the new upper end with the old lower end.
 //! - The verdict is a regression or an improvement if two things are true. The intervals do not overlap. The medians differ by more
 //!   than 0.001 % (instructions, branches) or 1 % (other events). 16 instructions or branches in a sample are reading, and no change.
-//!   With fewer than six samples, the medians must differ by more than ten times the width of both intervals, too.
+//! - With fewer than six samples there is no verdict on a change. For instructions and branches, two samples are enough if the
+//!   medians differ by more than ten times the width of both intervals.
 //! - In the first report of a benchmark whose name has characters that a file name cannot have, `_` stands for these.
 //! - `--save-baseline`, `--baseline`, `--quiet` and `--output-format` are followed as criterion does, from the program's arguments. The
 //!   functions `Criterion::save_baseline` and `retain_baseline` are not followed. A baseline that is loaded in place of a run
@@ -100,13 +101,14 @@
 //!
 //! ```text
 //! {"version": 1, "program": "parsing", "run": 1795467600000, "saved": 1795467607000, "processor": "x86_64, …", "measured": "instructions", "without_counters": null,
-//!  "iters": [91.0, 182.0, …],
+//!  "iters": [91.0, 182.0, …], "times": [2366.0, 4732.0, …],
 //!  "counters": [{"event": "instructions", "unit": "instructions", "median": 26.0, "low": 26.0, "high": 26.0,
 //!                "counts": [2366, 4732, …]}, …],
 //!  "estimates": 0, "incomplete": 0}
 //! ```
 //!
-//! `run` and `saved` are the times of the first report and of this one, in milliseconds since 1970. `estimates` and `incomplete` are the numbers of samples that are not exact.
+//! `iters` and `times` are those of `sample.json`. `run` and `saved` are the times of the first report and of this one, in
+//! milliseconds since 1970. `estimates` and `incomplete` are the numbers of samples that are not exact.
 //!
 //! ## Iteration counts
 //!

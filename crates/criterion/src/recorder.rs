@@ -6,7 +6,7 @@ use crate::meter::{Counts, MOST};
 use crate::notes::{Batches, SampleNotes};
 use crate::print;
 use crate::results::{Counted, Results};
-use crate::saved::{self, Run, Saved};
+use crate::saved::{self, Run, Saved, Unknown};
 use crate::units::Unit;
 use criterion::measurement::ValueFormatter;
 use rdpmc::Event;
@@ -142,8 +142,10 @@ impl Recorder {
             Ok(Run { directory, iterations }) => {
                 // Earlier samples are from criterion's search for a number of iterations (`--quick`).
                 let first = samples.len().saturating_sub(iterations.len());
-                let saved = samples.get(first..).unwrap_or_default();
-                let (kept, iterations) = without_few_inexact(saved, iterations);
+                let of = |(sample, value): (&Counts<MOST>, &f64)| (*sample, *value);
+                let saved = samples.iter().zip(&values).skip(first).map(of).zip(iterations);
+                let (kept, iterations) = without_few_inexact(saved.collect());
+                let (kept, values): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
                 let are_exact = !kept.iter().any(is_inexact);
                 let results = Results {
                     program: program(),
@@ -154,6 +156,7 @@ impl Recorder {
                     without_counters: self.without_counters.clone(),
                     counters: self.counted(&kept, &iterations),
                     iterations,
+                    values,
                     estimates: if are_exact { 0 } else { estimates },
                     incomplete: if are_exact { 0 } else { incomplete },
                 };
@@ -162,10 +165,17 @@ impl Recorder {
                     *last = Some(directory);
                 }
             }
-            Err(why) if self.counters.len() > usize::from(self.first_drives) => {
-                lines.push(format!("counters: not known, because {why}"));
+            Err(Unknown { why, directories }) => {
+                if self.counters.len() > usize::from(self.first_drives) || !directories.is_empty() {
+                    lines.push(format!("counters: not known, because {why}"));
+                }
+                let arguments = Arguments::of_this_process();
+                let named = arguments.saves.then_some(arguments.baseline.as_str());
+                for directory in directories {
+                    let of = |name: &str| Results::remove(&directory.join(name));
+                    ["new"].into_iter().chain(named).for_each(of);
+                }
             }
-            Err(_) => {}
         }
         let events: Vec<&str> = self.counters.iter().map(|counter| &*counter.name).collect();
         lines.extend(self.notes.lines(&events.join(", "), error));
@@ -263,16 +273,16 @@ fn at(sample: &Counts<MOST>, place: usize) -> u64 {
     sample.counts().get(place).copied().unwrap_or(0)
 }
 
-/// Returns the samples and their iterations without those that are not exact, if these are at most a tenth.
-fn without_few_inexact(
-    samples: &[Counts<MOST>],
-    iterations: Vec<f64>,
-) -> (Vec<Counts<MOST>>, Vec<f64>) {
-    let exact = samples.iter().filter(|sample| !is_inexact(sample)).count();
-    if exact * 10 < samples.len() * 9 {
-        return (samples.to_vec(), iterations);
+/// A sample, what criterion was told of it, and its number of iterations.
+type Sample = ((Counts<MOST>, f64), f64);
+
+/// Returns the samples, apart from their iterations, without those that are not exact, if these are at most a tenth.
+fn without_few_inexact(mut samples: Vec<Sample>) -> (Vec<(Counts<MOST>, f64)>, Vec<f64>) {
+    let is_exact = |((sample, _), _): &Sample| !is_inexact(sample);
+    if samples.iter().filter(|sample| is_exact(sample)).count() * 10 >= samples.len() * 9 {
+        samples.retain(is_exact);
     }
-    samples.iter().zip(iterations).filter(|(sample, _)| !is_inexact(sample)).unzip()
+    samples.into_iter().unzip()
 }
 
 fn is_inexact(sample: &Counts<MOST>) -> bool {
@@ -326,8 +336,9 @@ mod tests {
         let inexact = Counts::<1>::without_counters().widened();
         let of = |inexact_ones: usize| {
             let samples = [vec![inexact; inexact_ones], vec![exact; 10 - inexact_ones]].concat();
-            let (kept, iterations) =
-                without_few_inexact(&samples, (1..=10).map(f64::from).collect());
+            let samples =
+                samples.into_iter().map(|sample| (sample, 0.5)).zip((1..=10).map(f64::from));
+            let (kept, iterations) = without_few_inexact(samples.collect());
             assert_eq!(kept.len(), iterations.len());
             (kept.len(), iterations.first().copied())
         };

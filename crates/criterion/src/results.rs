@@ -25,8 +25,9 @@ pub(crate) struct Results {
     pub(crate) measured: String,
     /// Why time drove criterion.
     pub(crate) without_counters: Option<String>,
-    /// The number of iterations of each sample.
+    /// The number of iterations of each sample, and what criterion was told of it.
     pub(crate) iterations: Vec<f64>,
+    pub(crate) values: Vec<f64>,
     pub(crate) counters: Vec<Counted>,
     /// The number of samples that are estimates.
     pub(crate) estimates: u64,
@@ -108,8 +109,18 @@ impl Results {
     /// Writes the results to the directory of a baseline. If that fails, removes earlier ones.
     pub(crate) fn save(&self, directory: &Path) -> std::io::Result<()> {
         fs::create_dir_all(directory)?;
-        let path = directory.join(FILE);
-        fs::write(&path, self.json().to_string()).inspect_err(|_| drop(fs::remove_file(&path)))
+        // In one step: another process may read it.
+        let path = directory.join(format!("{FILE}.{}", std::process::id()));
+        let written = fs::write(&path, self.json().to_string());
+        written.and_then(|()| fs::rename(&path, directory.join(FILE))).inspect_err(|_| {
+            drop(fs::remove_file(&path));
+            Results::remove(directory);
+        })
+    }
+
+    /// Removes the results from the directory of a baseline.
+    pub(crate) fn remove(directory: &Path) {
+        drop(fs::remove_file(directory.join(FILE)));
     }
 
     /// Reads the results from the directory of a baseline. None if it has none. An error if they are damaged.
@@ -145,6 +156,7 @@ impl Results {
             "measured": self.measured,
             "without_counters": self.without_counters,
             "iters": self.iterations,
+            "times": self.values,
             "counters": self.counters.iter().map(counted).collect::<Vec<_>>(),
             "estimates": self.estimates,
             "incomplete": self.incomplete,
@@ -153,8 +165,10 @@ impl Results {
 
     fn of(json: &Value) -> Option<Results> {
         let text = |json: &Value, name: &str| Some(json.get(name)?.as_str()?.to_owned());
-        let iterations = json.get("iters")?.as_array()?.iter().map(Value::as_f64);
-        let iterations: Vec<f64> = iterations.collect::<Option<_>>()?;
+        let numbers = |name: &str| -> Option<Vec<f64>> {
+            json.get(name)?.as_array()?.iter().map(Value::as_f64).collect()
+        };
+        let (iterations, values) = (numbers("iters")?, numbers("times")?);
         // The median and its interval are for other readers. They follow from the counts.
         let counted = |json: &Value| {
             let counts = json.get("counts")?.as_array()?.iter().map(Value::as_u64);
@@ -176,6 +190,7 @@ impl Results {
             without_counters: text(json, "without_counters"),
             counters: counters.collect::<Option<_>>()?,
             iterations,
+            values,
             estimates: json.get("estimates")?.as_u64()?,
             incomplete: json.get("incomplete")?.as_u64()?,
         })
@@ -222,6 +237,7 @@ mod tests {
             measured: "time".into(),
             without_counters: Some("no PMU".into()),
             iterations,
+            values: vec![0.5, 1.5, 2.5],
             counters: vec![counted],
             estimates: 1,
             incomplete: 0,
@@ -246,7 +262,7 @@ mod tests {
             assert!(why.ends_with("is damaged, or of another version"), "{path}: {why}");
             *json.pointer_mut(path).unwrap() = right;
         }
-        let nothing = json!({"version": 1, "program": "x", "run": 1, "saved": 1, "measured": "time", "iters": [], "counters": [], "estimates": 0, "incomplete": 0});
+        let nothing = json!({"version": 1, "program": "x", "run": 1, "saved": 1, "measured": "time", "iters": [], "times": [], "counters": [], "estimates": 0, "incomplete": 0});
         for damaged in [nothing.to_string(), "{".into()] {
             fs::write(directory.join(FILE), damaged).unwrap();
             assert!(Results::load(&directory).is_err());

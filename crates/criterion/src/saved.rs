@@ -35,6 +35,14 @@ pub(crate) struct Run {
     pub(crate) iterations: Vec<f64>,
 }
 
+/// Why it is not known what criterion has saved.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Unknown {
+    pub(crate) why: String,
+    /// The directories of benchmarks with new samples. Counts in them are of an earlier run.
+    pub(crate) directories: Vec<PathBuf>,
+}
+
 /// The samples of a `sample.json`.
 #[derive(Debug)]
 struct Samples {
@@ -55,14 +63,9 @@ impl Samples {
         is_whole.then_some(Samples { iterations, values })
     }
 
-    /// Whether the samples have these values. The saved ones have been converted to decimal and back.
     fn have(&self, values: &[f64]) -> bool {
-        self.values.len() == values.len()
-            && self
-                .values
-                .iter()
-                .zip(values)
-                .all(|(saved, value)| (saved - value).abs() <= value * 1e-15)
+        let mut pairs = self.values.iter().zip(values);
+        self.values.len() == values.len() && pairs.all(|(saved, value)| is_equal(*saved, *value))
     }
 }
 
@@ -74,11 +77,21 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     fs::read(path)
 }
 
-/// Whether criterion's samples in the directory of a baseline have these iteration counts, or these and a few others.
-pub(crate) fn has_iterations(results: &Path, iterations: &[f64]) -> bool {
+/// Whether criterion's samples in the directory of a baseline have these iteration counts and values, or these and a few
+/// others.
+pub(crate) fn has_samples(results: &Path, iterations: &[f64], values: &[f64]) -> bool {
     let Some(saved) = Samples::load(&results.join(SAMPLES)) else { return false };
-    let mut saved = saved.iterations.iter();
-    iterations.iter().all(|count| saved.any(|saved| saved == count))
+    let mut saved = saved.iterations.iter().zip(&saved.values);
+    let mut ours = iterations.iter().zip(values);
+    let is_same = |(saved, value): (&f64, &f64), ours: (&f64, &f64)| {
+        saved == ours.0 && is_equal(*value, *ours.1)
+    };
+    iterations.len() == values.len() && ours.all(|ours| saved.any(|saved| is_same(saved, ours)))
+}
+
+/// Whether a saved value is this one. It has been converted to decimal and back.
+fn is_equal(saved: f64, value: f64) -> bool {
+    (saved - value).abs() <= value * 1e-15
 }
 
 impl Saved {
@@ -96,23 +109,20 @@ impl Saved {
 
     /// Returns what has been saved below `home` since. An error if that is nothing, or not only one benchmark, or not one
     /// with the `values` of all samples that were taken.
-    pub(crate) fn run_since(&self, home: &Path, values: &[f64]) -> Result<Run, String> {
+    pub(crate) fn run_since(&self, home: &Path, values: &[f64]) -> Result<Run, Unknown> {
         let now = Saved::below(home);
         let is_new = |(path, version): &(&PathBuf, &Version)| self.0.get(*path) != Some(*version);
-        let mut changed = now.0.iter().filter(is_new).map(|(path, _)| path);
-        let path = changed
-            .next()
-            .ok_or_else(|| format!("criterion saved no samples in {}", home.display()))?;
-        let others = || {
-            let home = home.display();
-            format!(
-                "others save results in {home} at the same time. Run one `cargo bench` at a time"
-            )
+        let changed: Vec<&PathBuf> = now.0.iter().filter(is_new).map(|(path, _)| path).collect();
+        let unknown = |why: String| {
+            let directory = |path: &&PathBuf| Some(path.parent()?.parent()?.to_owned());
+            Unknown { why, directories: changed.iter().filter_map(directory).collect() }
         };
-        if changed.next().is_some() {
-            return Err(others());
-        }
-        let mut samples = Samples::load(path).ok_or_else(others)?;
+        let path = match changed.as_slice() {
+            [path] => path,
+            [] => return Err(unknown(format!("criterion saved no samples in {}", home.display()))),
+            _ => return Err(unknown(others(home))),
+        };
+        let mut samples = Samples::load(path).ok_or_else(|| unknown(others(home)))?;
         // criterion saves a single long sample as two (`--quick`).
         if [values.len(), samples.values.len()] == [1, 2] {
             samples.iterations.truncate(1);
@@ -121,11 +131,16 @@ impl Saved {
         // Earlier samples are from its search for a number of iterations.
         let last = values.len().checked_sub(samples.values.len());
         if !last.and_then(|first| values.get(first..)).is_some_and(|values| samples.have(values)) {
-            return Err(others());
+            return Err(unknown(others(home)));
         }
         let directory = path.ancestors().nth(2).unwrap_or(home).to_owned();
         Ok(Run { directory, iterations: samples.iterations })
     }
+}
+
+fn others(home: &Path) -> String {
+    let home = home.display();
+    format!("others save results in {home} at the same time. Run one `cargo bench` at a time")
 }
 
 /// Returns the directories with results of benchmarks below `home` whose name is wanted: `new`, or that of a baseline.
@@ -145,7 +160,9 @@ fn search(
     let Some(deeper) = deeper.checked_sub(1) else { return };
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
-        if !path.is_dir() {
+        let is_directory =
+            |kind: fs::FileType| kind.is_dir() || (kind.is_symlink() && path.is_dir());
+        if !entry.file_type().is_ok_and(is_directory) {
             continue;
         }
         if is_wanted(&entry.file_name().to_string_lossy()) && path.join(SAMPLES).exists() {
@@ -236,7 +253,7 @@ mod tests {
             Ok(Run { directory: directory.clone(), iterations: vec![1.0, 2.0] })
         };
         let before = Saved::below(&home.0);
-        assert!(since(&before).unwrap_err().contains("saved no samples"));
+        assert!(since(&before).unwrap_err().why.contains("saved no samples"));
         // All have equal samples.
         let short = home.save("short", &[1.0, 2.0], &values);
         assert_eq!(since(&before), run(&short));
@@ -270,29 +287,35 @@ mod tests {
         // Another process has run the same benchmark, or another one.
         let busy = "others save results in ";
         home.save("short", &[3.0, 6.0], &[0.3, 0.6]);
-        assert!(since(&before).unwrap_err().starts_with(busy));
+        assert!(since(&before).unwrap_err().why.starts_with(busy));
         home.save("short", &[1.0, 2.0, 3.0], &[0.1, 0.2, 0.3]);
-        assert!(since(&before).unwrap_err().starts_with(busy));
+        assert!(since(&before).unwrap_err().why.starts_with(busy));
         home.save("short", &[1.0, 2.0], &values);
         home.save("group/function/7", &[5.0, 6.0, 7.0], &values);
-        assert!(since(&before).unwrap_err().starts_with(busy));
+        assert!(since(&before).unwrap_err().why.starts_with(busy));
+        assert_eq!(since(&before).unwrap_err().directories, [long, short]);
         // Files that are damaged, or are none.
         let before = Saved::below(&home.0);
         home.save("broken", &[0.0, 1.0], &values);
-        assert!(since(&before).unwrap_err().starts_with(busy));
+        assert!(since(&before).unwrap_err().why.starts_with(busy));
         fs::write(home.0.join("broken/new/sample.json"), "{\"iters\": [1").unwrap();
-        assert!(since(&before).unwrap_err().starts_with(busy));
+        assert!(since(&before).unwrap_err().why.starts_with(busy));
         assert!(read(&home.0).is_err());
     }
 
     #[test]
-    fn counts_belong_to_samples_of_as_many_iterations() {
+    fn counts_belong_to_samples() {
         let home = Home(env::temp_dir().join(format!("rdpmc-iterations-{}", std::process::id())));
         let new = home.save("x", &[1.0, 2.0, 3.0], &[0.1, 0.2, 0.3]).join(NEW);
-        let has = |iterations: &[f64]| has_iterations(&new, iterations);
-        assert!(has(&[1.0, 2.0, 3.0]) && has(&[1.0, 3.0]));
-        assert!(!has(&[3.0, 1.0]) && !has(&[4.0]) && !has(&[1.0, 1.0]));
-        assert!(!has_iterations(&home.0, &[1.0]));
+        let has = |iterations: &[f64], values: &[f64]| has_samples(&new, iterations, values);
+        assert!(has(&[1.0, 2.0, 3.0], &[0.1, 0.2, 0.3]) && has(&[1.0, 3.0], &[0.1, 0.3]));
+        assert!(
+            !has(&[3.0, 1.0], &[0.3, 0.1])
+                && !has(&[4.0], &[0.1])
+                && !has(&[1.0, 1.0], &[0.1, 0.1])
+        );
+        assert!(!has(&[1.0, 2.0, 3.0], &[0.1, 0.2, 0.4]) && !has(&[1.0], &[]));
+        assert!(!has_samples(&home.0, &[1.0], &[0.1]));
     }
 
     #[test]

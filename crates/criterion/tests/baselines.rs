@@ -412,18 +412,33 @@ fn what_cannot_be_compared_is_said(home: &Home) {
     let printed = home.bench("counted", 4, "--baseline c iter");
     assert!(printed.contains("change: not known, because baseline c has no counters"), "{printed}");
     home.gates("c a --gate page-faults", 6, &["fault/s/iter: no counters are saved in c"]);
-    // Counts of an earlier run than criterion's samples.
+    // Counts of an earlier run than criterion's samples: of other iterations, or with other values.
     home.bench("counted", 4, "--save-baseline c");
     let sample = home.0.join(kind).join("fault_s/iter/c/sample.json");
     let samples = fs::read_to_string(&sample).unwrap();
-    fs::write(&sample, samples.replace("\"iters\":[", "\"iters\":[7.5").replacen("7.5", "7", 1))
-        .unwrap();
-    home.gates(
-        "c a --gate page-faults",
-        6,
-        &["fault/s/iter: the counters of c are of an earlier run"],
-    );
+    for numbers in ["\"iters\":[", "\"times\":["] {
+        assert!(samples.contains(numbers));
+        fs::write(&sample, samples.replace(numbers, &format!("{numbers}1"))).unwrap();
+        home.gates(
+            "c a --gate page-faults",
+            6,
+            &["fault/s/iter: the counters of c are of an earlier run"],
+        );
+    }
     fs::write(&sample, samples).unwrap();
+    home.gates("c a --gate page-faults", 0, &[]);
+    // Results that the program has left in another directory.
+    let left = home.0.join("criterion-minor-faults");
+    let copied = Command::new("cp").arg("-r").args([&home.0.join(kind), &left]).status();
+    assert!(copied.unwrap().success());
+    for baseline in ["a", "c"] {
+        let measured = ["\"measured\":\"page-faults\"", "\"measured\":\"minor-faults\""];
+        home.edit("criterion-minor-faults", baseline, measured[0], measured[1]);
+        home.edit("criterion-minor-faults", baseline, "\"run\":1", "\"run\":");
+    }
+    let later = "fault/s/iter: c was measured by minor-faults, and later by page-faults. Remove ";
+    home.gates("c a --gate page-faults", 6, &[later, "Figures compared: 3. Regressions: 0."]);
+    fs::remove_dir_all(left).unwrap();
     home.gates("c a --gate page-faults", 0, &[]);
     // An event that the baseline lacks.
     home.edit(kind, "a", "\"event\":\"minor-faults\"", "\"event\":\"major-faults\"");
