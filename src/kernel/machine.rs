@@ -128,15 +128,17 @@ pub(crate) fn processor_model() -> Option<Processor> {
 }
 
 fn processor_model_in(cpuinfo: &str) -> Option<Processor> {
-    let field = |name: &str| {
-        let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-        Some(fields.find(|(known, _)| known.trim() == name)?.1.trim())
-    };
     Some(Processor {
-        vendor: field("vendor_id")?.to_owned(),
-        family: field("cpu family")?.parse().ok()?,
-        model: field("model")?.parse().ok()?,
+        vendor: field(cpuinfo, "vendor_id")?.to_owned(),
+        family: field(cpuinfo, "cpu family")?.parse().ok()?,
+        model: field(cpuinfo, "model")?.parse().ok()?,
     })
+}
+
+/// Returns a field of the first processor in `/proc/cpuinfo`, or in a part of it.
+fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
+    let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+    Some(fields.find(|(known, _)| known.trim() == name)?.1.trim())
 }
 
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -201,17 +203,15 @@ pub(crate) fn processor() -> Option<String> {
     let cpuinfo = text("/proc/cpuinfo")?;
     let mut names: Vec<String> = Vec::new();
     for processor in cpuinfo.split("\n\n") {
-        let field = |name: &str| {
-            let is_it = |line: &&str| line.split(':').next().map(str::trim) == Some(name);
-            Some(processor.lines().find(is_it)?.split_once(':')?.1.trim().to_owned())
-        };
+        let field = |name: &str| field(processor, name);
         let arm = || {
             let (implementer, part) = (field("CPU implementer")?, field("CPU part")?);
             let revision = field("CPU revision")?;
             Some(format!("implementer {implementer}, part {part}, revision {revision}"))
         };
-        let name = field("model name").or_else(arm).or_else(|| field("uarch"));
-        names.extend(name.or_else(|| field("isa")).filter(|name| !names.contains(name)));
+        let name = field("model name").map(str::to_owned).or_else(arm);
+        let name = name.or_else(|| Some(field("uarch").or_else(|| field("isa"))?.to_owned()));
+        names.extend(name.filter(|name| !names.contains(name)));
     }
     if names.is_empty() { None } else { Some(names.join("; ")) }
 }
@@ -239,11 +239,8 @@ fn identity_in(cpuinfo: &str) -> Option<String> {
     ];
     let mut models: Vec<String> = Vec::new();
     for processor in cpuinfo.split("\n\n") {
-        let field = |name: &&str| {
-            let is_it = |line: &&str| line.split(':').next().map(str::trim) == Some(name);
-            Some(processor.lines().find(is_it)?.split_once(':')?.1.trim())
-        };
-        let model = FIELDS.iter().filter_map(field).collect::<Vec<_>>().join(" ");
+        let model =
+            FIELDS.iter().filter_map(|name| field(processor, name)).collect::<Vec<_>>().join(" ");
         if !model.is_empty() && !models.contains(&model) {
             models.push(model);
         }

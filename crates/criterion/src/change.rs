@@ -143,7 +143,6 @@ mod tests {
         Results {
             program: "parsing".into(),
             run: 0,
-            saved: 0,
             processor: None,
             measured: "instructions".into(),
             without_counters: None,

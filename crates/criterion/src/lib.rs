@@ -86,10 +86,11 @@
 //! - The figures are the median of the samples per iteration, between the ends of its 95 % interval. The ends are two of the
 //!   samples, so no distribution is assumed. With fewer than six samples (`--quick` has two), they are the extremes.
 //! - If at most a tenth of the samples is not exact, these are left out.
-//! - The change is relative to the baseline with which criterion compares: the last run, or that of `--baseline`. The lower end
-//!   of its interval compares the new lower end with the old upper end, and the upper end the new upper end with the old lower end.
+//! - The change is relative to the baseline with which criterion compares: the last run, or that of `--baseline`. Its interval
+//!   goes from the change between the old high and the new low to the change between the old low and the new high.
 //! - The verdict is a regression or an improvement if two things are true. The intervals do not overlap. The medians differ by more
-//!   than 0.001 % (instructions, branches) or 1 % (other events). 16 instructions or branches in a sample are reading, and no change.
+//!   than 0.001 % (instructions, branches) or 1 % (other events). Up to 16
+//!   instructions or branches per sample may come from reading, and are not a change.
 //! - With fewer than six samples there is no verdict on a change. For instructions and branches, two samples are enough if the
 //!   medians differ by more than ten times the width of both intervals.
 //! - In the first report of a benchmark whose name has characters that a file name cannot have, `_` stands for these.
@@ -100,15 +101,15 @@
 //! Beside criterion's `sample.json`, in `new` and in the baseline, `counters.json` has the counts of whole samples:
 //!
 //! ```text
-//! {"version": 1, "program": "parsing", "run": 1795467600000, "saved": 1795467607000, "processor": "x86_64, …", "measured": "instructions", "without_counters": null,
+//! {"version": 1, "program": "parsing", "run": 1795467600000, "processor": "x86_64, …", "measured": "instructions", "without_counters": null,
 //!  "iters": [91.0, 182.0, …], "times": [2366.0, 4732.0, …],
 //!  "counters": [{"event": "instructions", "unit": "instructions", "median": 26.0, "low": 26.0, "high": 26.0,
 //!                "counts": [2366, 4732, …]}, …],
 //!  "estimates": 0, "incomplete": 0}
 //! ```
 //!
-//! `iters` and `times` are those of `sample.json`. `run` and `saved` are the times of the first report and of this one, in
-//! milliseconds since 1970. `estimates` and `incomplete` are the numbers of samples that are not exact.
+//! `iters` and `times` are those of `sample.json`. `run` is the time of the program's first report in milliseconds since 1970.
+//! `estimates` and `incomplete` are the numbers of samples that are not exact.
 //!
 //! ## Iteration counts
 //!

@@ -150,7 +150,6 @@ impl Recorder {
                 let results = Results {
                     program: program(),
                     run: start(),
-                    saved: now(),
                     processor: rdpmc::doctor::cpu_identity(),
                     measured: self.driver(unit),
                     without_counters: self.without_counters.clone(),
@@ -303,13 +302,10 @@ fn program() -> String {
 /// Returns when this process first asked, in milliseconds since 1970.
 fn start() -> u64 {
     static START: OnceLock<u64> = OnceLock::new();
-    *START.get_or_init(now)
-}
-
-/// Returns the time in milliseconds since 1970.
-fn now() -> u64 {
-    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    time.ok().and_then(|time| time.as_millis().try_into().ok()).unwrap_or(0)
+    *START.get_or_init(|| {
+        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        time.ok().and_then(|time| time.as_millis().try_into().ok()).unwrap_or(0)
+    })
 }
 
 #[cfg(test)]
@@ -328,6 +324,26 @@ mod tests {
         assert_eq!(of(1_000), [""; 0]);
         let text = "floor: up to 14 cycles of each batch may be the cost of reading cycles, 14 % of this result. Use larger batches";
         assert_eq!(of(100), [text]);
+    }
+
+    /// Another process has run the same benchmark: its samples do not belong to these counts, nor to earlier ones.
+    #[test]
+    fn unknown_results_leave_no_earlier_counts() {
+        let home = std::env::temp_dir().join(format!("rdpmc-unknown-{}", std::process::id()));
+        let recorder = Recorder::new(&[Event::PAGE_FAULTS]).at(home.clone());
+        let of = |baseline: &str| home.join("x").join(baseline).join("counters.json");
+        let run = |value: f64, saved: f64| {
+            recorder.begin();
+            recorder.take(counts(4, 1), value);
+            let sample = home.join("x/new/sample.json");
+            let _ = std::fs::create_dir_all(home.join("x/new"));
+            let _ = std::fs::write(sample, format!("{{\"iters\": [1], \"times\": [{saved}]}}"));
+            recorder.report("faults", None, None);
+            [of("new").exists(), of("base").exists()]
+        };
+        let found = [run(4.0, 4.0), run(4.25, 7.25), run(4.125, 4.125)];
+        let _ = std::fs::remove_dir_all(&home);
+        assert_eq!(found, [[true; 2], [false; 2], [true; 2]]);
     }
 
     #[test]

@@ -16,9 +16,8 @@ const VERSION: u64 = 1;
 pub(crate) struct Results {
     /// The name of the program.
     pub(crate) program: String,
-    /// The start of the run, and when it saved them, in milliseconds since 1970.
+    /// When the program's first report came, in milliseconds since 1970.
     pub(crate) run: u64,
-    pub(crate) saved: u64,
     /// The processor. None if its name is not known.
     pub(crate) processor: Option<String>,
     /// What drove criterion: an event, or `time`.
@@ -151,7 +150,6 @@ impl Results {
             "version": VERSION,
             "program": self.program,
             "run": self.run,
-            "saved": self.saved,
             "processor": self.processor,
             "measured": self.measured,
             "without_counters": self.without_counters,
@@ -184,7 +182,6 @@ impl Results {
         Some(Results {
             program: text(json, "program")?,
             run: json.get("run")?.as_u64()?,
-            saved: json.get("saved")?.as_u64()?,
             processor: text(json, "processor"),
             measured: text(json, "measured")?,
             without_counters: text(json, "without_counters"),
@@ -232,7 +229,6 @@ mod tests {
         let results = Results {
             program: "parsing".into(),
             run: 5,
-            saved: 7,
             processor: None,
             measured: "time".into(),
             without_counters: Some("no PMU".into()),
@@ -254,7 +250,7 @@ mod tests {
             ("/counters", json!({})),
             ("/iters/0", json!("1")),
             ("/iters/0", json!(0.0)),
-            ("/saved", json!("today")),
+            ("/run", json!("today")),
         ] {
             let right = std::mem::replace(json.pointer_mut(path).unwrap(), wrong);
             fs::write(directory.join(FILE), json.to_string()).unwrap();
@@ -262,7 +258,7 @@ mod tests {
             assert!(why.ends_with("is damaged, or of another version"), "{path}: {why}");
             *json.pointer_mut(path).unwrap() = right;
         }
-        let nothing = json!({"version": 1, "program": "x", "run": 1, "saved": 1, "measured": "time", "iters": [], "times": [], "counters": [], "estimates": 0, "incomplete": 0});
+        let nothing = json!({"version": 1, "program": "x", "run": 1, "measured": "time", "iters": [], "times": [], "counters": [], "estimates": 0, "incomplete": 0});
         for damaged in [nothing.to_string(), "{".into()] {
             fs::write(directory.join(FILE), damaged).unwrap();
             assert!(Results::load(&directory).is_err());
