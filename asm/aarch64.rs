@@ -9,7 +9,7 @@
 // program built with branch protection throughout (`-Z build-std -Z branch-protection=bti`) must not read counters
 // with this library: the first read gets SIGILL.
 
-use super::Value;
+use super::{ROUNDS, Value};
 use crate::kernel::{ControlPage, STRIDE};
 use std::arch::asm;
 use std::ffi::c_void;
@@ -121,7 +121,27 @@ macro_rules! fence {
     };
 }
 
-/// Returns the event's count and the page's `lock`. None while the page's `index` is 0, or if the read faults.
+/// The code of retries, behind the function's code: from label 5 on, `$round` at most [`ROUNDS`] times. Each ends at label 3
+/// or, if a `lock` has changed, goes on. `$left` has their number. In the end, `$none` makes the result that of `index` 0.
+#[rustfmt::skip]
+macro_rules! retries {
+    ($left:literal; $($round:expr),+ $(,)?; $none:literal) => {
+        concat!(
+            ".subsection 1\n",
+            "5: mov ", $left, ", #{ROUNDS}\n",
+            "6:\n",
+            $($round, "\n",)*
+            "subs ", $left, ", ", $left, ", #1\n",
+            "b.ne 6b\n",
+            $none, "\n",
+            "b    3b\n",
+            ".previous",
+        )
+    };
+}
+
+/// Returns the event's count and the page's `lock`. None while the page's `index` is 0, or if the read faults, or if the
+/// kernel moves the counter again and again.
 ///
 /// The seqlock: `lock` is loaded first and last, and a difference means that the kernel has moved the counter in
 /// between. The kernel does so only while this thread is interrupted. So the instructions between the two loads may
@@ -138,24 +158,35 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
     let count: u64;
     let lock: u32;
     let from: u64;
+    // $end goes to label 3 if the lock has not changed.
+    #[rustfmt::skip]
+    macro_rules! round {
+        ($end:literal) => {
+            concat!(
+                "ldp  {lock:w}, {index:w}, [{page}, #{LOCK}]\n", // pairs with the last load of lock
+                "cmp  {index:w}, #33\n",
+                "csel {index:w}, {index:w}, wzr, lo\n",
+                "add  {entry}, {registers}, {index:w}, uxtw #4\n",
+                fence!(), "\n",
+                "blr  {entry}\n",                                // mrs x9, sign-extended
+                fence!(), "\n",
+                "ldr  {offset}, [{page}, #{OFFSET}]\n",
+                "ldr  {again:w}, [{page}, #{LOCK}]\n",           // pairs with the first load of lock
+                "cmp  {again:w}, {lock:w}\n",
+                $end,
+            )
+        };
+    }
     // SAFETY: the loads are within the page, which the caller promises is readable. The kernel writes the page on
     // this CPU, so a compiler barrier is enough. An asm block that may touch memory is one. The branch goes to an
     // entry of the table whatever the index: an index without an entry becomes 0, whose entry reads nothing.
     unsafe {
         asm!(
-            "2:",
-            "ldp  {lock:w}, {index:w}, [{page}, #{LOCK}]",  // pairs with the last load of lock
-            "cmp  {index:w}, #33",
-            "csel {index:w}, {index:w}, wzr, lo",
-            "add  {entry}, {registers}, {index:w}, uxtw #4",
-            fence!(),
-            "blr  {entry}",                                 // mrs x9, sign-extended
-            fence!(),
-            "ldr  {offset}, [{page}, #{OFFSET}]",
-            "ldr  {again:w}, [{page}, #{LOCK}]",            // pairs with the first load of lock
-            "cmp  {again:w}, {lock:w}",
-            "b.ne 2b",
+            round!("b.eq 3f"),
+            "b    5f",                                            // a conditional branch does not reach far
+            "3:",
             "add  {count}, x9, {offset}",
+            retries!("w11"; round!("b.ne 4f\nb 3b\n4:"); "mov lr, #0"), // the table changes the upper half of x11 alone
             page = in(reg) page,
             registers = in(reg) registers.0,
             lock = out(reg) lock,
@@ -163,6 +194,7 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
             entry = out(reg) _,
             offset = out(reg) _,
             again = out(reg) _,
+            ROUNDS = const ROUNDS,
             LOCK = const offset_of!(ControlPage, lock),
             OFFSET = const offset_of!(ControlPage, offset),
             ORDERED = const ORDERED as u8,
@@ -181,7 +213,8 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
 const _: () = assert!(offset_of!(ControlPage, index) == offset_of!(ControlPage, lock) + 4);
 
 /// Returns the simultaneous counts of `N` events, at most 8, whose pages are [`STRIDE`] apart, and if `LOCKS` the sum of
-/// their locks, otherwise any number. None while an `index` is 0, or if a read faults.
+/// their locks, otherwise any number. None while an `index` is 0, or if a read faults, or if the kernel moves a counter
+/// again and again.
 ///
 /// One seqlock covers all pages. Each `lock` is loaded before its counter is read, and all are loaded again after the
 /// last counter. Their sums are subtracted: a lock only ever advances, so the difference is negative if one has
@@ -242,14 +275,29 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
     macro_rules! counts {
         ($($n:literal $into:ident),*; $($back:literal),*) => {
             asm!(
-                "2:",
                 $(one!($n, $into),)*
                 fence!(),
                 ".if {LOCKS}",
                 "mov  {index:w}, w11",
                 ".endif",
                 $(again!($back),)*
-                "tbnz x11, #63, 2b",
+                "tbz  x11, #63, 3f",
+                "b    5f", // a conditional branch does not reach far
+                "3:",
+                retries!(
+                    "w10"; // the table changes x10 only if there is no counter, and then there is no retry
+                    $(one!($n, $into),)*
+                    fence!(),
+                    ".if {LOCKS}",
+                    "mov  {index:w}, w11",
+                    ".endif",
+                    $(again!($back),)*
+                    "tbnz x11, #63, 4f",
+                    "b    3b",
+                    "4:";
+                    "" // x11 is negative
+                ),
+                ROUNDS = const ROUNDS,
                 page = inout(reg) pages => _,
                 registers = in(reg) registers.0,
                 lock = out(reg) _,

@@ -10,7 +10,8 @@
 //   the kernel reads. `register` turns the page's `index` into a `Register`. None if no counter has that index.
 //   `Register::was_read_with`: whether a read of it has faulted, from the saved registers.
 // - `count` and `counts`: the seqlock. They load `lock`, `index` and `offset`, read the counter, and compare `lock`.
-//   None while an `index` is 0, or if the read faults and faults are contained.
+//   None while an `index` is 0, or if the read faults and faults are contained, or after `ROUNDS` retries. A retry
+//   continues in a copy of the loop, out of line. So a read without a retry needs no instruction to count them.
 // - `value`: reads one `Register` and nothing else, for regions.
 // - `fence`, and `ORDERED` of the others: no later instruction starts before all earlier ones are complete.
 // - `ticks`: reads the tick counter that the page's clock fields convert.
@@ -24,6 +25,11 @@
 // - `program_counter`, `saved_registers`: where the CPU goes on after a signal handler, and the interrupted registers.
 //
 // Every instruction that reads a counter has an entry in the exception table (`src/page/faults.rs`).
+
+/// The maximum number of retries of a seqlock. The kernel updates a page a thousand times a second at most, and a round takes
+/// a microsecond at most, or some with a hypervisor. So no thread needs as many, unless a debugger stops it after each
+/// instruction: each stop is a context switch, which updates the pages.
+pub(crate) const ROUNDS: u32 = 8;
 
 /// Defines `settled`.
 #[allow(unused_macros)] // none.rs does not use it
@@ -123,6 +129,12 @@ pub(crate) use table_value::Value;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")))]
 #[allow(unsafe_code, reason = "the contract of x86-64's")]
 pub(crate) unsafe fn known_reads(_: Register, _: u64) -> bool {
+    false
+}
+
+/// Whether event 0 stands for fixed counters. Only on Intel's CPUs.
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")))]
+pub(crate) fn has_fixed_events() -> bool {
     false
 }
 

@@ -10,7 +10,7 @@
 // Ordered reads of counters have no fence here. `fence` does not order them, and the architecture makes a CPU read a
 // counter as if in program order.
 
-use super::Value;
+use super::{ROUNDS, Value};
 use crate::kernel::{ControlPage, STRIDE};
 use std::arch::asm;
 use std::ffi::c_void;
@@ -98,7 +98,27 @@ pub(crate) const STALE_READ_FAULTS: bool = true;
 /// The width in bits that [`counts`] needs of all counters, if it needs one.
 pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = Some(64);
 
-/// Returns the event's count and the page's `lock`. None while the page's `index` is 0, or if the read faults.
+/// The code of retries, behind the function's code: from label 5 on, `$round` at most [`ROUNDS`] times. Each ends at label 3
+/// or, if a `lock` has changed, goes on. `$left` has their number between them. In the end, `t2` is 0, as for `index` 0.
+#[rustfmt::skip]
+macro_rules! retries {
+    ($left:literal; $($round:expr),+ $(,)?) => {
+        concat!(
+            ".subsection 1\n",
+            "5: li ", $left, ", {ROUNDS}\n",
+            "6:\n",
+            $($round, "\n",)*
+            "addi  ", $left, ", ", $left, ", -1\n",
+            "bnez  ", $left, ", 6b\n",
+            "7: li t2, 0\n",
+            "j     3b\n",
+            ".previous",
+        )
+    };
+}
+
+/// Returns the event's count and the page's `lock`. None while the page's `index` is 0, or if the read faults, or if the
+/// kernel moves the counter again and again.
 ///
 /// The seqlock: `lock` is loaded first and last, and a difference means that the kernel has moved the counter in
 /// between. The kernel does so only while this thread is interrupted. So the instructions between the two loads may
@@ -113,33 +133,54 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
     registers: Registers,
 ) -> Option<(u64, u32)> {
     let count: u64;
-    let lock: u32;
+    let lock: u64;
     let counted: u64;
+    // Ends at label $end, unless the lock has changed. In a retry, the upper half of `lock` has the number of those that are
+    // left.
+    #[rustfmt::skip]
+    macro_rules! round {
+        ($lock:literal, $compare:literal, $end:literal) => {
+            concat!(
+                $lock, "\n",                          // loads the lock; pairs with the last load of it
+                "lw    t1, {INDEX}({page})\n",
+                "sltiu t2, t1, 33\n",
+                "beqz  t2, ", $end, "\n",
+                "slli  t1, t1, 3\n",
+                "add   t1, {registers}, t1\n",
+                "jalr  t0, 0(t1)\n",                  // csrr a0
+                "lhu   t1, {WIDTH}({page})\n",
+                "neg   t1, t1\n",                     // a shift by -width is a shift by 64 - width
+                "sll   a0, a0, t1\n",
+                "sra   a0, a0, t1\n",
+                "ld    {count}, {OFFSET}({page})\n",
+                "add   {count}, {count}, a0\n",
+                "lw    t1, {LOCK}({page})\n",         // pairs with the first load of lock
+                $compare,
+            )
+        };
+    }
     // SAFETY: the loads are within the page, which the caller promises is readable. The kernel writes the page on
     // this CPU, so a compiler barrier is enough. An asm block that may touch memory is one. The jump goes to entries
     // of the table only: an index without an entry skips it, with `t2` at 0.
     unsafe {
         asm!(
-            "2:",
-            "lw    {lock}, {LOCK}({page})",     // pairs with the last load of lock
-            "lw    t1, {INDEX}({page})",
-            "sltiu t2, t1, 33",
-            "beqz  t2, 3f",
-            "slli  t1, t1, 3",
-            "add   t1, {registers}, t1",
-            "jalr  t0, 0(t1)",                  // csrr a0
-            "lhu   t1, {WIDTH}({page})",
-            "neg   t1, t1",                     // a shift by -width is a shift by 64 - width
-            "sll   a0, a0, t1",
-            "sra   a0, a0, t1",
-            "ld    {count}, {OFFSET}({page})",
-            "add   {count}, {count}, a0",
-            "lw    t1, {LOCK}({page})",         // pairs with the first load of lock
-            "bne   t1, {lock}, 2b",
+            round!("lw {lock}, {LOCK}({page})", "beq t1, {lock}, 3f", "3f"),
+            "j     5f",                                 // a conditional branch does not reach far
             "3:",
+            retries!(
+                "{lock}";
+                "slli {lock}, {lock}, 32",
+                round!(
+                    "lwu t1, {LOCK}({page})\nor {lock}, {lock}, t1",
+                    "sext.w a0, {lock}\nbne t1, a0, 4f\nj 3b\n4:", // a0 is in the count already
+                    "7f"
+                ),
+                "srli {lock}, {lock}, 32",
+            ),
             page = in(reg) page,
             registers = in(reg) registers.0,
             lock = out(reg) lock,
+            ROUNDS = const ROUNDS,
             LOCK = const offset_of!(ControlPage, lock),
             INDEX = const offset_of!(ControlPage, index),
             OFFSET = const offset_of!(ControlPage, offset),
@@ -152,14 +193,15 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
             options(nostack),
         );
     }
-    if counted == 0 { None } else { Some((count, lock)) }
+    if counted == 0 { None } else { Some((count, lock as u32)) }
 }
 
 /// Returns the simultaneous counts of `N` events, at most 8, whose pages are [`STRIDE`] apart, and if `LOCKS` the sum of
-/// their locks, otherwise any number. None while an `index` is 0, if a counter is not 64 bits wide, or if a read faults.
+/// their locks, otherwise any number. None while an `index` is 0, if a counter is not 64 bits wide, if a read faults, or if
+/// the kernel moves a counter again and again.
 ///
 /// One seqlock covers all pages. Each `lock` is loaded before its counter is read, and all are loaded again after the
-/// last counter. Their sums are compared, because a lock only ever advances.
+/// last counter. Their sums are compared, because a lock only ever advances, also when a page is given up.
 ///
 /// # Safety
 /// As for [`count`], for each of the pages.
@@ -189,7 +231,7 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
                 "and   t2, t2, t1\n", // 64 if all are 64, because none is wider
                 ".endif\n",
                 "lw    t1, {INDEX}({page})\n",
-                "bgeu  t1, {end}, 4f\n",
+                "bgeu  t1, {end}, 7f\n",
                 "slli  t1, t1, 3\n",
                 "add   t1, {registers}, t1\n",
                 "jalr  t0, 0(t1)\n", // csrr a0
@@ -214,20 +256,76 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
             )
         };
     }
+    // The same in a retry. Another register would cost every read one, so the number of retries that are left is in the
+    // upper bits of `locks`, above any sum.
+    #[rustfmt::skip]
+    macro_rules! one_of_retry {
+        ($n:literal, $into:ident) => {
+            concat!(
+                ".if ", $n, " < {N}\n",
+                ".if ", $n, " > 0\n",
+                "add   {page}, {page}, {stride}\n",
+                ".endif\n",
+                "lwu   t1, {LOCK}({page})\n", // pairs with the last loads of lock
+                "add   {locks}, {locks}, t1\n",
+                "lhu   t1, {WIDTH}({page})\n",
+                ".if ", $n, " == 0\n",
+                "mv    t2, t1\n",
+                ".else\n",
+                "and   t2, t2, t1\n",
+                ".endif\n",
+                "lw    t1, {INDEX}({page})\n",
+                "bgeu  t1, {end}, 7f\n",
+                "slli  t1, t1, 3\n",
+                "add   t1, {registers}, t1\n",
+                "jalr  t0, 0(t1)\n",
+                "ld    t1, {OFFSET}({page})\n",
+                "add   {", stringify!($into), "}, t1, a0\n",
+                ".endif",
+            )
+        };
+    }
+    // Adds its lock, from the last page to the first.
+    #[rustfmt::skip]
+    macro_rules! again_of_retry {
+        ($n:literal) => {
+            concat!(
+                ".if ", $n, " + 1 == {N}\n",
+                "lwu   a0, {LOCK}({page})\n", // pairs with the first loads of lock
+                ".elseif ", $n, " < {N}\n",
+                "sub   {page}, {page}, {stride}\n",
+                "lwu   t1, {LOCK}({page})\n", // pairs with the first loads of lock
+                "add   a0, a0, t1\n",
+                ".endif",
+            )
+        };
+    }
     macro_rules! counts {
         ($($n:literal $into:ident),*; $($back:literal),*) => {
             asm!(
-                "2:",
                 $(one!($n, $into),)*
                 ".if {LOCKS}",
                 "mv    a0, {locks}",
                 ".endif",
                 $(again!($back),)*
                 "beqz  {locks}, 3f",
-                "j     2b",
-                "4:",
+                "j     5f",
+                "7:",
                 "li    t2, 0",
                 "3:",
+                retries!(
+                    "{locks}";
+                    "slli  {locks}, {locks}, 40",
+                    $(one_of_retry!($n, $into),)*
+                    $(again_of_retry!($back),)*
+                    "slli  t1, {locks}, 24",
+                    "srli  t1, t1, 24",
+                    "bne   t1, a0, 4f",
+                    "j     3b",
+                    "4:",
+                    "srli  {locks}, {locks}, 40"
+                ),
+                ROUNDS = const ROUNDS,
                 page = inout(reg) pages => _,
                 registers = in(reg) registers.0,
                 stride = in(reg) STRIDE,

@@ -7,6 +7,7 @@
 // it may read 0 instead. So 0 is never a count, on any CPU. This check takes one instruction. A check whether the CPU
 // may hide counters would take two. A counter whose value is 0, one of 2^48, is left to the kernel to read.
 
+use super::ROUNDS;
 use crate::kernel::{ControlPage, STRIDE};
 use std::arch::asm;
 use std::arch::x86_64::__cpuid;
@@ -69,24 +70,37 @@ macro_rules! rdpmc {
     };
 }
 
-/// `rdpmc`, whose fault looks like `index` 0 to the code at label 3.
-macro_rules! rdpmc_or_none {
-    () => {
-        rdpmc!("mov ecx, -1", "3f")
-    };
-}
-
-/// The trampoline for a read that returned 0, in a separate section. If `$again` finds that a `lock` has changed, the
+/// The trampoline for a read that returned 0, in a separate section. If `$compare` finds that a `lock` has changed, the
 /// counter was moved and its old register cleared: all is read again. Otherwise there is no count.
 #[rustfmt::skip]
 macro_rules! zero {
-    ($again:expr) => {
+    ($compare:expr, $again:literal, $end:literal) => {
         concat!(
             ".pushsection .text.unlikely.rdpmc_faults, \"ax\", @progbits\n",
-            "9: ", $again, "\n",
-            "jne 2b\n",
+            "9: ", $compare, "\n",
+            "jne ", $again, "\n",
             "mov ecx, -1\n",
-            "jmp 3f\n",
+            "jmp ", $end, "\n",
+            ".popsection",
+        )
+    };
+}
+
+/// The code of retries, in a separate section: from label 5 on, `$round` at most [`ROUNDS`] times. Each ends at label 3 or,
+/// if a `lock` has changed, at label 4. `$set`, `$begin` and `$next` use a register for their number. ECX is -1 in the end.
+#[rustfmt::skip]
+macro_rules! retries {
+    ($set:literal, $begin:literal, $next:literal, $($round:expr),* $(,)?) => {
+        concat!(
+            ".pushsection .text.unlikely.rdpmc_retries, \"ax\", @progbits\n",
+            "5: ", $set, "\n",
+            "6: ", $begin, "\n",
+            $($round, "\n",)*
+            "jmp 3b\n",
+            "4: ", $next, "\n",
+            "jnz 6b\n",
+            "mov ecx, -1\n",
+            "jmp 3b\n",
             ".popsection",
         )
     };
@@ -100,7 +114,7 @@ macro_rules! fence {
 }
 
 /// Returns the event's count and the page's `lock`. None while the page's `index` is 0, or if user space may not read
-/// the counter.
+/// the counter, or if the kernel moves the counter again and again.
 ///
 /// The seqlock: `lock` is loaded first and last, and a difference means that the kernel has moved the counter in
 /// between. The kernel does so only while this thread is interrupted. So the instructions between the two loads may
@@ -115,31 +129,47 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
     _: Registers,
 ) -> Option<(u64, u32)> {
     let count: u64;
-    let (lock, register): (u32, u32);
+    let (lock, register): (u64, u32);
+    // Ends at label $end. Goes to $again if the lock has changed. In a retry, the upper half of `lock` has the number of
+    // those that are left: another register would cost the code around this one.
+    #[rustfmt::skip]
+    macro_rules! round {
+        ($lock:literal, $again:literal, $end:literal) => {
+            concat!(
+                $lock, "\n",                            // loads the lock; pairs with the last load of it
+                "mov   ecx, [{page} + {INDEX}]\n",
+                "sub   ecx, 1\n",                       // index counts from 1. 0 means no counter
+                "jb    ", $end, "\n",
+                fence!(), "\n",
+                rdpmc!("mov ecx, -1", $end), "\n",      // a fault looks like index 0
+                fence!(), "\n",
+                "movsx {count}, dx\n",                  // bits 32..48, sign-extended
+                "shl   {count}, 32\n",
+                "or    {count}, rax\n",                 // rax has bits 0..32
+                zero!("cmp {lock:e}, [{page} + {LOCK}]", $again, $end), "\n", // pairs with the first load of lock
+                "jz    9b\n",                           // a forbidden counter reads 0
+                "add   {count}, [{page} + {OFFSET}]\n",
+                "cmp   {lock:e}, [{page} + {LOCK}]\n",  // pairs with the first load of lock
+                "jne   ", $again,
+            )
+        };
+    }
     // SAFETY: the loads are within the page, which the caller promises is readable. The kernel writes the page on
     // this CPU, so a compiler barrier is enough. An asm block that may touch memory is one. `rdpmc` runs with a
     // non-zero index only.
     unsafe {
         asm!(
-            "2:",
-            "mov   {lock:e}, [{page} + {LOCK}]",    // pairs with the last load of lock
-            "mov   ecx, [{page} + {INDEX}]",
-            "sub   ecx, 1",                         // index counts from 1. 0 means no counter
-            "jb    3f",
-            fence!(),
-            rdpmc_or_none!(),
-            fence!(),
-            "movsx {count}, dx",                    // bits 32..48, sign-extended
-            "shl   {count}, 32",
-            "or    {count}, rax",                   // rax has bits 0..32
-            zero!("cmp {lock:e}, [{page} + {LOCK}]"), // pairs with the first load of lock
-            "jz    9b",                             // a forbidden counter reads 0
-            "add   {count}, [{page} + {OFFSET}]",
-            "cmp   {lock:e}, [{page} + {LOCK}]",    // pairs with the first load of lock
-            "jne   2b",
+            round!("mov {lock:e}, [{page} + {LOCK}]", "5f", "3f"),
             "3:",
+            retries!(
+                "mov {lock:e}, {ROUNDS}",
+                "shl {lock}, 32",
+                "shr {lock}, 32\ndec {lock:e}",
+                round!("mov eax, [{page} + {LOCK}]\nor {lock}, rax", "4f", "3b")
+            ),
             page = in(reg) page,
             lock = out(reg) lock,
+            ROUNDS = const ROUNDS,
             LOCK = const offset_of!(ControlPage, lock),
             INDEX = const offset_of!(ControlPage, index),
             OFFSET = const offset_of!(ControlPage, offset),
@@ -151,14 +181,15 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
             options(nostack),
         );
     }
-    if register == u32::MAX { None } else { Some((count, lock)) }
+    if register == u32::MAX { None } else { Some((count, lock as u32)) }
 }
 
 /// Returns the simultaneous counts of `N` events, at most 8, whose pages are [`STRIDE`] apart, and if `LOCKS` the sum of
-/// their locks, otherwise any number. None while an `index` is 0, or if user space may not read one of the counters.
+/// their locks, otherwise any number. None while an `index` is 0, or if user space may not read one of the counters, or if
+/// the kernel moves a counter again and again.
 ///
 /// One seqlock covers all pages. Each `lock` is loaded before its counter is read, and all are loaded again after the
-/// last counter. Their sums are compared, because a lock only ever advances.
+/// last counter. Their sums are compared, because a lock only ever advances, also when a page is given up.
 ///
 /// # Safety
 /// As for [`count`], for each of the pages.
@@ -173,7 +204,7 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
     // Reads one counter into one register. Empty if the group does not have it.
     #[rustfmt::skip]
     macro_rules! one {
-        ($n:literal, $into:ident) => {
+        ($n:literal, $into:ident, $again:literal, $end:literal) => {
             concat!(
                 ".if ", $n, " < {N}\n",
                 ".if ", $n, " == 0\n",
@@ -184,8 +215,8 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
                 ".endif\n",
                 "mov   ecx, [{pages} + {STRIDE} * ", $n, " + {INDEX}]\n",
                 "sub   ecx, 1\n",
-                "jb    3f\n",
-                rdpmc_or_none!(), "\n",
+                "jb    ", $end, "\n",
+                rdpmc!("mov ecx, -1", $end), "\n",
                 "movsx {", stringify!($into), "}, dx\n",
                 "shl   {", stringify!($into), "}, 32\n",
                 "or    {", stringify!($into), "}, rax\n",
@@ -195,7 +226,7 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
                     "sub {locks:e}, [{pages} + {STRIDE} * \\k + {LOCK}]\n",
                     ".endif\n",
                     ".endr"
-                )), "\n",
+                ), $again, $end), "\n",
                 "jz    9b\n",
                 "add   {", stringify!($into), "}, [{pages} + {STRIDE} * ", $n, " + {OFFSET}]\n",
                 ".endif",
@@ -216,15 +247,30 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
     macro_rules! counts {
         ($($n:literal $into:ident),*) => {
             asm!(
-                "2:",
-                $(one!($n, $into),)*
+                $(one!($n, $into, "5f", "3f"),)*
                 fence!(),
                 ".if {LOCKS}",
                 "mov   eax, {locks:e}",
                 ".endif",
                 $(again!($n),)*
-                "jne   2b",
+                "jne   5f",
                 "3:",
+                // The same instructions, so that the counts are as far apart. Of the general registers, none is free to
+                // count the retries.
+                retries!(
+                    "mov eax, {ROUNDS}\nmovd xmm15, eax",
+                    "",
+                    "movd eax, xmm15\ndec eax\nmovd xmm15, eax",
+                    $(one!($n, $into, "4f", "3b"),)*
+                    fence!(),
+                    ".if {LOCKS}",
+                    "mov   eax, {locks:e}",
+                    ".endif",
+                    $(again!($n),)*
+                    "jne   4f",
+                ),
+                out("xmm15") _,
+                ROUNDS = const ROUNDS,
                 pages = in(reg) pages,
                 locks = out(reg) _,
                 LOCK = const offset_of!(ControlPage, lock),
@@ -429,6 +475,9 @@ pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
             options(nostack),
         );
     }
+    // `.ci/native` runs tests with a counter that advances in steps of 10 ns, as on AMD's CPUs.
+    #[cfg(rdpmc_coarse_ticks)]
+    let ticks = ticks / 26 * 26;
     ticks
 }
 
@@ -448,6 +497,14 @@ pub(crate) fn hypervisor() -> Option<[u8; 12]> {
         [leaf.ebx, leaf.ecx, leaf.edx].map(u32::to_le_bytes)
     };
     words.concat().try_into().ok()
+}
+
+/// Whether event 0 stands for fixed counters, by unit mask: on Intel's CPUs.
+pub(crate) fn has_fixed_events() -> bool {
+    #[allow(unused_unsafe, reason = "newer Rust has it safe")]
+    // SAFETY: every x86-64 CPU has `cpuid`.
+    let vendor = unsafe { __cpuid(0) };
+    [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat() == b"GenuineIntel"
 }
 
 /// Whether the tick counter has a constant rate in every state of the CPU, as the CPU reports (`CPUID` 8000_0007, EDX

@@ -3,6 +3,7 @@
 //!
 //! `cargo bench -p rdpmc-benches --bench spans` takes half a minute.
 #![allow(missing_docs)]
+#![allow(clippy::disallowed_types, reason = "no child of a fork comes here")]
 
 use rdpmc::clock::TickCounter;
 use rdpmc::{Clock, Event};

@@ -89,7 +89,7 @@ fn main() -> io::Result<()> {
 
 fn with_rdpmc_bench() {
     // The time is compared, so nothing else is measured.
-    let Ok(mut bench) = Bench::with_events(&[]) else { return };
+    let Ok(mut bench) = Bench::with_events::<rdpmc::Event>(&[]) else { return };
     macro_rules! measure {
         ($name:ident) => {
             let row = bench.row(stringify!($name)).throughput(functions::$name);

@@ -86,6 +86,7 @@ pub use error::Error;
 pub use error::access::Access;
 #[doc(inline)]
 pub use event::Event;
+pub use names::IntoEvent;
 pub use open::builder::Builder;
 pub use open::cost::{ReadBy, ReadCost, Timing};
 pub use page::faults::{contain_faults, contained_faults};

@@ -134,6 +134,75 @@ fn where_no_pmus_are_shown() {
     }
 }
 
+/// The files that facts come from, each in turn replaced by one that would never end a careless read: a pipe that nobody
+/// writes to, an endless device, and a regular file of a terabyte.
+#[test]
+fn strange_files_in_place_of_facts() {
+    const FILES: [&str; 12] = [
+        "/proc/cpuinfo",
+        "/proc/sys/kernel/perf_event_paranoid",
+        "/proc/sys/kernel/perf_event_mlock_kb",
+        "/proc/sys/kernel/perf_user_access",
+        "/proc/sys/kernel/nmi_watchdog",
+        "/proc/sys/kernel/ostype",
+        "/proc/sys/kernel/osrelease",
+        "/proc/self/limits",
+        "/proc/self/status",
+        "/proc/self/uid_map",
+        "/sys/devices/system/clocksource/clocksource0/available_clocksource",
+        "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+    ];
+    let room = std::env::temp_dir().join(format!("rdpmc-strange-{}", std::process::id()));
+    std::fs::create_dir(&room).unwrap();
+    let path_of = |path: &std::path::Path| {
+        std::ffi::CString::new(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())).unwrap()
+    };
+    let (pipe, endless) = (room.join("pipe"), room.join("endless"));
+    // SAFETY: the string lives through the call.
+    assert_eq!(unsafe { libc::mkfifo(path_of(&pipe).as_ptr(), 0o600) }, 0);
+    std::fs::File::create(&endless).unwrap().set_len(1 << 40).unwrap();
+    let (mut replaced, mut result) = (0, Ok(()));
+    'all: for file in FILES.map(std::path::Path::new).into_iter().filter(|file| file.exists()) {
+        for strange in [&pipe, std::path::Path::new("/dev/zero"), &endless] {
+            result = in_child(|| {
+                let (from, to) = (path_of(strange), path_of(file));
+                let (private, bind, none) =
+                    (libc::MS_REC | libc::MS_PRIVATE, libc::MS_BIND, std::ptr::null());
+                // SAFETY: the strings live through the calls, which change the mounts of this process alone.
+                let is_replaced = unsafe {
+                    libc::unshare(libc::CLONE_NEWNS) == 0
+                        && libc::mount(c"none".as_ptr(), c"/".as_ptr(), none, private, none.cast())
+                            == 0
+                        && libc::mount(from.as_ptr(), to.as_ptr(), none, bind, none.cast()) == 0
+                };
+                if !is_replaced {
+                    return Err(format!("not replaced: {}", std::io::Error::last_os_error()));
+                }
+                // A read that waits ends with the alarm, and an endless one for lack of memory.
+                process::limit(libc::RLIMIT_AS as _, 1 << 30);
+                // SAFETY: the call takes a number.
+                unsafe { libc::alarm(30) };
+                drop(rdpmc::Counter::open(rdpmc::Event::INSTRUCTIONS));
+                drop(rdpmc::Clock::open());
+                drop(diagnose());
+                Ok(())
+            });
+            match &result {
+                Ok(()) => replaced += 1,
+                Err(_) => break 'all,
+            }
+        }
+    }
+    std::fs::remove_dir_all(&room).unwrap();
+    match result {
+        Err(why) if why.contains("not replaced: ") => {
+            skips::skip("strange_files_in_place_of_facts", &why);
+        }
+        other => other.unwrap(),
+    }
+    assert!(replaced == 0 || replaced >= 3 * 8, "only {replaced} replaced");
+}
+
 #[test]
 fn under_a_seccomp_filter() {
     let said = advice(|| process::refuse(libc::SYS_perf_event_open, libc::EPERM));

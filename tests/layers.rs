@@ -1,58 +1,10 @@
-//! The library's house rules: data flows one way, nothing waits for another thread, and skips name their test.
+//! The library's house rules: data flows one way, and skips name their test.
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// The line up to a comment: `//` outside of a string.
-fn without_comment(line: &str) -> &str {
-    let is_code = |at: &usize| line[..*at].matches('"').count() % 2 == 0;
-    let at = line.match_indices("//").map(|(at, _)| at).find(is_code);
-    &line[..at.unwrap_or(line.len())]
-}
-
-/// A child of a fork has one thread, and waits for ever for a lock, or for a value to be made once, that
-/// another thread had in hand when it forked: see CONTRIBUTING.md.
-#[test]
-fn nothing_waits_for_another_thread() {
-    const WAITING: [&str; 12] = [
-        "Mutex",
-        "RwLock",
-        "Condvar",
-        "Barrier",
-        "OnceLock",
-        "LazyLock",
-        "ReentrantLock",
-        "call_once",
-        "lazy_static",
-        "mpsc",
-        "park",
-        "spin_loop",
-    ];
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut lines = 0;
-    let mut folders = vec![root.join("src"), root.join("asm")];
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let text = fs::read(&path).unwrap();
-            for line in String::from_utf8_lossy(&text).lines() {
-                let code = without_comment(line);
-                let mut words = code.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-                let found = WAITING.iter().find(|word| code.contains(**word)).copied();
-                let found = found.or(words.find(|word| *word == "Once"));
-                assert_eq!(found, None, "{}: {line}", path.display());
-                lines += 1;
-            }
-        }
-    }
-    assert!(lines > 5_000, "only {lines} lines found");
-}
 
 /// `.ci/run` knows a test that was left out by the name of its function.
 #[test]

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+#![allow(clippy::disallowed_types, reason = "no child of a fork comes here")]
 
 mod process;
 mod skips;

@@ -4,6 +4,7 @@
 //! files gives the expected events, and each event is written back as a name.
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+#![allow(clippy::disallowed_types, reason = "no child of a fork comes here")]
 
 mod machines;
 mod skips;
@@ -412,9 +413,44 @@ fn what_is_wrong_and_what_is_near() {
         ("cpu/event=1,/", "no term and no event ``"),
         ("cycles:x", "`x` are not valid event modifiers"),
         ("cycles:uu", "Use any of"),
-        ("cycles:pppp", "up to three p"),
+        ("cycles:pppp", "`pppp` are not valid event modifiers"),
+        ("cycles:p", "`:p` requests precise samples, and a counter takes no samples. Remove it"),
+        ("cycles:uppp", "`:uppp` requests precise samples"),
+        ("cpu/event=0xc0/P", "`:P` requests precise samples"),
+        ("cpu/event=0xc0,percore/", "`percore` counts all threads of a core"),
+        (
+            "IPC",
+            "`IPC` is a metric, computed from several events, not an event. Count instructions and cycles as a",
+        ),
+        ("tma_retiring", "is a metric"),
+        ("TopdownL1", "Count its events as a group, and compute it"),
+        (
+            "duration_time",
+            "`duration_time` is a clock of `perf stat`, not an event. Use rdpmc::Clock",
+        ),
+        ("user_time", "Use getrusage, or task-clock"),
+        ("PAPI_TOT_INS", "`PAPI_TOT_INS` is a name of PAPI's, not an event. Use instructions"),
+        (
+            "PAPI_FP_OPS",
+            "a name of PAPI's, not an event. Use the event that it stands for, by perf's name",
+        ),
+        ("INSTR_RETIRED_ANY", "a name of LIKWID's, not an event. Use instructions"),
+        (
+            "syscalls:sys_enter_write",
+            "`syscalls:sys_enter_write` is a tracepoint or a probe, not an event",
+        ),
+        ("mem:0x1000:rw", "is a breakpoint on memory"),
+        ("cylces:x", "`x` are not valid"),
+        ("cylces:abcde", "`abcde` are not valid"),
+        ("INSTR_RETIRED_ANY:FIXC0", "a name of LIKWID's, not an event. Use instructions"),
+        ("skl::INST_RETIRED:ANY", "a name of PAPI's"),
+        ("sched:foo", "`sched:foo` is a tracepoint or a probe"),
+        ("mem-loads:xy", "`xy` are not valid"),
         ("cpu/event=1/x", "`x` are not"),
-        ("sched:sched_switch", "`sched_switch` are not valid event modifiers"),
+        (
+            "sched:sched_switch",
+            "`sched:sched_switch` is a tracepoint or a probe, not an event. This library counts",
+        ),
         ("r12345678123456781", "there is no event"),
     ] {
         let error = pmus.event(name).expect_err(name);

@@ -12,13 +12,15 @@ pub(crate) struct Sample {
     pub(crate) before: u64,
     pub(crate) after: u64,
     pub(crate) ns: u64,
+    /// The counter's step: it shows one value for this many ticks.
+    pub(crate) step: u64,
 }
 
 impl Sample {
-    /// Returns the number of ticks at which `ns` may have been read. The counter is anywhere in the tick that it
+    /// Returns the number of ticks at which `ns` may have been read. The counter is anywhere in the step that it
     /// shows.
     pub(crate) fn width(&self) -> u64 {
-        self.after.wrapping_sub(self.before).saturating_add(1)
+        self.after.wrapping_sub(self.before).saturating_add(self.step)
     }
 
     /// Returns the ticks in the middle of the sample.
@@ -66,6 +68,8 @@ pub(crate) struct Calibration {
     /// The sample at which the baseline of the rate starts, and the one at which the next baseline starts.
     from: Sample,
     next: Sample,
+    /// The counter's step.
+    step: u64,
     /// Whether the counter itself drives the reference clock, so that they never drift apart.
     same_oscillator: bool,
 }
@@ -83,6 +87,7 @@ impl Calibration {
             until: 0,
             from: first,
             next: second,
+            step: second.step,
             same_oscillator,
         };
         Some(calibration.until_the_next_look(second))
@@ -144,9 +149,14 @@ impl Calibration {
     }
 
     /// Returns the maximum difference between the reference clock and the conversion of ticks when they are read, in
-    /// nanoseconds. A tick is read up to one tick after it began.
+    /// nanoseconds. A tick is read up to one step after it began.
     pub(crate) fn error_bound(&self, ticks: u64) -> u64 {
-        self.error_at(ticks).saturating_add(self.rate.most(1))
+        self.error_at(ticks).saturating_add(self.rate.most(self.step))
+    }
+
+    /// Returns the counter's step, for further samples.
+    pub(crate) fn step(&self) -> u64 {
+        self.step
     }
 
     /// Returns the maximum difference at the start of the tick, in nanoseconds.

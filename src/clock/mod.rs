@@ -5,6 +5,7 @@
 
 pub(crate) mod calibration;
 pub(crate) mod source;
+mod step;
 
 pub use crate::error::clock::{CalibratedReason, ClockKind, KernelReason};
 pub use crate::kernel::conversion::Conversion;
@@ -227,6 +228,18 @@ impl<O: Order> Clock<O> {
         self.conversion().duration(ticks)
     }
 
+    /// Measures the step of the ticks: the smallest difference between two values of the tick counter, in ticks.
+    ///
+    /// Some counters show one value for many ticks: AMD's since Zen 4 for 10 ns, which are 26 to 45 ticks. Most others have a
+    /// step of 1 or 2. If every read takes the same time, the result is that time. An interval of a few steps or less must be
+    /// averaged over many runs: a single difference is 0 or a whole step.
+    ///
+    /// Takes some microseconds, or longer if the counter is slow: it reads the counter until it has changed 32 times. At
+    /// least 1. For a `Kernel` clock, the unit is the nanosecond.
+    pub fn step(&self) -> u64 {
+        self.source.step()
+    }
+
     /// Returns the clock's current source and, if it is not the control page, the reason.
     ///
     /// Never calibrates. Takes a few hundred instructions, and sometimes eight calls of `clock_gettime`. If the clock
@@ -247,6 +260,8 @@ impl<O: Order> Clock<O> {
     /// - If CLOCK_MONOTONIC_RAW does not use the counter's oscillator, the bound assumes that the ratio of the two
     ///   rates changes by at most 0.1 ppm within seconds.
     /// - For every kind, if the clock ran ahead and waits for real time to catch up, the bound includes that lead.
+    /// - If the process enters another time namespace (`CLONE_NEWTIME`), CLOCK_MONOTONIC_RAW jumps. The bound is right again
+    ///   after the next sample, which starts the calibration over.
     /// - In the child of a fork, the reference is CLOCK_MONOTONIC_RAW, aligned with the parent's time at the fork.
     ///
     /// None if the clock has lost its page or has to recalibrate, until the next call of [`now`](Clock::now). None also

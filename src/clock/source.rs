@@ -2,7 +2,8 @@
 #![allow(unsafe_code)]
 
 use super::calibration::{Calibration, Sample};
-use crate::asm;
+use super::step::step_of;
+use crate::asm::{self, ROUNDS};
 use crate::error::OpenError;
 use crate::error::clock::{CalibratedReason, ClockKind, KernelReason};
 use crate::event::Event;
@@ -186,6 +187,11 @@ impl Source {
         unsafe { asm::ticks::<ORDERED>() }
     }
 
+    /// Returns the step of the ticks: see [`Clock::step`](super::Clock::step).
+    pub(super) fn step(&self) -> u64 {
+        step_of(|| self.ticks_in_order::<false>())
+    }
+
     /// Whether this thread may read the tick counter, and the clock uses it.
     pub(super) fn is_ticking(&self) -> bool {
         self.ticking.get()
@@ -291,22 +297,33 @@ impl Source {
     /// Updates the parameters and the latest time, recalibrating if necessary. Returns the current ticks and the
     /// conversion. Allocates nothing, because signal handlers call it.
     fn renew(&self, state: &mut State) -> (u64, Conversion) {
-        loop {
+        for _ in 0..ROUNDS {
             if let Some(known) = self.update(state) {
                 return known;
             }
             self.begin_anew(state);
         }
+        // Each calibration was too old by the time it was used. The kernel's clock is the timeline of such a clock.
+        self.lock.store(NO_LOCK, Relaxed);
+        compiler_fence(Ordering::SeqCst); // the lock first; pairs with now_in_order
+        let now = self.kernel_ticks().wrapping_add(self.offset.load(Relaxed));
+        self.last.set(later(now, later(self.last.get(), state.latest)));
+        (self.ticks_in_order::<true>(), state.conversion)
     }
 
     /// Updates without calibrating. None if the page is lost, or the calibration no longer holds.
     fn update(&self, state: &mut State) -> Option<(u64, Conversion)> {
         let [page] = self.pages.each();
-        loop {
+        let mut seen_before = None;
+        for _ in 0..ROUNDS {
             let lock = page.lock(); // pairs with the load after the ticks
             let of_the_page = page.since_zero();
             let ticks = self.ticks_in_order::<true>();
-            if page.lock() != lock {
+            // Each stop by a debugger updates the page, and leaves these parameters as they are. If two rounds load equal
+            // ones, they belong together, unless the kernel has changed them twice meanwhile.
+            let is_seen_again = of_the_page.is_some() && seen_before == of_the_page;
+            seen_before = of_the_page;
+            if page.lock() != lock && !is_seen_again {
                 continue;
             }
             let (conversion, limit) = match (state.kind, &mut state.calibration) {
@@ -315,7 +332,7 @@ impl Source {
                     (calibration.conversion(self.offset.load(Relaxed)), calibration.until())
                 }
                 (Kind::Calibrated, calibration) => {
-                    *calibration = calibration.and_then(|known| known.refined(look()?));
+                    *calibration = calibration.and_then(|known| known.refined(look(known.step())?));
                     if calibration.is_none() {
                         // Sends the next call of `now` to `begin_anew`.
                         self.lock.store(NO_LOCK, Relaxed);
@@ -350,6 +367,16 @@ impl Source {
                 }
             }
             return Some((ticks, conversion));
+        }
+        match state.kind {
+            // The parameters have changed each time. The last ones still convert, and `now` repeats the latest time.
+            Kind::Page => {
+                if state.conversion == Conversion::standing_still(0) {
+                    state.conversion = seen_before?;
+                }
+                Some((self.ticks_in_order::<true>(), state.conversion))
+            }
+            Kind::Calibrated | Kind::Kernel(_) => None,
         }
     }
 
@@ -388,7 +415,7 @@ impl Source {
     /// Either this process is a fork, in whose parent the kernel trusted the counter. Or the kernel has stopped
     /// trusting it.
     fn go_on_without_page(&self, state: &mut State) {
-        if let Some(look) = look() {
+        if let Some(look) = look(1) {
             let time = state.conversion.ticks_to_ns(look.middle());
             self.offset.store(time.wrapping_sub(look.ns), Relaxed);
         }
@@ -435,8 +462,8 @@ fn open_page(process: Process) -> Result<Pages<1>, CalibratedReason> {
 }
 
 /// Takes eight samples of both clocks, so that nothing comes in between in one of them, and returns the narrowest.
-/// None if the kernel's clock fails.
-fn look() -> Option<Sample> {
+/// None if the kernel's clock fails. `step` is the tick counter's.
+fn look(step: u64) -> Option<Sample> {
     let mut narrowest: Option<Sample> = None;
     for _ in 0..8 {
         // SAFETY: only clocks that use the tick counter come here, and `open` has checked that this thread may read
@@ -446,7 +473,7 @@ fn look() -> Option<Sample> {
         // SAFETY: only clocks that use the tick counter come here, and `open` has checked that this thread may read
         // it.
         let after = unsafe { asm::ticks::<true>() };
-        let look = Sample { before, after, ns };
+        let look = Sample { before, after, ns, step };
         if narrowest.is_none_or(|narrowest| look.width() < narrowest.width()) {
             narrowest = Some(look);
         }
@@ -456,9 +483,11 @@ fn look() -> Option<Sample> {
 
 /// Calibrates the counter, in 200 microseconds. None if the counter or the kernel's clock stands still.
 fn calibrate(same_oscillator: bool) -> Option<Calibration> {
-    let first = look()?;
+    // SAFETY: only clocks that use the tick counter come here, and `open` has checked that this thread may read it.
+    let step = step_of(|| unsafe { asm::ticks::<false>() });
+    let first = look(step)?;
     for _ in 0..10_000 {
-        let second = look()?;
+        let second = look(step)?;
         if second.ns.saturating_sub(first.ns) >= 200_000 {
             return Calibration::new(first, second, same_oscillator);
         }

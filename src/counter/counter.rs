@@ -269,8 +269,8 @@ impl<O: Order> Counter<O> {
     /// Returns the count, the time that the event was enabled, and the time that it was running. Use them to judge and
     /// [scale](Reading::scaled) a multiplexed event. With ordered reads, the times are taken just before the fence.
     ///
-    /// Makes no system call if the page has a clock (`cap_user_time`) and the event is on a hardware counter: 92
-    /// instructions on x86-64, 75 on arm64 (76 with 32-bit counters), 86 on riscv64. Otherwise makes one `read(2)` per
+    /// Makes no system call if the page has a clock (`cap_user_time`) and the event is on a hardware counter: 93
+    /// instructions on x86-64, 79 on arm64 (80 with 32-bit counters), 89 on riscv64. Otherwise makes one `read(2)` per
     /// event.
     ///
     /// # Errors

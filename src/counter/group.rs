@@ -260,8 +260,13 @@ impl<const N: usize, O: Order> Group<N, O> {
         let mut words = [0; READ_WORDS];
         match kernel::read(&self.open.opened.leader, &mut words) {
             Ok(0) => Err(ReadError::ErrorState),
-            Ok(_) => {
+            Ok(bytes) => {
                 let [first, time_enabled, time_running, values @ ..] = words;
+                // A group whose events are no longer those that it was opened with would have its counts in other places.
+                let (length, events) = if N == 1 { (3, 1) } else { (3 + N, first) };
+                if bytes != length * size_of::<u64>() || events != N as u64 {
+                    return Err(ReadError::Members { opened: N, read: events, bytes });
+                }
                 if N == 1 {
                     return Ok([Reading { value: first, time_enabled, time_running }; N]);
                 }

@@ -65,13 +65,14 @@ impl Reading {
         })
     }
 
-    /// Returns whether the event had no counter for part of the time, so that `value` is not the whole count.
+    /// Returns whether the event had no counter for part of the time, so that `value` is not the whole count. Some kernels
+    /// report a running time above the enabled time: then it had one throughout.
     pub fn is_multiplexed(&self) -> bool {
-        self.time_running != self.time_enabled
+        self.time_running < self.time_enabled
     }
 
     /// Estimates the count for the whole enabled time, rounded down: `value` × enabled time ÷ running time,
-    /// computed in 128 bits.
+    /// computed in 128 bits. At least `value`.
     ///
     /// None if the event never had a counter, or if the estimate exceeds 64 bits.
     pub fn scaled(&self) -> Option<u64> {
@@ -82,6 +83,7 @@ impl Reading {
 /// Scales a count from `running` to `enabled` nanoseconds, rounded down. None if the event never ran, or if the
 /// estimate does not fit in 64 bits.
 pub(crate) fn scale(value: u64, enabled: u64, running: u64) -> Option<u64> {
+    let enabled = enabled.max(running);
     let estimate = (u128::from(value) * u128::from(enabled)).checked_div(u128::from(running))?;
     u64::try_from(estimate).ok()
 }
@@ -106,6 +108,16 @@ mod tests {
         assert_eq!(second.scaled().zip(first.scaled()), Some((2_000, 1_000)));
         let third = reading(1_600, 3_000, 1_750);
         assert_eq!(third.since(&second).and_then(|both| both.scaled()), Some(400));
+    }
+
+    #[test]
+    fn a_running_time_above_the_enabled_time_scales_nothing() {
+        let odd = reading(1_000, 2_000, 2_500);
+        assert!(!odd.is_multiplexed());
+        assert_eq!(odd.scaled(), Some(1_000));
+        let later = reading(3_000, 4_000, 4_500);
+        assert_eq!(later.since(&odd).and_then(|both| both.scaled()), Some(2_000));
+        assert_eq!(reading(5, 0, 0).scaled(), None);
     }
 
     #[test]

@@ -67,10 +67,19 @@ impl OtherCores {
 
     /// Reads in user space again: see [`Group::retry_user`].
     pub(crate) fn retry_user(&mut self, first: &mut Group<1>) -> Result<(), ReadError> {
-        for group in std::iter::once(first).chain(&mut self.groups) {
-            group.retry_user()?;
+        let ids = |first: &Group<1>, others: &[Group<1>]| -> Vec<u32> {
+            std::iter::once(first).chain(others).map(|group| group.reader.id()).collect()
+        };
+        let before = ids(first, &self.groups);
+        let mut result = Ok(());
+        for group in std::iter::once(&mut *first).chain(&mut self.groups) {
+            result = result.and(group.retry_user().map(drop));
         }
-        Ok(())
+        if ids(first, &self.groups) != before {
+            // Snapshots of the sum have the first group's number.
+            first.reader.renumber();
+        }
+        result
     }
 
     /// Whether a system call for each group is cheaper than user space, or was requested.

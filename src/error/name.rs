@@ -3,6 +3,24 @@
 use crate::kernel::{PMU_DIRECTORY, Unreadable, Visible};
 use std::fmt::{self, Write as _};
 
+/// What a name is that other tools know, if it is not an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotAnEvent {
+    /// A metric: it is computed from several events.
+    Metric,
+    /// A clock of `perf stat`.
+    Clock,
+    /// A name of PAPI's.
+    Papi,
+    /// A name of LIKWID's.
+    Likwid,
+    /// A tracepoint, or a probe.
+    Tracepoint,
+    /// A breakpoint on memory.
+    Breakpoint,
+}
+
 /// Why a name is not the name of an event, from `"name".parse::<Event>()` or
 /// [`Pmus::event`](crate::pmu::Pmus::event).
 #[derive(Clone, PartialEq, Eq)]
@@ -15,6 +33,33 @@ pub enum NameError {
         name: String,
         /// The nearest known names, at most 3.
         nearest: Vec<String>,
+    },
+    /// The name is that of something else.
+    #[non_exhaustive]
+    NotAnEvent {
+        /// The name.
+        name: String,
+        /// What it is.
+        kind: NotAnEvent,
+        /// What to count or use here in its place, if that is known.
+        instead: Option<&'static str>,
+    },
+    /// The name requests what a counter does not do: precise samples (`:p`, `:P`), or the count of a whole core
+    /// (`percore`).
+    #[non_exhaustive]
+    NotOfACounter {
+        /// The modifiers, or the term.
+        part: String,
+    },
+    /// The name needs a hardware counter, and this machine has no core PMU. Encodings that every core PMU has
+    /// (`cpu/event=0xc0,umask=0x1/`) are parsed all the same, and opening them returns
+    /// [`OpenError::NoPmu`](super::OpenError::NoPmu).
+    #[non_exhaustive]
+    NoPmu {
+        /// The name.
+        name: String,
+        /// Whether this is known to be a virtual machine. It has the PMU that its host gives it.
+        is_virtual: bool,
     },
     /// This machine has no PMU of this name.
     #[non_exhaustive]
@@ -100,7 +145,7 @@ pub enum NameError {
     Unreadable(Unreadable),
 }
 
-debug_as_message!(NameError: UnknownEvent UnknownPmu UnknownTerm Ambiguous TooLarge NotANumber Twice NeedsValue
+debug_as_message!(NameError: UnknownEvent NotAnEvent NotOfACounter NoPmu UnknownPmu UnknownTerm Ambiguous TooLarge NotANumber Twice NeedsValue
     Modifier NotClosed TooLong Unreadable);
 
 impl std::error::Error for NameError {
@@ -144,6 +189,48 @@ impl fmt::Display for NameError {
                      encoding that `perf stat -vv -e NAME true` prints, e.g. cpu/event=0xc0,umask=0x1/",
                 )
             }
+            NameError::NotAnEvent { name, kind, instead } => {
+                let what = match kind {
+                    NotAnEvent::Metric => "a metric, computed from several events",
+                    NotAnEvent::Clock => "a clock of `perf stat`",
+                    NotAnEvent::Papi => "a name of PAPI's",
+                    NotAnEvent::Likwid => "a name of LIKWID's",
+                    NotAnEvent::Tracepoint => "a tracepoint or a probe",
+                    NotAnEvent::Breakpoint => "a breakpoint on memory",
+                };
+                write!(f, "`{name}` is {what}, not an event. ")?;
+                match (kind, instead) {
+                    (NotAnEvent::Metric, instead) => {
+                        let events = instead.unwrap_or("its events");
+                        write!(f, "Count {events} as a group, and compute it from their counts")
+                    }
+                    (_, Some(instead)) => write!(f, "Use {instead}"),
+                    (NotAnEvent::Tracepoint | NotAnEvent::Breakpoint, None) => f.write_str(
+                        "This library counts hardware and software events. Use `perf stat -e` for others",
+                    ),
+                    (NotAnEvent::Clock | NotAnEvent::Papi | NotAnEvent::Likwid, None) => f.write_str(
+                        "Use the event that it stands for, by perf's name or as cpu/event=...,umask=.../",
+                    ),
+                }
+            }
+            NameError::NotOfACounter { part } if part == "percore" => write!(
+                f,
+                "`percore` counts all threads of a core, and a counter counts its own thread. Remove it"
+            ),
+            NameError::NotOfACounter { part } => write!(
+                f,
+                "`{part}` requests precise samples, and a counter takes no samples. Remove it"
+            ),
+            NameError::NoPmu { name, is_virtual: true } => write!(
+                f,
+                "`{name}` needs a hardware counter, and this virtual machine has none (no core PMU in \
+                 {PMU_DIRECTORY}). Enable the virtual PMU in the hypervisor, run on the host, or use software events"
+            ),
+            NameError::NoPmu { name, is_virtual: false } => write!(
+                f,
+                "`{name}` needs a hardware counter, and the kernel offers none (no core PMU in {PMU_DIRECTORY}). Use \
+                 software events, or another machine"
+            ),
             NameError::UnknownPmu { name, nearest } => {
                 write!(f, "there is no PMU `{name}` on this machine")?;
                 suggest(f, nearest, &format!("Each PMU has a directory in {PMU_DIRECTORY}"))
@@ -178,8 +265,8 @@ impl fmt::Display for NameError {
             }
             NameError::Modifier { letters } => write!(
                 f,
-                "`{letters}` are not valid event modifiers. Use any of u, k, h, G, H, I, D, e, P, S, W and up to \
-                 three p (tracepoints such as sched:sched_switch have no names here)"
+                "`{letters}` are not valid event modifiers. Use any of u, k, h, G, H, I, D, e, S and W, each at most \
+                 once"
             ),
             NameError::NotClosed { name } => {
                 write!(f, "`{name}` has no second slash. Write PMU/TERM=VALUE,.../")

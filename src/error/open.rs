@@ -51,6 +51,13 @@ pub enum OpenError {
         /// The event.
         event: NamedEvent,
     },
+    /// The event belongs to a fixed counter that this CPU does not have (Intel: `cpu/event=0,umask=4/`, slots). The kernel
+    /// opens it, and it would stay 0.
+    #[non_exhaustive]
+    NoFixedCounter {
+        /// The event.
+        event: NamedEvent,
+    },
     /// `kernel.perf_event_paranoid` forbids it to a process without `CAP_PERFMON`.
     #[non_exhaustive]
     Paranoid {
@@ -147,7 +154,7 @@ pub enum OpenError {
 }
 
 debug_as_message!(OpenError: Unsupported NoPmu EventNotSupported NoPrivilegeFilter IncludesGuests CountsNothing
-    Paranoid Seccomp NoSystemCall Denied TooManyOpenFiles GroupSize GroupTooLarge NotPerThread SeveralPmus Busy
+    NoFixedCounter Paranoid Seccomp NoSystemCall Denied TooManyOpenFiles GroupSize GroupTooLarge NotPerThread SeveralPmus Busy
     UnsupportedField NotThisMachine Forked OutOfMemory Unreadable System);
 
 /// The event that an [`OpenError`] is about, as a shared or a mutable reference.
@@ -159,6 +166,7 @@ macro_rules! event_of {
             | OpenError::NoPrivilegeFilter { event }
             | OpenError::IncludesGuests { event }
             | OpenError::CountsNothing { event }
+            | OpenError::NoFixedCounter { event }
             | OpenError::GroupTooLarge { event, .. }
             | OpenError::NotPerThread { event }
             | OpenError::SeveralPmus { event, .. }
@@ -221,7 +229,9 @@ impl OpenError {
             ReadError::Forked => OpenError::Forked,
             ReadError::System { call, errno } => OpenError::of_call(call)(errno),
             // Not reached: only a read finds it, and nothing has been read.
-            ReadError::ErrorState => OpenError::System { call: "ioctl", errno: Errno(0) },
+            ReadError::ErrorState | ReadError::Members { .. } => {
+                OpenError::System { call: "ioctl", errno: Errno(0) }
+            }
         }
     }
 
@@ -312,6 +322,11 @@ impl fmt::Display for OpenError {
                 "{event} would count nothing, because the settings exclude every privilege level at which it \
                  happens, or both guests and the host. Include one with exclude_kernel(false) or \
                  exclude_guest(false), or change modifiers such as `u` or `G` in the name, which take precedence"
+            ),
+            OpenError::NoFixedCounter { event } => write!(
+                f,
+                "{event} belongs to a fixed counter that this CPU does not have: known work leaves it at 0. Choose an \
+                 event that `perf list` shows"
             ),
             OpenError::Paranoid { level, allowed } => write!(
                 f,

@@ -11,6 +11,17 @@ pub enum ReadError {
     ErrorState,
     /// This process is a fork of the one that opened the counter.
     Forked,
+    /// The kernel returned the counts of other events than the group was opened with: other code has closed one of their
+    /// descriptors.
+    #[non_exhaustive]
+    Members {
+        /// The number of events that the group was opened with.
+        opened: usize,
+        /// The number of events in the kernel's answer.
+        read: u64,
+        /// The length of the kernel's answer.
+        bytes: usize,
+    },
     /// The system call failed for a reason that is not known to occur.
     #[non_exhaustive]
     System {
@@ -21,13 +32,13 @@ pub enum ReadError {
     },
 }
 
-debug_as_message!(ReadError: ErrorState Forked System);
+debug_as_message!(ReadError: ErrorState Forked Members System);
 
 impl std::error::Error for ReadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             ReadError::System { errno, .. } => Some(errno),
-            ReadError::ErrorState | ReadError::Forked => None,
+            ReadError::ErrorState | ReadError::Forked | ReadError::Members { .. } => None,
         }
     }
 }
@@ -44,6 +55,11 @@ impl fmt::Display for ReadError {
                 f,
                 "this process is a fork, and the counter counts the parent's thread. Open a new counter in this \
                  process"
+            ),
+            ReadError::Members { opened, read, bytes } => write!(
+                f,
+                "{opened} events were opened, and the kernel now returns {read} of them in {bytes} bytes. Find the code \
+                 that closes file descriptors of others, then open the events again"
             ),
             ReadError::System { call, errno } => write!(
                 f,

@@ -58,7 +58,8 @@ pub(crate) const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", 
 /// | `G`, `H` | count guests alone, the host alone, with `GH` both; if none is given, [`Builder`](crate::Builder)'s setting applies, by default the host alone |
 /// | `D`, `e` | pinned, exclusive; in a group, this applies to the whole group |
 /// | `I` | not while idle |
-/// | `p`, `pp`, `ppp`, `P`, `S`, `W` | for samples and perf's groups: accepted, without effect here |
+/// | `S`, `W` | for perf's groups: accepted, without effect here |
+/// | `p`, `pp`, `ppp`, `P` | precise samples: refused, because a counter takes no samples |
 ///
 /// A modifier takes precedence over the setting of the [`Builder`](crate::Builder). `Display` writes the event as a
 /// name in this syntax, without a system call. Parsed on this machine, the name gives an equal event. For an event of a

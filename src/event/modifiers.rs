@@ -85,6 +85,11 @@ impl Modifiers {
 }
 
 impl Modifiers {
+    /// Whether they request precise samples (`p`, `P`), which no counter takes.
+    pub(crate) fn are_precise(self) -> bool {
+        self.0 & (PRECISE.into_iter().fold(MOST_PRECISE, |bits, bit| bits | bit)) != 0
+    }
+
     /// Returns the letters without a colon, as they follow a slash.
     pub(crate) fn letters(self) -> String {
         LETTERS.iter().filter(|(_, bit)| self.0 & bit != 0).map(|(letter, _)| *letter).collect()

@@ -255,19 +255,25 @@ pub(crate) fn cover(page: NonNull<ControlPage>) -> Result<(), Errno> {
 }
 
 /// Maps a private page of zeros in place of the page at `page`, in one step, so that no other thread can get its
-/// address in between. Async-signal-safe, because a page was mapped before, which called `page_size`.
+/// address in between. Its `lock` gets one more than `lock`, so that each lock only ever advances. The memory stays writable.
+/// Async-signal-safe, because a page was mapped before, which called `page_size`.
 ///
 /// The kernel checks the request before it removes the old page. After that, it only needs memory for a structure of its
 /// own. If there is none, nothing is mapped at `page`.
 ///
 /// # Safety
 /// This module mapped the page, and its owner expects zeros there.
-pub(crate) unsafe fn replace_by_zeros(page: NonNull<ControlPage>) -> Result<(), Errno> {
+pub(crate) unsafe fn replace_by_zeros(page: NonNull<ControlPage>, lock: u32) -> Result<(), Errno> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the caller promises that the page is its own, and that zeros may be in its place.
-    let mapped =
-        unsafe { libc::mmap(page.as_ptr().cast(), page_size(), libc::PROT_READ, flags, -1, 0) };
-    if mapped == libc::MAP_FAILED { Err(last_error()) } else { Ok(()) }
+    let mapped = unsafe { libc::mmap(page.as_ptr().cast(), page_size(), access, flags, -1, 0) };
+    if mapped == libc::MAP_FAILED {
+        return Err(last_error());
+    }
+    // SAFETY: the page was just mapped, writable.
+    unsafe { (&raw mut (*page.as_ptr()).lock).write_volatile(lock.wrapping_add(1)) };
+    Ok(())
 }
 
 /// Returns the process's number. Async-signal-safe.

@@ -74,7 +74,7 @@ pub(crate) fn cover(_: NonNull<ControlPage>) -> Result<(), Errno> {
 }
 /// # Safety
 /// Nothing can be mapped here, so there is no page to pass.
-pub(crate) unsafe fn replace_by_zeros(_: NonNull<ControlPage>) -> Result<(), Errno> {
+pub(crate) unsafe fn replace_by_zeros(_: NonNull<ControlPage>, _: u32) -> Result<(), Errno> {
     Ok(())
 }
 /// # Safety

@@ -1,11 +1,18 @@
 //! Facts about this machine and this process, from `/proc` and `/sys`. If a file is missing, unreadable or malformed,
 //! the answer is None or false.
 
+use super::read_file;
 use std::fs;
 use std::path::Path;
 
+/// A limit above the size of any of these files, in bytes. `/proc/cpuinfo` has 2 KiB for each CPU.
+const FILE_LIMIT: u64 = 1 << 26;
+
+/// Returns the trimmed text. None if the file is missing, not regular, not UTF-8 or too long.
 fn text(path: impl AsRef<Path>) -> Option<String> {
-    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+    let bytes = read_file(path.as_ref(), FILE_LIMIT).ok()??;
+    let is_whole = (bytes.len() as u64) < FILE_LIMIT;
+    Some(String::from_utf8(bytes).ok().filter(|_| is_whole)?.trim().to_owned())
 }
 
 fn number<N: std::str::FromStr>(path: impl AsRef<Path>) -> Option<N> {

@@ -6,6 +6,7 @@ pub mod abi;
 mod calls;
 pub(crate) mod conversion;
 mod errno;
+mod files;
 pub(crate) mod machine;
 mod unreadable;
 mod visible;
@@ -13,6 +14,7 @@ mod visible;
 pub(crate) use abi::*;
 pub(crate) use calls::*;
 pub use errno::Errno;
+pub(crate) use files::read_file;
 pub use unreadable::Unreadable;
 pub(crate) use visible::{Thousands, Visible};
 

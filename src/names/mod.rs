@@ -2,14 +2,16 @@
 
 // Floor 4: the parser, and the nearest names for a wrong one (`suggest`). Uses `kernel`, `event`, `pmu` and `error`.
 
+mod foreign;
 mod suggest;
 
 use crate::error::{NameError, NamedEvent};
 use crate::event::modifiers::Modifiers;
 use crate::event::{Event, WORDS, Words, generic};
-use crate::kernel::Unreadable;
+use crate::kernel::{Unreadable, machine};
 use crate::pmu::field::Field;
 use crate::pmu::{Pmu, PmuEvent, Pmus};
+use std::fmt;
 use std::str::FromStr;
 
 /// The maximum length of a name, in bytes.
@@ -21,6 +23,47 @@ impl FromStr for Event {
     /// Parses the name of an event on this machine: see [`Event`] and [`Pmus::event`].
     fn from_str(name: &str) -> Result<Event, NameError> {
         Pmus::local().event(name)
+    }
+}
+
+/// An [`Event`] or the name of one, for functions that go on without an event that this machine lacks.
+///
+/// ```
+/// use rdpmc::{Event, IntoEvent};
+///
+/// assert_eq!("instructions".into_event(), Ok(Event::INSTRUCTIONS));
+/// assert_eq!(Event::CYCLES.into_event(), Ok(Event::CYCLES));
+/// ```
+pub trait IntoEvent: fmt::Display {
+    /// Returns the event. A name is parsed on this machine: see [`Pmus::event`].
+    ///
+    /// # Errors
+    /// [`NameError`] for a name that is not that of an event here. [`NameError::NoPmu`] if the machine lacks the PMU that it
+    /// needs.
+    fn into_event(self) -> Result<Event, NameError>;
+}
+
+impl IntoEvent for Event {
+    fn into_event(self) -> Result<Event, NameError> {
+        Ok(self)
+    }
+}
+
+impl<T: IntoEvent + Clone> IntoEvent for &T {
+    fn into_event(self) -> Result<Event, NameError> {
+        self.clone().into_event()
+    }
+}
+
+impl IntoEvent for &str {
+    fn into_event(self) -> Result<Event, NameError> {
+        self.parse()
+    }
+}
+
+impl IntoEvent for String {
+    fn into_event(self) -> Result<Event, NameError> {
+        self.parse()
     }
 }
 
@@ -44,7 +87,16 @@ impl Pmus {
         let name = name.trim();
         let Some((pmu, rest)) = name.split_once('/') else {
             let (name, modifiers) = match name.split_once(':') {
-                Some((name, letters)) => (name, of_letters(letters)?),
+                Some((event, letters)) => {
+                    let modifiers = of_letters(letters);
+                    if modifiers.is_err() && self.event_of_no_pmu(event).is_err() {
+                        if let Some((kind, instead)) = foreign::kind_with_colon(event, letters) {
+                            let name = name.to_owned();
+                            return Err(NameError::NotAnEvent { name, kind, instead });
+                        }
+                    }
+                    (event, modifiers?)
+                }
                 None => (name, Modifiers::NONE),
             };
             return Ok(self.event_of_no_pmu(name)?.modified(modifiers));
@@ -60,6 +112,11 @@ impl Pmus {
             }
             _ => match self.get(pmu)? {
                 Some(pmu) => pmu,
+                None if self.lacks_core(pmu)? => {
+                    return self
+                        .event_without_pmu(name, pmu, terms)
+                        .map(|event| event.modified(modifiers));
+                }
                 None => {
                     return Err(NameError::UnknownPmu {
                         name: pmu.to_owned(),
@@ -75,6 +132,24 @@ impl Pmus {
         Ok(self.event_of(&pmu, terms)?.modified(modifiers))
     }
 
+    /// Whether this is the name of a core PMU, and this machine has none.
+    fn lacks_core(&self, pmu: &str) -> Result<bool, Unreadable> {
+        let is_core = pmu == "cpu" || pmu.starts_with("cpu_") || pmu.starts_with("armv");
+        Ok(is_core && self.are_local() && self.core()?.is_none_or(|core| core.is_empty()))
+    }
+
+    /// Returns the event of the core PMU that this machine lacks, so that a program that names it continues as far as with a
+    /// constant: until it opens the event.
+    fn event_without_pmu(&self, name: &str, pmu: &str, terms: &str) -> Result<Event, NameError> {
+        let event = Pmu::usual(pmu).map(|pmu| self.event_of(&pmu, terms));
+        match event {
+            None | Some(Err(NameError::UnknownTerm { .. })) => {
+                Err(NameError::NoPmu { name: name.to_owned(), is_virtual: machine::is_virtual() })
+            }
+            Some(event) => event,
+        }
+    }
+
     fn event_of_no_pmu(&self, name: &str) -> Result<Event, NameError> {
         if let Some(event) = generic::generic(name) {
             return Ok(event);
@@ -88,6 +163,9 @@ impl Pmus {
         match having.as_slice() {
             [pmu] => self.event_of(pmu, name),
             [] => {
+                if let Some((kind, instead)) = foreign::kind_of(name) {
+                    return Err(NameError::NotAnEvent { name: name.to_owned(), kind, instead });
+                }
                 let events = |pmu: &'_ Pmu| {
                     pmu.events().iter().map(|event| event.name.clone()).collect::<Vec<_>>()
                 };
@@ -120,6 +198,9 @@ impl Pmus {
                 terms.split(',').map(Term::parse).filter(|term| !term.is_of_sampling(pmu)).collect()
             }
         };
+        if terms.iter().any(|term| term.name == "percore" && !term.is_own(pmu)) {
+            return Err(NameError::NotOfACounter { part: "percore".to_owned() });
+        }
         let twice = |term: &Term<'_>| NameError::Twice {
             pmu: pmu.name().to_owned(),
             term: term.name.to_owned(),
@@ -204,7 +285,13 @@ impl Pmus {
 }
 
 fn of_letters(letters: &str) -> Result<Modifiers, NameError> {
-    Modifiers::parse(letters).ok_or_else(|| NameError::Modifier { letters: letters.to_owned() })
+    match Modifiers::parse(letters) {
+        Some(modifiers) if modifiers.are_precise() => {
+            Err(NameError::NotOfACounter { part: format!(":{letters}") })
+        }
+        Some(modifiers) => Ok(modifiers),
+        None => Err(NameError::Modifier { letters: letters.to_owned() }),
+    }
 }
 
 /// Parses `r` and up to 16 hexadecimal digits. The digits may begin with `0x`, as in newer perf.
@@ -240,9 +327,13 @@ impl<'a> Term<'a> {
 
     /// Whether the term is for sampling, or perf's label of the event. A counter ignores both.
     fn is_of_sampling(&self, pmu: &Pmu) -> bool {
-        const OTHERS: [&str; 5] = ["name", "period", "freq", "percore", "metric-id"];
-        let is_own = pmu.field(self.name).is_some() || self.event_of(pmu).is_some();
-        OTHERS.contains(&self.name) && !is_own
+        const OTHERS: [&str; 4] = ["name", "period", "freq", "metric-id"];
+        OTHERS.contains(&self.name) && !self.is_own(pmu)
+    }
+
+    /// Whether the PMU has a term or an event of that name.
+    fn is_own(&self, pmu: &Pmu) -> bool {
+        pmu.field(self.name).is_some() || self.event_of(pmu).is_some()
     }
 
     /// Returns the index of the word that the term sets as a whole. `r` and digits set the first.

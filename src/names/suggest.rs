@@ -6,7 +6,8 @@ const SUGGESTED: usize = 3;
 /// The maximum length of a name that is compared, in bytes.
 const LONGEST: usize = 64;
 
-/// Returns the names in `known` that `name` may have been meant for, nearest first.
+/// Returns the names in `known` that `name` may have been meant for, nearest first. Each word of a name is compared with
+/// the word in its place: `mem-loads` is not a misspelt `LLC-loads`.
 pub(crate) fn nearest(name: &str, known: impl Iterator<Item = String>) -> Vec<String> {
     let wanted = name.as_bytes();
     let mut found: Vec<(usize, String)> = known
@@ -18,15 +19,33 @@ pub(crate) fn nearest(name: &str, known: impl Iterator<Item = String>) -> Vec<St
             if wanted.len() >= 3 && begins.is_some_and(|begun| begun.eq_ignore_ascii_case(wanted)) {
                 return Some((more, known));
             }
-            let near = |far: usize| far * 3 <= wanted.len().max(candidate.len());
-            let far = near(more).then(|| edit_distance(wanted, candidate))??;
-            near(far).then_some((far, known))
+            if !near(more, wanted, candidate) || !words_are_near(wanted, candidate) {
+                return None;
+            }
+            let far = edit_distance(wanted, candidate)?;
+            near(far, wanted, candidate).then_some((far, known))
         })
         .collect();
     found.sort();
     found.dedup();
     found.truncate(SUGGESTED);
     found.into_iter().map(|(_, name)| name).collect()
+}
+
+/// Whether a distance is at most a third of the longer one.
+fn near(far: usize, one: &[u8], other: &[u8]) -> bool {
+    far * 3 <= one.len().max(other.len())
+}
+
+/// Whether the words of two names are near each other. True if their numbers differ: then a separator may be wrong.
+fn words_are_near(one: &[u8], other: &[u8]) -> bool {
+    fn words(name: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
+        name.split(|byte| b"-_.:".contains(byte))
+    }
+    let (one, other) = (words(one), words(other));
+    let are_near =
+        |(one, other)| edit_distance(one, other).is_some_and(|far| near(far, one, other));
+    one.clone().count() != other.clone().count() || one.zip(other).all(are_near)
 }
 
 /// Returns the case-insensitive optimal string alignment distance. None if either is longer than `LONGEST`.
@@ -72,6 +91,9 @@ mod tests {
         assert_eq!(near("brnach-misses").first().map(String::as_str), Some("branch-misses"));
         assert_eq!(near("cache").len(), 2);
         assert_eq!(near("inst_retired.any"), [""; 0]);
+        assert_eq!(near("mem-loads"), [""; 0]);
+        assert_eq!(near("LCL-loads").first().map(String::as_str), Some("LLC-loads"));
+        assert_eq!(near("brnach_msises").first().map(String::as_str), Some("branch-misses"));
         assert_eq!(near(""), [""; 0]);
         assert_eq!(edit_distance(b"abc", b"aCb"), Some(1));
         assert_eq!(edit_distance(b"", b"abc"), Some(3));

@@ -51,7 +51,7 @@ pub struct ReadCost {
 pub struct Timing {
     /// The minimum.
     pub minimum: Duration,
-    /// The median.
+    /// The median, or the minimum if the operation is too slow for more than seven samples.
     pub median: Duration,
 }
 
@@ -80,7 +80,7 @@ impl ReadCost {
 
 /// The maximum number of samples of one operation.
 const SAMPLES: usize = 24;
-/// The minimum number, which no time limit reduces. One of these may be disturbed.
+/// The minimum number, which no time limit reduces. One of these may be disturbed: their median is not.
 const FEWEST: usize = 3;
 /// The time limit for the other samples, in nanoseconds.
 const TIME: u64 = 40_000;
@@ -94,64 +94,68 @@ const TRAPPED_TICKS: u32 = 20;
 /// The maximum number of calls in a sample.
 const MOST_CALLS: u64 = 64;
 
-/// A clock for short times.
-struct Stopwatch {
-    /// Whether this thread may not read the tick counter.
-    is_forbidden: bool,
+/// A clock for short times: `now` returns nanoseconds.
+struct Stopwatch<F> {
+    now: F,
     /// What an empty sample takes, in nanoseconds.
     empty: u64,
 }
 
-impl Stopwatch {
-    fn new() -> Option<Stopwatch> {
-        let mut stopwatch = Stopwatch { is_forbidden: kernel::ticks_are_forbidden(), empty: 0 };
+impl<F: Fn() -> Option<u64>> Stopwatch<F> {
+    fn new(now: F) -> Option<Stopwatch<F>> {
+        // The clock may advance in steps longer than a call. So a call's time is a mean, and the minimum of several means,
+        // because an interrupt may disturb some.
+        const CALLS: u64 = 16;
         let mut least = u64::MAX;
-        for _ in 0..SAMPLES {
-            let before = stopwatch.now()?;
-            least = least.min(stopwatch.now()?.saturating_sub(before));
+        for _ in 0..4 {
+            let before = now()?;
+            for _ in 1..CALLS {
+                now()?;
+            }
+            least = least.min(now()?.saturating_sub(before) / CALLS);
         }
-        stopwatch.empty = least;
-        Some(stopwatch)
+        Some(Stopwatch { now, empty: least })
     }
 
-    fn now(&self) -> Option<u64> {
-        kernel::monotonic_raw(self.is_forbidden).ok()
+    /// Times `calls` of an operation, in nanoseconds. None if it fails.
+    fn sample(&self, calls: u64, operation: &mut impl FnMut() -> Option<()>) -> Option<u64> {
+        let before = (self.now)()?;
+        for _ in 0..calls {
+            operation()?;
+        }
+        Some((self.now)()?.saturating_sub(before).saturating_sub(self.empty))
     }
 
     /// Times an operation, in samples of several calls, until there are enough of them or `budget` nanoseconds are
     /// over. None if the operation fails, or if the clock is too coarse.
     fn time(&self, budget: u64, mut operation: impl FnMut() -> Option<()>) -> Option<Timing> {
+        // The first calls fill the caches and tell how many a sample needs. They are no samples themselves. The shortest
+        // counts, because the first is slow, and an interrupt may disturb another.
+        let mut least = u64::MAX;
+        for _ in 0..3 {
+            least = least.min(self.sample(1, &mut operation)?);
+        }
+        let calls = (SAMPLE / least.max(1)).clamp(1, MOST_CALLS);
         let mut samples = [0_u64; SAMPLES]; // picoseconds per call
-        let (mut taken, mut calls) = (0, 1);
-        let begun = self.now()?;
+        let (mut taken, mut all) = (0, 0_u64);
         for sample in &mut samples {
-            let before = self.now()?;
-            for _ in 0..calls {
-                operation()?;
-            }
-            let after = self.now()?;
-            let all = after.saturating_sub(before).saturating_sub(self.empty);
-            *sample = all.saturating_mul(1_000) / calls;
+            let time = self.sample(calls, &mut operation)?;
+            *sample = time.saturating_mul(1_000) / calls;
             taken += 1;
+            all = all.saturating_add(time);
             // The next sample must end in time.
-            let next = after.saturating_sub(before);
-            if taken >= FEWEST && after.saturating_sub(begun).saturating_add(next) > budget {
+            if taken >= FEWEST && all.saturating_add(time) > budget {
                 break;
             }
-            if calls == 1 {
-                calls = (SAMPLE / all.max(1)).clamp(1, MOST_CALLS);
-            }
         }
-        // The first sample is of one call, and warms the caches.
-        let samples = match samples.get_mut(..taken)? {
-            [_, rest @ ..] if rest.len() >= FEWEST => rest,
-            all => all,
-        };
+        let samples = samples.get_mut(..taken)?;
         samples.sort_unstable();
         let nanoseconds =
             |picoseconds: u64| Duration::from_nanos(picoseconds.saturating_add(500) / 1_000);
         let minimum = nanoseconds(*samples.first().filter(|least| **least > 0)?);
-        Some(Timing { minimum, median: nanoseconds(*samples.get(samples.len() / 2)?) })
+        // If the time was over early, most of the few samples may be disturbed.
+        let middle = if taken < SAMPLES / 3 { 0 } else { taken / 2 };
+        Some(Timing { minimum, median: nanoseconds(*samples.get(middle)?) })
     }
 }
 
@@ -162,8 +166,10 @@ pub(crate) fn measure<const N: usize>(
     empty_call: impl Fn(),
     by_system_call: impl Fn() -> Option<()>,
 ) -> ReadCost {
-    let Some(stopwatch) = Stopwatch::new() else { return ReadCost::default() };
-    let may_tick = asm::TICKS.is_some() && !stopwatch.is_forbidden;
+    let is_forbidden = kernel::ticks_are_forbidden();
+    let now = || kernel::monotonic_raw(is_forbidden).ok();
+    let Some(stopwatch) = Stopwatch::new(now) else { return ReadCost::default() };
+    let may_tick = asm::TICKS.is_some() && !is_forbidden;
     let tick = || {
         // SAFETY: this thread may read the tick counter, as `may_tick` says.
         std::hint::black_box(unsafe { asm::ticks::<false>() });
@@ -289,5 +295,71 @@ fn keep(events: &[Event], flags: u64, cost: ReadCost) {
         expected = newer;
         // SAFETY: from Box::into_raw above, and not published yet.
         unsafe { (*mine).older = newer };
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A simulated thread: its time in picoseconds, and the absence that it has once.
+    struct Thread {
+        time: Cell<u64>,
+        /// In picoseconds: the instant, and the length.
+        absence: (u64, u64),
+        /// The step of the clock, in nanoseconds.
+        step: u64,
+    }
+
+    impl Thread {
+        fn take(&self, picoseconds: u64) {
+            let before = self.time.get();
+            let (instant, length) = self.absence;
+            let is_here = (before..before + picoseconds).contains(&instant);
+            self.time.set(before + picoseconds + if is_here { length } else { 0 });
+        }
+
+        fn now(&self) -> Option<u64> {
+            self.take(25_000);
+            Some(self.time.get() / 1_000 / self.step * self.step)
+        }
+    }
+
+    /// Measures a read of 30 ns and a system call of 250 ns, whose first calls take longer. Returns the choice, and the two
+    /// times.
+    fn choice(thread: &Thread, cold: u64) -> ReadCost {
+        let stopwatch = Stopwatch::new(|| thread.now()).unwrap();
+        let timed = |budget, warm: u64| {
+            let is_cold = Cell::new(true);
+            stopwatch.time(budget, || {
+                thread.take(1_000 * if is_cold.take() { cold.max(warm) } else { warm });
+                Some(())
+            })
+        };
+        let system_call = timed(TIME, 250);
+        ReadCost { system_call, user: timed(TIME_TO_READ, 30), ..ReadCost::default() }
+    }
+
+    /// The thread is switched out for 4 ms, at each of 30,000 instants.
+    #[test]
+    fn an_absence_does_not_change_the_choice() {
+        for (cold, step) in [(150, 1), (600, 1), (1_200, 1), (600, 10), (1_200, 10), (600, 40)] {
+            let mut wrong = 0;
+            for instant in 0..30_000 {
+                let absence = (1_000_000_000_000 + instant * 5_000, 4_000_000_000);
+                let thread = Thread { time: Cell::new(1_000_000_000_000), absence, step };
+                let cost = choice(&thread, cold);
+                let near = |timing: Option<Timing>, truth: u64| {
+                    let median = timing.unwrap().median.as_nanos() as u64;
+                    median.abs_diff(truth) <= 1 + truth / 10
+                };
+                let is_right =
+                    cost.reason().is_none() && near(cost.user, 30) && near(cost.system_call, 250);
+                wrong += u32::from(!is_right);
+            }
+            assert_eq!(wrong, 0, "the first call takes {cold} ns, the clock's step is {step} ns");
+        }
     }
 }

@@ -5,7 +5,7 @@ use super::options::{OF_THE_LEADER, Options};
 use crate::asm;
 use crate::error::OpenError;
 use crate::event::Event;
-use crate::kernel::{self, Control, Descriptor, Errno, flag, format};
+use crate::kernel::{self, Control, Descriptor, Errno, flag, format, kind};
 use crate::names::named;
 use crate::page::MOST;
 use crate::pmu::core_types;
@@ -192,7 +192,8 @@ impl Options {
             return Ok(());
         }
         let Some(after) = counts() else { return Ok(()) };
-        let moved = |(before, after): (&u64, &u64)| after.wrapping_sub(*before) >= ROUNDS / 2;
+        // A core that takes two loop branches in a cycle needs half as many cycles as rounds.
+        let moved = |(before, after): (&u64, &u64)| after.wrapping_sub(*before) >= ROUNDS / 4;
         let counts = before.iter().zip(&after).skip(3).take(stand_ins.len());
         let counting = counts.filter(|pair| moved(*pair)).count();
         match places.get(counting).and_then(|place| Some((*place, events.get(*place)?))) {
@@ -204,6 +205,35 @@ impl Options {
                 let event = named(*event);
                 Err(OpenError::GroupTooLarge { fit, event, stands_still: true })
             }
+        }
+    }
+
+    /// Checks that an event of a fixed counter counts. If the CPU lacks that counter, Intel's driver gives the event a general
+    /// one, on which it never happens.
+    ///
+    /// # Errors
+    /// [`OpenError::NoFixedCounter`] if known work leaves the event at 0.
+    pub(super) fn check_fixed(self, event: Event) -> Result<(), OpenError> {
+        /// Event 0 with these unit masks: reference cycles and slots, both of which advance in any work.
+        const FIXED: [u64; 2] = [0x0300, 0x0400];
+        let is_fixed = event.kind == kind::RAW && FIXED.contains(&(event.config & 0xffff));
+        if !is_fixed || !self.counts_user(event) || !asm::has_fixed_events() {
+            return Ok(());
+        }
+        let Ok(pinned) = self.open_group(&[event], 0, flag::PINNED) else { return Ok(()) };
+        let count = || {
+            let mut words = [0; READ_WORDS];
+            // Nothing is read if it has no counter.
+            let bytes = kernel::read(&pinned.leader, &mut words).ok()?;
+            words.first().copied().filter(|_| bytes > 0)
+        };
+        let before = count();
+        asm::known_work(ROUNDS);
+        match before.zip(count()) {
+            Some((before, after)) if before == after => {
+                Err(OpenError::NoFixedCounter { event: named(event) })
+            }
+            _ => Ok(()),
         }
     }
 

@@ -81,6 +81,7 @@ fn open_in<const N: usize>(
     if N > 1 && cost::is_virtual() {
         Options::check_that_they_count(&events)?;
     }
+    events.into_iter().try_for_each(|event| options.check_fixed(event))?;
     let opened = options.open_events(&events).map_err(|error| or_fewer(error, &events))?;
     let (mut reader, obstacle) = match map_and_judge(&events, &opened, process, Monitor::new())? {
         Ok(reader) => (reader, None),

@@ -382,10 +382,8 @@ mod handler {
                 if let Ok(now @ libc::sigaction { sa_sigaction: SIG_DFL, .. }) =
                     sigaction(signal, None)
                 {
-                    let ours = libc::sigaction {
-                        sa_sigaction: on_fault_or_default as Handler as usize,
-                        ..in_front_of(&now)
-                    };
+                    let mut ours = in_front_of(&now);
+                    ours.sa_sigaction = on_fault_or_default as Handler as usize;
                     match sigaction(signal, Some(&ours)) {
                         // Another thread has installed this one in between.
                         Ok(other) if other.sa_sigaction != SIG_DFL && !is_ours(&other) => {

@@ -236,7 +236,8 @@ pub(crate) fn give_up(registers: &[usize]) {
 
 impl Mapping {
     /// Puts zeros in place of the page, if it still names the counter whose read has faulted. So `index` reads 0, and no
-    /// read faults again.
+    /// read faults again. Its `lock` advances, so a read that a signal handler interrupts, which gives up the page, notices
+    /// that.
     fn give_up(&self, registers: &[usize]) {
         let page = self.page.as_ptr();
         // SAFETY: the page is mapped: `Backing::Event` is set while it is, in the process that mapped it. The loads are volatile, because the kernel writes the page.
@@ -263,7 +264,7 @@ impl Mapping {
         }
         self.monitor.set(ReadPath::Refused);
         // SAFETY: this library has mapped the page, and its readers take zeros for an event without a counter.
-        let replaced = unsafe { kernel::replace_by_zeros(self.page) };
+        let replaced = unsafe { kernel::replace_by_zeros(self.page, lock) };
         // If the kernel has removed the page and had no memory for the zeros, there is nothing at the address.
         if replaced.or_else(|_| kernel::cover(self.page)).is_ok() {
             self.set(Backing::GivenUp);

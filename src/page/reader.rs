@@ -1,7 +1,7 @@
 //! The hot path: the pages of a group's events, read without a system call.
 #![allow(unsafe_code)]
 
-use crate::asm::{self, Register, Registers};
+use crate::asm::{self, ROUNDS, Register, Registers};
 use crate::error::SyscallReason;
 use crate::kernel::{ControlPage, capability};
 use crate::page::monitor::{Monitor, ReadPath};
@@ -76,7 +76,7 @@ impl<const N: usize> View<N> {
     }
 
     /// Returns the sum of the `lock`s. Each only ever advances, so if the sum is unchanged, so are they, short of
-    /// 2^32 updates in between. (A page that is given up goes back to 0, for good, and then `index` is 0, too.)
+    /// 2^32 updates in between. (So does that of a page that is given up.)
     #[inline(always)]
     pub(crate) fn locks(&self) -> u64 {
         self.pages().iter().fold(0, |sum, page| sum + u64::from(page.lock()))
@@ -105,17 +105,28 @@ impl<const N: usize> View<N> {
         self.pages().map(Page::width)
     }
 
-    /// Whether a read fails although the pages name counters: user access was revoked. Nothing else makes it fail while
-    /// the kernel leaves the pages alone, which happens sooner or later.
-    pub(crate) fn is_refused(&self) -> bool {
-        loop {
+    /// Calls `read` until the kernel leaves the pages alone during a call, and returns that result. None if it never
+    /// does.
+    #[inline(always)]
+    fn undisturbed<T>(&self, mut read: impl FnMut() -> T) -> Option<T> {
+        for _ in 0..ROUNDS {
             let locks = self.locks(); // pairs with the loads at the end of the round
-            let is_none = self.counts::<false>().is_none();
-            let is_scheduled = self.is_scheduled();
+            let result = read();
             if self.locks() == locks {
-                return is_none && is_scheduled;
+                return Some(result);
             }
         }
+        None
+    }
+
+    /// Whether a read fails although the pages name counters: user access was revoked. Nothing else makes it fail while
+    /// the kernel leaves the pages alone. False if the kernel does not.
+    pub(crate) fn is_refused(&self) -> bool {
+        let is_refused = self.undisturbed(|| {
+            let is_none = self.counts::<false>().is_none();
+            is_none && self.is_scheduled()
+        });
+        is_refused.unwrap_or(false)
     }
 }
 
@@ -161,11 +172,13 @@ impl<const N: usize> Reader<N> {
                 _ => return obstacle(SyscallReason::Width { bits }),
             }
         }
-        /// The number of the next reader, from 1. An address would not do: it may be that of a closed handle.
-        static NEXT: AtomicU32 = AtomicU32::new(1);
-        let view =
-            View { address: pages.address(), registers, id: NEXT.fetch_add(1, Ordering::Relaxed) };
+        let view = View { address: pages.address(), registers, id: next_id() };
         Ok(Reader { view, pages, moving: 0 })
+    }
+
+    /// Gives the reader a new number, so that snapshots before and after have no difference.
+    pub(crate) fn renumber(&mut self) {
+        self.view.id = next_id();
     }
 
     /// Returns a reader that always returns None.
@@ -190,6 +203,12 @@ impl<const N: usize> Reader<N> {
     pub(crate) fn is_given_up(&self) -> bool {
         self.pages.are_given_up()
     }
+}
+
+/// Returns the number of a new reader, from 1. An address would not do: it may be that of a closed handle.
+fn next_id() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl<const N: usize> Drop for Reader<N> {
@@ -218,13 +237,13 @@ impl View<1> {
 }
 
 /// Returns the sum of the counts of one event on several PMUs, of which one counts at a time, and the sum of the pages'
-/// locks, modulo 2^32. None while none counts, or if one cannot be read.
+/// locks, modulo 2^32. None while none counts, or if one cannot be read, or if the kernel updates a page each time.
 #[inline(never)]
 pub(crate) fn sum<'a, const ORDERED: bool>(
     first: &'a Reader<1>,
     others: impl Iterator<Item = &'a Reader<1>> + Clone,
 ) -> Option<(u64, u32)> {
-    loop {
+    for _ in 0..ROUNDS {
         let locks = first.locks() + locks_of(others.clone()); // pairs with the loads at the end of the round
         let (mut sum, mut is_running, mut are_readable) = (0_u64, false, true);
         let mut add = |reader: &Reader<1>| {
@@ -244,6 +263,7 @@ pub(crate) fn sum<'a, const ORDERED: bool>(
             return (is_running && are_readable).then_some((sum, locks as u32));
         }
     }
+    None
 }
 
 /// Returns the sum of their `lock`s: see [`Reader::locks`].
@@ -252,11 +272,12 @@ pub(crate) fn locks_of<'a>(readers: impl Iterator<Item = &'a Reader<1>>) -> u64 
 }
 
 impl<const N: usize> View<N> {
-    /// Returns the counts, read last, with the times of the first event. None while an `index` is 0. If `TIMED`, also
-    /// None if the page has no clock.
+    /// Returns the counts, read last, with the times of the first event. None while an `index` is 0, or if the kernel
+    /// updates a page each time. If `TIMED`, also None if the page has no clock.
     #[inline]
     pub(crate) fn timed<const ORDERED: bool, const TIMED: bool>(&self) -> Option<Timed<N>> {
         let first = *self.pages().first()?;
+        let mut left = u64::from(ROUNDS);
         loop {
             let locks = self.locks(); // pairs with the loads at the end of the round
             let (time_enabled, time_running) = first.times();
@@ -280,22 +301,24 @@ impl<const N: usize> View<N> {
                     time_running: time_running.saturating_add_signed(more),
                 });
             }
+            // The compiler would unroll a loop of known length.
+            left = asm::settled(left) - 1;
+            if left == 0 {
+                return None;
+            }
         }
     }
 
     /// Returns for how many nanoseconds the first event has been without its counter while it was enabled and the
-    /// thread running. None while an `index` is 0. Reads no counter.
+    /// thread running. None while an `index` is 0, or if the kernel updates a page each time. Reads no counter.
     pub(crate) fn absence(&self) -> Option<u64> {
         let first = *self.pages().first()?;
-        loop {
-            let locks = self.locks(); // pairs with the loads at the end of the round
+        self.undisturbed(|| {
             let (time_enabled, time_running) = first.times();
-            let is_scheduled = self.is_scheduled();
-            if self.locks() == locks {
-                // Both times advance equally after the page's last update.
-                return is_scheduled.then(|| time_enabled.wrapping_sub(time_running));
-            }
-        }
+            // Both times advance equally after the page's last update. Seen in the wild: a running time above the enabled
+            // one.
+            self.is_scheduled().then(|| time_enabled.saturating_sub(time_running))
+        })?
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::kernel::{self, Errno, Unreadable};
 use std::cell::Cell;
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
 /// A limit above the size of any of these files, in bytes. The kernel gives each at most a page.
@@ -52,7 +52,7 @@ impl Files {
     }
 
     fn untrimmed(&self, path: &Path) -> Result<Option<String>, Unreadable> {
-        let bytes = match self.bytes(path) {
+        let bytes = match kernel::read_file(path, FILE_LIMIT.min(self.left.get())) {
             Ok(bytes) => bytes,
             Err(error) if is_absent(&error) => None,
             Err(error) => return Err(Unreadable::new(path, &error)),
@@ -71,22 +71,6 @@ impl Files {
             }
             text => Ok(text.map(|text| text.trim().to_owned())),
         }
-    }
-
-    /// Reads the bytes of a file, up to the limits. None if it is not regular.
-    fn bytes(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        // Checked before opening, because opening a device has effects. Checked again after it, because the path may
-        // lead to another file by then.
-        if !fs::metadata(path)?.is_file() {
-            return Ok(None);
-        }
-        let file = kernel::open_file(path)?;
-        if !file.metadata()?.is_file() {
-            return Ok(None);
-        }
-        let mut bytes = Vec::new();
-        file.take(FILE_LIMIT.min(self.left.get())).read_to_end(&mut bytes)?;
-        Ok(Some(bytes))
     }
 
     /// Reads the type of the PMU in this directory. None if there is none.

@@ -45,6 +45,11 @@ impl Pmus {
         Pmus { directory: directory.into() }
     }
 
+    /// Whether these are this machine's.
+    pub(crate) fn are_local(&self) -> bool {
+        self.directory == Path::new(PMU_DIRECTORY)
+    }
+
     /// Reads all PMUs, ordered by name. Empty if the directory does not exist. Reads every file.
     ///
     /// # Errors
@@ -72,7 +77,7 @@ impl Pmus {
             return Ok(None);
         }
         let texts = SysfsFiles::read(files, &self.directory.join(name))?;
-        let is_local = self.directory == Path::new(PMU_DIRECTORY);
+        let is_local = self.are_local();
         Ok(texts.and_then(|texts| Pmu::parse(name, &texts)).map(|pmu| Pmu { is_local, ..pmu }))
     }
 
@@ -168,9 +173,34 @@ impl Pmu {
             is_core: is_core(name, type_id, texts.cpus.is_some()),
             counts_for_cpus: texts.cpumask.is_some(),
             cpus: cpus(&texts.cpus).or_else(|| cpus(&texts.cpumask)),
-            terms: texts.format.iter().filter_map(term).collect(),
-            events: events(&texts.events),
+            terms: sorted(texts.format.iter().filter_map(term).collect(), |(name, _)| name),
+            events: sorted(events(&texts.events), |event| &event.name),
         })
+    }
+
+    /// Returns the core PMU that machines of this architecture usually have, with the terms that all of them have. None for
+    /// names of several, and for other architectures. The type is that of raw events.
+    pub(crate) fn usual(name: &str) -> Option<Pmu> {
+        let format: &[(&str, &str)] = match name {
+            "cpu" if cfg!(target_arch = "x86_64") => &[
+                ("cmask", "config:24-31"),
+                ("edge", "config:18"),
+                ("event", "config:0-7,32-35"),
+                ("inv", "config:23"),
+                ("umask", "config:8-15"),
+            ],
+            name if cfg!(target_arch = "aarch64") && name.starts_with("armv") => {
+                &[("event", "config:0-15")]
+            }
+            _ => return None,
+        };
+        let format = format.iter().map(|(name, bits)| ((*name).to_owned(), (*bits).to_owned()));
+        let texts = SysfsFiles {
+            type_id: kind::RAW.to_string(),
+            format: format.collect(),
+            ..SysfsFiles::default()
+        };
+        Pmu::parse(name, &texts)
     }
 
     /// A PMU of which only the type is known.
@@ -232,16 +262,24 @@ impl Pmu {
     }
 
     pub(crate) fn event_named(&self, name: &str) -> Option<&PmuEvent> {
-        self.events.iter().find(|event| event.name == name)
+        let place = self.events.binary_search_by(|event| event.name.as_str().cmp(name)).ok()?;
+        self.events.get(place)
     }
 
     pub(crate) fn field(&self, term: &str) -> Option<&Field> {
-        self.fields().find(|(name, _)| *name == term).map(|(_, field)| field)
+        let place = self.terms.binary_search_by(|(name, _)| name.as_str().cmp(term)).ok()?;
+        self.terms.get(place).map(|(_, field)| field)
     }
 
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, &Field)> {
         self.terms.iter().map(|(name, field)| (name.as_str(), field))
     }
+}
+
+/// Sorts by name, for binary searches. The files of a hostile directory may have any order and number.
+fn sorted<T>(mut all: Vec<T>, name: impl Fn(&T) -> &str) -> Vec<T> {
+    all.sort_by(|one, other| name(one).cmp(name(other)));
+    all
 }
 
 /// Returns the events among the files, each with its scale and unit.

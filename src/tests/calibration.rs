@@ -14,6 +14,8 @@ struct World {
     /// By how many parts per billion the rate varies at random. It also drifts by 36 times that, there and back,
     /// every ten minutes.
     wander: u64,
+    /// The counter shows one value for this many ticks.
+    step: u64,
     random: Random,
 }
 
@@ -34,7 +36,7 @@ impl World {
     }
 
     fn ticks(&self) -> u64 {
-        (self.count >> 20) as u64
+        (self.count >> 20) as u64 / self.step * self.step
     }
 
     fn ns(&self) -> u64 {
@@ -49,7 +51,7 @@ impl World {
         self.pass(first);
         let ns = self.ns();
         self.pass(second);
-        Sample { before, after: self.ticks(), ns }
+        Sample { before, after: self.ticks(), ns, step: self.step }
     }
 
     /// Returns the conversion's error now, and its error bound.
@@ -70,12 +72,15 @@ impl World {
 fn worlds(wander: u64) -> impl Fn(&mut Random) -> World {
     move |random| {
         let wander = if random.next() % 2 == 0 { 0 } else { random.next() % (wander + 1) };
-        // From 100 GHz to 10 MHz, running for up to thirteen days.
+        // From 100 GHz to 10 MHz, running for up to thirteen days. A step is at most 100 ns.
+        let rate = (43_000_000..430_000_000_000_u64).draw(random);
+        let longest_step = (430_000_000_000 / rate).min(64);
         World {
             time: (u128::from(random.next() % (1 << 50)) + 1) << 20,
             count: u128::from(random.next() >> 8) << 20,
-            rate: (43_000_000..430_000_000_000_u64).draw(random),
+            rate,
             wander,
+            step: if random.next() % 2 == 0 { 1 } else { random.next() % longest_step + 1 },
             random: Random(random.next()),
         }
     }
@@ -86,6 +91,7 @@ fn four_samples(random: &mut Random) -> [Sample; 4] {
         before: Any::any(random),
         after: Any::any(random),
         ns: Any::any(random),
+        step: Any::any(random),
     })
 }
 
@@ -127,7 +133,7 @@ properties! {
                 };
             }
         }
-        // A sample takes 60 ns, and a tick at most 100 ns.
+        // A sample takes 60 ns, and a step at most 100 ns.
         assert!(narrowest <= 260, "{narrowest}: {calibration:?}");
     }
 
@@ -135,7 +141,7 @@ properties! {
     fn the_bound_is_narrow_from_the_start(mut world in worlds(0)) {
         let look = |world: &mut World| loop {
             let look = world.look();
-            if (look.width() * world.rate) >> 32 <= 130 + 2 * (world.rate >> 32) {
+            if (look.width() * world.rate) >> 32 <= 130 + 2 * ((world.step * world.rate) >> 32) {
                 return look; // as the narrowest of several
             }
         };
@@ -144,7 +150,7 @@ properties! {
         let mut calibration = Calibration::new(first, look(&mut world), true).unwrap();
         for _ in 0..100_000 {
             let (error, bound) = world.error(&calibration);
-            assert!(error <= bound && bound <= 10 * (65 + (world.rate >> 32)), "{bound}");
+            assert!(error <= bound && bound <= 10 * (65 + ((world.step * world.rate) >> 32)), "{bound}");
             world.pass(100_000);
             if !calibration.covers(world.ticks()) {
                 calibration = calibration.refined(look(&mut world)).unwrap();
@@ -204,8 +210,11 @@ properties! {
 
 #[test]
 fn a_counter_that_stands_still_is_none() {
-    let look = Sample { before: 5, after: 5, ns: 1 };
+    let look = Sample { before: 5, after: 5, ns: 1, step: 1 };
     assert!(Calibration::new(look, Sample { ns: 2_000_000, ..look }, true).is_none());
-    assert!(Calibration::new(look, Sample { before: 4, after: 4, ns: 2_000_000 }, true).is_none());
-    assert!(Calibration::new(look, Sample { before: 500, after: 500, ns: 1 }, true).is_none());
+    assert!(
+        Calibration::new(look, Sample { before: 4, after: 4, ns: 2_000_000, ..look }, true)
+            .is_none()
+    );
+    assert!(Calibration::new(look, Sample { before: 500, after: 500, ..look }, true).is_none());
 }

@@ -14,7 +14,7 @@
 
 use super::process::in_child;
 use super::{process, skips};
-use crate::error::{Errno, OpenError, SyscallReason};
+use crate::error::{Errno, OpenError, ReadError, SyscallReason};
 use crate::pmu::Pmus;
 use crate::region::Disturbed;
 use crate::{Access, Counter, Error, Event};
@@ -407,6 +407,74 @@ fn see_only(pmu: &str, number: u32, has_cpumask: bool) -> Result<(), String> {
         fs::write(folder.join("cpumask"), "0\n").unwrap();
     }
     Ok(())
+}
+
+/// On a machine without a core PMU, a name that is an encoding is parsed as the constant is, and opening both returns the same
+/// error. Other names of that PMU have an error of their own, with the cause.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn names_without_a_core_pmu() {
+    use crate::error::NameError;
+    const TEST: &str = "names_without_a_core_pmu";
+    let result = in_child(|| {
+        see_only("other", 77, false).map_err(|why| format!("not hidden: {why}"))?;
+        let parse = str::parse::<Event>;
+        for (name, event) in [
+            ("cpu/event=0xc0/", Event::raw(0xc0)),
+            ("cpu/event=0xc0,umask=0x1,inv,cmask=2/", Event::raw(0x0280_01c0)),
+            ("cpu/event=0x1ff/", Event::raw(0x1_0000_00ff)), // as on AMD's CPUs
+            ("cpu/config=0x1c2/u", parse("r1c2:u").unwrap()),
+            ("cpu/instructions/", Event::INSTRUCTIONS),
+        ] {
+            same(parse(name), Ok(event))?;
+        }
+        for name in
+            ["cpu/mem-loads/", "cpu/mem-loads,ldlat=3/P", "cpu_atom/cycles/", "cpu/offcore_rsp=1/"]
+        {
+            let error = parse(name).unwrap_err();
+            let is_precise = matches!(error, NameError::NotOfACounter { .. });
+            let has_cause = matches!(&error, NameError::NoPmu { name: found, .. } if found == name)
+                && error.to_string().contains("needs a hardware counter");
+            if !(has_cause || is_precise && name.ends_with('P')) {
+                return Err(format!("{name}: {error:?}"));
+            }
+        }
+        match parse("cpv/event=1/") {
+            Err(NameError::UnknownPmu { .. }) => {}
+            other => return Err(format!("{other:?}")),
+        }
+        let of =
+            |event| Counter::open(event).map(drop).map_err(|error| std::mem::discriminant(&error));
+        same(of(parse("cpu/event=0xc0/").unwrap()), of(Event::INSTRUCTIONS))
+    });
+    match result {
+        Err(why) if why.contains("not hidden: ") => skip(TEST, &why),
+        other => other.unwrap(),
+    }
+}
+
+/// Foreign code closes the descriptor of one of a group's events, which the kernel then takes out of the group: the counts
+/// after it would move up.
+#[test]
+fn a_group_that_has_lost_an_event() {
+    if !can_open("a_group_that_has_lost_an_event") {
+        return;
+    }
+    in_child(|| {
+        let events = [Event::TASK_CLOCK, Event::CONTEXT_SWITCHES, Event::PAGE_FAULTS];
+        let group = crate::Group::open(events).unwrap();
+        let before = group.read();
+        let descriptors = process::perf_descriptors();
+        // SAFETY: the descriptor is the group's own, which is never dropped.
+        let closed = unsafe { libc::close(descriptors[descriptors.len() - 2]) };
+        let after = group.read();
+        std::mem::forget(group);
+        match (before, closed, after) {
+            (Ok(_), 0, Err(ReadError::Members { opened: 3, read: 2, .. })) => Ok(()),
+            other => Err(format!("{other:?}, {descriptors:?}")),
+        }
+    })
+    .unwrap();
 }
 
 /// Tests each PMU of this machine that counts for CPUs.

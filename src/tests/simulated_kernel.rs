@@ -81,6 +81,8 @@ struct Kernel {
     /// The change to make at the next read or single step, if that is its moment.
     plan: Cell<Option<(Moment, Change)>>,
     steps: Cell<u32>,
+    /// The change to make after each single step, and the steps after which no more follow.
+    always: Cell<Option<(Change, u32)>>,
     /// Whether each read also counts some events.
     noise: Cell<bool>,
     /// The reads so far: the event that had the register, and its count.
@@ -150,6 +152,7 @@ impl Kernel {
             random: Cell::new(seed),
             plan: Cell::new(None),
             steps: Cell::new(0),
+            always: Cell::new(None),
             noise: Cell::new(false),
             log: Default::default(),
             reads: Cell::new(0),
@@ -409,6 +412,15 @@ impl Kernel {
 
     /// Handles the trap after an instruction.
     fn step(&self, registers: &mut [libc::greg_t; 23]) {
+        if let Some((change, most)) = self.always.get() {
+            self.happen(change);
+            self.steps.set(self.steps.get() + 1);
+            if self.steps.get() >= most {
+                self.always.set(None);
+                registers[libc::REG_EFL as usize] &= !TRAP;
+            }
+            return;
+        }
         self.moment(Moment::AfterStep(self.steps.get()));
         // SAFETY: the test that sets the clock keeps it alive until it resets the pointer, on this thread.
         if let Some(clock) = unsafe { self.clock.get().as_ref() } {
@@ -774,6 +786,52 @@ fn a_reading_interrupted_after_every_single_instruction() {
         }
         // With the times, at least twice a count's 11 instructions, and 5 kinds of change.
         assert!(boundaries >= 110, "{boundaries}");
+    });
+}
+
+/// Every read ends although the kernel moves the events after each of its instructions, as under a debugger that steps.
+#[test]
+fn reads_that_are_never_left_alone_end() {
+    const MOST_STEPS: u32 = 50_000;
+    let kernel = Kernel::with_events(15, 4);
+    with("reads_that_are_never_left_alone_end", &kernel, |first: Reader<1>| {
+        let other = kernel.reader_of(1);
+        let (group, all): (Reader<2>, Reader<4>) = (kernel.reader(), kernel.reader());
+        let clock = clock(&kernel);
+        let reads: [(&str, &dyn Fn() -> bool); 12] = [
+            ("a count", &|| read_one(&first).is_none()),
+            ("an ordered count", &|| first.counts::<true>().is_none()),
+            ("two counts", &|| group.counts::<false>().is_none()),
+            ("four counts", &|| all.counts::<false>().is_none()),
+            ("four counts in order", &|| all.counts::<true>().is_none()),
+            ("a snapshot", &|| Snapshot::take::<Unordered>(&all).is_none()),
+            ("a reading", &|| first.timed::<false, true>().is_none()),
+            ("a group's reading", &|| all.timed::<true, true>().is_none()),
+            ("an absence", &|| all.absence().is_none()),
+            ("a sum", &|| reader::sum::<false>(&first, std::iter::once(&other)).is_none()),
+            ("a question", &|| !all.is_refused()),
+            ("a time", &|| clock.now() > 0),
+        ];
+        for (what, read) in reads {
+            for change in [Change::Move, Change::Restart, Change::Exchange] {
+                kernel.happen(Change::Move);
+                kernel.always.set(Some((change, MOST_STEPS)));
+                let result = stepping(&kernel, read);
+                assert!(kernel.always.take().is_some(), "{what} does not end: {change:?}");
+                // Some pages may be left alone by a change.
+                assert!(result || !matches!(change, Change::Move), "{what}, {change:?}");
+                assert!(
+                    !kernel.broken.load(SeqCst),
+                    "rdpmc of a register that the page did not name"
+                );
+                // It is right again.
+                let done = kernel.events[0].done.load(SeqCst);
+                kernel.check(read_one(&first), done, false);
+            }
+        }
+        // The clock goes on from there.
+        let [before, now] = [clock.now(), clock.now()];
+        assert!(before <= now && (now..=kernel.ticks.load(SeqCst)).contains(&now));
     });
 }
 

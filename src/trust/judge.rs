@@ -76,6 +76,36 @@ impl fmt::Display for Verdict {
     }
 }
 
+/// A read in user space between two of the kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum UserRead {
+    Count {
+        before: u64,
+        user: u64,
+        after: u64,
+    },
+    /// None, and the page names no register.
+    NotOffered,
+    /// None although the page names a register, or the kernel could not read the counter.
+    None,
+}
+
+/// Whether reads in user space agree with the kernel's. A count outside of the kernel's two is wrong, whatever the others
+/// are: no interruption of the thread explains it. One without a count may have been interrupted.
+pub(super) fn agree(reads: impl Iterator<Item = UserRead>) -> bool {
+    let mut has_agreed = false;
+    for read in reads {
+        match read {
+            UserRead::Count { before, user, after } if !(before..=after).contains(&user) => {
+                return false;
+            }
+            UserRead::Count { .. } | UserRead::NotOffered => has_agreed = true,
+            UserRead::None => {}
+        }
+    }
+    has_agreed
+}
+
 /// A count that differs from the minimum by more than this is a jump.
 const JUMP: u64 = 1 << 30;
 /// No work here counts more than this.
@@ -188,6 +218,26 @@ mod tests {
     fn verdict(count: impl Fn(u64, u64) -> u64) -> Verdict {
         let lengths = ROUNDS.map(|rounds| (0..9).map(|n| count(30 + 2 * rounds, n)).collect());
         judge_exact(&lengths, ROUNDS, 2)
+    }
+
+    #[test]
+    fn one_wrong_read_in_user_space_is_proof() {
+        let right = UserRead::Count { before: 5, user: 7, after: 9 };
+        let low = UserRead::Count { before: 5, user: 4, after: 9 };
+        let high = UserRead::Count { before: 5, user: 10, after: 9 };
+        let of = |reads: &[UserRead]| agree(reads.iter().copied());
+        assert!(of(&[right; 9]));
+        for wrong in [low, high] {
+            for place in 0..9 {
+                let reads =
+                    std::array::from_fn::<_, 9, _>(|at| if at == place { wrong } else { right });
+                assert!(!of(&reads), "{wrong:?} at {place}");
+            }
+        }
+        assert!(of(&[UserRead::None, right, UserRead::None]));
+        assert!(!of(&[UserRead::None; 9]));
+        assert!(of(&[UserRead::NotOffered; 9]));
+        assert!(!of(&[UserRead::NotOffered, low]));
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::kernel;
 use crate::names::named;
 use crate::page::faults;
 use crate::pmu::core_types;
-use judge::{Lengths, judge_cycles, judge_exact};
+use judge::{Lengths, UserRead, judge_cycles, judge_exact};
 use std::fmt;
 
 /// Tests whether the counters of this thread's core PMU count: instructions, branches and cycles of known work, on all
@@ -244,17 +244,19 @@ fn agrees_with_user_space(counter: &Counter) -> bool {
     if !faults::are_contained() || counter.width().is_none() {
         return true;
     }
-    (0..SAMPLES).any(|_| {
+    judge::agree((0..SAMPLES).map(|_| {
         let before = counter.reading_by_system_call();
         let user = counter.read_user();
         let after = counter.reading_by_system_call();
         match (before, user, after) {
-            (Ok(before), Some(user), Ok(after)) => (before.value..=after.value).contains(&user),
+            (Ok(before), Some(user), Ok(after)) => {
+                UserRead::Count { before: before.value, user, after: after.value }
+            }
             // The page says that user space cannot read it.
-            (_, None, _) => !counter.names_a_register(),
-            _ => false,
+            (_, None, _) if !counter.names_a_register() => UserRead::NotOffered,
+            _ => UserRead::None,
         }
-    })
+    }))
 }
 
 /// Returns what the counter of instructions counts too many in some milliseconds.

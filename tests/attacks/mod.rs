@@ -5,6 +5,8 @@
 
 pub mod guests;
 pub mod refusals;
+#[cfg(target_os = "linux")]
+pub mod stepped;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod stepped_forks;
 

@@ -10,7 +10,7 @@ use crate::row::{Figure, Quantity, Row};
 use crate::sets::{self, Missing, Set};
 use crate::verdict::{Cause, Verdict};
 use rdpmc::error::OpenError;
-use rdpmc::{Clock, DynGroup, Event};
+use rdpmc::{Clock, DynGroup, Event, IntoEvent};
 use std::time::Duration;
 
 /// Measures pieces of code, and compares them in a table.
@@ -65,20 +65,39 @@ impl Bench {
         Bench::with_events(Bench::EVENTS)
     }
 
-    /// Counts these events. If there are more than the CPU has counters, they are measured in rounds, without
-    /// multiplexing.
+    /// Counts these events, or the events of these names. If there are more than the CPU has counters, they are measured in
+    /// rounds, without multiplexing.
+    ///
+    /// ```
+    /// let bench = rdpmc_bench::Bench::with_events(&["instructions", "cpu/event=0xc0,umask=0x1/"])?;
+    /// for missing in bench.missing() {
+    ///     println!("{}: {}", missing.name, missing.why);
+    /// }
+    /// # Ok::<(), rdpmc::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`new`](Bench::new).
-    pub fn with_events(events: &[Event]) -> Result<Bench, OpenError> {
+    pub fn with_events<E>(events: &[E]) -> Result<Bench, OpenError>
+    where
+        for<'a> &'a E: IntoEvent,
+    {
         rdpmc::contain_faults()?;
-        let mut distinct: Vec<Event> = Vec::new();
+        let (mut distinct, mut unknown): (Vec<Event>, Vec<Missing>) = (Vec::new(), Vec::new());
         for event in events {
-            if !distinct.contains(event) {
-                distinct.push(*event);
+            match event.into_event() {
+                Ok(event) if distinct.contains(&event) => {}
+                Ok(event) => distinct.push(event),
+                Err(why) => {
+                    let missing = Missing::by_name(event.to_string(), &why);
+                    if unknown.iter().all(|other| other.name != missing.name) {
+                        unknown.push(missing);
+                    }
+                }
             }
         }
-        let (sets, missing) = sets::fit(&distinct);
+        let (sets, mut missing) = sets::fit(&distinct);
+        missing.append(&mut unknown);
         Ok(Bench {
             clock: Clock::open()?,
             sets,
@@ -233,6 +252,7 @@ fn shape(counted: Option<(&Set, &DynGroup)>, clock: &Clock) -> Shape {
         cycles: place(Event::CYCLES),
         includes_kernel: counted.is_some_and(|(_, group)| group.counts_all_privilege_levels()),
         ns_per_tick: ns as f64 / TICKS_TO_CONVERT as f64,
+        step: clock.step() as f64,
     }
 }
 

@@ -47,9 +47,9 @@ pub(crate) fn judge(pairs: &[Pair], shape: &Shape, k: u64, target: f64, paths: &
         };
         let all_agree = values.first() == values.last();
         if is_time {
-            // Ticks are whole, the time is not.
-            estimate.low -= 1.0;
-            estimate.high += 1.0;
+            // The counter advances in steps, the time does not.
+            estimate.low -= shape.step;
+            estimate.high += shape.step;
         }
         let estimate = estimate.scaled(unit / k as f64);
         let stands_still = |place: usize| {

@@ -24,6 +24,8 @@ pub(crate) struct Shape {
     /// Whether the instructions of the kernel are counted together with those of the code.
     pub(crate) includes_kernel: bool,
     pub(crate) ns_per_tick: f64,
+    /// The step of the tick counter, in ticks.
+    pub(crate) step: f64,
 }
 
 /// What a loop contains.

@@ -1,7 +1,7 @@
 //! Sets of events that fit the counters, so that no event shares a counter with another.
 
-use rdpmc::error::OpenError;
 use rdpmc::error::SyscallReason;
+use rdpmc::error::{NameError, OpenError};
 use rdpmc::{Access, DynGroup, Event};
 
 /// The maximum number of events in a group.
@@ -11,6 +11,16 @@ const MOST: usize = 8;
 #[derive(Clone, Debug)]
 pub(crate) struct Set {
     pub(crate) events: Vec<Event>,
+}
+
+impl Missing {
+    fn new(event: Event, why: &OpenError) -> Missing {
+        Missing { name: event.to_string(), event: Some(event), why: why.to_string() }
+    }
+
+    pub(crate) fn by_name(name: String, why: &NameError) -> Missing {
+        Missing { name, event: None, why: why.to_string() }
+    }
 }
 
 impl Set {
@@ -32,8 +42,10 @@ fn open(events: &[Event]) -> Result<DynGroup, OpenError> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Missing {
-    /// The event.
-    pub event: Event,
+    /// The event's name, as the table has it.
+    pub name: String,
+    /// The event. None if it was requested by a name that says nothing here.
+    pub event: Option<Event>,
     /// The cause on this machine, and the remedy.
     pub why: String,
 }
@@ -47,7 +59,7 @@ pub(crate) fn fit(events: &[Event]) -> (Vec<Set>, Vec<Missing>) {
         Ok(_) => true,
         Err(why) => {
             if events.contains(&Event::INSTRUCTIONS) {
-                missing.push(Missing { event: Event::INSTRUCTIONS, why: why.to_string() });
+                missing.push(Missing::new(Event::INSTRUCTIONS, &why));
             }
             false
         }
@@ -56,7 +68,7 @@ pub(crate) fn fit(events: &[Event]) -> (Vec<Set>, Vec<Missing>) {
         match open(&[event]).map(|group| group.access()) {
             Ok(Access::SystemCall(SyscallReason::SoftwareEvent)) => software.push(event),
             Ok(_) => hardware.push(event),
-            Err(why) => missing.push(Missing { event, why: why.to_string() }),
+            Err(why) => missing.push(Missing::new(event, &why)),
         }
     }
     let witness = counts_instructions.then_some(Event::INSTRUCTIONS);

@@ -170,7 +170,7 @@ impl Bench {
         }
         let mut sentences: Vec<(String, Vec<String>)> = Vec::new();
         for missing in &self.missing {
-            let event = missing.event.to_string();
+            let event = missing.name.clone();
             let why = missing.why.replacen(&event, "this", 1);
             match sentences.iter_mut().find(|(known, _)| *known == why) {
                 Some((_, events)) => events.push(event),
@@ -211,7 +211,7 @@ impl Bench {
         let missing: Map<String, Value> = self
             .missing
             .iter()
-            .map(|missing| (missing.event.to_string(), missing.why.as_str().into()))
+            .map(|missing| (missing.name.clone(), missing.why.as_str().into()))
             .collect();
         let rows: Vec<Value> = self.rows.iter().map(|row| self.json_of(row)).collect();
         let all = json!({

@@ -67,7 +67,7 @@ fn longer_code_takes_longer() {
 
 #[test]
 fn a_row_takes_as_long_as_it_may() {
-    let mut bench = Bench::with_events(&[]).unwrap();
+    let mut bench = Bench::with_events::<Event>(&[]).unwrap();
     bench.time_per_row(Duration::from_millis(20)).target(0.0);
     let row = bench.row("never good enough").throughput(|| additions(black_box(100)));
     assert!(matches!(row.time().unwrap().verdict, Verdict::Unstable(_)), "{row:?}");
@@ -108,7 +108,7 @@ fn tables_have_a_line_for_each_row() {
     assert!(bench.to_string().contains("no row has the name none"));
     bench.baseline("one | two");
     for missing in bench.missing() {
-        assert!(table.contains(&missing.event.to_string()), "{table}");
+        assert!(table.contains(&missing.name), "{table}");
     }
     let csv = bench.csv();
     assert_eq!(csv.lines().next(), Some("row,quantity,value,low,high,verdict"));
@@ -234,4 +234,30 @@ fn chains_of_known_latency() {
             assert_eq!((figure.estimate.value, figure.verdict), (length, Verdict::Exact));
         }
     }
+}
+
+/// Names are events, or are missing with the reason, on a machine with a PMU and on one without.
+#[test]
+fn events_by_their_names() {
+    let names = ["instructions", "cpu/event=0xc0/", "page-faults", "cylces", "cpu/no-such-event/"];
+    let mut bench = Bench::with_events(&names).unwrap();
+    bench.time_per_row(Duration::from_millis(1)).row("nothing").throughput(|| ());
+    let missing = |name: &str| bench.missing().iter().find(|missing| missing.name == name);
+    for name in ["cylces", "cpu/no-such-event/"] {
+        assert!(missing(name).is_some_and(|missing| missing.event.is_none()), "{bench}");
+    }
+    assert!(missing("cylces").unwrap().why.contains("Did you mean cycles?"), "{bench}");
+    if has_no_pmu() && cfg!(target_arch = "x86_64") {
+        // By the encoding as by the constant.
+        let of = |name| missing(name).map(|missing| missing.why.replacen(name, "", 1));
+        assert!(of("instructions").is_some() && of("instructions") == of("rc0"), "{bench}");
+    }
+    assert!(missing("page-faults").is_none(), "{bench}");
+}
+
+fn has_no_pmu() -> bool {
+    matches!(
+        rdpmc::Counter::open(rdpmc::Event::INSTRUCTIONS),
+        Err(rdpmc::error::OpenError::NoPmu { .. })
+    )
 }

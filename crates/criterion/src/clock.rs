@@ -1,6 +1,6 @@
 //! A measurement of time.
 
-use crate::meter::{empty_batches, empty_samples, usual};
+use crate::meter::{empty_batches, usual};
 use crate::notes::Batches;
 use crate::print;
 use crate::stand_ins::StandIns;
@@ -10,6 +10,7 @@ use rdpmc::Clock;
 use rdpmc::clock::ClockKind;
 use rdpmc::error::OpenError;
 use std::cell::Cell;
+use std::hint::black_box;
 
 /// A measurement of time for criterion, without a system call.
 ///
@@ -63,9 +64,28 @@ impl From<Clock> for ClockMeasurement {
             batches: Cell::default(),
             stand_ins: StandIns::default(),
         };
-        clock.overhead = empty_samples(&clock).into_iter().min().unwrap_or(0);
+        clock.overhead = clock.mean_of_nothing();
         clock.floor = usual(empty_batches(&clock));
         clock
+    }
+}
+
+impl ClockMeasurement {
+    /// Returns the mean time of an interval with nothing in it, in nanoseconds, while `overhead` is 0. The mean, because an
+    /// interval may be shorter than a step of the clock. The median of several means, because an interrupt may disturb some.
+    fn mean_of_nothing(&self) -> u64 {
+        const INTERVALS: u64 = 64;
+        let mut sums = [0_u64; 5];
+        for sum in &mut sums {
+            for number in 0..INTERVALS {
+                *sum = sum.saturating_add(self.end(black_box(self.start())));
+                // Intervals at equal distances could all begin at the same point of a step.
+                (0..number).for_each(|_| black_box(()));
+            }
+        }
+        sums.sort_unstable();
+        let [_, _, median, _, _] = sums;
+        (median + INTERVALS / 2) / INTERVALS
     }
 }
 

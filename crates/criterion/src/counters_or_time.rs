@@ -10,7 +10,7 @@ use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::error::OpenError;
 use rdpmc::pmu::Pmus;
-use rdpmc::{Clock, Event, Group};
+use rdpmc::{Clock, Event, Group, IntoEvent};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -86,9 +86,12 @@ pub fn instructions() -> Criterion {
 /// criterion's own: `target/criterion-instructions`, `target/criterion-time`. Its `report/index.html` lists the HTML
 /// reports.
 ///
+/// Takes events or their names: `counters(["instructions", "cpu/event=0xc0,umask=0x1/"])`. A name that this machine does not
+/// know is an event that cannot be counted.
+///
 /// Calls [`contain_faults`](rdpmc::contain_faults), which installs a signal handler. Opens the counters for this thread,
 /// which must run the benchmarks. There can be 1 to 8 events.
-pub fn counters<const N: usize>(events: [Event; N]) -> Criterion {
+pub fn counters<E: IntoEvent, const N: usize>(events: [E; N]) -> Criterion {
     let (measurement, home) = CountersOrTime::open(events);
     // Hidden from criterion's documentation since it moved to the command `cargo criterion`. Nothing else keeps results
     // apart that have equal names.
@@ -140,8 +143,16 @@ pub struct Measured {
 
 impl CountersOrTime {
     /// Returns the measurement, and the directory for its results.
-    fn open<const N: usize>(events: [Event; N]) -> (CountersOrTime, PathBuf) {
-        let (counters, recorder, driver) = match (open_group(events), events.first()) {
+    fn open<E: IntoEvent, const N: usize>(events: [E; N]) -> (CountersOrTime, PathBuf) {
+        let mut unknown = Vec::new();
+        let events = events.map(|event| {
+            event.into_event().unwrap_or_else(|why| {
+                unknown.push(why.to_string());
+                UNKNOWN
+            })
+        });
+        let of_unknown = unknown.clone();
+        let (counters, recorder, driver) = match (open_group(events, unknown), events.first()) {
             (Ok(opened), Some(first)) if opened.events.first() == Some(first) => {
                 let mut recorder = Recorder::new(&opened.events).driven_by_first();
                 for why in opened.missing {
@@ -158,8 +169,14 @@ impl CountersOrTime {
                 };
                 let mut recorder =
                     Recorder::new(&counted).without_counters(why.unwrap_or_default());
-                for event in events.iter().skip(1).filter(|event| !counted.contains(event)) {
+                let is_missing = |event: &&Event| !counted.contains(event) && **event != UNKNOWN;
+                for event in events.iter().skip(1).filter(is_missing) {
                     recorder = recorder.without(Pmus::local().name_of(*event));
+                }
+                // The first event's reason is that of all counters.
+                let is_first = events.first() == Some(&UNKNOWN);
+                for why in of_unknown.into_iter().skip(usize::from(is_first)) {
+                    recorder = recorder.without(why);
                 }
                 let clock = Clock::open().map(|clock| Box::new(ClockMeasurement::from(clock)));
                 (counters, recorder, clock.map_or(Driver::WallTime, Driver::Clock))
@@ -195,15 +212,32 @@ struct Opened {
     missing: Vec<String>,
 }
 
-fn open_group<const N: usize>(events: [Event; N]) -> Result<Opened, String> {
+/// In place of an event whose name says nothing here: one of a PMU that no machine has.
+const UNKNOWN: Event = Event::of_pmu(u32::MAX, 0);
+
+/// Opens those of the events that can be counted. `unknown` has the reasons of those that are [`UNKNOWN`], in their order.
+fn open_group<const N: usize>(events: [Event; N], unknown: Vec<String>) -> Result<Opened, String> {
+    let mut unknown = unknown.into_iter();
     let said = |why: OpenError| why.to_string();
     rdpmc::contain_faults().map_err(said)?;
-    let available = Group::open_available(events).map_err(said)?;
-    let missing = available.missing().map(OpenError::to_string).collect();
+    let available = match Group::open_available(events) {
+        Ok(available) => available,
+        Err(why) if is_unknown(&why) => return Err(unknown.next().unwrap_or(why.to_string())),
+        Err(why) => return Err(why.to_string()),
+    };
+    let mut reason = |why: &OpenError| match is_unknown(why) {
+        true => unknown.next().unwrap_or(why.to_string()),
+        false => why.to_string(),
+    };
+    let missing = available.missing().map(&mut reason).collect();
     let events = available.group().events().to_vec();
     drop(available); // it may have all the counters there are
     let meter = SizedMeter::open(&events).map_err(said)?.ok_or("a group has 1 to 8 events")?;
     Ok(Opened { meter, events, missing })
+}
+
+fn is_unknown(why: &OpenError) -> bool {
+    why.event().is_some_and(|event| event.event() == UNKNOWN)
 }
 
 impl Measurement for CountersOrTime {

@@ -226,7 +226,10 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(events: usize, kernel_instructions: Option<usize>) -> (Recorder, Arc<Published>) {
+    pub(crate) fn new(
+        events: usize,
+        kernel_instructions: Option<usize>,
+    ) -> (Recorder, Arc<Published>) {
         let published = Arc::new(Published::default());
         let recorder = Recorder {
             published: published.clone(),

@@ -94,16 +94,15 @@ impl Laps {
     }
 }
 
-/// Begins a lap and ends it, by the calls alone: the minimal cost of a lap. If `again`, ends another.
+/// Begins a lap and ends `laps` laps, by the calls alone: the minimal cost of a lap.
 #[inline(never)]
-pub(crate) fn minimal_laps(site: &'static Site, again: bool, session: u32) {
+pub(crate) fn minimal_laps(site: &'static Site, laps: u32, session: u32) {
     let (header, mut lap) = (local::header(), Lap::new());
     // SAFETY: the header is this thread's, and `begin` has begun the lap in its state.
     unsafe {
         let calls = (*header).calls;
         if (calls.begin)(header, &mut lap, session) {
-            (calls.lap)(header, site, &mut lap);
-            if again {
+            for _ in 0..laps {
                 (calls.lap)(header, site, &mut lap);
             }
         }

@@ -59,13 +59,38 @@
 mod site;
 pub use site::Site;
 
-/// Declares the modules of the feature `enabled`.
-macro_rules! enabled {
-    ($($module:ident)*) => { $(#[cfg(feature = "enabled")] mod $module;)* };
-}
+#[cfg(feature = "enabled")]
+mod cost;
+#[cfg(feature = "enabled")]
+mod counting;
+#[cfg(feature = "enabled")]
+mod histogram;
+#[cfg(feature = "enabled")]
+mod laps;
+#[cfg(feature = "enabled")]
+mod local;
+#[cfg(feature = "enabled")]
+mod record;
+#[cfg(feature = "enabled")]
+mod report;
+#[cfg(feature = "enabled")]
+mod ring;
+#[cfg(feature = "enabled")]
+mod session;
+#[cfg(feature = "enabled")]
+mod settings;
+#[cfg(feature = "enabled")]
+mod span;
+#[cfg(feature = "enabled")]
+mod spans;
+#[cfg(feature = "enabled")]
+mod stats;
+#[cfg(feature = "enabled")]
+mod time_only;
+#[cfg(feature = "enabled")]
+mod trace;
 #[cfg(all(feature = "enabled", feature = "tracing"))]
 mod tracing;
-enabled! { cost counting histogram laps local record report ring session settings span spans stats time_only trace }
 
 #[cfg(feature = "enabled")]
 pub use {

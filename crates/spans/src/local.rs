@@ -443,7 +443,6 @@ impl Local {
             false => Flags::DISTURBED,
         }
     }
-
 }
 
 impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
@@ -565,7 +564,12 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     ///
     /// # Safety
     /// The header is this thread's.
-    unsafe fn exit_by_the_kernel(header: *const Header, site: &'static Site, number: u64, start: u64) {
+    unsafe fn exit_by_the_kernel(
+        header: *const Header,
+        site: &'static Site,
+        number: u64,
+        start: u64,
+    ) {
         // SAFETY: as in `enter`.
         let this = unsafe { Self::of(header) };
         let (end, counted) = (this.local.clock.ticks(), this.counting.0.snapshot());

@@ -148,7 +148,10 @@ impl Report {
         let threads = spans.all_threads();
         let rows = threads.iter().flat_map(|thread| {
             let (info, conversion) = (thread.info(time), thread.conversion(time));
-            thread.sites().into_iter().map(move |stats| Row::of(info.number, &stats, &info.events, &conversion))
+            thread
+                .sites()
+                .into_iter()
+                .map(move |stats| Row::of(info.number, &stats, &info.events, &conversion))
         });
         Report {
             rows: rows.collect(),
@@ -238,7 +241,8 @@ impl Row {
     /// Returns the lines of the table, with the names of the thread and the span.
     fn lines(&self, thread: &str, span: &str) -> Vec<([String; 8], String)> {
         let line = |count: String, unit: String, all: &Percentiles, note: String| {
-            let [p50, p99, p999, max] = [all.p50, all.p99, all.p999, all.max].map(|n| n.to_string());
+            let [p50, p99, p999, max] =
+                [all.p50, all.p99, all.p999, all.max].map(|n| n.to_string());
             ([thread.to_string(), span.to_string(), count, unit, p50, p99, p999, max], note)
         };
         let mut lines = vec![line(self.count.to_string(), "ns".into(), &self.time, self.note())];
@@ -310,7 +314,11 @@ impl Row {
     /// Returns total and own time, and how many spans have which flag.
     fn note(&self) -> String {
         let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
-        let mut note = format!("total {:.3} ms, own {:.3} ms", milliseconds(self.total), milliseconds(self.own));
+        let mut note = format!(
+            "total {:.3} ms, own {:.3} ms",
+            milliseconds(self.total),
+            milliseconds(self.own)
+        );
         let flags = [
             (self.disturbed, "disturbed"),
             (self.interrupted, "interrupted"),
@@ -331,7 +339,8 @@ impl ThreadInfo {
         let mut notes = Vec::new();
         notes.extend(self.time_only.as_ref().map(|why| format!("Time only: {why}.")));
         let empty = &self.empty_span_counts;
-        let constant = empty.iter().filter_map(|(event, count)| Some(format!("{} {event}", (*count)?)));
+        let constant =
+            empty.iter().filter_map(|(event, count)| Some(format!("{} {event}", (*count)?)));
         let constant = constant.collect::<Vec<_>>().join(", ");
         let varying = empty.iter().filter(|(_, count)| count.is_none());
         let varying = varying.map(|(event, _)| event.to_string()).collect::<Vec<_>>().join(", ");
@@ -343,6 +352,9 @@ impl ThreadInfo {
             format!("The cost of an empty span in {varying} varies, and is not subtracted.")
         }));
         notes.extend(self.missing.iter().map(|(event, why)| format!("Without {event}: {why}.")));
+        if self.time_only.is_none() {
+            notes.extend(self.unknown.iter().map(|why| format!("Not counted: {why}.")));
+        }
         if self.counts_all_privilege_levels {
             notes.push("The counts include the kernel's.".to_string());
         }

@@ -12,7 +12,7 @@ use crate::ring::{Reader, Ring, Writer};
 use crate::settings::{Counters, Settings, Storage};
 use crate::time_only::TimeOnlyReason;
 use rdpmc::clock::{ClockKind, Conversion};
-use rdpmc::error::OpenError;
+use rdpmc::error::{NameError, OpenError};
 use rdpmc::{Access, Clock, DynGroup, Event, Group};
 use std::ptr;
 use std::sync::Arc;
@@ -92,6 +92,7 @@ pub(crate) struct Joined {
     pub(crate) events: Vec<Event>,
     /// Why events are not counted: those that cannot be, or all.
     pub(crate) missing: Vec<(Event, OpenError)>,
+    pub(crate) unknown: Vec<NameError>,
     pub(crate) time_only: Option<TimeOnlyReason>,
     pub(crate) counts_all_privilege_levels: bool,
     /// The index of the event that shows interrupts.
@@ -217,6 +218,7 @@ impl Session {
                     histograms: published,
                     events: opened.events,
                     missing: opened.missing,
+                    unknown: self.settings.unknown.clone(),
                     time_only: opened.time_only,
                     counts_all_privilege_levels: opened.counts_all_privilege_levels,
                     kernel_instructions,
@@ -277,8 +279,14 @@ impl Opened {
         settings: &Settings,
         missing: &mut Vec<(Event, OpenError)>,
     ) -> Result<(Make, Vec<Event>, bool), TimeOnlyReason> {
-        if settings.events.is_empty() || settings.counters == Counters::Never {
+        if settings.counters == Counters::Never {
             return Err(TimeOnlyReason::NotRequested);
+        }
+        if settings.events.is_empty() {
+            let unknown = settings.unknown.first();
+            return Err(unknown
+                .cloned()
+                .map_or(TimeOnlyReason::NotRequested, TimeOnlyReason::Name));
         }
         let events = available(&settings.events, missing)?;
         let (make, all_levels) = open_counted(&events, settings.counters)?;
@@ -311,10 +319,7 @@ fn available(
     }
 }
 
-fn open_counted(
-    events: &[Event],
-    policy: Counters,
-) -> Result<(Make, bool), TimeOnlyReason> {
+fn open_counted(events: &[Event], policy: Counters) -> Result<(Make, bool), TimeOnlyReason> {
     match *events {
         [a] => counted([a], policy),
         [a, b] => counted([a, b], policy),

@@ -3,7 +3,8 @@
 use crate::record::MAX_EVENTS;
 use crate::session;
 use crate::spans::{MAX_RECORDS, Spans, StartError};
-use rdpmc::Event;
+use rdpmc::error::NameError;
+use rdpmc::{Event, IntoEvent};
 
 /// The settings of a recording, to be [started](Settings::start).
 ///
@@ -22,6 +23,8 @@ use rdpmc::Event;
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub(crate) events: Vec<Event>,
+    /// Why requested names are not events here.
+    pub(crate) unknown: Vec<NameError>,
     pub(crate) counters: Counters,
     pub(crate) storage: Storage,
     pub(crate) kept: usize,
@@ -67,19 +70,29 @@ impl Settings {
     pub fn new() -> Settings {
         Settings {
             events: Vec::new(),
+            unknown: Vec::new(),
             counters: Counters::IfCheap,
             storage: Storage::Ring { records: 1 << 14 },
             kept: 1_000_000,
         }
     }
 
-    /// Counts these events in every span: at most 8, on every thread.
+    /// Counts these events, or the events of these names, in every span: at most 8, on every thread.
     ///
-    /// Events that a thread cannot open are left out, and the report has the reason. If user space cannot read one of the
-    /// others, such as a software event, spans have the time only.
+    /// Events that a thread cannot open are left out, and the report has the reason. So are names that need a PMU which this
+    /// machine lacks. If user space cannot read one of the others, such as a software event, spans have the time only.
     #[must_use]
-    pub fn events(mut self, events: &[Event]) -> Settings {
-        self.events = events.to_vec();
+    pub fn events<E>(mut self, events: &[E]) -> Settings
+    where
+        for<'a> &'a E: IntoEvent,
+    {
+        (self.events, self.unknown) = (Vec::new(), Vec::new());
+        for event in events {
+            match event.into_event() {
+                Ok(event) => self.events.push(event),
+                Err(why) => self.unknown.push(why),
+            }
+        }
         self
     }
 
@@ -112,11 +125,17 @@ impl Settings {
     /// # Errors
     /// - [`StartError::Running`] if the result of another call is still alive.
     /// - [`StartError::TooManyEvents`] for more than 8 events.
+    /// - [`StartError::Name`] for a name that is not that of an event, unless only the PMU is missing that it needs.
     /// - [`StartError::RingTooLarge`] for more than 2^28 records.
     /// - [`StartError::Clock`] if there is no clock: the target is not Linux.
     pub fn start(self) -> Result<Spans, StartError> {
-        if self.events.len() > MAX_EVENTS {
-            return Err(StartError::TooManyEvents { events: self.events.len() });
+        let events = self.events.len() + self.unknown.len();
+        if events > MAX_EVENTS {
+            return Err(StartError::TooManyEvents { events });
+        }
+        let is_wrong = |why: &&NameError| !matches!(why, NameError::NoPmu { .. });
+        if let Some(why) = self.unknown.iter().find(is_wrong) {
+            return Err(StartError::Name(why.clone()));
         }
         if let Storage::Ring { records } = self.storage {
             if records > MAX_RECORDS {

@@ -8,7 +8,7 @@ use crate::session::{self, Joined, Session};
 use crate::stats::{Nested, SiteStats};
 use crate::time_only::TimeOnlyReason;
 use rdpmc::clock::{ClockKind, Conversion};
-use rdpmc::error::OpenError;
+use rdpmc::error::{NameError, OpenError};
 use rdpmc::{Clock, Event};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -70,13 +70,15 @@ pub struct ThreadInfo {
     pub events: Vec<Event>,
     /// The requested events that it cannot count, and why. Empty if it counts none: see `time_only`.
     pub missing: Vec<(Event, OpenError)>,
+    /// Why requested names are not events of this machine: it lacks the PMU that they need.
+    pub unknown: Vec<NameError>,
     /// Why it counts no event at all. None if it does.
     pub time_only: Option<TimeOnlyReason>,
     /// Whether the counts include the kernel's, because the PMU cannot leave them out.
     pub counts_all_privilege_levels: bool,
-    /// The time of an empty span, which the times of all spans include.
+    /// The mean time of an empty span, which the times of all spans include.
     pub empty_span: Duration,
-    /// The time of an empty lap, which the times of all laps include.
+    /// The mean time of an empty lap, which the times of all laps include.
     pub empty_lap: Duration,
     /// The counts of an empty span. The counts of spans have them subtracted, except in
     /// [`Storage::Histograms`](crate::Storage). None if they are not constant: then they are not subtracted.
@@ -111,12 +113,16 @@ pub enum StartError {
     },
     /// There is no clock.
     Clock(OpenError),
+    /// A requested name is not that of an event.
+    Name(NameError),
 }
 
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartError::Running => f.write_str("spans are recorded already. Drop the other `Spans` first"),
+            StartError::Running => {
+                f.write_str("spans are recorded already. Drop the other `Spans` first")
+            }
             StartError::TooManyEvents { events } => {
                 write!(f, "spans count at most {MAX_EVENTS} events, not {events}. Leave some out")
             }
@@ -124,6 +130,7 @@ impl fmt::Display for StartError {
                 write!(f, "a ring of {records} records is too large. Use at most {MAX_RECORDS}")
             }
             StartError::Clock(why) => write!(f, "spans have no clock: {why}"),
+            StartError::Name(why) => why.fmt(f),
         }
     }
 }
@@ -131,7 +138,11 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 impl Spans {
-    pub(crate) fn new(session: &'static Session, clock: &Clock, not_contained: Option<String>) -> Spans {
+    pub(crate) fn new(
+        session: &'static Session,
+        clock: &Clock,
+        not_contained: Option<String>,
+    ) -> Spans {
         let mut time = Timeline::of(clock);
         time.zero = clock.ticks();
         Spans {
@@ -379,10 +390,11 @@ impl Thread {
             name: joined.name.clone(),
             events: joined.events.clone(),
             missing: joined.missing.clone(),
+            unknown: joined.unknown.clone(),
             time_only: joined.time_only.clone(),
             counts_all_privilege_levels: joined.counts_all_privilege_levels,
-            empty_span: self.conversion(time).duration(joined.cost.inside.ticks),
-            empty_lap: self.conversion(time).duration(joined.cost.lap.ticks),
+            empty_span: joined.cost.span_time.duration(&self.conversion(time)),
+            empty_lap: joined.cost.lap_time.duration(&self.conversion(time)),
             empty_span_counts: self.empty_span_counts(),
             dropped: joined.reader.dropped().wrapping_sub(self.dropped_before),
             is_ended: joined.reader.is_closed(),

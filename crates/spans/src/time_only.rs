@@ -1,6 +1,6 @@
 //! Why spans are recorded without counters.
 
-use rdpmc::error::{OpenError, SyscallReason};
+use rdpmc::error::{NameError, OpenError, SyscallReason};
 use std::fmt;
 use std::time::Duration;
 
@@ -10,6 +10,8 @@ use std::time::Duration;
 pub enum TimeOnlyReason {
     /// [`Settings`](crate::Settings) have no events, or [`Counters::Never`](crate::Counters).
     NotRequested,
+    /// None of the requested names is an event of this machine. This is the first one's error.
+    Name(NameError),
     /// None of the events could be opened. This is the first one's error.
     Open(OpenError),
     /// User space cannot read the counters. Spans make no system calls.
@@ -26,6 +28,7 @@ impl fmt::Display for TimeOnlyReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TimeOnlyReason::NotRequested => f.write_str("no events were requested"),
+            TimeOnlyReason::Name(error) => write!(f, "{error}"),
             TimeOnlyReason::Open(error) => write!(f, "{error}"),
             TimeOnlyReason::NotReadable(reason) => {
                 write!(f, "user space cannot read the counters: {reason}")

@@ -32,14 +32,23 @@ impl Spans {
         to.write_all(b"}}")?;
         for thread in self.all_threads() {
             let info = thread.info(self.time());
-            write!(to, ",\n{{\"ph\":\"M\",\"pid\":1,\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":", info.number)?;
+            write!(
+                to,
+                ",\n{{\"ph\":\"M\",\"pid\":1,\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":",
+                info.number
+            )?;
             string(&mut to, &info.name)?;
             to.write_all(b"}}")?;
         }
         let dropped: u64 = self.threads().iter().map(|thread| thread.dropped).sum();
         self.each_kept(|number, thread, events, conversion, record| {
             let [start, end] = self.nanoseconds(conversion, record);
-            write!(to, ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":{number},\"ts\":{},\"dur\":{},\"name\":", Micros(start), Micros(end - start))?;
+            write!(
+                to,
+                ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":{number},\"ts\":{},\"dur\":{},\"name\":",
+                Micros(start),
+                Micros(end - start)
+            )?;
             string(&mut to, record.site.name())?;
             to.write_all(b",\"args\":{")?;
             arguments(&mut to, events, record)?;
@@ -60,7 +69,12 @@ impl Spans {
         if let Some(error) = self.time().error {
             write!(to, ",\"clock_error_ns\":{}", error.as_nanos())?;
         }
-        writeln!(to, ",\"not_kept\":{},\"dropped\":{dropped},\"lost\":{}}}}}", self.not_kept(), self.lost())?;
+        writeln!(
+            to,
+            ",\"not_kept\":{},\"dropped\":{dropped},\"lost\":{}}}}}",
+            self.not_kept(),
+            self.lost()
+        )?;
         to.flush()
     }
 
@@ -108,7 +122,9 @@ impl Spans {
             })
             .collect();
         for (number, record) in self.kept() {
-            if let Some((number, thread, events, conversion)) = known.iter().find(|known| known.0 == *number) {
+            if let Some((number, thread, events, conversion)) =
+                known.iter().find(|known| known.0 == *number)
+            {
                 each(*number, thread, events, conversion, record)?;
             }
         }
@@ -162,7 +178,9 @@ fn rates(events: &[Event], record: &Record) -> Vec<(String, f64)> {
             let cycles = count(Event::CYCLES).filter(|count| *count > 0.0)?;
             Some(("IPC".to_string(), instructions / cycles))
         }
-        event => Some((format!("{event} per 1,000 instructions"), count(event)? * 1000.0 / instructions)),
+        event => {
+            Some((format!("{event} per 1,000 instructions"), count(event)? * 1000.0 / instructions))
+        }
     };
     events.iter().filter_map(rate).collect()
 }

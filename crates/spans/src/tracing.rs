@@ -1,4 +1,8 @@
 //! The spans of the crate `tracing`.
+#![allow(
+    clippy::disallowed_types,
+    reason = "tracing itself allocates and locks, as the documentation says"
+)]
 
 // A span of `tracing` is entered and left many times, perhaps on several threads at once. Each pair is a record. Open
 // entries are in the span's extensions, because another thread may leave the span.
@@ -21,8 +25,9 @@ use tracing_subscriber::registry::LookupSpan;
 /// use rdpmc_spans::{Settings, TracingLayer};
 /// use tracing_subscriber::layer::SubscriberExt;
 ///
-/// #[tracing::instrument]
-/// fn step() {}
+/// fn step() {
+///     let _step = tracing::info_span!("step").entered(); // or `#[tracing::instrument]`
+/// }
 ///
 /// let mut spans = Settings::new().events(&[Event::CYCLES, Event::INSTRUCTIONS]).start()?;
 /// let subscriber = tracing_subscriber::registry().with(TracingLayer::new());

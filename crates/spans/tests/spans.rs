@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 #![allow(unsafe_code)]
+#![allow(clippy::disallowed_types, reason = "no child of a fork comes here")]
 
 #[path = "../../../tests/process/mod.rs"]
 mod process;
@@ -1132,4 +1133,22 @@ fn the_control_of_the_allocator() {
     let before = ALLOCATIONS.get();
     drop(black_box(Box::new(1)));
     assert_eq!(ALLOCATIONS.get(), before + 1);
+}
+
+/// Names are events. One that says nothing is an error, and one that needs a PMU which is missing is a reason in the report.
+#[test]
+fn events_by_their_names() {
+    let _turn = turn();
+    let error = Settings::new().events(&["instructions", "cylces"]).start().unwrap_err();
+    assert!(error.to_string().contains("Did you mean cycles?"), "{error}");
+    for names in [["cpu/event=0xc0/", "instructions"], ["cycles", "cpu/event=0xc0,umask=0/"]] {
+        if cfg!(target_arch = "x86_64") {
+            let mut spans = Settings::new().events(&names).start().unwrap();
+            drop(span!("named"));
+            let report = spans.report();
+            let thread = &report.threads[0];
+            // All of them, or the reason why there are none.
+            assert!(thread.events.len() == 2 || thread.time_only.is_some(), "{report}");
+        }
+    }
 }

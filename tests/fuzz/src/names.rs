@@ -1,5 +1,6 @@
 //! Arbitrary text as the name of an event: on a machine without PMUs, and with the two PMUs of an Intel hybrid.
 #![no_main]
+#![allow(clippy::disallowed_types, reason = "no child of a fork comes here")]
 
 use libfuzzer_sys::fuzz_target;
 use rdpmc::error::NameError;

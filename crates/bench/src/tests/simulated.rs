@@ -52,6 +52,7 @@ const CYCLES: Shape = Shape {
     cycles: Some(0),
     includes_kernel: false,
     ns_per_tick: 1.0,
+    step: 1.0,
 };
 const LONG: Effort =
     Effort { time: Duration::from_secs(3_600), k: None, multiple: 1, target: 0.01 };
@@ -78,6 +79,45 @@ fn the_interval_covers_the_cost() {
             assert!(range.contains(&covered), "{covered}");
             assert!(worst < 3.0, "{worst}");
         }
+    }
+}
+
+/// A machine whose tick counter shows one value for 26 ticks, 10 ns, as on AMD's CPUs, and then one more each time it is
+/// read.
+struct Coarse {
+    random: Random,
+    /// The picoseconds of a run.
+    cost: u64,
+}
+
+impl Measure for Coarse {
+    fn measure(&mut self, content: Content, runs: u64) -> Option<Loop> {
+        let each = if content == Content::Work { self.cost + 400 } else { 400 };
+        let noise = self.random.below(2_000) as u64;
+        let begun = self.random.below(1 << 40) as u64;
+        let shown = |picoseconds: u64| picoseconds / 10_000 * 26;
+        let (start, end) = (shown(begun), shown(begun + 9_000 + each * runs + noise));
+        let mut values = [0; VALUES];
+        values[TICKS] = if end > start { end - start } else { 1 };
+        Some(Loop { values, is_disturbed: false })
+    }
+}
+
+/// A run may take less than a step of the clock.
+#[test]
+fn the_interval_covers_a_time_shorter_than_a_step() {
+    let shape = Shape { counts: 0, cycles: None, ns_per_tick: 10.0 / 26.0, step: 26.0, ..CYCLES };
+    for cost in [300, 3_000, 30_000, 1_000_000] {
+        let mut machine = Coarse { random: Random::new(), cost };
+        let mut covered = 0;
+        for _ in 0..200 {
+            let found = round(&mut machine, &shape, &LONG, &mut || ()).judged;
+            let (estimate, verdict) = found.figures[TICKS].unwrap();
+            assert_eq!(verdict, Verdict::Stable, "{cost} ps: {estimate:?}");
+            let truth = cost as f64 / 1_000.0;
+            covered += i32::from((estimate.low..=estimate.high).contains(&truth));
+        }
+        assert!(covered >= 190, "{cost} ps: {covered} of 200 covered");
     }
 }
 
@@ -185,6 +225,7 @@ const BOTH: Shape = Shape {
     cycles: Some(1),
     includes_kernel: false,
     ns_per_tick: 0.5,
+    step: 1.0,
 };
 const SHORT: Effort = Effort { time: Duration::from_millis(50), ..LONG };
 

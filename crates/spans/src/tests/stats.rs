@@ -15,7 +15,13 @@ fn cost() -> Cost {
         amounts.is_constant[0] = true;
         amounts
     };
-    Cost { inside: amounts(10), whole: amounts(30), lap: amounts(5), first_lap: amounts(3) }
+    Cost {
+        inside: amounts(10),
+        whole: amounts(30),
+        lap: amounts(5),
+        first_lap: amounts(3),
+        ..Cost::default()
+    }
 }
 
 fn record(depth: u16, ticks: [u64; 2], count: u64, flags: Flags) -> Record {

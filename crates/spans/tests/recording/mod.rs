@@ -1,5 +1,6 @@
 //! What the tests of recordings have in common.
 #![allow(unreachable_pub)]
+#![allow(clippy::disallowed_types, reason = "no child of a fork comes here")]
 
 use rdpmc::Event;
 use rdpmc_spans::{Counters, Record, Settings, Spans};

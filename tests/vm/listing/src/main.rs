@@ -60,6 +60,21 @@ pub fn now_ordered(clock: &Clock) -> u64 {
     clock.ordered().now()
 }
 
+/// Reads in a function that is larger than the shortest branches reach (32 KiB on arm64, 4 KiB on riscv64): the code of the
+/// retries is behind it.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn in_a_large_function(counter: &Counter, group: &Group<4>) -> Option<u64> {
+    let count = counter.read_user()?;
+    let [a, b, c, d] = group.ordered().read_user()?;
+    // SAFETY: `nop` does nothing.
+    #[cfg(target_os = "linux")]
+    unsafe {
+        std::arch::asm!(".rept 12000", "nop", ".endr", options(nomem, nostack, preserves_flags));
+    }
+    Some(count ^ a ^ b ^ c ^ d)
+}
+
 fn main() {
     // This never runs. It only keeps the functions.
     if let (Ok(counter), Ok(group)) =
@@ -67,6 +82,7 @@ fn main() {
     {
         black_box((read_user(&counter), read_user_ordered(&counter)));
         black_box((group_of_four(&group), group_of_four_ordered(&group)));
+        black_box(in_a_large_function(&counter, &group));
         black_box(Clock::open().ok().map(|clock| (now(&clock), now_ordered(&clock))));
         black_box(counter.region().ok().and_then(|plain| region(&plain)));
         black_box(counter.ordered().region().ok().and_then(|region| region_ordered(&region)));

@@ -1,8 +1,9 @@
 //! What a hostile program, user or administrator can do to a process that counts: refusals, forks in signal
 //! handlers, and memory that other threads map.
+#![allow(clippy::disallowed_types, reason = "no child of a fork comes here")]
 
-use super::{Entry, open};
-use crate::attacks::{guests, refusals};
+use super::{Entry, known_events, open};
+use crate::attacks::{guests, refusals, stepped};
 use crate::harness::{Facts, Outcome, Stop, equal, patience, require, skip};
 use crate::process::supervised::{Answer, supervised};
 use crate::process::{self, drop_rights, in_child};
@@ -21,7 +22,20 @@ pub const ALL: &[Entry] = &[
     ("system_calls_of_open", system_calls_of_open),
     ("events_with_guests_refused", events_with_guests_refused),
     ("forked_between_instructions", forked_between_instructions),
+    ("stepped_by_a_debugger", stepped_by_a_debugger),
 ];
+
+/// Every read ends, although the kernel updates the pages after each of its instructions.
+fn stepped_by_a_debugger(facts: &Facts) -> Outcome {
+    if cfg!(target_arch = "riscv64") {
+        return skip("Linux has no PTRACE_SINGLESTEP there");
+    }
+    patience(300);
+    let [first, second, ..] = *known_events(facts) else { return skip("one known event") };
+    let said = stepped::every_read_ends([first.0, second.0])??;
+    println!("{said}");
+    Ok(())
+}
 
 /// As on a host that runs a VM with a mediated PMU, with a simulated kernel that refuses such events.
 fn events_with_guests_refused(_: &Facts) -> Outcome {

@@ -9,20 +9,23 @@ use crate::harness::{Facts, Outcome, Stop, equal, patience, report, require};
 use crate::kernels::countdown;
 use crate::process::supervised::{Answer, Switch, supervised};
 use crate::process::{fork, wait};
-use crate::system::{Changed, USER_ACCESS, keep_on};
-use rdpmc::error::{OpenError, ReadError, SyscallReason};
+use crate::system::{Changed, USER_ACCESS, keep_on, set};
+use rdpmc::error::{Disturbed, OpenError, ReadError, SyscallReason};
 use rdpmc::internals::expected;
 use rdpmc::pmu::{Pmu, Pmus};
 use rdpmc::{Access, Counter, Error, Event, Group};
 use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
 
 pub const ALL: &[Entry] = &[
     ("sum_over_core_types", sum_over_core_types),
     ("sum_controlled", sum_controlled),
     ("sum_without_a_system_call", sum_without_a_system_call),
     ("sum_while_moved_about", sum_while_moved_about),
+    ("sum_after_a_retry", sum_after_a_retry),
     ("sum_in_a_forked_child", sum_in_a_forked_child),
     ("sum_by_system_call", sum_by_system_call),
     ("sum_of_pinned_events", sum_of_pinned_events),
@@ -107,6 +110,37 @@ fn sum_over_core_types(_: &Facts) -> Outcome {
             let (nothing, some) = (of(black_box(0))?, of(black_box(1_000))?);
             equal("a region's rounds", some - nothing, 2_000)?;
         }
+    }
+    Ok(())
+}
+
+/// Access is revoked and allowed again while the thread is on either core type. Then that type's page is mapped again, and
+/// snapshots before and after are of other counters.
+fn sum_after_a_retry(_: &Facts) -> Outcome {
+    core_types()?;
+    rdpmc::contain_faults()?;
+    for processor in [0, 1] {
+        keep_on(Some(processor));
+        let mut counter = open(Event::INSTRUCTIONS)?;
+        let before = counter.snapshot().ok_or_else(|| "no snapshot".to_owned())?;
+        let again = counter.snapshot().ok_or_else(|| "no snapshot".to_owned())?;
+        let of_others = Some(Disturbed::OtherCounters);
+        require((again - before).disturbed() != of_others, || "of one handle".into())?;
+        let faults = rdpmc::contained_faults();
+        set(USER_ACCESS, "0");
+        for _ in 0..100 {
+            counter.read_user();
+        }
+        set(USER_ACCESS, "1");
+        require(rdpmc::contained_faults() > faults, || "no read faults".into())?;
+        counter.retry_user()?;
+        let mut after = None;
+        for _ in 0..1_000 {
+            after = after.or_else(|| counter.snapshot());
+            thread::sleep(Duration::from_millis(1));
+        }
+        let after = after.ok_or_else(|| "no snapshot after the retry".to_owned())?;
+        equal("across the mapping", (after - before).disturbed(), of_others)?;
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ fn moved_after_every_instruction(facts: &Facts) -> Outcome {
     if cfg!(target_arch = "riscv64") {
         return skip("Linux does not single-step riscv64");
     }
-    moved_within("read_user", 60, |counter| {
+    moved_within("read_user", 110, |counter| {
         let value = counter.read_user().ok_or("no user read".to_owned())?;
         // Times that fit, because `read_user` has none.
         let [_, time_enabled, time_running] = read_event(newest());
@@ -33,11 +33,11 @@ fn moved_after_every_instruction(facts: &Facts) -> Outcome {
     if facts.say("clock") == Some("kernel") {
         return Ok(()); // then a reading is a system call
     }
-    moved_within("reading", 125, |counter| Ok(words(&counter.reading()?)))
+    moved_within("reading", 175, |counter| Ok(words(&counter.reading()?)))
 }
 
-/// Single-stepped, a read never ends: each step is a context switch and moves `lock`, so the read retries.
-/// `most_steps` lead into the loop that reads the counter, and around it more than once.
+/// Single-stepped, each step is a context switch and moves `lock`, so the read retries, in a copy of its loop.
+/// `most_steps` lead into that loop, and around it more than once, but not as often as it retries.
 fn moved_within(
     what: &str,
     most_steps: u32,

@@ -1,4 +1,5 @@
 //! Threads, each with counters of its own.
+#![allow(clippy::disallowed_types, reason = "no child of a fork comes here")]
 
 use super::{Entry, exact, least, open, work};
 use crate::harness::{Facts, Outcome, Stop, equal, require, slack};

@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+#[path = "../../../crates/spans/tests/recording/mod.rs"]
 mod recording;
 
 use rdpmc_spans::{Flags, Record, Site, TracingLayer, span};
