@@ -158,19 +158,25 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
     let count: u64;
     let lock: u32;
     let from: u64;
-    // $end goes to label 3 if the lock has not changed.
+    // $end goes to label 3 if the lock has not changed. In a retry, that is one instruction more. There, the offset is loaded
+    // before the counter is read, so that as many instructions follow the read.
     #[rustfmt::skip]
     macro_rules! round {
-        ($end:literal) => {
+        ($is_retry:literal, $end:literal) => {
             concat!(
                 "ldp  {lock:w}, {index:w}, [{page}, #{LOCK}]\n", // pairs with the last load of lock
                 "cmp  {index:w}, #33\n",
                 "csel {index:w}, {index:w}, wzr, lo\n",
                 "add  {entry}, {registers}, {index:w}, uxtw #4\n",
+                ".if ", $is_retry, "\n",
+                "ldr  {offset}, [{page}, #{OFFSET}]\n",
+                ".endif\n",
                 fence!(), "\n",
                 "blr  {entry}\n",                                // mrs x9, sign-extended
                 fence!(), "\n",
+                ".if ", $is_retry, " == 0\n",
                 "ldr  {offset}, [{page}, #{OFFSET}]\n",
+                ".endif\n",
                 "ldr  {again:w}, [{page}, #{LOCK}]\n",           // pairs with the first load of lock
                 "cmp  {again:w}, {lock:w}\n",
                 $end,
@@ -182,11 +188,11 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
     // entry of the table whatever the index: an index without an entry becomes 0, whose entry reads nothing.
     unsafe {
         asm!(
-            round!("b.eq 3f"),
+            round!("0", "b.eq 3f"),
             "b    5f",                                            // a conditional branch does not reach far
             "3:",
             "add  {count}, x9, {offset}",
-            retries!("w11"; round!("b.ne 4f\nb 3b\n4:"); "mov lr, #0"), // the table changes the upper half of x11 alone
+            retries!("w11"; round!("1", "b.ne 4f\nb 3b\n4:"); "mov lr, #0"), // the table changes the upper half of x11 alone
             page = in(reg) page,
             registers = in(reg) registers.0,
             lock = out(reg) lock,
@@ -231,10 +237,11 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
     let (mut e, mut f, mut g, mut h) = (0, 0, 0, 0);
     let left: u64;
     let sum: u32;
-    // Reads one counter into one register. Empty if the group does not have it.
+    // Reads one counter into one register. Empty if the group does not have it. In a retry, the offset is loaded first, as in
+    // `count`.
     #[rustfmt::skip]
     macro_rules! one {
-        ($n:literal, $into:ident) => {
+        ($is_retry:literal, $n:literal, $into:ident) => {
             concat!(
                 ".if ", $n, " < {N}\n",
                 ".if ", $n, " == 0\n",
@@ -250,8 +257,13 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
                 ".if ", $n, " == 0\n",
                 fence!(), "\n",
                 ".endif\n",
-                "blr  {entry}\n", // mrs x9, sign-extended
+                ".if ", $is_retry, "\n",
                 "ldr  {", stringify!($into), "}, [{page}, #{OFFSET}]\n",
+                ".endif\n",
+                "blr  {entry}\n", // mrs x9, sign-extended
+                ".if ", $is_retry, " == 0\n",
+                "ldr  {", stringify!($into), "}, [{page}, #{OFFSET}]\n",
+                ".endif\n",
                 "add  {", stringify!($into), "}, {", stringify!($into), "}, x9\n",
                 ".endif",
             )
@@ -275,7 +287,7 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
     macro_rules! counts {
         ($($n:literal $into:ident),*; $($back:literal),*) => {
             asm!(
-                $(one!($n, $into),)*
+                $(one!("0", $n, $into),)*
                 fence!(),
                 ".if {LOCKS}",
                 "mov  {index:w}, w11",
@@ -286,7 +298,7 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
                 "3:",
                 retries!(
                     "w10"; // the table changes x10 only if there is no counter, and then there is no retry
-                    $(one!($n, $into),)*
+                    $(one!("1", $n, $into),)*
                     fence!(),
                     ".if {LOCKS}",
                     "mov  {index:w}, w11",

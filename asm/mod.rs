@@ -11,7 +11,9 @@
 //   `Register::was_read_with`: whether a read of it has faulted, from the saved registers.
 // - `count` and `counts`: the seqlock. They load `lock`, `index` and `offset`, read the counter, and compare `lock`.
 //   None while an `index` is 0, or if the read faults and faults are contained, or after `ROUNDS` retries. A retry
-//   continues in a copy of the loop, out of line. So a read without a retry needs no instruction to count them.
+//   continues in a copy of the loop, out of line. So a read without a retry needs no instruction to count them. After each
+//   counter, the copy executes as many instructions as the loop. So a difference does not depend on whether the first
+//   read was retried. (The exception is a group's `counts` without `LOCKS` on riscv64, with one more.)
 // - `value`: reads one `Register` and nothing else, for regions.
 // - `fence`, and `ORDERED` of the others: no later instruction starts before all earlier ones are complete.
 // - `ticks`: reads the tick counter that the page's clock fields convert.

@@ -136,10 +136,11 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
     let lock: u64;
     let counted: u64;
     // Ends at label $end, unless the lock has changed. In a retry, the upper half of `lock` has the number of those that are
-    // left.
+    // left, and the comparison is two instructions longer. There, the width (which is not 0) and the offset are loaded before
+    // the counter is read, so that as many instructions follow the read.
     #[rustfmt::skip]
     macro_rules! round {
-        ($lock:literal, $compare:literal, $end:literal) => {
+        ($is_retry:literal, $lock:literal, $compare:literal, $end:literal) => {
             concat!(
                 $lock, "\n",                          // loads the lock; pairs with the last load of it
                 "lw    t1, {INDEX}({page})\n",
@@ -147,12 +148,22 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
                 "beqz  t2, ", $end, "\n",
                 "slli  t1, t1, 3\n",
                 "add   t1, {registers}, t1\n",
+                ".if ", $is_retry, "\n",
+                "lhu   t2, {WIDTH}({page})\n",
+                "ld    {count}, {OFFSET}({page})\n",
+                ".endif\n",
                 "jalr  t0, 0(t1)\n",                  // csrr a0
+                ".if ", $is_retry, "\n",
+                "neg   t1, t2\n",                     // a shift by -width is a shift by 64 - width
+                ".else\n",
                 "lhu   t1, {WIDTH}({page})\n",
-                "neg   t1, t1\n",                     // a shift by -width is a shift by 64 - width
+                "neg   t1, t1\n",
+                ".endif\n",
                 "sll   a0, a0, t1\n",
                 "sra   a0, a0, t1\n",
+                ".if ", $is_retry, " == 0\n",
                 "ld    {count}, {OFFSET}({page})\n",
+                ".endif\n",
                 "add   {count}, {count}, a0\n",
                 "lw    t1, {LOCK}({page})\n",         // pairs with the first load of lock
                 $compare,
@@ -164,13 +175,14 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
     // of the table only: an index without an entry skips it, with `t2` at 0.
     unsafe {
         asm!(
-            round!("lw {lock}, {LOCK}({page})", "beq t1, {lock}, 3f", "3f"),
+            round!("0", "lw {lock}, {LOCK}({page})", "beq t1, {lock}, 3f", "3f"),
             "j     5f",                                 // a conditional branch does not reach far
             "3:",
             retries!(
                 "{lock}";
                 "slli {lock}, {lock}, 32",
                 round!(
+                    "1",
                     "lwu t1, {LOCK}({page})\nor {lock}, {lock}, t1",
                     "sext.w a0, {lock}\nbne t1, a0, 4f\nj 3b\n4:", // a0 is in the count already
                     "7f"
@@ -257,7 +269,7 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
         };
     }
     // The same in a retry. Another register would cost every read one, so the number of retries that are left is in the
-    // upper bits of `locks`, above any sum.
+    // upper bits of `locks`, above any sum. If `LOCKS`, as many instructions follow each read. Otherwise it is one more.
     #[rustfmt::skip]
     macro_rules! one_of_retry {
         ($n:literal, $into:ident) => {
@@ -278,9 +290,9 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
                 "bgeu  t1, {end}, 7f\n",
                 "slli  t1, t1, 3\n",
                 "add   t1, {registers}, t1\n",
+                "ld    {", stringify!($into), "}, {OFFSET}({page})\n", // before the read, as in `count`
                 "jalr  t0, 0(t1)\n",
-                "ld    t1, {OFFSET}({page})\n",
-                "add   {", stringify!($into), "}, t1, a0\n",
+                "add   {", stringify!($into), "}, {", stringify!($into), "}, a0\n",
                 ".endif",
             )
         };

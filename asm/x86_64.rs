@@ -96,7 +96,6 @@ macro_rules! retries {
             "5: ", $set, "\n",
             "6: ", $begin, "\n",
             $($round, "\n",)*
-            "jmp 3b\n",
             "4: ", $next, "\n",
             "jnz 6b\n",
             "mov ecx, -1\n",
@@ -130,11 +129,11 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
 ) -> Option<(u64, u32)> {
     let count: u64;
     let (lock, register): (u64, u32);
-    // Ends at label $end. Goes to $again if the lock has changed. In a retry, the upper half of `lock` has the number of
+    // Ends at label $end. Goes to $again if the lock has changed, which $last finds out with one instruction. In a retry, the upper half of `lock` has the number of
     // those that are left: another register would cost the code around this one.
     #[rustfmt::skip]
     macro_rules! round {
-        ($lock:literal, $again:literal, $end:literal) => {
+        ($lock:literal, $again:literal, $end:literal, $last:literal) => {
             concat!(
                 $lock, "\n",                            // loads the lock; pairs with the last load of it
                 "mov   ecx, [{page} + {INDEX}]\n",
@@ -150,7 +149,7 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
                 "jz    9b\n",                           // a forbidden counter reads 0
                 "add   {count}, [{page} + {OFFSET}]\n",
                 "cmp   {lock:e}, [{page} + {LOCK}]\n",  // pairs with the first load of lock
-                "jne   ", $again,
+                $last,
             )
         };
     }
@@ -159,13 +158,13 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
     // non-zero index only.
     unsafe {
         asm!(
-            round!("mov {lock:e}, [{page} + {LOCK}]", "5f", "3f"),
+            round!("mov {lock:e}, [{page} + {LOCK}]", "5f", "3f", "jne 5f"),
             "3:",
             retries!(
                 "mov {lock:e}, {ROUNDS}",
                 "shl {lock}, 32",
                 "shr {lock}, 32\ndec {lock:e}",
-                round!("mov eax, [{page} + {LOCK}]\nor {lock}, rax", "4f", "3b")
+                round!("mov eax, [{page} + {LOCK}]\nor {lock}, rax", "4f", "3b", "je 3b")
             ),
             page = in(reg) page,
             lock = out(reg) lock,
@@ -267,7 +266,7 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
                     "mov   eax, {locks:e}",
                     ".endif",
                     $(again!($n),)*
-                    "jne   4f",
+                    "je    3b",
                 ),
                 out("xmm15") _,
                 ROUNDS = const ROUNDS,

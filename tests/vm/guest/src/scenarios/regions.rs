@@ -1,5 +1,6 @@
 //! Regions count exactly the code in between, or report a disturbance.
 
+use super::interruption::signal_every;
 use super::{Entry, ROUNDS, known_events, least, open};
 use crate::cost::FOUR;
 use crate::harness::{Facts, Outcome, Stop, equal, near, require, samples, skip, slack};
@@ -8,9 +9,11 @@ use crate::neighbour::Neighbour;
 use rdpmc::error::{OpenError, RegionError, SyscallReason};
 use rdpmc::internals::expected;
 use rdpmc::order::Order;
-use rdpmc::region::{Delta, Disturbed, Overhead};
+use rdpmc::region::{Delta, Disturbed, Overhead, Snapshot};
 use rdpmc::{Counter, Error, Event, Group, Region};
 use std::hint::black_box;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 pub const ALL: &[Entry] = &[
@@ -18,6 +21,7 @@ pub const ALL: &[Entry] = &[
     ("regions_of_a_group", regions_of_a_group),
     ("regions_under_a_spinner", regions_under_a_spinner),
     ("snapshots_of_known_work", snapshots_of_known_work),
+    ("work_after_a_retried_snapshot", work_after_a_retried_snapshot),
     ("regions_that_are_disturbed", regions_that_are_disturbed),
     ("the_kernels_instructions_show_interrupts", the_kernels_instructions_show_interrupts),
     ("no_region_without_user_access", no_region_without_user_access),
@@ -204,6 +208,61 @@ fn known_work(group: &Group<4>, rounds: u64) -> Result<Delta<4>, Stop> {
         }
     }
     Err(Stop::Failed("no snapshot".into()))
+}
+
+/// A snapshot that was repeated, because a signal handler stopped and started the counters meanwhile, counts as many
+/// instructions until the next one as a snapshot that was not.
+fn work_after_a_retried_snapshot(_: &Facts) -> Outcome {
+    static COUNTER: AtomicPtr<Counter> = AtomicPtr::new(ptr::null_mut());
+    static GROUP: AtomicPtr<Group<4>> = AtomicPtr::new(ptr::null_mut());
+    static HANDLED: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn stop_and_start(_: libc::c_int) {
+        // SAFETY: both are null, or never freed.
+        let (counter, group) =
+            unsafe { (COUNTER.load(Relaxed).as_ref(), GROUP.load(Relaxed).as_ref()) };
+        let of_counter = counter.is_none_or(|it| it.disable().is_ok() && it.enable().is_ok());
+        let of_group = group.is_none_or(|it| it.disable().is_ok() && it.enable().is_ok());
+        HANDLED.fetch_add(u64::from(of_counter && of_group), Relaxed);
+    }
+    /// All undisturbed differences of two snapshots are equal, until the handler has run 1,500 times.
+    #[inline(never)]
+    fn are_equal<const N: usize>(
+        snapshot: impl Fn() -> Option<Snapshot<N>>,
+        is_unfiltered: bool,
+        handled: &AtomicU64,
+    ) -> Outcome {
+        let until = handled.load(Relaxed) + 1_500;
+        let (mut usual, mut calm, mut hit) = (None, 0u64, 0u64);
+        while handled.load(Relaxed) < until {
+            let before = snapshot();
+            countdown(black_box(1));
+            let (Some(before), Some(after)) = (before, snapshot()) else { continue };
+            let delta = after - before;
+            if delta.disturbed().is_some() {
+                hit += 1;
+                continue;
+            }
+            calm += 1;
+            let count = delta.counts().first().copied().unwrap_or(0);
+            let usual = *usual.get_or_insert(count);
+            if !is_unfiltered {
+                near("an undisturbed difference", count as i64, usual as i64)?;
+            }
+        }
+        require(calm > 1_000 && hit > 0, || format!("{calm} undisturbed, {hit} disturbed"))
+    }
+    drop(open(Event::INSTRUCTIONS)?);
+    rdpmc::contain_faults()?;
+    signal_every(400_000, stop_and_start)?;
+    let counter: &Counter = Box::leak(Box::new(open(Event::INSTRUCTIONS)?));
+    COUNTER.store(ptr::from_ref(counter).cast_mut(), Relaxed);
+    are_equal(|| counter.snapshot(), counter.counts_all_privilege_levels(), &HANDLED)?;
+    COUNTER.store(ptr::null_mut(), Relaxed);
+    counter.disable()?;
+    let group = Group::builder(FOUR).allow_all_privilege_levels(true).open()?;
+    let group: &Group<4> = Box::leak(Box::new(group));
+    GROUP.store(ptr::from_ref(group).cast_mut(), Relaxed);
+    are_equal(|| group.snapshot(), group.counts_all_privilege_levels(), &HANDLED)
 }
 
 fn regions_under_a_spinner(_: &Facts) -> Outcome {
