@@ -92,15 +92,13 @@ fn with_rdpmc_bench() {
     let Ok(mut bench) = Bench::with_events::<rdpmc::Event>(&[]) else { return };
     macro_rules! measure {
         ($name:ident) => {
-            bench.row(stringify!($name)).throughput(functions::$name);
+            let row = bench.row(stringify!($name)).throughput(functions::$name);
+            if let Some(time) = row.time() {
+                println!("{} {} ns", stringify!($name), time.estimate.value);
+            }
         };
     }
     for_each_function!(measure);
-    for row in bench.run().rows() {
-        if let Some(time) = row.time() {
-            println!("{} {} ns", row.name(), time.estimate.value);
-        }
-    }
 }
 
 fn with_criterion() {

@@ -8,13 +8,15 @@ use std::collections::HashMap;
 use std::hint::black_box;
 
 fn main() -> Result<(), OpenError> {
+    let mut bench = Bench::new()?;
+
+    bench.row("parse ten digits").latency(|| black_box("4294967295").parse::<u32>());
+
     let squares: HashMap<u32, u32> = (0..1_000).map(|n| (n * n, n)).collect();
     let keys: Vec<u32> = squares.keys().copied().collect();
-    let numbers: Vec<u64> = (0..4_096).collect();
-
-    let mut bench = Bench::new()?;
-    bench.row("parse ten digits").latency(|| black_box("4294967295").parse::<u32>());
     bench.row("look up in a HashMap").inputs(keys).latency(|key| squares.get(key).copied());
+
+    let numbers: Vec<u64> = (0..4_096).collect();
     bench
         .row("sum of an array")
         .operations(numbers.len() as u64)
@@ -26,6 +28,6 @@ fn main() -> Result<(), OpenError> {
         numbers
     });
 
-    println!("{}", bench.run());
+    println!("{bench}");
     Ok(())
 }

@@ -7,10 +7,6 @@ use rdpmc_bench::Bench;
 use std::hint::black_box;
 
 fn main() -> Result<(), OpenError> {
-    let sorted: Vec<u32> = (0..1_000).map(|n| n * n).collect();
-    let keys: Vec<u32> = sorted.iter().map(|key| key + 1).collect();
-    let search = |key: &u32| sorted.binary_search(key);
-
     let mut bench = Bench::new()?;
 
     // A run that needs the result of the one before waits for it. Others overlap.
@@ -23,10 +19,13 @@ fn main() -> Result<(), OpenError> {
     bench.row("parse, throughput").throughput(parse);
 
     // Other inputs in each run, in random order.
+    let sorted: Vec<u32> = (0..1_000).map(|n| n * n).collect();
+    let keys: Vec<u32> = sorted.iter().map(|key| key + 1).collect();
+    let search = |key: &u32| sorted.binary_search(key);
     bench.row("search, latency").inputs(keys.clone()).latency(search);
     bench.row("search, throughput").inputs(keys).throughput(search);
 
-    println!("{}", bench.run());
+    println!("{bench}");
     Ok(())
 }
 

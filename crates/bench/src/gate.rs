@@ -1,6 +1,6 @@
 //! Saved results, and the comparison with them.
 
-use crate::results::Results;
+use crate::bench::Bench;
 use crate::table::word;
 use crate::verdict::{Cause, Verdict};
 use rdpmc::Event;
@@ -9,8 +9,8 @@ use std::fmt;
 use std::path::Path;
 use std::process::{ExitCode, Termination};
 
-impl Results {
-    /// Writes the results to a file, as JSON, for [`check`](Results::check).
+impl Bench {
+    /// Writes the results to a file, as JSON, for [`check`](Bench::check).
     ///
     /// # Errors
     /// Those of writing the file.
@@ -32,7 +32,7 @@ impl Results {
     /// fn main() -> Comparison {
     ///     let mut bench = Bench::new().expect("Linux");
     ///     bench.row("parse").latency(|| std::hint::black_box("12345").parse::<u32>());
-    ///     let comparison = bench.run().check("baseline.json", 0.0);
+    ///     let comparison = bench.check("baseline.json", 0.0);
     ///     println!("{comparison}");
     ///     comparison // the exit status
     /// }
@@ -293,7 +293,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// The comparison with saved results, from [`Results::check`]. As the return value of `main`, it is the exit status:
+/// The comparison with saved results, from [`Bench::check`]. As the return value of `main`, it is the exit status:
 /// 0 if nothing got worse, 1 for a regression, 2 if something saved could not be compared. Cycles that are unstable are
 /// reported and do not change the status.
 #[derive(Clone, Debug, PartialEq)]

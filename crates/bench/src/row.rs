@@ -2,7 +2,6 @@
 
 use crate::estimate::Estimate;
 use crate::paths::{Path, Paths};
-use crate::slow::Slow;
 use crate::verdict::Verdict;
 use rdpmc::Event;
 use std::fmt;
@@ -60,11 +59,8 @@ pub struct Row {
     /// What could not be measured in this row, and why.
     pub(crate) notes: Vec<String>,
     pub(crate) runs: u64,
-    pub(crate) samples: usize,
+    pub(crate) pairs: usize,
     pub(crate) set_aside: usize,
-    pub(crate) slow: Option<Slow>,
-    /// What the fence after each run costs, and how far that depends on the code, in nanoseconds.
-    pub(crate) fence: Option<[f64; 2]>,
 }
 
 impl Row {
@@ -75,10 +71,8 @@ impl Row {
             paths: Paths::default(),
             notes: Vec::new(),
             runs: 0,
-            samples: 0,
+            pairs: 0,
             set_aside: 0,
-            slow: None,
-            fence: None,
         }
     }
 
@@ -120,24 +114,18 @@ impl Row {
         self.paths.are_several
     }
 
-    /// Returns the least number of turns in the loops of a sample. Each sample has another number, up to half as many more, and
-    /// loops of twice as many.
+    /// Returns the number of runs in the short loop of a pair. The long loop has twice as many.
     pub fn runs(&self) -> u64 {
         self.runs
     }
 
-    /// Returns the number of samples behind the figures of the first round, including those set aside.
-    pub fn samples(&self) -> usize {
-        self.samples
+    /// Returns the number of pairs behind the figures of the first round, including those set aside.
+    pub fn pairs(&self) -> usize {
+        self.pairs
     }
 
-    /// Returns how many of the samples were set aside, because of a context switch or an interrupt.
+    /// Returns how many of the pairs were set aside, because of a context switch or an interrupt.
     pub fn set_aside(&self) -> usize {
         self.set_aside
-    }
-
-    /// Returns the loops that took much longer than the others. None if they do not change the mean.
-    pub fn slow(&self) -> Option<&Slow> {
-        self.slow.as_ref()
     }
 }

@@ -1,17 +1,15 @@
 //! The rows as a Markdown table, as CSV and as JSON.
 
-use crate::comparison::RowComparison;
+use crate::bench::Bench;
 use crate::estimate::Estimate;
 use crate::paths::Path;
-use crate::results::Results;
 use crate::row::{Figure, Quantity, Row};
-use crate::slow::Slow;
 use crate::verdict::{Cause, Verdict};
 use rdpmc::Event;
 use serde_json::{Map, Value, json};
 use std::fmt;
 
-impl fmt::Display for Results {
+impl fmt::Display for Bench {
     /// Writes the table as Markdown, then what is unstable, and what is missing and why.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = self.columns();
@@ -51,11 +49,11 @@ impl fmt::Display for Results {
 /// A column of the table.
 enum Column {
     Of(Quantity),
-    /// The comparison with another row.
-    Comparison,
+    /// The ratio to the baseline.
+    Ratio(Quantity),
 }
 
-impl Results {
+impl Bench {
     /// Returns the columns for which at least one row has a figure.
     fn columns(&self) -> Vec<Column> {
         let events = self.events.iter().map(|event| Quantity::Event(*event));
@@ -67,24 +65,48 @@ impl Results {
             let shown = std::iter::once(quantity).chain(ratio).filter(|quantity| has(*quantity));
             columns.extend(shown.map(Column::Of));
         }
-        columns.extend((!self.comparisons.is_empty()).then_some(Column::Comparison));
+        columns.extend(self.compared().map(Column::Ratio));
         columns
+    }
+
+    fn baseline_row(&self) -> Option<&Row> {
+        let name = self.baseline.as_deref()?;
+        self.rows.iter().find(|row| row.name == name)
+    }
+
+    /// Returns what is compared with the baseline: cycles, or the time if there are none. None without a baseline.
+    fn compared(&self) -> Option<Quantity> {
+        let cycles = Quantity::Event(Event::CYCLES);
+        let row = self.baseline_row()?;
+        Some(if row.figure(cycles).is_some() { cycles } else { Quantity::Time })
+    }
+
+    /// Returns the ratio of a row's figure to that of the [baseline](Bench::baseline). Its interval contains the true
+    /// ratio in at least 90 % of cases. None if one of the two is not known, or if the baseline may be 0.
+    pub fn ratio(&self, row: &Row, of: Quantity) -> Option<Figure> {
+        row.figure(of)?.ratio_to(self.baseline_row()?.figure(of)?, of)
+    }
+
+    /// The name of the ratio to the baseline in CSV and JSON.
+    fn ratio_name(&self) -> String {
+        format!("{} ratio", self.compared().unwrap_or(Quantity::Time))
     }
 
     fn head(&self, column: &Column) -> String {
         match column {
             Column::Of(quantity) => quantity.to_string(),
-            Column::Comparison => "compared".to_owned(),
+            Column::Ratio(of) => {
+                escaped(&format!("{of} / {}", self.baseline.as_deref().unwrap_or_default()))
+            }
         }
     }
 
     fn cell(&self, row: &Row, column: &Column) -> String {
-        match column {
-            Column::Of(quantity) => row.figure(*quantity).map_or_else(|| "-".to_owned(), text_of),
-            Column::Comparison => {
-                self.comparison(&row.name).map_or_else(String::new, RowComparison::to_string)
-            }
-        }
+        let figure = match column {
+            Column::Of(quantity) => row.figure(*quantity).copied(),
+            Column::Ratio(of) => self.ratio(row, *of),
+        };
+        figure.map_or_else(|| "-".to_owned(), |figure| text_of(&figure))
     }
 
     fn write_notes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,7 +114,7 @@ impl Results {
         let is = |verdict: fn(&Verdict) -> bool| figures().any(|figure| verdict(&figure.verdict));
         let mut legend = Vec::new();
         if is(|verdict| *verdict != Verdict::Exact) {
-            legend.push("± is the 95 % interval (90 % for ratios).");
+            legend.push("± is the 95 % interval of the median (90 % for ratios).");
         }
         if is(|verdict| *verdict == Verdict::Exact) {
             legend.push("Figures without ± are exact.");
@@ -119,11 +141,11 @@ impl Results {
         }
         let aside = self.rows.iter().filter(|row| row.set_aside > 0);
         let aside: Vec<String> = aside
-            .map(|row| format!("{} of {} ({})", row.set_aside, row.samples, escaped(&row.name)))
+            .map(|row| format!("{} of {} ({})", row.set_aside, row.pairs, escaped(&row.name)))
             .collect();
         if !aside.is_empty() {
             let rows = aside.join(", ");
-            writeln!(f, "\nSamples set aside for interrupts or context switches: {rows}.")?;
+            writeln!(f, "\nPairs set aside for interrupts or context switches: {rows}.")?;
         }
         for row in &self.rows {
             let name = escaped(&row.name);
@@ -139,33 +161,12 @@ impl Results {
                 }
                 writeln!(f)?;
             }
-            if let Some(slow) = row.slow() {
-                let Slow { loops, of, longest, mean } = slow;
-                writeln!(
-                    f,
-                    "\n{name}: {loops} of {of} loops were slow, by up to {:.3} ms. With them, the mean is {} ns.",
-                    longest / 1e6,
-                    upwards(*mean)
-                )?;
-            }
             for note in &row.notes {
                 writeln!(f, "\n{name}: {note}.")?;
             }
         }
-        let fenced = self.rows.iter().filter_map(|row| Some((escaped(&row.name), row.fence?)));
-        let (rows, costs): (Vec<String>, Vec<[f64; 2]>) = fenced.unzip();
-        if let Some([cost, range]) = costs.first() {
-            writeln!(
-                f,
-                "\nFenced: {}. The fence's {cost:.1} ns are subtracted. After other code it may cost {range:.1} ns more or less.",
-                rows.join(", ")
-            )?;
-        }
-        for RowComparison { row, against, .. } in &self.comparisons {
-            if self.row(against).is_none() {
-                let (row, against) = (escaped(row), escaped(against));
-                writeln!(f, "\n{row} is not compared: no row has the name {against}.")?;
-            }
+        if let (Some(name), None) = (&self.baseline, self.baseline_row()) {
+            writeln!(f, "\nNothing is compared: no row has the name {}.", escaped(name))?;
         }
         let mut sentences: Vec<(String, Vec<String>)> = Vec::new();
         for missing in &self.missing {
@@ -182,23 +183,20 @@ impl Results {
         Ok(())
     }
 
-    /// Returns the figures as CSV: a line for each figure of each row, and for each ratio to the row that it is compared with. An interval that is not known has empty ends.
+    /// Returns the figures as CSV: a line for each figure of each row. An interval that is not known has empty ends.
     pub fn csv(&self) -> String {
         let mut csv = "row,quantity,value,low,high,verdict\n".to_owned();
         for row in &self.rows {
             let name = row.name.replace('"', "\"\"");
-            let figures = row.figures.iter().map(|figure| {
-                (figure.quantity.to_string(), figure.estimate, word(&figure.verdict))
-            });
-            let differences = self.comparison(&row.name).map(|it| it.differences.as_slice());
-            let ratios = differences.unwrap_or_default().iter().filter_map(|difference| {
-                let word = if difference.is_exact { "exact" } else { "" };
-                Some((format!("{} ratio", difference.quantity), difference.ratio?, word))
-            });
-            for (quantity, Estimate { value, low, high }, word) in figures.chain(ratios) {
+            let ratio = self.compared().and_then(|of| self.ratio(row, of));
+            let ratio = ratio.map(|ratio| (self.ratio_name(), ratio));
+            let figures = row.figures.iter().map(|figure| (figure.quantity.to_string(), *figure));
+            for (quantity, figure) in figures.chain(ratio) {
+                let Estimate { value, low, high } = figure.estimate;
                 let end = |end: f64| if end.is_finite() { end.to_string() } else { String::new() };
+                let verdict = word(&figure.verdict);
                 csv += &format!(
-                    "\"{name}\",\"{quantity}\",{value},{},{},{word}\n",
+                    "\"{name}\",\"{quantity}\",{value},{},{},{verdict}\n",
                     end(low),
                     end(high)
                 );
@@ -208,62 +206,44 @@ impl Results {
     }
 
     /// Returns the processor, the rows with their figures, and what is missing, as JSON. This is what
-    /// [`save`](Results::save) writes.
+    /// [`save`](Bench::save) writes.
     pub fn json(&self) -> String {
         let missing: Map<String, Value> = self
             .missing
             .iter()
             .map(|missing| (missing.name.clone(), missing.why.as_str().into()))
             .collect();
-        let rows: Vec<Value> = self.rows.iter().map(row_as_json).collect();
-        let comparisons: Vec<Value> = self.comparisons.iter().map(comparison_as_json).collect();
+        let rows: Vec<Value> = self.rows.iter().map(|row| self.json_of(row)).collect();
         let all = json!({
             "version": 1,
             "processor": self.processor,
+            "baseline": self.baseline,
             "rows": rows,
-            "comparisons": comparisons,
             "missing": missing,
         });
         format!("{all:#}\n")
     }
 }
 
-fn row_as_json(row: &Row) -> Value {
-    let figures = row.figures.iter().map(|figure| (figure.quantity.to_string(), json_of(figure)));
-    let figures: Map<String, Value> = figures.collect();
-    let path = |path: &Path| json!({ "instructions": path.instructions, "share": path.share });
-    let paths: Vec<Value> = row.paths.found.iter().map(path).collect();
-    let slow = row.slow.as_ref().map(|Slow { loops, of, longest, mean }| {
-        json!({ "loops": loops, "of": of, "longest_ns": longest, "mean_ns": mean })
-    });
-    json!({
-        "name": row.name,
-        "runs": row.runs,
-        "samples": row.samples,
-        "set_aside": row.set_aside,
-        "slow": slow,
-        "figures": figures,
-        "paths": paths,
-        "notes": row.notes,
-    })
-}
-
-fn comparison_as_json(comparison: &RowComparison) -> Value {
-    let ends = |it: &Estimate| json!({ "value": it.value, "low": it.low, "high": it.high });
-    let differences = comparison.differences.iter().map(|it| {
-        let all = json!({
-            "difference": ends(&it.difference),
-            "ratio": it.ratio.as_ref().map(ends),
-            "exact": it.is_exact,
-        });
-        (it.quantity.to_string(), all)
-    });
-    json!({
-        "row": comparison.row,
-        "against": comparison.against,
-        "in_words": comparison.to_string(),
-        "differences": differences.collect::<Map<String, Value>>(),
-    })
+impl Bench {
+    fn json_of(&self, row: &Row) -> Value {
+        let ratio = self.compared().and_then(|of| self.ratio(row, of));
+        let ratio = ratio.map(|ratio| (self.ratio_name(), json_of(&ratio)));
+        let figures =
+            row.figures.iter().map(|figure| (figure.quantity.to_string(), json_of(figure)));
+        let figures: Map<String, Value> = figures.chain(ratio).collect();
+        let path = |path: &Path| json!({ "instructions": path.instructions, "share": path.share });
+        let paths: Vec<Value> = row.paths.found.iter().map(path).collect();
+        json!({
+            "name": row.name,
+            "runs": row.runs,
+            "pairs": row.pairs,
+            "set_aside": row.set_aside,
+            "figures": figures,
+            "paths": paths,
+            "notes": row.notes,
+        })
+    }
 }
 
 fn json_of(figure: &Figure) -> Value {
@@ -297,7 +277,7 @@ fn text_of(figure: &Figure) -> String {
 }
 
 /// A number without an interval: whole, or with up to four significant decimals.
-pub(crate) fn exact(value: f64) -> String {
+fn exact(value: f64) -> String {
     let text = format!("{value:.*}", decimals(value.fract()).max(4));
     match text.trim_end_matches('0').trim_end_matches('.') {
         "-0" | "" => "0".to_owned(),
@@ -307,25 +287,15 @@ pub(crate) fn exact(value: f64) -> String {
 
 /// A number and its error, with the decimals that the error allows.
 fn rounded(estimate: &Estimate) -> String {
-    with_error(estimate.value, estimate.error())
-}
-
-pub(crate) fn with_error(value: f64, error: f64) -> String {
+    let error = estimate.error();
     if !error.is_finite() {
-        return format!("{value:.2}");
+        return format!("{:.2}", estimate.value);
     }
     if error == 0.0 {
-        return format!("{} ± 0", exact(value));
+        return format!("{} ± 0", exact(estimate.value));
     }
     let decimals = decimals(error);
-    format!("{value:.decimals$} ± {error:.decimals$}")
-}
-
-/// A number that is not negative, rounded up to two significant digits.
-pub(crate) fn upwards(number: f64) -> String {
-    let decimals = decimals(number) + usize::from(number < 10.0);
-    let unit = 0.1f64.powi(decimals as i32);
-    format!("{:.decimals$}", (number / unit).ceil() * unit)
+    format!("{:.decimals$} ± {error:.decimals$}", estimate.value)
 }
 
 /// How many decimals show one digit of a number below 2.
@@ -338,7 +308,7 @@ fn decimals(number: f64) -> usize {
 }
 
 /// A name in a table: in one line, without the cell's border.
-pub(crate) fn escaped(name: &str) -> String {
+fn escaped(name: &str) -> String {
     let name = name.replace(|c: char| c.is_control(), " ");
     name.replace('\\', "\\\\").replace('|', "\\|")
 }

@@ -6,9 +6,7 @@
 mod skips;
 
 use rdpmc::Event;
-use rdpmc_bench::{Bench, Kind, Quantity, Results, RowComparison, Verdict};
-use std::cell::Cell;
-use std::cmp::Ordering;
+use rdpmc_bench::{Bench, Kind, Quantity, Verdict};
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,14 +41,14 @@ fn longer_code_takes_longer() {
     bench.row("1000, each").operations(1_000).throughput(|| additions(black_box(1_000)));
     bench.row("inputs").inputs([900, 1_000, 1_100]).latency(|count| additions(*count));
     bench.row("chain").chain(1_000, |count| additions(black_box(count)) % 2 + 1_000);
-    let results = bench.run();
-    let time = |row: usize| results.rows()[row].time().unwrap().estimate.value;
+    let time = |row: usize| bench.rows()[row].time().unwrap().estimate.value;
     // Not the ratio: the machine is busy.
-    assert!(0.0 < time(0) && time(0) < time(1), "{results}");
-    assert!(time(2) < time(0) && time(0) < time(3) && time(0) < time(4), "{results}");
-    let row = results.row("100").unwrap();
-    assert!(row.name() == "100" && row.samples() >= 8 && row.runs() > 0);
-    assert!(row.set_aside() <= row.samples());
+    assert!(0.0 < time(0) && time(0) < time(1), "{bench}");
+    assert!(time(2) < time(0) && time(0) < time(3) && time(0) < time(4), "{bench}");
+    let row = &bench.rows()[0];
+    assert!(
+        row.name() == "100" && row.pairs() > 5 && row.runs() > 0 && row.set_aside() <= row.pairs()
+    );
     // The quantities come in the order of the events, and each is here or missing.
     let order: Vec<usize> = row.figures()[1..]
         .iter()
@@ -61,128 +59,68 @@ fn longer_code_takes_longer() {
         })
         .collect();
     assert!(order.is_sorted());
-    assert_eq!(order.len() + results.missing().len(), Bench::EVENTS.len(), "{results}");
+    assert_eq!(order.len() + bench.missing().len(), Bench::EVENTS.len(), "{bench}");
     // Where they can be counted.
     let faults = row.event(Event::PAGE_FAULTS).map_or(0.0, |figure| figure.estimate.value);
-    assert_eq!(faults, 0.0, "{results}");
+    assert_eq!(faults, 0.0, "{bench}");
 }
 
-/// Each sample has a number of runs that follows from the row's time, and each row has at least eight.
 #[test]
-fn rows_take_as_long_as_they_may() {
-    let calls = Cell::new(0);
-    let none: [u64; 0] = [];
+fn a_row_takes_as_long_as_it_may() {
     let mut bench = Bench::with_events::<Event>(&[]).unwrap();
-    bench.time_per_row(Duration::from_millis(1)).target(0.0);
-    bench.row("never good enough").throughput(|| additions(black_box(100)));
-    bench.row("no inputs").inputs(none).latency(|count| additions(*count));
-    // Code that takes longer than the row may.
-    bench.row("long").throughput(|| {
-        calls.set(calls.get() + 1);
-        std::thread::sleep(Duration::from_millis(5));
-    });
-    let results = bench.run();
-    let row = results.row("never good enough").unwrap();
+    bench.time_per_row(Duration::from_millis(20)).target(0.0);
+    let row = bench.row("never good enough").throughput(|| additions(black_box(100)));
     assert!(matches!(row.time().unwrap().verdict, Verdict::Unstable(_)), "{row:?}");
-    let row = results.row("no inputs").unwrap();
-    assert!(row.figures().is_empty() && row.samples() == 0);
-    assert!(results.to_string().contains("no inputs: there are no inputs."), "{results}");
-    let row = results.row("long").unwrap();
-    assert!(row.samples() == 8 && row.runs() == 1, "{row:?}");
-    assert!(row.time().unwrap().estimate.value > 4.5e6, "{row:?}");
-    // Each sample has a loop of one run and one of two. The length was found before.
-    assert!(calls.get() <= 8 * 3 + 4, "{calls:?}");
     // Without end, and without sense.
-    let mut bench = Bench::with_events::<Event>(&[]).unwrap();
     bench.time_per_row(Duration::MAX).target(f64::NAN).target(f64::INFINITY);
-    bench.row("ends").throughput(|| additions(black_box(100)));
-    assert!(bench.run().rows()[0].samples() > 1_000);
-    assert_eq!(Bench::new().unwrap().run().rows().len(), 0);
-}
-
-/// A row of 200 additions against one of 100, against itself, and against rows that are not there.
-#[test]
-fn rows_are_compared() {
-    let mut bench = Bench::new().unwrap();
-    bench.row("100").throughput(|| additions(black_box(100)));
-    bench.row("200").against("100").throughput(|| additions(black_box(200)));
-    bench.row("half").against("200").throughput(|| additions(black_box(100)));
-    bench.row("each").against("200").operations(200).throughput(|| additions(black_box(200)));
-    bench.row("lost").against("nobody").throughput(|| additions(black_box(100)));
-    bench.row("itself").against("itself").throughput(|| additions(black_box(100)));
-    let results = bench.run();
-    let speed = |row: &str| results.comparison(row).and_then(RowComparison::speed).unwrap();
-    assert_eq!(speed("200").direction(), Ordering::Greater, "{results}");
-    assert_eq!(speed("half").direction(), Ordering::Less, "{results}");
-    assert_eq!(speed("each").direction(), Ordering::Less, "{results}");
-    let ratio = speed("each").ratio.unwrap();
-    assert!(
-        ratio.value < 0.1 && ratio.low <= ratio.value && ratio.value <= ratio.high,
-        "{ratio:?}"
-    );
-    assert!(results.comparison("itself").is_none() && results.comparison("100").is_none());
-    assert!(results.comparison("lost").unwrap().differences.is_empty());
-    let text = results.to_string();
-    assert!(text.contains("lost is not compared: no row has the name nobody."), "{text}");
-    assert!(text.contains(" slower than 100") && text.contains(" faster than 200"), "{text}");
-    // All with one row, except for those with another.
-    let mut bench = Bench::with_events::<Event>(&[]).unwrap();
-    bench.time_per_row(Duration::from_millis(5)).baseline("one");
-    for name in ["two", "one", "three"] {
-        bench.row(name).throughput(|| additions(black_box(100)));
-    }
-    bench.row("four").against("two").throughput(|| additions(black_box(100)));
-    let results = bench.run();
-    let compared: Vec<(&str, &str)> =
-        results.comparisons().iter().map(|it| (it.row.as_str(), it.against.as_str())).collect();
-    assert_eq!(compared, [("two", "one"), ("three", "one"), ("four", "two")]);
+    bench.row("at once").throughput(|| additions(black_box(100)));
+    let none: [u64; 0] = [];
+    let row = bench.row("no inputs").inputs(none).latency(|count| additions(*count));
+    assert!(row.figures().is_empty() && row.pairs() == 0);
+    assert!(bench.to_string().contains("no inputs: there are no inputs."), "{bench}");
+    bench.time_per_row(Duration::from_millis(20)).target(0.0);
+    // Code that takes longer than the row may has the fewest pairs that an interval needs.
+    let row = bench.row("long").throughput(|| std::thread::sleep(Duration::from_millis(10)));
+    assert!(row.pairs() >= 6 && row.runs() <= 2, "{row:?}");
+    assert!(row.time().unwrap().estimate.value > 9e6, "{row:?}");
 }
 
 #[test]
 fn tables_have_a_line_for_each_row() {
     let mut bench = Bench::new().unwrap();
     bench.row("one | two").throughput(|| additions(black_box(100)));
-    bench.row("a \"quoted\" name").against("one | two").throughput(|| additions(black_box(200)));
-    let results = bench.run();
-    let table = results.to_string();
+    bench.row("a \"quoted\" name").throughput(|| additions(black_box(200)));
+    bench.baseline("one | two");
+    let table = bench.to_string();
     let lines: Vec<&str> = table.lines().take(4).collect();
-    assert!(lines[0].starts_with("| ") && lines[0].contains(" ns "), "{table}");
-    assert!(lines[0].ends_with(" compared | per operation"), "{table}");
+    assert!(
+        lines[0].starts_with("| ")
+            && lines[0].contains(" ns ")
+            && lines[0].ends_with("| per operation")
+    );
+    assert!(lines[0].contains(" ns / one \\| two "), "{table}");
     assert!(lines[1].starts_with("|-") && lines[2].ends_with("| one \\| two"), "{table}");
-    assert!(lines[3].contains(" slower than one \\| two"), "{table}");
-    for missing in results.missing() {
+    let ratio = bench.ratio(&bench.rows()[1], Quantity::Time).unwrap();
+    let ratio = ratio.estimate;
+    assert!(ratio.low < ratio.value && ratio.value < ratio.high, "{ratio:?}");
+    assert!(bench.csv().contains(" ratio\",") && bench.json().contains(" ratio\": {"));
+    bench.baseline("none");
+    assert!(bench.to_string().contains("no row has the name none"));
+    bench.baseline("one | two");
+    for missing in bench.missing() {
         assert!(table.contains(&missing.name), "{table}");
     }
-    let csv = results.csv();
+    let csv = bench.csv();
     assert_eq!(csv.lines().next(), Some("row,quantity,value,low,high,verdict"));
     assert!(
         csv.lines().skip(1).all(|line| line.starts_with("\"one | two\",\"")
             || line.starts_with("\"a \"\"quoted\"\" name\",\"")),
         "{csv}"
     );
-    assert!(csv.contains("\"ns ratio\","), "{csv}");
-    let json: serde_json::Value = serde_json::from_str(&results.json()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&bench.json()).unwrap();
     assert_eq!(json["rows"][1]["name"], "a \"quoted\" name");
     let time = json["rows"][0]["figures"]["ns"]["value"].as_f64().unwrap();
-    assert_eq!(time, results.rows()[0].time().unwrap().estimate.value);
-    let ratio = json["comparisons"][0]["differences"]["ns"]["ratio"]["value"].as_f64().unwrap();
-    assert!(ratio > 1.0, "{table}");
-}
-
-/// Code that panics ends the measurement, and the next one works.
-#[test]
-fn a_panic_of_the_code_is_the_callers() {
-    let result = std::panic::catch_unwind(|| {
-        let mut bench = Bench::with_events::<Event>(&[]).unwrap();
-        bench
-            .row("panics")
-            .chain(0, |number: u64| if number > 1_000 { panic!("{number}") } else { number + 1 });
-        bench.run()
-    });
-    assert!(result.is_err());
-    let mut bench = Bench::with_events::<Event>(&[]).unwrap();
-    bench.row("does not").throughput(|| additions(black_box(10)));
-    assert!(bench.run().rows()[0].time().is_some());
+    assert_eq!(time, bench.rows()[0].time().unwrap().estimate.value);
 }
 
 /// Results as they are saved, with counts that this machine need not have.
@@ -197,7 +135,6 @@ fn saved(processor: &str, instructions: f64) -> String {
 fn what_cannot_be_compared_is_reported() {
     let mut bench = Bench::new().unwrap();
     bench.row("row").throughput(|| additions(black_box(100)));
-    let bench = bench.run();
     let obstacle = |text: &str| {
         let path = file("obstacle.json");
         std::fs::write(&path, text).unwrap();
@@ -235,9 +172,9 @@ fn saved_results_are_compared() {
     let measured = |names: &[&str], count: u64| {
         let mut bench = Bench::with_events(&[Event::INSTRUCTIONS]).unwrap();
         for name in names {
-            bench.row(*name).throughput(move || additions(black_box(count)));
+            bench.row(*name).throughput(|| additions(black_box(count)));
         }
-        bench.run()
+        bench
     };
     let path = file("saved.json");
     measured(&["one", "two"], 100).save(&path).unwrap();
@@ -272,12 +209,11 @@ fn chains_of_known_latency() {
         bench.row("10 multiplications").chain(3, chains::multiplications::<10>);
         bench.row("100 multiplications").chain(3, chains::multiplications::<100>);
         bench.row("1000 multiplications").chain(3, chains::multiplications::<1000>);
-        of.push(bench.run());
+        of.push(bench);
     }
     println!("{}", of[0]);
-    let cycles = |bench: &Results, row: usize| {
-        bench.rows()[row].event(Event::CYCLES).unwrap().estimate.value
-    };
+    let cycles =
+        |bench: &Bench, row: usize| bench.rows()[row].event(Event::CYCLES).unwrap().estimate.value;
     // A multiplication takes a whole number of cycles.
     let each = (cycles(&of[0], 5) / 1_000.0).round();
     for (row, length) in [10.0, 100.0, 1_000.0, 10.0, 100.0, 1_000.0].into_iter().enumerate() {
@@ -306,7 +242,6 @@ fn events_by_their_names() {
     let names = ["instructions", "cpu/event=0xc0/", "page-faults", "cylces", "cpu/no-such-event/"];
     let mut bench = Bench::with_events(&names).unwrap();
     bench.time_per_row(Duration::from_millis(1)).row("nothing").throughput(|| ());
-    let bench = bench.run();
     let missing = |name: &str| bench.missing().iter().find(|missing| missing.name == name);
     for name in ["cylces", "cpu/no-such-event/"] {
         assert!(missing(name).is_some_and(|missing| missing.event.is_none()), "{bench}");
