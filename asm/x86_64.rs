@@ -129,8 +129,8 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
 ) -> Option<(u64, u32)> {
     let count: u64;
     let (lock, register): (u64, u32);
-    // Ends at label $end. Goes to $again if the lock has changed. $last checks that with one instruction. In a retry, the upper half of `lock` has the number of
-    // those that are left: another register would cost the code around this one.
+    // Ends at label $end. Goes to $again if the lock has changed. $last checks that with one instruction. In a retry, the
+    // upper half of `lock` has the number of those that are left: another register would cost the code around this one.
     #[rustfmt::skip]
     macro_rules! round {
         ($lock:literal, $again:literal, $end:literal, $last:literal) => {

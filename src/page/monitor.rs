@@ -80,7 +80,8 @@ impl Monitor {
         ReadPath::ALL.into_iter().find(|known| *known as u8 == path).unwrap_or(ReadPath::Closed)
     }
 
-    /// Returns how many of the handle's reads went to the kernel.
+    /// Returns how many of the handle's reads went to the kernel. One may be missing if a signal handler reads the same
+    /// handle while its thread does.
     pub fn system_calls(&self) -> u64 {
         self.0.system_calls.load(Relaxed) as u64
     }
