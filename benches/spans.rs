@@ -21,14 +21,20 @@ const QUICK: &str = "RDPMC_BENCHES_QUICK";
 type Tool = (&'static str, fn(&Bare) -> Result<Vec<Ratio>, String>);
 
 /// The tools, in the order of the table.
-const TOOLS: [Tool; 16] = [
+const TOOLS: [Tool; 20] = [
     ("rdpmc-spans", |bare| with_ours(bare, 0, Storage::Ring { records: RING })),
     ("rdpmc-spans, 1 counter", |bare| with_ours(bare, 1, Storage::Ring { records: RING })),
     ("rdpmc-spans, 2 counters", |bare| with_ours(bare, 2, Storage::Ring { records: RING })),
     ("rdpmc-spans, 4 counters", |bare| with_ours(bare, 4, Storage::Ring { records: RING })),
+    ("rdpmc-spans, with a number", with_a_number),
+    ("rdpmc-spans, with causes", with_causes),
     ("rdpmc-spans, into histograms", |bare| with_ours(bare, 0, Storage::Histograms)),
-    ("rdpmc-spans, a lap", |bare| with_laps(bare, 0)),
-    ("rdpmc-spans, a lap with 2 counters", |bare| with_laps(bare, 2)),
+    ("rdpmc-spans, into histograms, 2 counters", |bare| with_ours(bare, 2, Storage::Histograms)),
+    ("rdpmc-spans, a lap", |bare| with_laps(bare, 0, Storage::Ring { records: RING })),
+    ("rdpmc-spans, a lap with 2 counters", |bare| {
+        with_laps(bare, 2, Storage::Ring { records: RING })
+    }),
+    ("rdpmc-spans, a lap into histograms", |bare| with_laps(bare, 0, Storage::Histograms)),
     ("rdpmc-spans, off", with_ours_off),
     ("tracing with rdpmc-spans", with_our_layer),
     ("fastrace", with_fastrace),
@@ -154,9 +160,42 @@ fn none_dropped(spans: &mut Spans) -> Result<(), String> {
     }
 }
 
-fn with_laps(bare: &Bare, counters: usize) -> Result<Vec<Ratio>, String> {
+fn with_a_number(bare: &Bare) -> Result<Vec<Ratio>, String> {
+    let mut spans = start(0, Storage::Ring { records: 2 * RING })?;
+    let mut number = 0;
+    let ratios = bare.beside(
+        || {
+            number += 1;
+            drop(span!("a span", number));
+        },
+        || {
+            spans.collect();
+        },
+    );
+    none_dropped(&mut spans)?;
+    Ok(ratios)
+}
+
+fn with_causes(bare: &Bare) -> Result<Vec<Ratio>, String> {
+    let settings = Settings::new().causes().keep(0).storage(Storage::Ring { records: RING });
+    let mut spans = settings.start().map_err(|why| why.to_string())?;
+    drop(span!("a span"));
+    if !spans.threads().iter().all(|thread| thread.knows_causes) {
+        return Err("no area of this thread is registered with the kernel".into());
+    }
+    let ratios = bare.beside(
+        || drop(span!("a span")),
+        || {
+            spans.collect();
+        },
+    );
+    none_dropped(&mut spans)?;
+    Ok(ratios)
+}
+
+fn with_laps(bare: &Bare, counters: usize, storage: Storage) -> Result<Vec<Ratio>, String> {
     static LAP: Site = Site::new("a lap", file!(), line!());
-    let mut spans = start(counters, Storage::Ring { records: RING })?;
+    let mut spans = start(counters, storage)?;
     let mut laps = Laps::start();
     let ratios = bare.beside(
         || laps.next(&LAP),

@@ -1,10 +1,15 @@
-//! `rdpmc-bench` beside other tools: their results for five functions, how far ten results are apart, and the time
+//! `rdpmc-bench` beside other tools: their results for seven functions, how far ten results are apart, and the time
 //! that they take. Each result comes from a process of its own.
 //!
 //! `cargo bench -p rdpmc-benches --bench tools` takes eight minutes, nearly all of them criterion's. With `-- --quick`, each
 //! tool runs twice and criterion takes less time than it would by itself.
 #![allow(missing_docs)]
 
+#[path = "../asm/kernels/chains.rs"]
+#[allow(unsafe_code, unreachable_pub, dead_code)]
+mod chains;
+
+use chains::multiplications;
 use criterion::Criterion;
 use rdpmc_bench::Bench;
 use std::collections::BTreeMap;
@@ -18,38 +23,69 @@ const TOOL: &str = "RDPMC_BENCHES_TOOL";
 const QUICK: &str = "RDPMC_BENCHES_QUICK";
 const TOOLS: [&str; 4] = ["rdpmc-bench", "criterion", "divan", "nanobench's method"];
 
-/// The functions. All tools measure them in a loop, that is, their throughput.
+/// The functions. All tools measure them in a loop, that is, their throughput. The runs of a chain wait for one another, so its time
+/// is known: that of its multiplications.
 mod functions {
-    use super::black_box;
+    use super::{black_box, multiplications};
 
-    #[inline]
-    pub(crate) fn parse() -> u64 {
-        black_box("4294967295").parse().unwrap_or(0)
+    pub(crate) fn parse() -> impl FnMut() -> u64 {
+        || black_box("4294967295").parse().unwrap_or(0)
     }
 
-    #[inline]
-    pub(crate) fn sort_eight() -> [u64; 8] {
-        let mut numbers = black_box([3, 1, 4, 1, 5, 9, 2, 6]);
-        numbers.sort_unstable();
-        numbers
+    pub(crate) fn sort_eight() -> impl FnMut() -> [u64; 8] {
+        || {
+            let mut numbers = black_box([3, 1, 4, 1, 5, 9, 2, 6]);
+            numbers.sort_unstable();
+            numbers
+        }
     }
 
-    #[inline]
-    pub(crate) fn hash() -> u64 {
-        (0..3).fold(black_box(1), |number: u64, _| {
-            (number ^ number >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        })
+    pub(crate) fn hash() -> impl FnMut() -> u64 {
+        || {
+            (0..3).fold(black_box(1), |number: u64, _| {
+                (number ^ number >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            })
+        }
     }
 
-    #[inline]
-    pub(crate) fn format() -> String {
-        black_box(1234.5678).to_string()
+    pub(crate) fn format() -> impl FnMut() -> String {
+        || black_box(1234.5678).to_string()
     }
 
-    #[inline]
-    pub(crate) fn sum_of_1000() -> u64 {
-        (0..1_000).fold(0, |sum, n| black_box(sum + n))
+    pub(crate) fn sum_of_1000() -> impl FnMut() -> u64 {
+        || (0..1_000).fold(0, |sum, n| black_box(sum + n))
     }
+
+    pub(crate) fn chain_of_1() -> impl FnMut() -> u64 {
+        let mut last = 3;
+        move || {
+            last = multiplications::<1>(last);
+            last
+        }
+    }
+
+    pub(crate) fn chain_of_8() -> impl FnMut() -> u64 {
+        let mut last = 3;
+        move || {
+            last = multiplications::<8>(last);
+            last
+        }
+    }
+}
+
+/// The functions with a known time, and their multiplications.
+const CHAINS: [(&str, f64); 2] = [("chain_of_1", 1.0), ("chain_of_8", 8.0)];
+const FUNCTIONS: usize = 7;
+
+/// Returns the least time of a multiplication in ns, of 200 chains of a thousand.
+fn multiplication() -> f64 {
+    let each = (0..200).map(|_| {
+        let start = Instant::now();
+        let last = (0..20).fold(3, |last, _| multiplications::<1000>(last));
+        black_box(last);
+        start.elapsed().as_nanos() as f64 / 20_000.0
+    });
+    each.fold(f64::INFINITY, f64::min)
 }
 
 /// Calls a macro with each function.
@@ -60,6 +96,8 @@ macro_rules! for_each_function {
         $call!(hash);
         $call!(format);
         $call!(sum_of_1000);
+        $call!(chain_of_1);
+        $call!(chain_of_8);
     };
 }
 
@@ -68,8 +106,8 @@ mod for_divan {
     macro_rules! with_divan {
         ($name:ident) => {
             #[divan::bench]
-            fn $name() -> impl Sized {
-                super::functions::$name()
+            fn $name(bencher: divan::Bencher<'_, '_>) {
+                bencher.bench_local(super::functions::$name());
             }
         };
     }
@@ -92,13 +130,15 @@ fn with_rdpmc_bench() {
     let Ok(mut bench) = Bench::with_events::<rdpmc::Event>(&[]) else { return };
     macro_rules! measure {
         ($name:ident) => {
-            let row = bench.row(stringify!($name)).throughput(functions::$name);
-            if let Some(time) = row.time() {
-                println!("{} {} ns", stringify!($name), time.estimate.value);
-            }
+            bench.row(stringify!($name)).throughput(functions::$name());
         };
     }
     for_each_function!(measure);
+    for row in bench.run().rows() {
+        if let Some(time) = row.time() {
+            println!("{} {} ns", row.name(), time.estimate.value);
+        }
+    }
 }
 
 fn with_criterion() {
@@ -109,7 +149,7 @@ fn with_criterion() {
     }
     macro_rules! measure {
         ($name:ident) => {
-            criterion.bench_function(stringify!($name), |bencher| bencher.iter(functions::$name));
+            criterion.bench_function(stringify!($name), |bencher| bencher.iter(functions::$name()));
         };
     }
     for_each_function!(measure);
@@ -117,23 +157,21 @@ fn with_criterion() {
 
 /// As nanobench does: epochs of at least a millisecond, and the median of eleven.
 fn with_nanobench() {
-    fn epoch(runs: u64, mut code: impl FnMut()) -> Duration {
+    fn epoch<T>(runs: u64, code: &mut impl FnMut() -> T) -> Duration {
         let start = Instant::now();
         for _ in 0..runs {
-            code();
+            black_box(code());
         }
         start.elapsed()
     }
     macro_rules! measure {
         ($name:ident) => {
-            let code = || {
-                black_box(functions::$name());
-            };
+            let mut code = functions::$name();
             let mut runs = 1;
-            while epoch(runs, code) < Duration::from_millis(1) {
+            while epoch(runs, &mut code) < Duration::from_millis(1) {
                 runs *= 2;
             }
-            let mut epochs: Vec<Duration> = (0..11).map(|_| epoch(runs, code)).collect();
+            let mut epochs: Vec<Duration> = (0..11).map(|_| epoch(runs, &mut code)).collect();
             epochs.sort_unstable();
             if let Some(median) = epochs.get(5) {
                 println!("{} {} ns", stringify!($name), median.as_nanos() as f64 / runs as f64);
@@ -150,7 +188,9 @@ fn compare() -> io::Result<()> {
     let program = std::env::current_exe()?;
     let mut results: BTreeMap<(String, &str), Vec<f64>> = BTreeMap::new();
     let mut seconds = [0.0; TOOLS.len()];
+    let mut each = f64::INFINITY;
     for _ in 0..runs {
+        each = each.min(multiplication());
         for (tool, seconds) in TOOLS.into_iter().zip(&mut seconds) {
             let mut command = Command::new(&program);
             command.env(TOOL, tool);
@@ -168,7 +208,7 @@ fn compare() -> io::Result<()> {
                     found += 1;
                 }
             }
-            if found != 5 || !output.status.success() {
+            if found != FUNCTIONS || !output.status.success() {
                 let errors = String::from_utf8_lossy(&output.stderr);
                 return Err(io::Error::other(format!(
                     "{tool}: {found} results\n{printed}{errors}"
@@ -177,8 +217,8 @@ fn compare() -> io::Result<()> {
         }
     }
     println!("\nns, the median of {runs} runs, and how far they are apart in percent:\n");
-    println!("| {} | function", TOOLS.join(" | "));
-    println!("|{}:-", "----:|".repeat(TOOLS.len()));
+    println!("| {} | truth | function", TOOLS.join(" | "));
+    println!("|{}:-", "----:|".repeat(TOOLS.len() + 1));
     let functions: std::collections::BTreeSet<&String> =
         results.keys().map(|(name, _)| name).collect();
     for function in functions {
@@ -191,12 +231,15 @@ fn compare() -> io::Result<()> {
                 print!("| {middle:.2}, {:.1} % ", (most - least) / middle * 100.0);
             }
         }
-        println!("| {function}");
+        match CHAINS.iter().find(|(name, _)| name == function) {
+            Some((_, length)) => println!("| {:.2} | {function}", length * each),
+            None => println!("| | {function}"),
+        }
     }
     for seconds in seconds {
         print!("| {seconds:.2} s ");
     }
-    println!("| for all five");
+    println!("| | for all");
     Ok(())
 }
 

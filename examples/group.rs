@@ -4,7 +4,7 @@
 //! `cargo run --release --example group`
 
 use rdpmc::event::{Cache, CacheAccess, CacheResult};
-use rdpmc::{AvailableGroup, Error, Event, Group};
+use rdpmc::{DynGroup, Error, Event, Reading};
 use std::hint::black_box;
 
 const SIDE: usize = 1 << 10;
@@ -18,12 +18,14 @@ fn main() {
 fn compare() -> Result<(), Error> {
     rdpmc::contain_faults()?;
     let misses = Event::cache(Cache::L1Data, CacheAccess::Read, CacheResult::Miss);
-    let group = Group::builder([Event::CYCLES, Event::INSTRUCTIONS, misses])
-        .allow_all_privilege_levels(true)
-        .open_available()?;
-    for why in group.missing() {
+    let wanted = [Event::CYCLES, Event::INSTRUCTIONS, misses];
+    let builder = DynGroup::builder(&wanted).allow_all_privilege_levels(true);
+    let fit = builder.fit()?;
+    for (_, why) in &fit.missing {
         println!("Not counted: {why}.\n");
     }
+    let group = builder.events(&fit.events).open()?;
+    let places = wanted.map(|event| fit.place(event));
     let table = vec![1_u32; SIDE * SIDE];
     // Summed once, so that all its pages are in memory.
     black_box(table.iter().sum::<u32>());
@@ -31,21 +33,24 @@ fn compare() -> Result<(), Error> {
     println!("|  IPC | misses per 1,000 instructions | instructions | a sum");
     println!("|-----:|------------------------------:|-------------:|:-----");
     let columns = || (0..SIDE).map(|x| table.iter().skip(x).step_by(SIDE).sum::<u32>()).sum();
-    row("along the rows", &group, || table.iter().sum())?;
-    row("along the columns", &group, columns)?;
+    row("along the rows", &group, places, || table.iter().sum())?;
+    row("along the columns", &group, places, columns)?;
     println!("\nThe group is {}.", group.access());
     Ok(())
 }
 
-fn row(name: &str, group: &AvailableGroup<3>, work: impl FnOnce() -> u32) -> Result<(), Error> {
+fn row(
+    name: &str,
+    group: &DynGroup,
+    places: [Option<usize>; 3],
+    work: impl FnOnce() -> u32,
+) -> Result<(), Error> {
     let before = group.reading()?;
     black_box(work());
     let after = group.reading()?;
-    let mut readings =
-        after.iter().zip(&before).map(|(after, before)| after.as_ref()?.since(before.as_ref()?));
-    let mut next = || readings.next().flatten();
-    let (cycles, instructions, misses) = (next(), next(), next());
-    let ratio = |part: Option<rdpmc::Reading>, whole: Option<rdpmc::Reading>| {
+    let [cycles, instructions, misses] =
+        places.map(|place| after.get(place?)?.since(before.get(place?)?));
+    let ratio = |part: Option<Reading>, whole: Option<Reading>| {
         Some(part?.value as f64 / whole?.value as f64)
     };
     let ipc = ratio(instructions, cycles).map_or("-".into(), |ipc| format!("{ipc:.2}"));

@@ -78,7 +78,7 @@ pub mod order {
 
 #[doc(inline)]
 pub use clock::Clock;
-pub use counter::{AvailableGroup, Counter, DynGroup, Group, PerEvent, Reading};
+pub use counter::{Counter, DynGroup, Fit, Group, PerEvent, Reading, WithGroup};
 #[doc(inline)]
 pub use doctor::diagnose;
 #[doc(inline)]

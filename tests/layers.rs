@@ -1,4 +1,4 @@
-//! The library's house rules: data flows one way, and skips name their test.
+//! The library's house rules: data flows one way, all state of the process is described, and skips name their test.
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -44,8 +44,51 @@ fn skips_name_their_test() {
     assert!(names > 40, "only {names} found");
 }
 
-/// The folders by floor, from the ground up. A folder uses folders on lower floors only.
-const FLOORS: [&[&str]; 8] = [
+/// State of the process is a promise to forks and signal handlers, so each piece of it is in the table of ARCHITECTURE.md,
+/// and the table has no other.
+#[test]
+fn all_state_of_the_process_is_described() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let mut described = Vec::new();
+    for row in text.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let names: Vec<&str> = cells[0].trim_start_matches("| ").split(", ").collect();
+        let file = cells[1].trim_matches('`').to_owned();
+        if file.ends_with(".rs") {
+            described
+                .extend(names.iter().map(|name| (name.trim_matches('`').to_owned(), file.clone())));
+        }
+    }
+    described.sort_unstable();
+    let mut found = Vec::new();
+    let mut paths = vec![root.join("src"), root.join("asm")];
+    while let Some(path) = paths.pop() {
+        if path.is_dir() && !path.ends_with("src/tests") {
+            paths.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            let file = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+            let source = fs::read_to_string(&path).unwrap();
+            let library = source.split("#[cfg(test)]\nmod ").next().unwrap();
+            for line in library.split("#[cfg(test)]\n#[allow").next().unwrap().lines() {
+                // Whatever its visibility.
+                let Some((before, rest)) = line.split_once("static ") else { continue };
+                let is_one = before.trim().is_empty() || before.trim_start().starts_with("pub");
+                let name = rest.split(':').next().unwrap().trim_start_matches("mut ");
+                let is_upper =
+                    |byte: u8| byte.is_ascii_uppercase() || b"_0123456789".contains(&byte);
+                if is_one && name.bytes().all(is_upper) {
+                    found.push((name.to_owned(), file.clone()));
+                }
+            }
+        }
+    }
+    found.sort_unstable();
+    assert_eq!(found, described);
+}
+
+/// The folders of the library by floor, from the ground up. A folder uses folders on lower floors only.
+const FLOORS: &[&[&str]] = &[
     &["kernel"],
     &["asm", "event"],
     &["error", "pmu"],
@@ -56,81 +99,154 @@ const FLOORS: [&[&str]; 8] = [
     &["doctor"],
 ];
 
-fn home_of(root: &Path, folder: &str) -> PathBuf {
-    if folder == "asm" { root.join(folder) } else { root.join("src").join(folder) }
+/// Those of `crates/spans`.
+const FLOORS_OF_SPANS: &[&[&str]] = &[
+    &["record"],
+    &["distribution"],
+    &["statistics"],
+    &["counting"],
+    &["sink"],
+    &["thread"],
+    &["collect"],
+    &["session"],
+    &["batch"],
+    &["output"],
+    &["recording"],
+    &["instrument"],
+];
+
+/// A package whose folders have floors.
+struct House {
+    name: &'static str,
+    floors: &'static [&'static [&'static str]],
+    /// Where the folders are.
+    src: &'static str,
+    /// The folder that is beside them.
+    beside: Option<&'static str>,
+    dependencies: &'static str,
+    /// A folder, and one that it needs.
+    control: (&'static str, &'static str),
 }
 
-/// Compiles each folder with those below it and nothing else. So methods, implementations of traits and macros of
-/// another folder cannot be used unnoticed. This target's code is compiled; tests and links of the documentation may
-/// name any folder.
+const LIBC: &str = "[target.'cfg(target_os = \"linux\")'.dependencies]\nlibc = \"0.2.180\"\n";
+
 #[test]
 fn a_folder_needs_only_those_on_lower_floors() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut folders: Vec<String> = fs::read_dir(root.join("src"))
-        .unwrap()
-        .map(|entry| entry.unwrap())
-        .filter(|entry| entry.path().is_dir() && entry.file_name() != "tests")
-        .map(|entry| entry.file_name().into_string().unwrap())
-        .chain(["asm".to_owned()])
-        .collect();
-    folders.sort();
-    let mut listed: Vec<&str> = FLOORS.iter().flat_map(|floor| floor.iter().copied()).collect();
-    listed.sort_unstable();
-    assert_eq!(folders, listed, "every folder has its floor");
+    House {
+        name: "floors",
+        floors: FLOORS,
+        src: "src",
+        beside: Some("asm"),
+        dependencies: "",
+        control: ("open", "names"),
+    }
+    .check();
+}
 
-    // Nor is a file of one folder compiled as part of another.
-    let mut sources: Vec<PathBuf> = listed.iter().map(|folder| home_of(root, folder)).collect();
-    while let Some(path) = sources.pop() {
-        if path.is_dir() {
-            sources.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
-        } else if path.extension().is_some_and(|end| end == "rs") {
-            let text = fs::read_to_string(&path).unwrap();
-            assert!(!text.contains("path = \"../"), "{}", path.display());
+#[test]
+fn a_folder_of_spans_needs_only_those_on_lower_floors() {
+    House {
+        name: "floors-of-spans",
+        floors: FLOORS_OF_SPANS,
+        src: "crates/spans/src",
+        beside: None,
+        dependencies: "serde_json = \"1.0.100\"\ntracing-core = \"0.1.33\"\n\
+             tracing-subscriber = { version = \"0.3.19\", default-features = false, features = [\"registry\", \"std\"] }\n",
+        control: ("session", "collect"),
+    }
+    .check();
+}
+
+impl House {
+    fn home_of(&self, root: &Path, folder: &str) -> PathBuf {
+        if self.beside == Some(folder) {
+            root.join(folder)
+        } else {
+            root.join(self.src).join(folder)
         }
     }
 
-    let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("floors");
-    fs::create_dir_all(&package).unwrap();
-    let mut manifest = String::from(
-        "[workspace]\n[package]\nname = \"floors\"\nedition = \"2024\"\n[lib]\npath = \"empty.rs\"\n\
-         [target.'cfg(target_os = \"linux\")'.dependencies]\nlibc = \"0.2.180\"\n",
-    );
-    fs::write(package.join("empty.rs"), "").unwrap();
-    let mut add = |name: &str, folders: &[&str]| {
-        let mut text = String::from("#![allow(warnings)]\n");
-        for folder in folders {
-            let path = home_of(root, folder).join("mod.rs");
-            text += &format!("#[path = {path:?}]\npub mod {folder};\n");
+    /// Compiles each folder with those below it and nothing else. So methods, implementations of traits and macros of
+    /// another folder cannot be used unnoticed. This target's code is compiled; tests and links of the documentation may
+    /// name any folder.
+    fn check(&self) {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut folders: Vec<String> = fs::read_dir(root.join(self.src))
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .filter(|entry| entry.path().is_dir() && entry.file_name() != "tests")
+            .map(|entry| entry.file_name().into_string().unwrap())
+            .chain(self.beside.map(str::to_owned))
+            .collect();
+        folders.sort();
+        let mut listed: Vec<&str> =
+            self.floors.iter().flat_map(|floor| floor.iter().copied()).collect();
+        listed.sort_unstable();
+        assert_eq!(folders, listed, "every folder has its floor");
+
+        // Nor is a file of one folder compiled as part of another.
+        let mut sources: Vec<PathBuf> =
+            listed.iter().map(|folder| self.home_of(root, folder)).collect();
+        while let Some(path) = sources.pop() {
+            if path.is_dir() {
+                sources.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                assert!(!text.contains("path = \"../"), "{}", path.display());
+            }
         }
-        fs::write(package.join(name).with_extension("rs"), text).unwrap();
-        manifest += &format!(
-            "[[example]]\nname = \"{name}\"\npath = \"{name}.rs\"\ncrate-type = [\"lib\"]\n"
+
+        let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join(self.name);
+        fs::create_dir_all(&package).unwrap();
+        let rdpmc = match self.src {
+            "src" => String::new(),
+            _ => format!("rdpmc = {{ path = {root:?} }}\n"),
+        };
+        let mut manifest = format!(
+            "[workspace]\n[package]\nname = \"{}\"\nedition = \"2024\"\n[lib]\npath = \"empty.rs\"\n\
+             [features]\ndefault = [\"enabled\", \"tracing\"]\nenabled = []\ntracing = []\n\
+             [dependencies]\n{rdpmc}{}{LIBC}",
+            self.name, self.dependencies
         );
-    };
-    let mut below: Vec<&str> = Vec::new();
-    for floor in FLOORS {
-        for folder in floor {
-            add(folder, &[below.as_slice(), &[folder]].concat());
+        fs::write(package.join("empty.rs"), "").unwrap();
+        let mut add = |name: &str, folders: &[&str]| {
+            let mut text = String::from("#![allow(warnings)]\n");
+            for folder in folders {
+                let path = self.home_of(root, folder).join("mod.rs");
+                text += &format!("#[path = {path:?}]\npub mod {folder};\n");
+            }
+            fs::write(package.join(name).with_extension("rs"), text).unwrap();
+            manifest += &format!(
+                "[[example]]\nname = \"{name}\"\npath = \"{name}.rs\"\ncrate-type = [\"lib\"]\n"
+            );
+        };
+        let mut below: Vec<&str> = Vec::new();
+        for floor in self.floors {
+            for folder in *floor {
+                add(folder, &[below.as_slice(), &[folder]].concat());
+            }
+            below.extend(*floor);
         }
-        below.extend(floor);
-    }
-    // The control: opening needs names.
-    let without_names: Vec<&str> =
-        below[..7].iter().copied().filter(|folder| *folder != "names").chain(["open"]).collect();
-    add("control", &without_names);
-    fs::write(package.join("Cargo.toml"), manifest).unwrap();
+        // The control.
+        let (folder, needed) = self.control;
+        let until = below.iter().position(|below| *below == folder).unwrap();
+        let without: Vec<&str> =
+            below[..=until].iter().copied().filter(|below| *below != needed).collect();
+        add("control", &without);
+        fs::write(package.join("Cargo.toml"), manifest).unwrap();
 
-    let check = |examples: &[&str]| {
-        let output = Command::new(env!("CARGO"))
-            .args(["check", "--quiet", "--offline", "--keep-going", "--manifest-path"])
-            .arg(package.join("Cargo.toml"))
-            .args(examples.iter().flat_map(|example| ["--example", example]))
-            .output()
-            .unwrap();
-        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
-    };
-    let (compiles, errors) = check(&below);
-    assert!(compiles, "a folder uses one on its own floor or above it:\n{errors}");
-    let (compiles, errors) = check(&["control"]);
-    assert!(!compiles && errors.contains("names"), "{errors}");
+        let check = |examples: &[&str]| {
+            let output = Command::new(env!("CARGO"))
+                .args(["check", "--quiet", "--offline", "--keep-going", "--manifest-path"])
+                .arg(package.join("Cargo.toml"))
+                .args(examples.iter().flat_map(|example| ["--example", example]))
+                .output()
+                .unwrap();
+            (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+        };
+        let (compiles, errors) = check(&below);
+        assert!(compiles, "a folder uses one on its own floor or above it:\n{errors}");
+        let (compiles, errors) = check(&["control"]);
+        assert!(!compiles && errors.contains(needed), "{errors}");
+    }
 }

@@ -3,7 +3,7 @@
 
 use rdpmc::order::Ordered;
 use rdpmc::region::Start;
-use rdpmc::{AvailableGroup, Clock, Counter, DynGroup, Event, Group, Region};
+use rdpmc::{Clock, Counter, DynGroup, Event, Group, Region};
 
 /// If a type has the trait, two implementations apply, and the compiler cannot choose.
 macro_rules! is_not {
@@ -27,7 +27,7 @@ macro_rules! stays {
     };
 }
 
-stays!(Counter, Group<2>, DynGroup, AvailableGroup<2>, Clock);
+stays!(Counter, Group<2>, DynGroup, Clock);
 stays!(Counter<Ordered>, Group<2, Ordered>, Clock<Ordered>);
 stays!(
     Region<'static, 1>,

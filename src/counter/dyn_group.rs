@@ -34,7 +34,7 @@ use std::time::Duration;
 /// ```
 ///
 /// A read takes some instructions more than that of a [`Group`], to choose the code for the number of events. For
-/// [regions](crate::Region) and ordered reads, use a `Group`.
+/// [regions](crate::Region) and ordered reads, use a `Group`: [`DynGroup::with`] has it.
 pub struct DynGroup(BySize);
 
 /// One group type for each number of events.
@@ -63,6 +63,15 @@ macro_rules! with_group {
             BySize::Of8($group) => $value,
         }
     };
+}
+
+/// Code that takes a group of any size, for [`DynGroup::with`].
+pub trait WithGroup {
+    /// What it returns.
+    type Output;
+
+    /// Takes the group.
+    fn with<const N: usize>(self, group: Group<N>) -> Self::Output;
 }
 
 /// A value for each event of a [`DynGroup`], in the events' order. Dereferences to a slice.
@@ -134,6 +143,12 @@ impl DynGroup {
     /// Returns a builder, to choose privilege levels, pinning and more for all events before opening a group.
     pub fn builder(events: &[Event]) -> Builder<&[Event]> {
         Builder::new(events)
+    }
+
+    /// Passes the group, whose size is known then, to `code`: for regions, ordered reads, or a loop that is compiled for the
+    /// number of events.
+    pub fn with<W: WithGroup>(self, code: W) -> W::Output {
+        with_group!(self.0, group => code.with(group))
     }
 
     /// Returns the counts, all of one instant, without a system call: see [`Group::read_user`].

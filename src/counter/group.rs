@@ -1,7 +1,6 @@
 //! The handle of several events that are counted together.
 #![allow(unsafe_code)]
 
-use super::available::AvailableGroup;
 use super::reading::Reading;
 use crate::asm;
 use crate::asm::order::{Order, Ordered, Unordered};
@@ -25,8 +24,8 @@ use std::time::Duration;
 /// Counters of `N` events, at most 8, for the thread that opened them.
 ///
 /// The events are on the PMU together or not at all, so their counts cover the same instants and can be compared. For a
-/// number of events known only at run time, use [`DynGroup`](crate::DynGroup). If some events may be unavailable, use
-/// [`Group::open_available`].
+/// number of events known only at run time, use [`DynGroup`](crate::DynGroup). If some events may be unavailable, ask
+/// [`Builder::fit`] first.
 ///
 /// ```
 /// use rdpmc::{Error, Event, Group};
@@ -111,18 +110,6 @@ impl<const N: usize> Group<N> {
     /// - [`OpenError::SeveralPmus`].
     pub fn open(events: [Event; N]) -> Result<Group<N>, OpenError> {
         Group::builder(events).open()
-    }
-
-    /// Opens those of `events` that can be counted together, and reports why the others cannot. List the most important
-    /// event first.
-    ///
-    /// Opens a group once if all can be counted, and otherwise once more for each event, and a last time to return it.
-    ///
-    /// # Errors
-    /// The errors of [`open`](Group::open), in three cases: a resource is used up; this process may open no events at
-    /// all; none of `events` can be counted. In the last case, the error is that of the first event.
-    pub fn open_available(events: [Event; N]) -> Result<AvailableGroup<N>, OpenError> {
-        Group::builder(events).open_available()
     }
 
     /// Returns a builder, to choose privilege levels, pinning and more for all events before opening a group.

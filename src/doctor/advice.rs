@@ -3,7 +3,7 @@
 use super::summary::{INSTRUCTION, nanoseconds};
 use super::{Availability, Description, Report};
 use crate::error::access::Access;
-use crate::error::{NamedEvent, OpenError, SyscallReason};
+use crate::error::{OpenError, SyscallReason};
 use crate::event::Event;
 use crate::kernel::{self, Errno};
 use crate::pmu::core_types;
@@ -34,17 +34,7 @@ impl Availability {
             Ok(Access::SystemCall(SyscallReason::Slower { .. })) => None,
             Ok(_) if self.event.is_software() => None,
             Ok(access) => Some(access.to_string()),
-            Err(error) => {
-                let mut error = error.clone();
-                if let Some(event) = error.event_mut() {
-                    let this = match event.name().split_once('/') {
-                        Some((pmu, _)) => format!("this on {pmu}"),
-                        None => "this".into(),
-                    };
-                    *event = NamedEvent::new(event.event(), this);
-                }
-                Some(error.to_string())
-            }
+            Err(error) => Some(format!("{}. {}", error.shared_cause(), error.remedy())),
         }
     }
 }

@@ -61,9 +61,7 @@ impl Report {
             Some(cost) => cost.summary(self.hypervisor.as_deref()),
             None => match self.events.iter().find_map(|event| event.access.as_ref().err()) {
                 Some(error) if !self.counts_hardware() => {
-                    let error = error.to_string();
-                    let cause = error.split(". ").next().unwrap_or_default();
-                    return format!("Hardware counters do not work here: {cause}.");
+                    return format!("Hardware counters do not work here: {}.", error.cause());
                 }
                 _ => "Counters work here.".to_owned(),
             },

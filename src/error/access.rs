@@ -1,7 +1,7 @@
 //! How a counter is read, and why not from user space.
 
 use super::ReadError;
-use crate::kernel::{self, Errno, PMU_DIRECTORY, Thousands};
+use crate::kernel::{self, Errno, Message, PMU_DIRECTORY, Thousands, has_message, say};
 use std::fmt;
 use std::time::Duration;
 
@@ -90,75 +90,79 @@ pub enum SyscallReason {
     },
 }
 
-impl fmt::Display for SyscallReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+has_message!(SyscallReason);
+
+impl SyscallReason {
+    pub(super) fn message(&self) -> Message {
         match self {
             SyscallReason::SoftwareEvent => {
-                write!(f, "the kernel counts this event in software. No action needed")
+                say!("the kernel counts this event in software", "No action needed")
             }
-            SyscallReason::NotScheduled => write!(
-                f,
-                "the event is not on a hardware counter now. Enable it, or open fewer events than the PMU has \
-                 counters (on x86-64 the kernel's watchdog holds one unless kernel.nmi_watchdog is 0), or on a \
-                 hybrid CPU keep the thread on the event's core type"
+            SyscallReason::NotScheduled => say!(
+                "the event is not on a hardware counter now",
+                "Enable it, or open fewer events than the PMU has counters (on x86-64 the \
+                 kernel's watchdog holds one unless kernel.nmi_watchdog is 0), or on a hybrid CPU \
+                 keep the thread on the event's core type"
             ),
-            SyscallReason::ErrorState => ReadError::ErrorState.fmt(f),
-            SyscallReason::Slower { user, system_call } => write!(
-                f,
-                "user space is slower than the system call here. A read takes {} ns in user space, for example because \
-                 a hypervisor traps it, and {} ns by system call. No action needed",
-                Thousands(user.as_nanos()),
-                Thousands(system_call.as_nanos())
-            ),
-            SyscallReason::Requested => {
-                write!(
-                    f,
-                    "the builder requested system calls. To use the cheaper way, pass ReadBy::Cheaper"
+            SyscallReason::ErrorState => ReadError::ErrorState.message(),
+            SyscallReason::Slower { user, system_call } => {
+                let [user, system_call] =
+                    [user, system_call].map(|time| Thousands(time.as_nanos()).to_string());
+                say!(
+                    "user space is slower than the system call here: a read takes {user} ns in \
+                     user space, for example because a hypervisor traps it, and {system_call} ns \
+                     by system call",
+                    "No action needed"
                 )
             }
-            SyscallReason::SwitchedOff { setting, value } => write!(
-                f,
-                "user access is disabled ({setting} is {value}). Run `echo 1 > {setting}` as root, then open the \
-                 counter again"
+            SyscallReason::Requested => {
+                say!(
+                    "the builder requested system calls",
+                    "To use the cheaper way, pass ReadBy::Cheaper"
+                )
+            }
+            SyscallReason::SwitchedOff { setting, value } => say!(
+                "user access is disabled ({setting} is {value})",
+                "Run `echo 1 > {setting}` as root, then open the counter again"
             ),
-            SyscallReason::NotOffered => write!(
-                f,
-                "the kernel offers no user access for this event. On x86-64, check {PMU_DIRECTORY}/cpu/rdpmc as root. \
-                 arm64 needs Linux 5.17 and riscv64 needs 6.6. Some events never have user access"
+            SyscallReason::NotOffered => say!(
+                "the kernel offers no user access for this event",
+                "On x86-64, check {PMU_DIRECTORY}/cpu/rdpmc as root. arm64 needs Linux 5.17 and \
+                 riscv64 needs 6.6. Some events never have user access"
             ),
-            SyscallReason::Refused => write!(
-                f,
-                "the CPU refused to read a counter that the kernel offers, for example because user access was \
-                 disabled for a while. Call retry_user(), or open the counter again"
+            SyscallReason::Refused => say!(
+                "the CPU refused to read a counter that the kernel offers, for example because \
+                 user access was disabled for a while",
+                "Call retry_user(), or open the counter again"
             ),
-            SyscallReason::PageTooOld => write!(
-                f,
-                "the control page has the layout of a kernel before 3.12, whose capability bits are ambiguous. Use a \
-                 newer kernel"
+            SyscallReason::PageTooOld => say!(
+                "the control page has the layout of a kernel before 3.12, whose capability bits \
+                 are ambiguous",
+                "Use a newer kernel"
             ),
-            SyscallReason::Width { bits } => write!(
-                f,
-                "this library does not read counters of {bits} bits here, so the kernel does. No action needed"
+            SyscallReason::Width { bits } => say!(
+                "this library does not read counters of {bits} bits here, so the kernel does",
+                "No action needed"
             ),
             SyscallReason::NotInItsRegister => {
-                write!(f, "no register holds this event's count. No action needed")
+                say!("no register holds this event's count", "No action needed")
             }
-            SyscallReason::PinnedOnSeveralTypes => write!(
-                f,
-                "the event is pinned and open on several core types. Keep the thread on one type while opening it, \
-                 or do not pin the event"
+            SyscallReason::PinnedOnSeveralTypes => say!(
+                "the event is pinned and open on several core types",
+                "Keep the thread on one type while opening it, or do not pin the event"
             ),
             SyscallReason::MlockLimit { kilobytes } => {
-                write!(
-                    f,
-                    "the control page cannot be mapped, because the user's limit of locked memory is reached"
-                )?;
-                if let Some(kilobytes) = kilobytes {
-                    write!(f, " (kernel.perf_event_mlock_kb is {kilobytes} KiB per CPU)")?;
-                }
-                write!(
-                    f,
-                    ". Raise it or `ulimit -l`, give the program CAP_IPC_LOCK, or open fewer counters"
+                let limit = match kilobytes {
+                    Some(kilobytes) => {
+                        format!(" (kernel.perf_event_mlock_kb is {kilobytes} KiB per CPU)")
+                    }
+                    None => String::new(),
+                };
+                say!(
+                    "the control page cannot be mapped, because the user's limit of locked memory \
+                     is reached{limit}",
+                    "Raise it or `ulimit -l`, give the program CAP_IPC_LOCK, or open fewer \
+                     counters"
                 )
             }
             SyscallReason::NotMapped { errno } => {
@@ -172,7 +176,7 @@ impl fmt::Display for SyscallReason {
                     }
                     _ => "Check the security module's log, or report it with the kernel's version",
                 };
-                write!(f, "the control page cannot be mapped ({errno}). {remedy}")
+                say!("the control page cannot be mapped ({errno})", "{remedy}")
             }
         }
     }

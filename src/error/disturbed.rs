@@ -1,10 +1,10 @@
 //! Why a region's sample is not a measurement.
 
-use std::fmt;
+use crate::kernel::{Message, has_message, say};
 
 /// Why a sample of a [`Region`](crate::Region) does not measure its code. Usually the remedy is to take another
 /// sample.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disturbed {
     /// An event had no counter at the start (`index` 0): it is disabled, or other events had the counters
@@ -30,33 +30,35 @@ pub enum Disturbed {
     StandsStill,
 }
 
-debug_as_message!(Disturbed: NoCounter Interrupted Faulted OtherCounters StandsStill);
-
 impl std::error::Error for Disturbed {}
 
-impl fmt::Display for Disturbed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Disturbed::NoCounter => {
-                "disturbed: the event had no counter when the region started. Take another sample, or open fewer \
-                 events than the PMU has counters"
-            }
-            Disturbed::Interrupted { .. } => {
-                "disturbed: the kernel switched the thread out or moved the counter during the region. Take \
-                 another sample"
-            }
-            Disturbed::Faulted => {
-                "disturbed: the counter could not be read when the region started or ended. Take another sample, \
-                 and if this persists, see access()"
-            }
-            Disturbed::OtherCounters => {
-                "disturbed: the region was started with other counters than those that stop it. Stop it with a \
-                 region of the same counters"
-            }
-            Disturbed::StandsStill => {
-                "disturbed: the instruction counter stood still during the region, possibly because the host of this \
-                 virtual machine has no counter for it. Open fewer events, and test with trust::test_counters()"
-            }
-        })
+has_message!(Disturbed);
+
+impl Disturbed {
+    fn message(&self) -> Message {
+        match self {
+            Disturbed::NoCounter => say!(
+                "disturbed: the event had no counter when the region started",
+                "Take another sample, or open fewer events than the PMU has counters"
+            ),
+            Disturbed::Interrupted { .. } => say!(
+                "disturbed: the kernel switched the thread out or moved the counter during the \
+                 region",
+                "Take another sample"
+            ),
+            Disturbed::Faulted => say!(
+                "disturbed: the counter could not be read when the region started or ended",
+                "Take another sample, and if this persists, see access()"
+            ),
+            Disturbed::OtherCounters => say!(
+                "disturbed: the region was started with other counters than those that stop it",
+                "Stop it with a region of the same counters"
+            ),
+            Disturbed::StandsStill => say!(
+                "disturbed: the instruction counter stood still during the region, possibly \
+                 because the host of this virtual machine has no counter for it",
+                "Open fewer events, and test with trust::test_counters()"
+            ),
+        }
     }
 }

@@ -1,27 +1,12 @@
 //! Errors and reasons: one type for each operation, and [`Error`] for all of them.
 //!
-//! Each message says what failed, the cause found on this machine, and the remedy. Neither `Display` nor `Debug`
-//! makes a system call.
+//! Each message has the cause found on this machine and the remedy, which `cause` and `remedy` also return apart. Neither
+//! these nor `Display` makes a system call, except to allocate memory.
 //!
-//! `Debug` prints the variant's name and the message, so that a `main` that returns an error prints the remedy.
-//! `source` is the kernel's [`Errno`], where there is one.
+//! The `Debug` of [`Error`] prints the message too, so that a `main` that returns one prints the remedy. `source` is the
+//! kernel's [`Errno`], where there is one.
 
 // Floor 3: every reason this library can give. Uses `kernel` and `event`.
-
-/// Implements `Debug` as the variant's name and the message.
-macro_rules! debug_as_message {
-    ($type:ident: $($variant:ident)*) => {
-        impl std::fmt::Debug for $type {
-            /// Writes the variant's name and the message.
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                let variant = match self {
-                    $($type::$variant { .. } => stringify!($variant),)*
-                };
-                write!(f, "{variant}: {self}")
-            }
-        }
-    };
-}
 
 pub(crate) mod access;
 pub(crate) mod clock;
@@ -46,7 +31,7 @@ use std::io;
 
 /// Any error of this library: `?` converts the error of each operation into it.
 ///
-/// Its message, its `Debug` and its `source` are those of the error inside.
+/// Its message and its `source` are those of the error inside. Its `Debug` is that error's, and the message.
 ///
 /// ```
 /// use rdpmc::{Counter, Error, Event};
@@ -75,6 +60,37 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns the cause found on this machine: the first part of the message, without a period.
+    pub fn cause(&self) -> String {
+        match self {
+            Error::Open(error) => error.cause(),
+            Error::Read(error) => error.cause(),
+            Error::Region(error) => error.cause(),
+            Error::Disturbed(error) => error.cause(),
+            Error::Name(error) => error.cause(),
+        }
+    }
+
+    /// Returns what to do about it: the rest of the message.
+    pub fn remedy(&self) -> String {
+        match self {
+            Error::Open(error) => error.remedy(),
+            Error::Read(error) => error.remedy(),
+            Error::Region(error) => error.remedy(),
+            Error::Disturbed(error) => error.remedy(),
+            Error::Name(error) => error.remedy(),
+        }
+    }
+
+    /// Returns the [`cause`](Error::cause) with `this` in place of the event's name: see [`OpenError::shared_cause`].
+    pub fn shared_cause(&self) -> String {
+        match self {
+            Error::Open(error) => error.shared_cause(),
+            Error::Name(error) => error.shared_cause(),
+            other => other.cause(),
+        }
+    }
+
     fn inner(&self) -> &(dyn std::error::Error + 'static) {
         match self {
             Error::Open(error) => error,
@@ -94,7 +110,7 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self.inner(), f)
+        write!(f, "{:?}: {self}", self.inner())
     }
 }
 

@@ -1,7 +1,6 @@
 //! Errors of event names.
 
-use crate::kernel::{PMU_DIRECTORY, Unreadable, Visible};
-use std::fmt::{self, Write as _};
+use crate::kernel::{Message, PMU_DIRECTORY, Unreadable, has_message, say};
 
 /// What a name is that other tools know, if it is not an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +22,7 @@ pub enum NotAnEvent {
 
 /// Why a name is not the name of an event, from `"name".parse::<Event>()` or
 /// [`Pmus::event`](crate::pmu::Pmus::event).
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NameError {
     /// Neither the kernel nor a PMU of this machine has an event of this name.
@@ -145,9 +144,6 @@ pub enum NameError {
     Unreadable(Unreadable),
 }
 
-debug_as_message!(NameError: UnknownEvent NotAnEvent NotOfACounter NoPmu UnknownPmu UnknownTerm Ambiguous TooLarge NotANumber Twice NeedsValue
-    Modifier NotClosed TooLong Unreadable);
-
 impl std::error::Error for NameError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
@@ -163,31 +159,42 @@ impl From<Unreadable> for NameError {
     }
 }
 
-impl fmt::Display for NameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let f = &mut Visible(f);
-        // Ends the sentence with the nearest names, or without any with the remedy.
-        let suggest = |f: &mut Visible<'_, '_>, nearest: &[String], remedy: &str| match nearest {
-            [] => write!(f, ". {remedy}"),
-            [one] => write!(f, ". Did you mean {one}?"),
-            [first @ .., last] => write!(f, ". Did you mean {} or {last}?", first.join(", ")),
-        };
+has_message!(NameError);
+
+/// Asks for the nearest names, or without any tells where all are.
+fn suggest(nearest: &[String], all: &str) -> String {
+    match nearest {
+        [] => all.into(),
+        [one] => format!("Did you mean {one}?"),
+        [first @ .., last] => format!("Did you mean {} or {last}?", first.join(", ")),
+    }
+}
+
+impl NameError {
+    /// Returns the [`cause`](NameError::cause) with `this` in place of a name whose PMU is missing: such names can share a line.
+    pub fn shared_cause(&self) -> String {
+        match self {
+            NameError::NoPmu { is_virtual, .. } => {
+                NameError::NoPmu { name: "this".into(), is_virtual: *is_virtual }.cause()
+            }
+            other => other.cause(),
+        }
+    }
+
+    fn message(&self) -> Message {
         match self {
             NameError::UnknownEvent { name, .. } if name.is_empty() => {
-                write!(f, "the event name is empty. Give one, such as cycles")
+                say!("the event name is empty", "Give one, such as cycles")
             }
-            NameError::UnknownEvent { name, .. } if name.contains(',') => write!(
-                f,
-                "`{name}` is not an event name. Parse one event at a time, and open a group for several"
+            NameError::UnknownEvent { name, .. } if name.contains(',') => say!(
+                "`{name}` is not an event name",
+                "Parse one event at a time, and open a group for several"
             ),
             NameError::UnknownEvent { name, nearest } => {
-                write!(f, "there is no event `{name}` on this machine")?;
-                suggest(
-                    f,
-                    nearest,
-                    "Run `perf list` to see them. For an event that exists only in perf's own tables, use the \
-                     encoding that `perf stat -vv -e NAME true` prints, e.g. cpu/event=0xc0,umask=0x1/",
-                )
+                let all = "Run `perf list` to see them. For an event that exists only in perf's own tables, use the \
+                           encoding that `perf stat -vv -e NAME true` prints, e.g. cpu/event=0xc0,umask=0x1/";
+                let remedy = suggest(nearest, all);
+                say!("there is no event `{name}` on this machine", "{remedy}")
             }
             NameError::NotAnEvent { name, kind, instead } => {
                 let what = match kind {
@@ -198,83 +205,80 @@ impl fmt::Display for NameError {
                     NotAnEvent::Tracepoint => "a tracepoint or a probe",
                     NotAnEvent::Breakpoint => "a breakpoint on memory",
                 };
-                write!(f, "`{name}` is {what}, not an event. ")?;
-                match (kind, instead) {
+                let remedy = match (kind, instead) {
                     (NotAnEvent::Metric, instead) => {
                         let events = instead.unwrap_or("its events");
-                        write!(f, "Count {events} as a group, and compute it from their counts")
+                        format!("Count {events} as a group, and compute it from their counts")
                     }
-                    (_, Some(instead)) => write!(f, "Use {instead}"),
-                    (NotAnEvent::Tracepoint | NotAnEvent::Breakpoint, None) => f.write_str(
-                        "This library counts hardware and software events. Use `perf stat -e` for others",
-                    ),
-                    (NotAnEvent::Clock | NotAnEvent::Papi | NotAnEvent::Likwid, None) => f.write_str(
-                        "Use the event that it stands for, by perf's name or as cpu/event=...,umask=.../",
-                    ),
-                }
+                    (_, Some(instead)) => format!("Use {instead}"),
+                    (NotAnEvent::Tracepoint | NotAnEvent::Breakpoint, None) => {
+                        "This library counts hardware and software events. Use `perf stat -e` for others".into()
+                    }
+                    (NotAnEvent::Clock | NotAnEvent::Papi | NotAnEvent::Likwid, None) => {
+                        "Use the event that it stands for, by perf's name or as cpu/event=...,umask=.../".into()
+                    }
+                };
+                say!("`{name}` is {what}, not an event", "{remedy}")
             }
-            NameError::NotOfACounter { part } if part == "percore" => write!(
-                f,
-                "`percore` counts all threads of a core, and a counter counts its own thread. Remove it"
+            NameError::NotOfACounter { part } if part == "percore" => say!(
+                "`percore` counts all threads of a core, and a counter counts its own thread",
+                "Remove it"
             ),
-            NameError::NotOfACounter { part } => write!(
-                f,
-                "`{part}` requests precise samples, and a counter takes no samples. Remove it"
+            NameError::NotOfACounter { part } => say!(
+                "`{part}` requests precise samples, and a counter takes no samples",
+                "Remove it"
             ),
-            NameError::NoPmu { name, is_virtual: true } => write!(
-                f,
-                "`{name}` needs a hardware counter, and this virtual machine has none (no core PMU in \
-                 {PMU_DIRECTORY}). Enable the virtual PMU in the hypervisor, run on the host, or use software events"
+            NameError::NoPmu { name, is_virtual: true } => say!(
+                "`{name}` needs a hardware counter, and this virtual machine has none (no core \
+                 PMU in {PMU_DIRECTORY})",
+                "Enable the virtual PMU in the hypervisor, run on the host, or use software \
+                 events"
             ),
-            NameError::NoPmu { name, is_virtual: false } => write!(
-                f,
-                "`{name}` needs a hardware counter, and the kernel offers none (no core PMU in {PMU_DIRECTORY}). Use \
-                 software events, or another machine"
+            NameError::NoPmu { name, is_virtual: false } => say!(
+                "`{name}` needs a hardware counter, and the kernel offers none (no core PMU in \
+                 {PMU_DIRECTORY})",
+                "Use software events, or another machine"
             ),
             NameError::UnknownPmu { name, nearest } => {
-                write!(f, "there is no PMU `{name}` on this machine")?;
-                suggest(f, nearest, &format!("Each PMU has a directory in {PMU_DIRECTORY}"))
+                let remedy =
+                    suggest(nearest, &format!("Each PMU has a directory in {PMU_DIRECTORY}"));
+                say!("there is no PMU `{name}` on this machine", "{remedy}")
             }
             NameError::UnknownTerm { pmu, term, nearest } => {
-                write!(f, "the PMU {pmu} has no term and no event `{term}`")?;
-                suggest(f, nearest, &format!("See {PMU_DIRECTORY}/{pmu}/format and events"))
+                let remedy =
+                    suggest(nearest, &format!("See {PMU_DIRECTORY}/{pmu}/format and events"));
+                say!("the PMU {pmu} has no term and no event `{term}`", "{remedy}")
             }
             NameError::Ambiguous { name, choices } => {
-                write!(
-                    f,
-                    "several PMUs have an event `{name}`. Choose one of {}",
-                    choices.join(", ")
-                )
+                let choices = choices.join(", ");
+                say!("several PMUs have an event `{name}`", "Choose one of {choices}")
             }
-            NameError::TooLarge { pmu, term, bits } => write!(
-                f,
-                "the value of `{term}` (PMU {pmu}) does not fit into {bits} {}. Give a smaller one",
+            NameError::TooLarge { pmu, term, bits } => say!(
+                "the value of `{term}` (PMU {pmu}) does not fit into {bits} {}",
+                "Give a smaller one",
                 if *bits == 1 { "bit" } else { "bits" }
             ),
-            NameError::NotANumber { pmu, term, value } => write!(
-                f,
-                "`{value}` is not a valid value for `{term}` (PMU {pmu}). Give a decimal or 0x-prefixed number of \
-                 at most 64 bits"
+            NameError::NotANumber { pmu, term, value } => say!(
+                "`{value}` is not a valid value for `{term}` (PMU {pmu})",
+                "Give a decimal or 0x-prefixed number of at most 64 bits"
             ),
-            NameError::Twice { pmu, term } => write!(
-                f,
-                "`{term}` (PMU {pmu}) sets bits that another term sets. Remove one of them"
-            ),
-            NameError::NeedsValue { pmu, term } => {
-                write!(f, "`{term}` (PMU {pmu}) needs a value. Write `{term}=VALUE`")
+            NameError::Twice { pmu, term } => {
+                say!("`{term}` (PMU {pmu}) sets bits that another term sets", "Remove one of them")
             }
-            NameError::Modifier { letters } => write!(
-                f,
-                "`{letters}` are not valid event modifiers. Use any of u, k, h, G, H, I, D, e, S and W, each at most \
-                 once"
+            NameError::NeedsValue { pmu, term } => {
+                say!("`{term}` (PMU {pmu}) needs a value", "Write `{term}=VALUE`")
+            }
+            NameError::Modifier { letters } => say!(
+                "`{letters}` are not valid event modifiers",
+                "Use any of u, k, h, G, H, I, D, e, S and W, each at most once"
             ),
             NameError::NotClosed { name } => {
-                write!(f, "`{name}` has no second slash. Write PMU/TERM=VALUE,.../")
+                say!("`{name}` has no second slash", "Write PMU/TERM=VALUE,.../")
             }
             NameError::TooLong { limit } => {
-                write!(f, "the name is longer than {limit} bytes. Give the name of one event")
+                say!("the name is longer than {limit} bytes", "Give the name of one event")
             }
-            NameError::Unreadable(unreadable) => write!(f, "{unreadable}"),
+            NameError::Unreadable(unreadable) => unreadable.message(),
         }
     }
 }

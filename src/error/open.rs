@@ -1,12 +1,11 @@
 //! Errors of opening.
 
 use super::{NamedEvent, ReadError};
-use crate::kernel::{self, Errno, PMU_DIRECTORY, Unreadable};
-use std::fmt;
+use crate::kernel::{self, Errno, Message, PMU_DIRECTORY, Unreadable, has_message, say};
 use std::io;
 
 /// Why a counter, a group or a clock could not be opened, or the fault handler not be installed.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenError {
     /// This target is not Linux and has no `perf_event_open`.
@@ -153,10 +152,6 @@ pub enum OpenError {
     },
 }
 
-debug_as_message!(OpenError: Unsupported NoPmu EventNotSupported NoPrivilegeFilter IncludesGuests CountsNothing
-    NoFixedCounter Paranoid Seccomp NoSystemCall Denied TooManyOpenFiles GroupSize GroupTooLarge NotPerThread SeveralPmus Busy
-    UnsupportedField NotThisMachine Forked OutOfMemory Unreadable System);
-
 /// The event that an [`OpenError`] is about, as a shared or a mutable reference.
 macro_rules! event_of {
     ($error:expr) => {
@@ -182,9 +177,18 @@ impl OpenError {
         event_of!(self)
     }
 
-    /// The event, to be named otherwise.
-    pub(crate) fn event_mut(&mut self) -> Option<&mut NamedEvent> {
-        event_of!(self)
+    /// Returns the [`cause`](OpenError::cause) with `this` in place of the event's name (`this on PMU`, if the name has a PMU):
+    /// events that cannot be opened for the same cause can share a line.
+    pub fn shared_cause(&self) -> String {
+        let mut error = self.clone();
+        if let Some(event) = event_of!(&mut error) {
+            let this = match event.name().split_once('/') {
+                Some((pmu, _)) => format!("this on {pmu}"),
+                None => "this".into(),
+            };
+            *event = NamedEvent::new(event.event(), this);
+        }
+        error.cause()
     }
 
     /// Returns the kernel's answer. None if the error has no error number of its own.
@@ -278,160 +282,167 @@ impl From<Unreadable> for OpenError {
     }
 }
 
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+has_message!(OpenError);
+
+fn events(number: usize) -> String {
+    format!("{number} {}", if number == 1 { "event" } else { "events" })
+}
+
+impl OpenError {
+    pub(crate) fn message(&self) -> Message {
         match self {
-            OpenError::Unsupported => write!(
-                f,
-                "this target is not Linux and has no perf_event_open. Run on Linux to count"
+            OpenError::Unsupported => {
+                say!("this target is not Linux and has no perf_event_open", "Run on Linux to count")
+            }
+            OpenError::NoPmu { event, is_guest_of_hybrid: true, .. } => say!(
+                "{event} needs a hardware counter, and this virtual machine has none: KVM gives \
+                 no PMU to guests on hybrid Intel CPUs, as this model usually is",
+                "Run on the host, or use software events"
             ),
-            OpenError::NoPmu { event, is_guest_of_hybrid: true, .. } => write!(
-                f,
-                "{event} needs a hardware counter, and this virtual machine has none: KVM gives no PMU to guests \
-                 on hybrid Intel CPUs, as this model usually is. Run on the host, or use software events"
+            OpenError::NoPmu { event, is_virtual: true, .. } => say!(
+                "{event} needs a hardware counter, and this virtual machine has none (no core PMU \
+                 in {PMU_DIRECTORY})",
+                "Enable the virtual PMU in the hypervisor, run on the host, or use software \
+                 events"
             ),
-            OpenError::NoPmu { event, is_virtual: true, .. } => write!(
-                f,
-                "{event} needs a hardware counter, and this virtual machine has none (no core PMU in \
-                 {PMU_DIRECTORY}). Enable the virtual PMU in the hypervisor, run on the host, or use software events"
+            OpenError::NoPmu { event, is_virtual: false, .. } => say!(
+                "{event} needs a hardware counter, and the kernel offers none (no core PMU in \
+                 {PMU_DIRECTORY}): the driver may be missing, or the firmware may have disabled \
+                 the PMU",
+                "Use software events, or another machine"
             ),
-            OpenError::NoPmu { event, is_virtual: false, .. } => write!(
-                f,
-                "{event} needs a hardware counter, and the kernel offers none (no core PMU in {PMU_DIRECTORY}): the \
-                 driver may be missing, or the firmware may have disabled the PMU. Use software events, or another \
-                 machine"
+            OpenError::EventNotSupported { event, errno } => say!(
+                "{event} is not supported by this machine's PMU or kernel, at least not with \
+                 these settings ({errno})",
+                "Choose an event that `perf list` shows, or other privilege levels"
             ),
-            OpenError::EventNotSupported { event, errno } => write!(
-                f,
-                "{event} is not supported by this machine's PMU or kernel, at least not with these settings \
-                 ({errno}). Choose an event that `perf list` shows, or other privilege levels"
+            OpenError::NoPrivilegeFilter { event } => say!(
+                "{event} cannot be counted for user mode alone, because this PMU cannot exclude \
+                 privilege levels",
+                "Call allow_all_privilege_levels(true) to count all of them"
             ),
-            OpenError::NoPrivilegeFilter { event } => write!(
-                f,
-                "{event} cannot be counted for user mode alone, because this PMU cannot exclude privilege levels. \
-                 Call allow_all_privilege_levels(true) to count all of them"
+            OpenError::IncludesGuests { event } => say!(
+                "{event} includes guests, and they cannot be counted: a virtual machine on this \
+                 host owns the PMU (mediated PMU), or the PMU cannot count guests",
+                "Exclude guests with exclude_guest(true), or drop `G` from the name"
             ),
-            OpenError::IncludesGuests { event } => write!(
-                f,
-                "{event} includes guests, and they cannot be counted: a virtual machine on this host owns the PMU \
-                 (mediated PMU), or the PMU cannot count guests. Exclude guests with exclude_guest(true), or drop \
-                 `G` from the name"
+            OpenError::CountsNothing { event } => say!(
+                "{event} would count nothing, because the settings exclude every privilege level \
+                 at which it happens, or both guests and the host",
+                "Include one with exclude_kernel(false) or exclude_guest(false), or change \
+                 modifiers such as `u` or `G` in the name, which take precedence"
             ),
-            OpenError::CountsNothing { event } => write!(
-                f,
-                "{event} would count nothing, because the settings exclude every privilege level at which it \
-                 happens, or both guests and the host. Include one with exclude_kernel(false) or \
-                 exclude_guest(false), or change modifiers such as `u` or `G` in the name, which take precedence"
+            OpenError::NoFixedCounter { event } => say!(
+                "{event} belongs to a fixed counter that this CPU does not have: known work \
+                 leaves it at 0",
+                "Choose an event that `perf list` shows"
             ),
-            OpenError::NoFixedCounter { event } => write!(
-                f,
-                "{event} belongs to a fixed counter that this CPU does not have: known work leaves it at 0. Choose an \
-                 event that `perf list` shows"
+            OpenError::Paranoid { level, allowed } => {
+                let or = match *allowed {
+                    ..2 => ", or count user mode alone if the PMU can",
+                    _ => "",
+                };
+                say!(
+                    "kernel.perf_event_paranoid is {level}, and this process does not have \
+                     CAP_PERFMON",
+                    "Run `sysctl kernel.perf_event_paranoid={allowed}` as root, or give the \
+                     program the capability{or}"
+                )
+            }
+            OpenError::Seccomp { errno: Errno(0) } => say!(
+                "perf_event_open returned 0 and opened no event, because a seccomp filter answers \
+                 for the kernel",
+                "Run with a profile that allows the call (`--security-opt seccomp=...`), or \
+                 outside of the sandbox"
             ),
-            OpenError::Paranoid { level, allowed } => write!(
-                f,
-                "kernel.perf_event_paranoid is {level}, and this process does not have CAP_PERFMON. Run `sysctl \
-                 kernel.perf_event_paranoid={allowed}` as root, or give the program the capability{}",
-                if *allowed < 2 { ", or count user mode alone if the PMU can" } else { "" }
+            OpenError::Seccomp { errno } => say!(
+                "perf_event_open was denied ({errno}) by a seccomp filter, as container runtimes \
+                 do by default",
+                "Run the container with `--cap-add PERFMON` or with a profile that allows the \
+                 call (`--security-opt seccomp=...`), or run outside of the sandbox"
             ),
-            OpenError::Seccomp { errno: Errno(0) } => write!(
-                f,
-                "perf_event_open returned 0 and opened no event, because a seccomp filter answers for the kernel. Run \
-                 with a profile that allows the call (`--security-opt seccomp=...`), or outside of the sandbox"
+            OpenError::NoSystemCall => {
+                say!("this kernel has no perf_event_open", "Use one built with CONFIG_PERF_EVENTS")
+            }
+            OpenError::Denied { errno } => say!(
+                "perf_event_open was denied ({errno}), and neither kernel.perf_event_paranoid nor \
+                 seccomp is the cause",
+                "Check the security module's log (SELinux, AppArmor) and \
+                 /sys/kernel/security/lockdown"
             ),
-            OpenError::Seccomp { errno } => write!(
-                f,
-                "perf_event_open was denied ({errno}) by a seccomp filter, as container runtimes do by default. Run \
-                 the container with `--cap-add PERFMON` or with a profile that allows the call (`--security-opt \
-                 seccomp=...`), or run outside of the sandbox"
+            OpenError::TooManyOpenFiles { is_system_wide: false } => say!(
+                "this process has no file descriptor left, and each counter holds one",
+                "Raise `ulimit -n` or close counters"
             ),
-            OpenError::NoSystemCall => write!(
-                f,
-                "this kernel has no perf_event_open. Use one built with CONFIG_PERF_EVENTS"
-            ),
-            OpenError::Denied { errno } => write!(
-                f,
-                "perf_event_open was denied ({errno}), and neither kernel.perf_event_paranoid nor seccomp is the \
-                 cause. Check the security module's log (SELinux, AppArmor) and /sys/kernel/security/lockdown"
-            ),
-            OpenError::TooManyOpenFiles { is_system_wide: false } => write!(
-                f,
-                "this process has no file descriptor left, and each counter holds one. Raise `ulimit -n` or close \
-                 counters"
-            ),
-            OpenError::TooManyOpenFiles { is_system_wide: true } => write!(
-                f,
-                "this machine has no file descriptor left, and each counter holds one. Raise `sysctl fs.file-max` \
-                 or close files"
+            OpenError::TooManyOpenFiles { is_system_wide: true } => say!(
+                "this machine has no file descriptor left, and each counter holds one",
+                "Raise `sysctl fs.file-max` or close files"
             ),
             OpenError::GroupSize { events: 0 } => {
-                write!(f, "a group needs at least one event. Pass between 1 and 8 events")
+                say!("a group needs at least one event", "Pass between 1 and 8 events")
             }
-            OpenError::GroupSize { events } => write!(
-                f,
-                "a group has between 1 and 8 events, not {events}. Split them into several groups"
+            OpenError::GroupSize { events } => say!(
+                "a group has between 1 and 8 events, not {events}",
+                "Split them into several groups"
             ),
-            OpenError::GroupTooLarge { fit: 0, event, stands_still: true } => write!(
-                f,
-                "{event} cannot be counted now, because its counter stands still. The host of this virtual machine has \
-                 no counter for it. Try again later, or count on the host"
+            OpenError::GroupTooLarge { fit: 0, event, stands_still: true } => say!(
+                "{event} cannot be counted now, because its counter stands still: the host of \
+                 this virtual machine has no counter for it",
+                "Try again later, or count on the host"
             ),
-            OpenError::GroupTooLarge { fit, event, stands_still: true } => write!(
-                f,
-                "{event} cannot be counted together with the {fit} {} before it, because its counter stands still. The \
-                 host of this virtual machine has too few counters. Open it in a group of its own, and fewer events at \
-                 a time",
-                if *fit == 1 { "event" } else { "events" }
+            OpenError::GroupTooLarge { fit, event, stands_still: true } => say!(
+                "{event} cannot be counted together with the {} before it, because its counter \
+                 stands still: the host of this virtual machine has too few counters",
+                "Open it in a group of its own, and fewer events at a time",
+                events(*fit)
             ),
-            OpenError::GroupTooLarge { fit: 0, event, .. } => write!(
-                f,
-                "{event} cannot be counted now, because pinned events occupy every counter it could use. Close some \
-                 of them, or open the group disabled and enable it when they are closed"
+            OpenError::GroupTooLarge { fit: 0, event, .. } => say!(
+                "{event} cannot be counted now, because pinned events occupy every counter it \
+                 could use",
+                "Close some of them, or open the group disabled and enable it when they are \
+                 closed"
             ),
-            OpenError::GroupTooLarge { fit, event, stands_still: false } => write!(
-                f,
-                "{event} cannot be counted together with the {fit} {} before it: the PMU has no counter left for it \
-                 (pinned events and, on x86-64, the kernel's watchdog hold some), or it belongs to another PMU. Put \
-                 it into a group of its own, or run `sysctl kernel.nmi_watchdog=0` as root",
-                if *fit == 1 { "event" } else { "events" }
+            OpenError::GroupTooLarge { fit, event, stands_still: false } => say!(
+                "{event} cannot be counted together with the {} before it: the PMU has no counter \
+                 left for it (pinned events and, on x86-64, the kernel's watchdog hold some), or \
+                 it belongs to another PMU",
+                "Put it into a group of its own, or run `sysctl kernel.nmi_watchdog=0` as root",
+                events(*fit)
             ),
-            OpenError::NotPerThread { event } => write!(
-                f,
-                "{event} is counted for CPUs or the whole machine, not for a thread, and this library counts for a \
-                 thread. Use `perf stat -a -e {event}`"
+            OpenError::NotPerThread { event } => say!(
+                "{event} is counted for CPUs or the whole machine, not for a thread, and this \
+                 library counts for a thread",
+                "Use `perf stat -a -e {event}`"
             ),
-            OpenError::SeveralPmus { first, event } => write!(
-                f,
-                "{event} and {first} belong to different PMUs, and a group stays on one. Put {event} into a group \
-                 of its own, or open a counter for each"
+            OpenError::SeveralPmus { first, event } => say!(
+                "{event} and {first} belong to different PMUs, and a group stays on one",
+                "Put {event} into a group of its own, or open a counter for each"
             ),
-            OpenError::Busy { event } => write!(
-                f,
-                "another profiler or the firmware has exclusive use of what {event} needs. Stop it and try again"
+            OpenError::Busy { event } => say!(
+                "another profiler or the firmware has exclusive use of what {event} needs",
+                "Stop it and try again"
             ),
-            OpenError::UnsupportedField { needed, known } => write!(
-                f,
-                "the event needs {needed} bytes of perf_event_attr, and this kernel knows {known}. Leave the newest \
-                 config words at 0, or use a newer kernel"
+            OpenError::UnsupportedField { needed, known } => say!(
+                "the event needs {needed} bytes of perf_event_attr, and this kernel knows {known}",
+                "Leave the newest config words at 0, or use a newer kernel"
             ),
-            OpenError::NotThisMachine => write!(
-                f,
-                "this PMU was read from a copy of another machine's files, not from {PMU_DIRECTORY}. Take it from \
-                 Pmus::local() to count with it"
+            OpenError::NotThisMachine => say!(
+                "this PMU was read from a copy of another machine's files, not from \
+                 {PMU_DIRECTORY}",
+                "Take it from Pmus::local() to count with it"
             ),
-            OpenError::Forked => write!(
-                f,
-                "this process is a fork of the one that was opening the counter. Open a new counter in this process"
+            OpenError::Forked => say!(
+                "this process is a fork of the one that was opening the counter",
+                "Open a new counter in this process"
             ),
-            OpenError::OutOfMemory { call } => write!(
-                f,
-                "{call} failed for lack of memory (ENOMEM). Free memory, or raise the limit of this process's memory \
-                 cgroup"
+            OpenError::OutOfMemory { call } => say!(
+                "{call} failed for lack of memory (ENOMEM)",
+                "Free memory, or raise the limit of this process's memory cgroup"
             ),
-            OpenError::Unreadable(unreadable) => unreadable.fmt(f),
-            OpenError::System { call, errno } => write!(
-                f,
-                "{call} failed with {errno}, which is not known to occur. Please report it with the kernel's version"
+            OpenError::Unreadable(unreadable) => unreadable.message(),
+            OpenError::System { call, errno } => say!(
+                "{call} failed with {errno}, which is not known to occur",
+                "Please report it with the kernel's version"
             ),
         }
     }

@@ -1,10 +1,9 @@
 //! Errors of an open counter.
 
-use crate::kernel::Errno;
-use std::fmt;
+use crate::kernel::{Errno, Message, has_message, say};
 
 /// Why an open counter or group could not be read, started, stopped or reset.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The event is pinned and in error state: it could not get a counter, or lost it.
@@ -32,8 +31,6 @@ pub enum ReadError {
     },
 }
 
-debug_as_message!(ReadError: ErrorState Forked Members System);
-
 impl std::error::Error for ReadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
@@ -43,28 +40,27 @@ impl std::error::Error for ReadError {
     }
 }
 
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+has_message!(ReadError);
+
+impl ReadError {
+    pub(super) fn message(&self) -> Message {
         match self {
-            ReadError::ErrorState => write!(
-                f,
-                "the pinned event has no counter and is in error state. Pin fewer events, then call enable() \
-                 again"
+            ReadError::ErrorState => say!(
+                "the pinned event has no counter and is in error state",
+                "Pin fewer events, then call enable() again"
             ),
-            ReadError::Forked => write!(
-                f,
-                "this process is a fork, and the counter counts the parent's thread. Open a new counter in this \
-                 process"
+            ReadError::Forked => say!(
+                "this process is a fork, and the counter counts the parent's thread",
+                "Open a new counter in this process"
             ),
-            ReadError::Members { opened, read, bytes } => write!(
-                f,
-                "{opened} events were opened, and the kernel now returns {read} of them in {bytes} bytes. Find the code \
-                 that closes file descriptors of others, then open the events again"
+            ReadError::Members { opened, read, bytes } => say!(
+                "{opened} events were opened, and the kernel now returns {read} of them in \
+                 {bytes} bytes",
+                "Find the code that closes file descriptors of others, then open the events again"
             ),
-            ReadError::System { call, errno } => write!(
-                f,
-                "{call} failed with {errno}, which is not known to occur. Please report it with the kernel's \
-                 version"
+            ReadError::System { call, errno } => say!(
+                "{call} failed with {errno}, which is not known to occur",
+                "Please report it with the kernel's version"
             ),
         }
     }

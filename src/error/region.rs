@@ -1,11 +1,10 @@
 //! Errors of making a region.
 
 use super::{NamedEvent, SyscallReason};
-use crate::kernel::Unreadable;
-use std::fmt;
+use crate::kernel::{Message, Unreadable, has_message, say};
 
 /// Why a [`Region`](crate::Region) could not be made or corrected.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegionError {
     /// A region reads its counters in user space, and this is not possible.
@@ -27,8 +26,6 @@ pub enum RegionError {
     Unreadable(Unreadable),
 }
 
-debug_as_message!(RegionError: UserReadUnavailable FaultsNotContained OtherOverhead Forked Unreadable);
-
 impl std::error::Error for RegionError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
@@ -47,32 +44,35 @@ impl From<Unreadable> for RegionError {
     }
 }
 
-impl fmt::Display for RegionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+has_message!(RegionError);
+
+impl RegionError {
+    fn message(&self) -> Message {
         match self {
             RegionError::UserReadUnavailable { event, reason: SyscallReason::SoftwareEvent } => {
-                write!(
-                    f,
-                    "a region reads its counters in user space, and the kernel counts {event} in software. Take the \
-                 difference of two reads, or choose a hardware event"
+                say!(
+                    "a region reads its counters in user space, and the kernel counts {event} in \
+                     software",
+                    "Take the difference of two reads, or choose a hardware event"
                 )
             }
-            RegionError::UserReadUnavailable { event, reason } => write!(
-                f,
-                "a region reads its counters in user space, and {event} cannot be read there: {reason}"
+            RegionError::UserReadUnavailable { event, reason } => {
+                let what = format!(
+                    "a region reads its counters in user space, and {event} cannot be read there: "
+                );
+                reason.message().after(what)
+            }
+            RegionError::FaultsNotContained => say!(
+                "on this machine a counter may be gone when a region ends, and reading it then \
+                 faults",
+                "Call rdpmc::contain_faults() before making regions"
             ),
-            RegionError::FaultsNotContained => write!(
-                f,
-                "on this machine a counter may be gone when a region ends, and reading it then faults. Call \
-                 rdpmc::contain_faults() before making regions"
+            RegionError::OtherOverhead => say!(
+                "the overhead was measured with other events than those of the region",
+                "Measure it with Overhead::measure and a region of the same counters"
             ),
-            RegionError::OtherOverhead => write!(
-                f,
-                "the overhead was measured with other events than those of the region. Measure it with \
-                 Overhead::measure and a region of the same counters"
-            ),
-            RegionError::Forked => super::ReadError::Forked.fmt(f),
-            RegionError::Unreadable(unreadable) => unreadable.fmt(f),
+            RegionError::Forked => super::ReadError::Forked.message(),
+            RegionError::Unreadable(unreadable) => unreadable.message(),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Floor 1: the kernel's interface for counting, its system calls, facts about the machine from `/proc` and `/sys`,
-//! and the conversion of ticks to nanoseconds. Uses nothing else of this library.
+//! the conversion of ticks to nanoseconds, lists without a lock, and messages. Uses nothing else of this library.
 
 pub mod abi;
 #[cfg_attr(not(target_os = "linux"), path = "calls_none.rs")]
@@ -8,6 +8,8 @@ pub(crate) mod conversion;
 mod errno;
 mod files;
 pub(crate) mod machine;
+mod message;
+mod publish;
 mod unreadable;
 mod visible;
 
@@ -15,6 +17,8 @@ pub(crate) use abi::*;
 pub(crate) use calls::*;
 pub use errno::Errno;
 pub(crate) use files::read_file;
+pub(crate) use message::{Message, has_message, say};
+pub(crate) use publish::List;
 pub use unreadable::Unreadable;
 pub(crate) use visible::{Thousands, Visible};
 

@@ -1,12 +1,11 @@
 //! The error of a file that exists and cannot be read.
 
 use super::*;
-use std::fmt::{self, Write as _};
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// A file or directory of the PMU list in `/sys` that exists and could not be read.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unreadable {
     /// The file or directory.
@@ -23,15 +22,10 @@ impl Unreadable {
     }
 }
 
-impl fmt::Debug for Unreadable {
-    /// Writes the type's name and the message.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Unreadable: {self}")
-    }
-}
+has_message!(Unreadable);
 
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Unreadable {
+    pub(crate) fn message(&self) -> Message {
         let remedy = match self.errno.0 {
             EMFILE => "This process has no file descriptor left: raise `ulimit -n` or close files",
             ENFILE => {
@@ -45,6 +39,6 @@ impl fmt::Display for Unreadable {
             _ => "Try again, and if it stays so, report it with the kernel's version",
         };
         let path = self.path.display();
-        write!(Visible(f), "{path} cannot be read ({}). {remedy}", self.errno)
+        say!("{path} cannot be read ({})", "{remedy}", self.errno)
     }
 }

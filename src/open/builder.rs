@@ -2,6 +2,7 @@
 
 use super::cost::ReadBy;
 use super::options::Options;
+use crate::event::Event;
 use crate::kernel::flag;
 
 /// The settings with which a counter or a group is opened.
@@ -34,7 +35,11 @@ impl<E> Builder<E> {
         Builder { events, options: Options::default() }
     }
 
-    /// Returns a builder of other events with these settings.
+    /// Returns a builder of other events with these settings: of those that [`fit`](Builder::fit), say.
+    pub fn events(self, events: &[Event]) -> Builder<&[Event]> {
+        self.of(events)
+    }
+
     pub(crate) fn of<F>(self, events: F) -> Builder<F> {
         Builder { events, options: self.options }
     }

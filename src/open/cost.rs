@@ -6,10 +6,9 @@ use super::{OpenGroup, Options};
 use crate::asm;
 use crate::error::SyscallReason;
 use crate::event::Event;
-use crate::kernel::{self, Errno, flag, machine};
+use crate::kernel::{self, Errno, List, flag, machine};
 use crate::page::reader::Reader;
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 /// Which way `read`, and what is built on it, reads the counts.
@@ -240,14 +239,14 @@ pub(super) fn choose<const N: usize>(
 /// files.
 pub(crate) fn is_virtual() -> bool {
     const UNKNOWN: u8 = 2;
-    static KNOWN: AtomicU8 = AtomicU8::new(UNKNOWN);
-    match KNOWN.load(Ordering::Relaxed) {
+    static IS_VIRTUAL: AtomicU8 = AtomicU8::new(UNKNOWN);
+    match IS_VIRTUAL.load(Ordering::Relaxed) {
         UNKNOWN => {
             let is_virtual = match cfg!(target_arch = "x86_64") {
                 true => asm::hypervisor().is_some(),
                 false => machine::is_virtual(),
             };
-            KNOWN.store(is_virtual.into(), Ordering::Relaxed); // every thread stores an equal value
+            IS_VIRTUAL.store(is_virtual.into(), Ordering::Relaxed); // every thread stores an equal value
             is_virtual
         }
         known => known == 1,
@@ -259,42 +258,22 @@ struct Known {
     events: Vec<Event>,
     flags: u64,
     cost: ReadCost,
-    older: *const Known,
 }
 
-/// The newest known cost. The list only grows, up to [`MOST_KNOWN`].
-static NEWEST: AtomicPtr<Known> = AtomicPtr::new(ptr::null_mut());
-static NUMBER: AtomicUsize = AtomicUsize::new(0);
+/// The known costs: [`MOST_KNOWN`], and one more for each thread that adds one at the same time.
+static COSTS: List<Known> = List::new();
 /// Costs of more sets of events are not kept.
 const MOST_KNOWN: usize = 64;
 
 fn known(events: &[Event], flags: u64) -> Option<ReadCost> {
-    let mut next: *const Known = NEWEST.load(Ordering::Acquire);
-    // SAFETY: null, or from Box::into_raw in `keep`, and never freed.
-    while let Some(known) = unsafe { next.as_ref() } {
-        if known.flags == flags && known.events == events {
-            return Some(known.cost);
-        }
-        next = known.older;
-    }
-    None
+    let mut all = COSTS.iter();
+    Some(all.find(|known| known.flags == flags && known.events == events)?.cost)
 }
 
 /// Keeps a cost for the rest of the process. Two threads may both keep one, which does no harm.
 fn keep(events: &[Event], flags: u64, cost: ReadCost) {
-    if NUMBER.fetch_add(1, Ordering::Relaxed) >= MOST_KNOWN {
-        NUMBER.store(MOST_KNOWN, Ordering::Relaxed); // does not wrap
-        return;
-    }
-    let older = NEWEST.load(Ordering::Acquire);
-    let mine = Box::into_raw(Box::new(Known { events: events.to_vec(), flags, cost, older }));
-    let mut expected = older;
-    while let Err(newer) =
-        NEWEST.compare_exchange(expected, mine, Ordering::AcqRel, Ordering::Acquire)
-    {
-        expected = newer;
-        // SAFETY: from Box::into_raw above, and not published yet.
-        unsafe { (*mine).older = newer };
+    if COSTS.iter().count() < MOST_KNOWN {
+        COSTS.push(Known { events: events.to_vec(), flags, cost });
     }
 }
 

@@ -157,7 +157,7 @@ impl Options {
     pub(crate) fn check_that_they_count(events: &[Event]) -> Result<(), OpenError> {
         // Whether as many counters have counted before in this process: by the number of events, and by how many of
         // them are not the first of cycles or instructions, which may have counters of their own.
-        static KNOWN: [AtomicU16; MOST + 1] = [const { AtomicU16::new(0) }; MOST + 1];
+        static COUNTING: [AtomicU16; MOST + 1] = [const { AtomicU16::new(0) }; MOST + 1];
         let places: Vec<usize> = (0..events.len())
             .filter(|place| events.get(*place).is_some_and(|event| !event.is_software()))
             .collect();
@@ -175,7 +175,7 @@ impl Options {
         let have = |event| usize::from(stand_ins.iter().any(|other| other.bare() == event));
         let general = stand_ins.len() - have(Event::CYCLES) - have(Event::INSTRUCTIONS);
         let bit = 1_u16.checked_shl(general as u32).unwrap_or(0);
-        let Some(known) = KNOWN.get(stand_ins.len()) else { return Ok(()) };
+        let Some(known) = COUNTING.get(stand_ins.len()) else { return Ok(()) };
         if known.load(Ordering::Relaxed) & bit != 0 {
             return Ok(());
         }

@@ -108,7 +108,7 @@ static CONTAINED: AtomicUsize = AtomicUsize::new(0);
 #[cfg(target_os = "linux")]
 mod handler {
     use crate::asm;
-    use crate::kernel::{self, Errno};
+    use crate::kernel::{self, Errno, List};
     use crate::page::fork;
     use libc::{SIG_DFL, SIG_IGN, c_int, c_void, siginfo_t};
     use std::ops::Range;
@@ -123,37 +123,23 @@ mod handler {
     static INSTALLED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
     /// An exception table. The program and each shared object have one.
-    struct Table {
-        entries: Range<*const [i32; 2]>,
-        older: *mut Table,
-    }
+    #[derive(PartialEq)]
+    struct Table(Range<*const [i32; 2]>);
 
-    /// The newest known table.
-    static TABLES: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
+    // SAFETY: the linker has built the table, and nothing changes it.
+    unsafe impl Send for Table {}
+    // SAFETY: as above.
+    unsafe impl Sync for Table {}
+
+    /// The known tables.
+    static TABLES: List<Table> = List::new();
 
     /// Adds a table to the known ones, unless it is known or empty. Two threads that call this at the same time may
     /// add it twice, which does no harm.
     pub(super) fn add_table(entries: Range<*const [i32; 2]>) {
-        let mut older = TABLES.load(Ordering::Acquire);
-        // SAFETY: null, or a table that is never freed.
-        let mut next = unsafe { older.as_ref() };
-        while let Some(table) = next {
-            if table.entries == entries {
-                return;
-            }
-            // SAFETY: null, or a table that is never freed.
-            next = unsafe { table.older.as_ref() };
-        }
-        if entries.is_empty() {
-            return;
-        }
-        let table = Box::into_raw(Box::new(Table { entries, older }));
-        while let Err(newer) =
-            TABLES.compare_exchange(older, table, Ordering::AcqRel, Ordering::Acquire)
-        {
-            older = newer;
-            // SAFETY: from Box::into_raw above, and not published yet.
-            unsafe { (*table).older = older };
+        let table = Table(entries);
+        if !table.0.is_empty() && !TABLES.iter().any(|known| *known == table) {
+            TABLES.push(table);
         }
     }
 
@@ -166,7 +152,7 @@ mod handler {
     pub(super) fn install() -> Result<(), Errno> {
         // The reads that are not inlined are in the table of this library's object.
         add_table(asm::exception_table());
-        if TABLES.load(Ordering::Acquire).is_null() {
+        if TABLES.newest().is_none() {
             return Ok(());
         }
         for ((signal, before), installed) in SIGNALS.into_iter().zip(&BEFORE).zip(&INSTALLED) {
@@ -298,9 +284,7 @@ mod handler {
 
     /// Returns where to resume after a fault at this address. None if no table has it.
     fn resumption(address: usize) -> Option<usize> {
-        // SAFETY: null, or a table that is never freed.
-        let mut next = unsafe { TABLES.load(Ordering::Acquire).as_ref() };
-        while let Some(Table { entries, older }) = next {
+        for Table(entries) in TABLES.iter() {
             let mut entry = entries.start;
             while entry < entries.end {
                 // SAFETY: within the table, which the linker has built of such entries and nothing changes.
@@ -312,8 +296,6 @@ mod handler {
                 }
                 entry = entry.wrapping_add(1);
             }
-            // SAFETY: null, or a table that is never freed.
-            next = unsafe { older.as_ref() };
         }
         None
     }

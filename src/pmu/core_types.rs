@@ -1,11 +1,8 @@
 //! CPUs with several core types, each with a PMU of its own: which of them counts an event that names none.
-#![allow(unsafe_code)]
 
 use super::{CorePmu, CpuSet, Pmus};
 use crate::event::Event;
-use crate::kernel::{self, Unreadable, kind};
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use crate::kernel::{self, List, Unreadable, kind};
 
 /// One of several core types.
 #[derive(Debug)]
@@ -15,31 +12,20 @@ pub(crate) struct CoreType {
     cpus: CpuSet,
 }
 
-/// The core types, once they are known.
-static FOUND: AtomicPtr<Vec<CoreType>> = AtomicPtr::new(ptr::null_mut());
+/// The core types, once they are known: one list, or none yet.
+static FOUND: List<Vec<CoreType>> = List::new();
 
 /// Returns the core types: empty if there is only one, None if there is no list of PMUs.
 ///
 /// A complete answer is kept for the rest of the process. A failed attempt is an error of this call, and the next
-/// call tries again. Nothing here waits for another thread: a fork would leave the child a lock that nobody releases.
+/// call tries again.
 fn found() -> Result<Option<&'static [CoreType]>, Unreadable> {
-    // SAFETY: FOUND is null or a pointer from Box::into_raw, and a published value is never freed.
-    if let Some(found) = unsafe { FOUND.load(Ordering::Acquire).as_ref() } {
+    if let Some(found) = FOUND.newest() {
         return Ok(Some(found));
     }
     let Some(types) = read(&Pmus::local())? else { return Ok(None) };
-    let mine = Box::into_raw(Box::new(types));
-    let first = FOUND.compare_exchange(ptr::null_mut(), mine, Ordering::AcqRel, Ordering::Acquire);
-    let kept = match first {
-        Ok(_) => mine,
-        Err(theirs) => {
-            // SAFETY: `mine` is from Box::into_raw and was not published, so no other code has the pointer.
-            drop(unsafe { Box::from_raw(mine) });
-            theirs
-        }
-    };
-    // SAFETY: `kept` points to the published value, which is never freed.
-    Ok(Some(unsafe { &*kept }))
+    let _ = FOUND.push_after(None, types); // or another thread was faster
+    Ok(FOUND.newest().map(Vec::as_slice))
 }
 
 /// Reads the core types. None if there is no list of PMUs, or if one of several core types does not list its CPUs.
@@ -64,8 +50,7 @@ pub(crate) fn may_be_several() -> Result<bool, Unreadable> {
 
 /// Whether this process has found out that there is one core type. Reads no file, and is async-signal-safe.
 pub(crate) fn is_known_to_be_one() -> bool {
-    // SAFETY: FOUND is null or a pointer from Box::into_raw, and a published value is never freed.
-    unsafe { FOUND.load(Ordering::Acquire).as_ref() }.is_some_and(Vec::is_empty)
+    FOUND.newest().is_some_and(Vec::is_empty)
 }
 
 /// Whether the core types are unknown.

@@ -1,5 +1,7 @@
 //! Every message names its cause and the remedy, and every error has its source.
 
+#![allow(clippy::unwrap_used)]
+
 use crate::error::{Disturbed, Errno, Error, OpenError, ReadError, RegionError, SyscallReason};
 use crate::event::Event;
 use crate::kernel;
@@ -95,12 +97,28 @@ fn every_message_names_cause_and_remedy() {
         (Disturbed::OtherCounters.into(), ["other counters", "same counters"]),
         (Disturbed::StandsStill.into(), ["stood still", "trust::test_counters()"]),
     ];
-    for (error, words) in errors {
-        for word in words {
-            assert!(error.to_string().contains(word), "{error:?}");
-        }
+    for (error, [cause, remedy]) in errors {
+        assert!(error.cause().contains(cause), "{error:?}");
+        assert!(error.remedy().contains(remedy), "{error:?}");
+        assert_eq!(error.to_string(), format!("{}. {}", error.cause(), error.remedy()));
         assert!(format!("{error:?}").ends_with(&error.to_string()), "{error:?}");
     }
+}
+
+/// Events with the same cause share a line. The remedy keeps the name.
+#[test]
+fn a_cause_can_be_shared() {
+    let of = |event: Event| OpenError::NotPerThread { event: event.into() };
+    let (one, other) = (of(Event::CYCLES), of(Event::INSTRUCTIONS));
+    assert_eq!(one.shared_cause(), other.shared_cause());
+    assert!(one.shared_cause().starts_with("this is counted for CPUs"), "{one}");
+    assert!(one.remedy().contains("-e cycles"), "{one}");
+    let name = crate::error::NamedEvent::new(Event::CYCLES, "cpu_core/cycles/".into());
+    let on_one_type = Error::from(OpenError::NotPerThread { event: name });
+    assert!(on_one_type.shared_cause().starts_with("this on cpu_core is counted"));
+    let several = Error::from("cycles,instructions".parse::<Event>().unwrap_err());
+    assert!(several.shared_cause().starts_with("`cycles,instructions` is not"), "{several}");
+    assert!(several.remedy().starts_with("Parse one event at a time"), "{several}");
 }
 
 #[test]

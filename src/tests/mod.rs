@@ -6,9 +6,10 @@ mod random;
 
 mod arithmetic;
 #[cfg(target_os = "linux")]
-mod available;
 mod calibration;
 mod errors;
+#[cfg(target_os = "linux")]
+mod fit;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod given_up;
 mod kernel_header;

@@ -16,7 +16,6 @@ use super::process::in_child;
 use super::{process, skips};
 use crate::error::{Errno, OpenError, ReadError, SyscallReason};
 use crate::pmu::Pmus;
-use crate::region::Disturbed;
 use crate::{Access, Counter, Error, Event};
 use skips::skip;
 use std::fmt::Write;
@@ -133,11 +132,10 @@ fn printing_makes_no_system_call() {
 #[test]
 fn debug_is_readable() {
     let event = Event::CYCLES;
-    let error = OpenError::Busy { event: event.into() };
-    assert_eq!(format!("{error:?}"), format!("Busy: {error}"));
+    let error = Error::from(OpenError::Busy { event: event.into() });
+    assert_eq!(format!("{error:?}"), format!("Busy {{ event: Event(cycles) }}: {error}"));
     let error: Error = "cylces".parse::<Event>().unwrap_err().into();
     assert!(format!("{error:?}").ends_with("Did you mean cycles?"), "{error:?}");
-    assert_eq!(format!("{:?}", Disturbed::Faulted), format!("Faulted: {}", Disturbed::Faulted));
     assert_eq!(format!("{:?}", event.kernel()), "Event(cycles:k)");
     assert_eq!(
         format!("{:?}", Event::of_pmu(9, 1).with_config2(2)),
@@ -265,6 +263,29 @@ fn too_many_descriptors() {
                 }
             }
         }
+    })
+    .unwrap();
+}
+
+/// Events for which no descriptor is left do not take the others with them.
+#[test]
+fn what_fits_with_few_descriptors() {
+    if !can_open("what_fits_with_few_descriptors") {
+        return;
+    }
+    in_child(|| -> Result<(), String> {
+        let wanted = [Event::TASK_CLOCK, Event::PAGE_FAULTS, Event::DUMMY, Event::TASK_CLOCK];
+        drop(open_software()); // the facts of this machine are known from here on
+        process::limit(libc::RLIMIT_NOFILE as _, 64);
+        let mut taken: Vec<std::fs::File> =
+            std::iter::from_fn(|| std::fs::File::open("/").ok()).collect();
+        taken.truncate(taken.len() - 2);
+        let fit = crate::DynGroup::builder(&wanted).fit().map_err(|why| why.to_string())?;
+        same(&*fit.events, &wanted[..2])?;
+        let refused = OpenError::TooManyOpenFiles { is_system_wide: false };
+        same(fit.missing, vec![(wanted[2], refused.clone()), (wanted[3], refused.clone())])?;
+        taken.extend(std::iter::from_fn(|| std::fs::File::open("/").ok()));
+        same(crate::DynGroup::builder(&wanted).fit().unwrap_err(), refused)
     })
     .unwrap();
 }

@@ -30,7 +30,7 @@ fn said<T: Debug, E: Debug>(result: Result<T, E>) -> String {
 /// read.
 fn variant(error: &impl Debug) -> String {
     let text = format!("{error:?}");
-    text.split(':').next().unwrap_or_default().to_owned()
+    text.split(|end: char| !end.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }
 
 fn counter(event: Event) -> String {

@@ -2,21 +2,19 @@
 //!
 //! `cargo run --release --example quickstart`
 
-use rdpmc::error::OpenError;
+use rdpmc::Error;
 use rdpmc_bench::Bench;
 use std::collections::HashMap;
 use std::hint::black_box;
 
-fn main() -> Result<(), OpenError> {
-    let mut bench = Bench::new()?;
-
-    bench.row("parse ten digits").latency(|| black_box("4294967295").parse::<u32>());
-
+fn main() -> Result<(), Error> {
     let squares: HashMap<u32, u32> = (0..1_000).map(|n| (n * n, n)).collect();
     let keys: Vec<u32> = squares.keys().copied().collect();
-    bench.row("look up in a HashMap").inputs(keys).latency(|key| squares.get(key).copied());
-
     let numbers: Vec<u64> = (0..4_096).collect();
+
+    let mut bench = Bench::new()?;
+    bench.row("parse ten digits").latency(|| black_box("4294967295").parse::<u32>());
+    bench.row("look up in a HashMap").inputs(keys).latency(|key| squares.get(key).copied());
     bench
         .row("sum of an array")
         .operations(numbers.len() as u64)
@@ -28,6 +26,6 @@ fn main() -> Result<(), OpenError> {
         numbers
     });
 
-    println!("{bench}");
+    println!("{}", bench.run());
     Ok(())
 }

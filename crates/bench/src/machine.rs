@@ -1,13 +1,13 @@
 //! This machine: its counters around a loop.
 
-use crate::code::Code;
-use crate::pairs::{Content, Loop, Measure, TICKS, VALUES};
+use crate::code::{Content, Loops};
+use crate::sample::{Loop, Measure, TICKS, VALUES};
 use rdpmc::region::Snapshot;
 use rdpmc::{Access, Clock, DynGroup, Event, PerEvent};
 
-/// The counters of a set and the clock, around loops of `code`.
-pub(crate) struct Counters<'a, 'c> {
-    code: &'a mut Code<'c>,
+/// The counters of a set and the clock.
+#[derive(Debug)]
+pub(crate) struct Machine<'a> {
     clock: &'a Clock,
     /// None to measure the time alone.
     group: Option<&'a DynGroup>,
@@ -24,17 +24,18 @@ enum Counts {
     None,
 }
 
-impl<'a, 'c> Counters<'a, 'c> {
-    pub(crate) fn new(
-        code: &'a mut Code<'c>,
-        clock: &'a Clock,
-        group: Option<&'a DynGroup>,
-    ) -> Counters<'a, 'c> {
+impl<'a> Machine<'a> {
+    pub(crate) fn new(clock: &'a Clock, group: Option<&'a DynGroup>) -> Machine<'a> {
         // `read` makes system calls if they are cheaper here.
         let is_in_user_space = group.is_some_and(|group| group.access() == Access::UserSpace);
         let is_switches = |event: &Event| *event == Event::CONTEXT_SWITCHES;
         let switches = group.and_then(|group| group.events().iter().position(is_switches));
-        Counters { code, clock, group, is_in_user_space, switches }
+        Machine { clock, group, is_in_user_space, switches }
+    }
+
+    /// Returns this machine's measurement of loops around `code`.
+    pub(crate) fn around<'b>(&'b mut self, code: &'b mut dyn Loops) -> Counters<'b, 'a> {
+        Counters { machine: self, code }
     }
 
     /// Reads the counters. None if they cannot be read now, or no longer in user space.
@@ -48,30 +49,38 @@ impl<'a, 'c> Counters<'a, 'c> {
     }
 }
 
+/// The counters around loops of `code`.
+pub(crate) struct Counters<'b, 'a> {
+    machine: &'b mut Machine<'a>,
+    code: &'b mut dyn Loops,
+}
+
 impl Measure for Counters<'_, '_> {
-    fn measure(&mut self, content: Content, runs: u64) -> Option<Loop> {
-        let found = self.read_around(content, runs);
+    fn measure(&mut self, content: Content, turns: u64) -> Option<Loop> {
+        let found = self.read_around(content, turns);
         // If user access was revoked, go on by system calls.
-        self.is_in_user_space &= found.is_some();
+        self.machine.is_in_user_space &= found.is_some();
         found
     }
 }
 
 impl Counters<'_, '_> {
-    // The work and nothing are called from here, with the same instructions before and after.
+    // All loops are called from here, with the same instructions before and after.
     #[inline(never)]
-    fn read_around(&mut self, content: Content, runs: u64) -> Option<Loop> {
-        (self.code.prepare)();
-        let clock = self.clock.ordered();
-        let before = self.read()?;
-        let start = clock.ticks();
-        let code = match content {
-            Content::Work => &mut self.code.work,
-            Content::Nothing => &mut self.code.empty,
+    fn read_around(&mut self, content: Content, turns: u64) -> Option<Loop> {
+        self.code.prepare();
+        let run: fn(&mut dyn Loops, u64) = match content {
+            Content::Work => |code, turns| code.work(turns),
+            Content::Twice => |code, turns| code.twice(turns),
+            Content::Nothing => |code, turns| code.nothing(turns),
         };
-        code(runs);
+        let machine = &*self.machine;
+        let clock = machine.clock.ordered();
+        let before = machine.read()?;
+        let start = clock.ticks();
+        run(self.code, turns);
         let end = clock.ticks();
-        let after = self.read()?;
+        let after = machine.read()?;
         let mut values = [0; VALUES];
         let mut is_disturbed = false;
         match (before, after) {
@@ -87,7 +96,7 @@ impl Counters<'_, '_> {
             }
             _ => {}
         }
-        let switches = self.switches.and_then(|place| values.get(place));
+        let switches = machine.switches.and_then(|place| values.get(place));
         is_disturbed |= switches.is_some_and(|count| *count > 0);
         if let Some(ticks) = values.get_mut(TICKS) {
             *ticks = end.wrapping_sub(start);

@@ -1,14 +1,15 @@
 //! The paths that code takes, told apart by the instructions of single runs.
 
-use crate::code::Random;
-use crate::pairs::{Content, Measure, Shape};
+use crate::code::{Content, Random};
+use crate::sample::{Measure, Shape};
+use std::cmp::{Ordering, Reverse};
 use std::time::{Duration, Instant};
 
 /// Single runs, to find paths.
 const RUNS: usize = 100;
 /// Fewer runs show no shares.
 const FEWEST: usize = 4;
-/// An interrupt adds an instruction, and a loop has few of them: a pair with more than this is another path.
+/// An interrupt adds an instruction, and a loop has few of them: a sample with more than this took another path.
 pub(crate) const OF_INTERRUPTS: u64 = 8;
 /// The share of the most frequent path below which code has several.
 const MOST: f64 = 0.9;
@@ -46,38 +47,42 @@ pub(crate) fn paths(
         if run >= FEWEST && begun.elapsed() > time {
             break;
         }
-        let mut order = [Content::Work, Content::Nothing];
+        let mut order = [(Content::Work, &mut work), (Content::Nothing, &mut nothing)];
         random.shuffle(&mut order);
-        for content in order {
+        for (content, runs) in order {
             let Some(found) = measure.measure(content, 1).filter(|found| !found.is_disturbed)
             else {
                 continue;
             };
             let value = |place: usize| found.values.get(place).copied().unwrap_or(0) as i64;
-            let run = (shape.kernel.map_or(0, value), value(place));
-            match content {
-                Content::Work => work.push(run),
-                Content::Nothing => nothing.push(run),
-            }
+            runs.push((shape.kernel.map_or(0, value), value(place)));
         }
     }
-    // Without those that an interrupt added kernel instructions to.
+    // Without those that an interrupt added kernel instructions to. On another path, they may be the code's.
     let calm = |runs: Vec<(i64, i64)>| -> Vec<i64> {
         let least = runs.iter().map(|(kernel, _)| *kernel).min();
-        let is_calm = |run: &&(i64, i64)| Some(run.0) == least;
+        let of_least = runs.iter().filter(|run| Some(run.0) == least).map(|run| run.1);
+        let Some((usual, _)) = tally(of_least).first().copied() else { return Vec::new() };
+        let is_calm = |run: &&(i64, i64)| {
+            Some(run.0) == least || (run.1 - usual).unsigned_abs() > OF_INTERRUPTS
+        };
         runs.iter().filter(is_calm).map(|(_, instructions)| *instructions).collect()
     };
-    let (mut work, mut nothing) = (calm(work), calm(nothing));
-    let Some((nothing, _)) = tally(&mut nothing).first().copied() else { return Paths::default() };
+    let (work, nothing) = (calm(work), calm(nothing));
+    let Some((nothing, _)) = tally(nothing.into_iter()).first().copied() else {
+        return Paths::default();
+    };
     let all = work.len();
-    let tally = tally(&mut work);
+    let tally = tally(work.into_iter());
     let Some((most, _)) = tally.first().copied() else { return Paths::default() };
     let share = |count: usize| count as f64 / all as f64;
-    // An interrupt adds an instruction to a few, or many of the kernel.
+    // An interrupt adds an instruction to a few runs of any path, or many of the kernel.
     let is_interrupted = |(instructions, count): &(i64, usize)| {
-        let more = instructions - most;
-        share(*count) < 0.05 && (1..=OF_INTERRUPTS as i64).contains(&more)
-            || *count == 1 && more > 0 && shape.includes_kernel
+        let is_little_more = |(path, runs): &(i64, usize)| {
+            runs > count && (1..=OF_INTERRUPTS as i64).contains(&(instructions - path))
+        };
+        share(*count) < 0.05 && tally.iter().any(is_little_more)
+            || *count == 1 && *instructions > most && shape.includes_kernel
     };
     let calm = |entry: &&(i64, usize)| !is_interrupted(entry);
     let on_others: usize = tally.iter().skip(1).filter(calm).map(|(_, count)| *count).sum();
@@ -89,15 +94,16 @@ pub(crate) fn paths(
 }
 
 /// Returns each value and how often it occurs, the most frequent first.
-pub(crate) fn tally(values: &mut [i64]) -> Vec<(i64, usize)> {
-    values.sort_unstable();
-    let mut tally: Vec<(i64, usize)> = Vec::new();
+pub(crate) fn tally<T: PartialOrd>(values: impl Iterator<Item = T>) -> Vec<(T, usize)> {
+    let mut values: Vec<T> = values.collect();
+    values.sort_by(|one, other| one.partial_cmp(other).unwrap_or(Ordering::Equal));
+    let mut tally: Vec<(T, usize)> = Vec::new();
     for value in values {
         match tally.last_mut() {
-            Some((last, count)) if last == value => *count += 1,
-            _ => tally.push((*value, 1)),
+            Some((last, count)) if *last == value => *count += 1,
+            _ => tally.push((value, 1)),
         }
     }
-    tally.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    tally.sort_by_key(|(_, count)| Reverse(*count));
     tally
 }

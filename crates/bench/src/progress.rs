@@ -3,11 +3,11 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Shows the current row once the measurement has taken a second, if the standard error is a terminal.
+/// Shows how much is done once the measurement has taken a second, if the standard error is a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    /// When the first row began.
-    begun: Option<Instant>,
+    /// When the line was last written, or when the measurement began.
+    last: Instant,
     is_terminal: bool,
     is_shown: bool,
 }
@@ -15,21 +15,21 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new() -> Progress {
         let is_terminal = std::io::stderr().is_terminal();
-        Progress { begun: None, is_terminal, is_shown: false }
+        Progress { last: Instant::now(), is_terminal, is_shown: false }
     }
 
-    /// Shows this row, after `done` others. May be called often.
-    pub(crate) fn show(&mut self, name: &str, done: usize) {
-        if !self.is_terminal || self.is_shown {
-            return;
-        }
-        let begun = *self.begun.get_or_insert_with(Instant::now);
-        if begun.elapsed() > Duration::from_secs(1) {
+    /// Shows nothing from now on.
+    pub(crate) fn hide(&mut self) {
+        self.is_terminal = false;
+    }
+
+    /// Shows which share is done. May be called often.
+    pub(crate) fn show(&mut self, done: f64) {
+        if self.is_terminal && self.last.elapsed() > Duration::from_secs(1) {
             // A terminal that cannot be written to is no reason to stop.
-            let _ =
-                write!(std::io::stderr(), "\r\x1b[K{done} measured, now {}", name.escape_debug());
+            let _ = write!(std::io::stderr(), "\r\x1b[Kmeasured: {:.0} %", done * 100.0);
             let _ = std::io::stderr().flush();
-            self.is_shown = true;
+            (self.last, self.is_shown) = (Instant::now(), true);
         }
     }
 

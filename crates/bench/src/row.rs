@@ -1,7 +1,9 @@
 //! The figures of one piece of code.
 
 use crate::estimate::Estimate;
+use crate::fence::Fence;
 use crate::paths::{Path, Paths};
+use crate::slow::Slow;
 use crate::verdict::Verdict;
 use rdpmc::Event;
 use std::fmt;
@@ -59,8 +61,10 @@ pub struct Row {
     /// What could not be measured in this row, and why.
     pub(crate) notes: Vec<String>,
     pub(crate) runs: u64,
-    pub(crate) pairs: usize,
+    pub(crate) samples: usize,
     pub(crate) set_aside: usize,
+    pub(crate) slow: Option<Slow>,
+    pub(crate) fence: Option<Fence>,
 }
 
 impl Row {
@@ -71,8 +75,10 @@ impl Row {
             paths: Paths::default(),
             notes: Vec::new(),
             runs: 0,
-            pairs: 0,
+            samples: 0,
             set_aside: 0,
+            slow: None,
+            fence: None,
         }
     }
 
@@ -114,18 +120,30 @@ impl Row {
         self.paths.are_several
     }
 
-    /// Returns the number of runs in the short loop of a pair. The long loop has twice as many.
+    /// Returns the minimum of `k`, the number of turns in the short loops. Each sample draws a `k` of up to one and a half times the
+    /// minimum, and its long loops have `2 k` turns.
     pub fn runs(&self) -> u64 {
         self.runs
     }
 
-    /// Returns the number of pairs behind the figures of the first round, including those set aside.
-    pub fn pairs(&self) -> usize {
-        self.pairs
+    /// Returns the number of samples behind the figures of the first round, including those set aside.
+    pub fn samples(&self) -> usize {
+        self.samples
     }
 
-    /// Returns how many of the pairs were set aside, because of a context switch or an interrupt.
+    /// Returns how many of the samples were set aside, because of a context switch or an interrupt.
     pub fn set_aside(&self) -> usize {
         self.set_aside
+    }
+
+    /// Returns what is known of the fence after each operation. None unless
+    /// [`latency`](crate::RowBuilder::latency) was measured.
+    pub fn fence(&self) -> Option<&Fence> {
+        self.fence.as_ref()
+    }
+
+    /// Returns the loops that took much longer than the others. None if they do not change the mean.
+    pub fn slow(&self) -> Option<&Slow> {
+        self.slow.as_ref()
     }
 }

@@ -2,7 +2,7 @@
 
 use rdpmc::error::SyscallReason;
 use rdpmc::error::{NameError, OpenError};
-use rdpmc::{Access, DynGroup, Event};
+use rdpmc::{Access, Builder, DynGroup, Error, Event};
 
 /// The maximum number of events in a group.
 const MOST: usize = 8;
@@ -15,11 +15,11 @@ pub(crate) struct Set {
 
 impl Missing {
     fn new(event: Event, why: &OpenError) -> Missing {
-        Missing { name: event.to_string(), event: Some(event), why: why.to_string() }
+        Missing { name: event.to_string(), event: Some(event), why: why.clone().into() }
     }
 
-    pub(crate) fn by_name(name: String, why: &NameError) -> Missing {
-        Missing { name, event: None, why: why.to_string() }
+    pub(crate) fn by_name(name: String, why: NameError) -> Missing {
+        Missing { name, event: None, why: why.into() }
     }
 }
 
@@ -33,9 +33,13 @@ impl Set {
     }
 }
 
-fn open(events: &[Event]) -> Result<DynGroup, OpenError> {
+fn builder(events: &[Event]) -> Builder<&[Event]> {
     // If the PMU cannot exclude the kernel (riscv64), it is counted, too.
-    DynGroup::builder(events).allow_all_privilege_levels(true).open()
+    DynGroup::builder(events).allow_all_privilege_levels(true)
+}
+
+fn open(events: &[Event]) -> Result<DynGroup, OpenError> {
+    builder(events).open()
 }
 
 /// An event that cannot be counted here.
@@ -47,7 +51,7 @@ pub struct Missing {
     /// The event. None if it was requested by a name that says nothing here.
     pub event: Option<Event>,
     /// The cause on this machine, and the remedy.
-    pub why: String,
+    pub why: Error,
 }
 
 /// Splits the events into sets that fit, each with the instructions first if they can be counted. Events of the kernel
@@ -74,34 +78,27 @@ pub(crate) fn fit(events: &[Event]) -> (Vec<Set>, Vec<Missing>) {
     let witness = counts_instructions.then_some(Event::INSTRUCTIONS);
     // The kernel's instructions show interrupts, where the kernel allows to count them.
     let kernel = Event::INSTRUCTIONS.kernel();
-    let mut left: &[Event] = &hardware;
+    let mut left = hardware;
     while !left.is_empty() || (sets.is_empty() && witness.is_some()) {
-        let with = |more: &[Event], kernel: Option<Event>| -> Vec<Event> {
-            witness.iter().chain(more).copied().chain(kernel).collect()
-        };
-        let room = MOST - usize::from(witness.is_some());
-        let fits = (0..=room.min(left.len())).rev().find_map(|count| {
-            let (these, rest) = left.split_at_checked(count)?;
-            let events = with(these, None);
-            (!events.is_empty() && open(&events).is_ok()).then_some((events, rest))
-        });
-        match fits {
-            Some((events, rest)) if rest.len() < left.len() || left.is_empty() => {
-                let with_kernel: Vec<Event> = events.iter().copied().chain([kernel]).collect();
-                let adds_kernel = witness.is_some()
-                    && with_kernel.len() <= MOST
-                    && !open(&events).is_ok_and(|group| group.counts_all_privilege_levels())
-                    && open(&with_kernel).is_ok_and(|group| group.access() == Access::UserSpace);
-                sets.push(Set { events: if adds_kernel { with_kernel } else { events } });
-                left = rest;
-            }
-            // The first one does not fit beside the instructions.
-            _ => {
-                let Some((first, rest)) = left.split_first() else { break };
-                sets.push(Set { events: vec![*first] });
-                left = rest;
-            }
+        let wanted: Vec<Event> = witness.iter().chain(&left).copied().take(MOST).collect();
+        let events = builder(&wanted).fit().map_or(Vec::new(), |fit| fit.events);
+        let before = left.len();
+        left.retain(|event| !events.contains(event));
+        if left.len() == before && before > 0 {
+            // None of them fits beside the instructions.
+            sets.push(Set { events: vec![left.remove(0)] });
+            continue;
         }
+        if events.is_empty() {
+            break; // nor do the instructions, now
+        }
+        let with_kernel: Vec<Event> = events.iter().copied().chain([kernel]).collect();
+        let adds_kernel = events.first() == witness.as_ref()
+            && witness.is_some()
+            && with_kernel.len() <= MOST
+            && !open(&events).is_ok_and(|group| group.counts_all_privilege_levels())
+            && open(&with_kernel).is_ok_and(|group| group.access() == Access::UserSpace);
+        sets.push(Set { events: if adds_kernel { with_kernel } else { events } });
     }
     // Context switches tell which loops were disturbed, where the kernel allows to count them.
     let switches = Event::CONTEXT_SWITCHES;

@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// All pairs agree to the last unit, except for those that an interrupt or a context switch disturbed.
+    /// All samples agree to the last unit, except for those that an interrupt or a context switch disturbed.
     Exact,
     /// The error is at most the [target](crate::Bench::target): by default 1 %, or half a count (0.1 ns for the time)
     /// if that is more.
@@ -19,38 +19,54 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The counter did not move, although the code ran. If it is that of the instructions, all counts of its group are
+    /// The counter did not move, although the code ran. If it counts instructions, all counts of its group are
     /// in doubt.
     DoesNotCount,
-    /// The counters could be read for fewer than six pairs, for example because another program pinned its events.
+    /// The counters could be read for fewer than six samples, for example because another program pinned its events.
     Unreadable,
     /// A run costs less than the resolution: less than half a cycle or 0.1 ns, or the interval is wide and reaches 0.
     TooShort,
     /// Runs take paths of different lengths.
     SeveralPaths,
-    /// The kernel switched the thread or moved a counter during more than a quarter of the pairs. They are set aside,
+    /// The kernel switched the thread or moved a counter during more than a quarter of the samples. They are set aside,
     /// unless fewer than six others are left.
     #[non_exhaustive]
     ContextSwitches {
-        /// The disturbed pairs.
-        pairs: usize,
-        /// All pairs.
+        /// The disturbed samples.
+        samples: usize,
+        /// All samples.
         of: usize,
     },
-    /// Interrupts came during many pairs, which were set aside: each adds an instruction, or runs kernel code.
+    /// Interrupts came during many samples, which were set aside: each adds an instruction, or runs kernel code.
     #[non_exhaustive]
     Interrupts {
-        /// The interrupted pairs.
-        pairs: usize,
-        /// All pairs.
+        /// The interrupted samples.
+        samples: usize,
+        /// All samples.
         of: usize,
     },
-    /// The CPU's frequency changed: cycles per nanosecond differ between pairs.
+    /// The CPU's frequency changed: cycles per nanosecond differ between samples.
     #[non_exhaustive]
     Frequency {
-        /// The change in percent of the median: that of the 90th percentile, or between the two halves of the pairs,
+        /// The change in percent of the median: that of the 90th percentile, or between the two halves of the samples,
         /// whichever is more.
         percent: f64,
+    },
+    /// The events occurred in few samples only, so their mean is not well known. For example, one run in 10,000 faults.
+    #[non_exhaustive]
+    Rare {
+        /// The samples with events.
+        samples: usize,
+        /// All samples.
+        of: usize,
+    },
+    /// A few runs are much slower or faster, and change the mean: it is outside of the median's interval. If the code takes
+    /// several paths by its instructions, they are the cause. If not, the mean differs from the median by more than 5 %, and
+    /// the machine may be the cause as well. See [`Row::slow`](crate::Row::slow).
+    #[non_exhaustive]
+    HeavyTail {
+        /// The mean, for one run.
+        mean: f64,
     },
     /// The rounds of different events counted different numbers of instructions, so their figures do not belong
     /// together.
@@ -85,14 +101,20 @@ impl fmt::Display for Cause {
                 "too short for the resolution. Run the code several times in the closure, and set `operations`",
             ),
             Cause::SeveralPaths => f.write_str("runs take paths of different lengths"),
-            Cause::ContextSwitches { pairs, of } => {
-                write!(f, "context switches in {pairs} of {of} pairs. Use an idle CPU, unless the code waits")
+            Cause::ContextSwitches { samples, of } => {
+                write!(f, "context switches in {samples} of {of} samples. Use an idle CPU, unless the code waits")
             }
-            Cause::Interrupts { pairs, of } => {
-                write!(f, "interrupts in {pairs} of {of} pairs. Use an idle CPU")
+            Cause::Interrupts { samples, of } => {
+                write!(f, "interrupts in {samples} of {of} samples. Use an idle CPU")
             }
             Cause::Frequency { percent } => {
                 write!(f, "the CPU's frequency changed by {percent:.1} %. Compare cycles, or fix the frequency")
+            }
+            Cause::Rare { samples, of } => {
+                write!(f, "rare events, in {samples} of {of} samples. Give the row more time")
+            }
+            Cause::HeavyTail { mean } => {
+                write!(f, "the mean is {}, because some loops took much longer or shorter than the median. Use the mean if the code is the cause", with_digits(*mean))
             }
             Cause::RoundsDisagree => {
                 f.write_str("this round counted other instructions than the first, so the code varies")
@@ -102,4 +124,10 @@ impl fmt::Display for Cause {
             ),
         }
     }
+}
+
+/// A number with four significant digits.
+pub(crate) fn with_digits(number: f64) -> String {
+    let whole = number.abs().max(1e-9).log10().floor() as i32;
+    format!("{number:.*}", usize::try_from(3 - whole).unwrap_or(0))
 }

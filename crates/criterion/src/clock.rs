@@ -123,7 +123,7 @@ impl Measurement for ClockMeasurement {
     }
 
     fn formatter(&self) -> &dyn ValueFormatter {
-        print::before_the_report(None, self.note().as_slice());
+        print::before_the_report(&[], None, self.note().as_slice());
         &Unit::Time
     }
 }

@@ -127,7 +127,7 @@ impl Measurement for CounterMeasurement {
         let name = Pmus::local().name_of(event);
         let mut lines = self.notes.lines(&name, self.meter.take_error());
         lines.extend(self.batches.take().close_to(self.floor, self.unit, &name));
-        print::before_the_report(None, &lines);
+        print::before_the_report(&[], None, &lines);
         self.stand_ins.report();
         self.unit
     }

@@ -3,14 +3,14 @@
 use crate::clock::ClockMeasurement;
 use crate::meter::{Cost, Counts, MOST, empty_batches, empty_samples, floor};
 use crate::recorder::Recorder;
-use crate::saved::{criterions_home, home_of};
 use crate::sized_meter::SizedMeter;
 use crate::stand_ins::StandIns;
 use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::error::OpenError;
 use rdpmc::pmu::Pmus;
-use rdpmc::{Clock, Event, Group, IntoEvent};
+use rdpmc::{Clock, DynGroup, Event, IntoEvent};
+use rdpmc_gate::criterion::home::{criterions_home, home_of};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -144,6 +144,7 @@ pub struct Measured {
 impl CountersOrTime {
     /// Returns the measurement, and the directory for its results.
     fn open<E: IntoEvent, const N: usize>(events: [E; N]) -> (CountersOrTime, PathBuf) {
+        const { assert!(N >= 1 && N <= MOST, "there are 1 to 8 events") };
         let mut unknown = Vec::new();
         let events = events.map(|event| {
             event.into_event().unwrap_or_else(|why| {
@@ -152,7 +153,7 @@ impl CountersOrTime {
             })
         });
         let of_unknown = unknown.clone();
-        let (counters, recorder, driver) = match (open_group(events, unknown), events.first()) {
+        let (counters, recorder, driver) = match (open_group(&events, unknown), events.first()) {
             (Ok(opened), Some(first)) if opened.events.first() == Some(first) => {
                 let mut recorder = Recorder::new(&opened.events).driven_by_first();
                 for why in opened.missing {
@@ -216,28 +217,25 @@ struct Opened {
 const UNKNOWN: Event = Event::of_pmu(u32::MAX, 0);
 
 /// Opens those of the events that can be counted. `unknown` has the reasons of those that are [`UNKNOWN`], in their order.
-fn open_group<const N: usize>(events: [Event; N], unknown: Vec<String>) -> Result<Opened, String> {
+fn open_group(events: &[Event], unknown: Vec<String>) -> Result<Opened, String> {
     let mut unknown = unknown.into_iter();
+    let mut reason = |event: Event, why: &OpenError| match event {
+        UNKNOWN => unknown.next().unwrap_or(why.to_string()),
+        _ => why.to_string(),
+    };
     let said = |why: OpenError| why.to_string();
     rdpmc::contain_faults().map_err(said)?;
-    let available = match Group::open_available(events) {
-        Ok(available) => available,
-        Err(why) if is_unknown(&why) => return Err(unknown.next().unwrap_or(why.to_string())),
-        Err(why) => return Err(why.to_string()),
+    let fit = match DynGroup::builder(events).fit() {
+        Ok(fit) => fit,
+        Err(why) => {
+            // Not if no event can be opened at all.
+            let event = why.event().map(|event| event.event());
+            return Err(event.map_or(why.to_string(), |event| reason(event, &why)));
+        }
     };
-    let mut reason = |why: &OpenError| match is_unknown(why) {
-        true => unknown.next().unwrap_or(why.to_string()),
-        false => why.to_string(),
-    };
-    let missing = available.missing().map(&mut reason).collect();
-    let events = available.group().events().to_vec();
-    drop(available); // it may have all the counters there are
-    let meter = SizedMeter::open(&events).map_err(said)?.ok_or("a group has 1 to 8 events")?;
-    Ok(Opened { meter, events, missing })
-}
-
-fn is_unknown(why: &OpenError) -> bool {
-    why.event().is_some_and(|event| event.event() == UNKNOWN)
+    let missing = fit.missing.iter().map(|(event, why)| reason(*event, why)).collect();
+    let meter = SizedMeter::new(DynGroup::open(&fit.events).map_err(said)?);
+    Ok(Opened { meter, events: fit.events, missing })
 }
 
 impl Measurement for CountersOrTime {

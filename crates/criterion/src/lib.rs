@@ -101,7 +101,7 @@
 //! Beside criterion's `sample.json`, in `new` and in the baseline, `counters.json` has the counts of whole samples:
 //!
 //! ```text
-//! {"version": 1, "program": "parsing", "run": 1795467600000, "processor": "x86_64, …", "measured": "instructions", "without_counters": null,
+//! {"version": 2, "program": "parsing", "run": 1795467600000, "processor": "x86_64, …", "measured": "instructions", "without_counters": null, "shared_with": null,
 //!  "iters": [91.0, 182.0, …], "times": [2366.0, 4732.0, …],
 //!  "counters": [{"event": "instructions", "unit": "instructions", "median": 26.0, "low": 26.0, "high": 26.0,
 //!                "counts": [2366, 4732, …]}, …],
@@ -109,6 +109,7 @@
 //! ```
 //!
 //! `iters` and `times` are those of `sample.json`. `run` is the time of the program's first report in milliseconds since 1970.
+//! `shared_with` is another program whose results were in the same directory, because it has a benchmark of the same name.
 //! `estimates` and `incomplete` are the numbers of samples that are not exact.
 //!
 //! ## Iteration counts
@@ -128,16 +129,13 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
-mod change;
 mod clock;
 mod counter;
 mod counters_or_time;
-mod gate;
 mod meter;
 mod notes;
 mod print;
 mod recorder;
-mod results;
 mod saved;
 mod sized_meter;
 mod stand_ins;
@@ -150,8 +148,9 @@ pub use counters_or_time::{
     Bencher, BenchmarkGroup, CountersOrTime, Criterion, Measured, Started, counters, cycles,
     instructions,
 };
-pub use gate::{Comparison, Gate, Outcome};
 pub use meter::Counts;
+pub use rdpmc_gate::criterion::Gate;
+pub use rdpmc_gate::{Compared, Comparison, Limits, Outcome, Status, Values};
 pub use with_counters::WithCounters;
 
 #[doc(hidden)]

@@ -1,17 +1,19 @@
 //! Prints and saves the counts of each benchmark.
 
 use crate::arguments::Arguments;
-use crate::change::{Change, usual_threshold};
 use crate::meter::{Counts, MOST};
 use crate::notes::{Batches, SampleNotes};
 use crate::print;
-use crate::results::{Counted, Results};
-use crate::saved::{self, Run, Saved, Unknown};
+use crate::saved::{Run, Saved, Unknown};
 use crate::units::Unit;
 use criterion::measurement::ValueFormatter;
 use rdpmc::Event;
 use rdpmc::error::ReadError;
 use rdpmc::pmu::Pmus;
+use rdpmc_gate::criterion::home::{criterions_home, name};
+use rdpmc_gate::criterion::{Counted, Results};
+use rdpmc_gate::saved::{is_same_program, program};
+use rdpmc_gate::{Change, Direction, Limits};
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -87,13 +89,13 @@ impl Recorder {
 
     /// Records why time drives criterion.
     pub(crate) fn without_counters(self, why: String) -> Recorder {
-        self.missing.borrow_mut().push(format!("no counters: {why}"));
+        self.missing.borrow_mut().push(format!("No counters: {why}."));
         Recorder { without_counters: Some(why), ..self }
     }
 
     /// Records why an event is not counted.
     pub(crate) fn without(self, why: impl std::fmt::Display) -> Recorder {
-        self.missing.borrow_mut().push(format!("not counted: {why}"));
+        self.missing.borrow_mut().push(format!("Not counted: {why}."));
         self
     }
 
@@ -111,7 +113,7 @@ impl Recorder {
     }
 
     fn home(&self) -> &Path {
-        self.home.get_or_init(saved::criterions_home)
+        self.home.get_or_init(criterions_home)
     }
 
     /// A benchmark begins, or a sample of it.
@@ -135,9 +137,9 @@ impl Recorder {
             return;
         }
         let (estimates, incomplete) = self.notes.inexact();
-        let mut lines = self.missing.take();
+        let (notes, mut lines) = (self.missing.take(), Vec::new());
         let run = self.before.take().unwrap_or_default().run_since(self.home(), &values);
-        let name = run.as_ref().ok().map(|run| saved::name(self.home(), &run.directory));
+        let name = run.as_ref().ok().map(|run| name(self.home(), &run.directory));
         match run {
             Ok(Run { directory, iterations }) => {
                 // Earlier samples are from criterion's search for a number of iterations (`--quick`).
@@ -147,7 +149,8 @@ impl Recorder {
                 let (kept, iterations) = without_few_inexact(saved.collect());
                 let (kept, values): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
                 let are_exact = !kept.iter().any(is_inexact);
-                let results = Results {
+                let mut results = Results {
+                    shared_with: None,
                     program: program(),
                     run: start(),
                     processor: rdpmc::doctor::cpu_identity(),
@@ -159,7 +162,7 @@ impl Recorder {
                     estimates: if are_exact { 0 } else { estimates },
                     incomplete: if are_exact { 0 } else { incomplete },
                 };
-                self.compare_and_save(&results, &directory, &mut lines);
+                self.compare_and_save(&mut results, &directory, &mut lines);
                 if let Ok(mut last) = self.last.try_borrow_mut() {
                     *last = Some(directory);
                 }
@@ -180,7 +183,7 @@ impl Recorder {
         lines.extend(self.notes.lines(&events.join(", "), error));
         lines.extend(self.floors(&samples));
         lines.extend(note);
-        print::before_the_report(name.as_deref(), &lines);
+        print::before_the_report(&notes, name.as_deref(), &lines);
     }
 
     /// Returns the name of what drives criterion. `unit` is its unit.
@@ -202,7 +205,7 @@ impl Recorder {
 
     /// Adds lines with the results and their changes since the baseline that criterion compares with. Saves the results
     /// where criterion saves its own.
-    fn compare_and_save(&self, results: &Results, directory: &Path, lines: &mut Vec<String>) {
+    fn compare_and_save(&self, results: &mut Results, directory: &Path, lines: &mut Vec<String>) {
         let arguments = Arguments::of_this_process();
         let baseline = &arguments.baseline;
         let name = match baseline.as_str() {
@@ -212,6 +215,9 @@ impl Recorder {
         let mut before = None;
         let mut no_change = None;
         match Results::load(&directory.join(baseline)) {
+            Ok(Some(saved)) if !is_same_program(&saved.program, &results.program) => {
+                no_change = Some(format!("{name} was of another program, {}", saved.program));
+            }
             Ok(Some(saved)) if saved.processor == results.processor => before = Some(saved),
             Ok(Some(Results { processor: Some(other), .. })) => {
                 no_change = Some(format!("{name} was on another processor, {other}"));
@@ -233,10 +239,10 @@ impl Recorder {
             let Some(before) = before.as_ref().filter(|_| !arguments.is_quiet) else { continue };
             match before.counted(&counter.name) {
                 Some(old) => {
-                    let threshold = usual_threshold(&counter.name);
-                    let change = Change::between((before, old), (results, counted), threshold);
+                    let (was, is) = (before.figure(old), results.figure(counted));
+                    let change = Change::between(&was, &is, Limits::usual(&counter.name));
                     lines.push(format!("change: {change}"));
-                    lines.push(change.verdict.to_string());
+                    lines.push(in_criterions_words(change.direction).to_owned());
                 }
                 None => lines
                     .push(format!("change: not known, because {name} does not have this event")),
@@ -246,7 +252,14 @@ impl Recorder {
             lines.push(format!("change: not known, because {why}"));
         }
         let named = arguments.saves.then_some(baseline.as_str());
-        for name in ["new"].into_iter().chain(named) {
+        let names = || ["new"].into_iter().chain(named);
+        let others = names().filter_map(|name| Results::load(&directory.join(name)).ok()?);
+        results.shared_with =
+            others.map(|other| other.program).find(|it| !is_same_program(it, &results.program));
+        if let Some(other) = &results.shared_with {
+            lines.push(format!("counters: {other} has a benchmark of the same name, whose results are replaced. Rename one"));
+        }
+        for name in names() {
             if let Err(error) = results.save(&directory.join(name)) {
                 lines.push(format!(
                     "counters: not saved in {}/{name}: {error}",
@@ -288,14 +301,14 @@ fn is_inexact(sample: &Counts<MOST>) -> bool {
     sample.are_estimates() || sample.are_incomplete()
 }
 
-/// Returns the name of this program without what cargo adds to it.
-fn program() -> String {
-    let name = std::env::current_exe().ok();
-    let name = name.as_deref().and_then(Path::file_stem).unwrap_or_default().to_string_lossy();
-    let is_hash = |end: &str| end.len() == 16 && end.bytes().all(|byte| byte.is_ascii_hexdigit());
-    match name.rsplit_once('-') {
-        Some((name, end)) if is_hash(end) => name.to_owned(),
-        _ => name.into_owned(),
+/// Returns criterion's sentence on a change.
+fn in_criterions_words(direction: Direction) -> &'static str {
+    match direction {
+        Direction::More => "Performance has regressed.",
+        Direction::Less => "Performance has improved.",
+        Direction::WithinLimit => "Change within noise threshold.",
+        Direction::Same => "No change in performance detected.",
+        Direction::Unknown => "Too few exact samples to tell a change from noise.",
     }
 }
 

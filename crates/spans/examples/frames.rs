@@ -1,18 +1,19 @@
-//! A game: a main thread and two workers, a table of its systems, and a trace to open in <https://ui.perfetto.dev>.
+//! A game: a main thread and two workers, a line for an overlay, a table of its systems, why the slowest frames were slow, and
+//! a trace of these frames to open in <https://ui.perfetto.dev>.
 //!
 //! `cargo run --release -p rdpmc-spans --example frames`. Lines that end in `// spans` are all that the measurement takes.
 
-use rdpmc::Event; // spans
 use rdpmc_spans::{Settings, span}; // spans
 use std::hint::black_box;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut spans = Settings::new().events(&[Event::CYCLES, Event::INSTRUCTIONS]).start()?; // spans
+    let mut spans =
+        Settings::new().events(&["cycles", "instructions"]).causes().slowest(3).start()?; // spans
     let mut bodies = vec![[0.0_f32; 4]; 2_000];
     let workers = [worker("physics")?, worker("ai")?];
     for frame in 0..120_u64 {
-        let _span = span!("frame"); // spans
+        let _span = span!("frame", frame); // spans
         input(frame);
         for (jobs, _, _) in &workers {
             jobs.send(frame)?;
@@ -21,15 +22,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for (_, results, _) in &workers {
             black_box(results.recv()?);
         }
+        if frame % 60 == 59 {
+            println!("{}", spans.view().line("frame")); // spans
+        }
     }
     for (jobs, _, thread) in workers {
         drop(jobs);
         thread.join().map_err(|_| "a worker panicked")?;
     }
-    print!("{}", spans.report()); // spans
     let trace = std::env::temp_dir().join("frames.json");
-    spans.write_trace(std::fs::File::create(&trace)?)?; // spans
-    println!("The trace is in {}.", trace.display());
+    spans.view().save_slow_trace(&trace)?; // spans
+    print!("{}", spans.report()); // spans
+    println!("The trace of the slowest frames is in {}.", trace.display());
     Ok(())
 }
 

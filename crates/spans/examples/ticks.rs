@@ -1,9 +1,8 @@
-//! A trading loop that is pinned to one CPU. Another thread prints the percentiles so far every second. Disturbed ticks
-//! have a line of their own in the table, and are in the other lines, too.
+//! A trading loop that is pinned to one CPU. Another thread prints the percentiles and the outliers of every second, and in the
+//! end what Prometheus would scrape.
 //!
 //! `cargo run --release -p rdpmc-spans --example ticks`. Lines that end in `// spans` are all that the measurement takes.
 
-use rdpmc::Event; // spans
 use rdpmc_spans::{Laps, Settings, Storage, stages}; // spans
 use std::hint::black_box;
 use std::io::Write;
@@ -14,16 +13,17 @@ stages! { enum Stage { Decode = "decode", Update = "update", Encode = "encode" }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The kernel's instructions show interrupts.
-    let events = [Event::CYCLES, Event::INSTRUCTIONS, Event::INSTRUCTIONS.kernel()]; // spans
-    let mut spans = Settings::new().storage(Storage::Histograms).events(&events).start()?; // spans
+    let settings = Settings::new().events(&["cycles", "instructions", "instructions:k"]).causes(); // spans
+    let mut spans = settings.storage(Storage::Histograms).slowest(3).start()?; // spans
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         std::thread::Builder::new().name("ticks".into()).spawn_scoped(scope, || trade(&is_over))?;
         for _ in 0..2 {
             std::thread::sleep(Duration::from_secs(1));
-            println!("{}", spans.report()); // spans
+            println!("{}", spans.view().report()); // spans
         }
         is_over.store(true, Ordering::Relaxed);
+        spans.take().write_prometheus(std::io::stdout())?; // spans
         Ok(())
     })
 }

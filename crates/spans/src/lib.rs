@@ -2,121 +2,98 @@
 //!
 //! A span is a named section of execution. It records the duration and the counts of up to eight events. Spans nest. A lap
 //! is a stage of a loop, with one read at each boundary. After a thread's first span, neither makes a system call, allocates,
-//! locks or waits. Exceptions: histograms allocate at the first span of each site, and a clock that is the kernel's is read
-//! by `clock_gettime`.
+//! locks or waits. Exceptions: histograms allocate at the first spans of each site, a clock that is the kernel's is read by
+//! `clock_gettime`, and [`Settings::causes`] makes a system call after a context switch.
 //!
 //! ```
-//! use rdpmc::Event;
 //! use rdpmc_spans::{Settings, span};
 //!
-//! let mut spans = Settings::new().events(&[Event::CYCLES, Event::INSTRUCTIONS]).start()?;
-//! for _ in 0..3 {
-//!     let _frame = span!("frame");
+//! let mut spans = Settings::new().events(&["cycles", "instructions"]).slowest(1).start()?;
+//! for frame in 0..3 {
+//!     let _frame = span!("frame", frame);
 //!     {
 //!         let _span = span!("physics");
 //!     }
 //!     let _span = span!("render");
 //! }
-//! println!("{}", spans.report());
-//! spans.write_trace(std::io::sink())?; // a file, for https://ui.perfetto.dev
+//! let interval = spans.take();
+//! println!("{}", interval.report());
+//! interval.write_trace(std::io::sink())?; // or `save_trace`, for https://ui.perfetto.dev
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! - **Threads.** Each thread opens its own clock and counters at its first span, or in [`register_thread`], and records
 //!   into a ring of its own. [`Spans::collect`] empties the rings from any thread. If the ring is full, the
 //!   record is dropped. The report states how many were.
-//! - **Flags.** With counters, a span that the kernel disturbed by a context switch is kept and flagged, because it is the slow
-//!   one that matters. Flags also mark spans that were interrupted (if `instructions:k` is among the events), not counted, or ended out
-//!   of order: see [`Flags`].
+//! - **Intervals.** [`Spans::take`] returns an [`Interval`]: the report, the records and the slow spans since the last call.
+//! - **Flags.** With counters or [`Settings::causes`], a span that the kernel disturbed by a context switch is kept and flagged,
+//!   because it is the slow one that matters. Flags also mark spans that waited, were preempted, were interrupted (if
+//!   `instructions:k` is among the events), not counted, or ended out of order: see [`Flags`].
+//! - **Slow spans.** [`Settings::slowest`] and [`Settings::slow`] keep what ran during them, and [`SlowSpan::cause`] tells why they
+//!   were slow.
 //! - **Without counters**, spans have the time alone, and the report has the reason: there is no PMU, events may not be
 //!   opened, user space may not read them, or a hypervisor traps the reads. See [`TimeOnlyReason`] and [`Counters`].
-//! - **Its own cost.** An empty span is measured when a thread records its first one. The constant part is
-//!   subtracted from the counts, including the cost of nested spans, except in histograms. Times include the cost, and the
-//!   report states it.
+//! - **Its own cost.** An empty span is measured when a thread records its first one. Where it is
+//!   steady, it is subtracted from the counts, and so is that of the spans and numbers inside. Times include the cost, and the report states its mean.
 //! - **`tracing`.** The feature `tracing` adds `TracingLayer`, which records the spans of the crate `tracing`.
 //! - **Off.** Without a recording, or after `set_enabled(false)`, a span costs one load and one branch. Without the feature
-//!   `enabled`, nothing of it is in the binary.
+//!   `enabled`, spans and laps generate no code, and nothing is recorded.
 //!
 //! # Limits
 //!
-//! A span belongs to the thread that began it. Signal handlers must not begin or end spans of the thread that they
-//! interrupt. In the child of a fork, the thread's spans go on without counts, and the copy of [`Spans`] reads the child's
-//! records. At most 511 spans can be open on a thread. More are counted as dropped.
+//! A span belongs to the thread that began it. In a signal handler or an allocator, a span is lost, and counted, if it interrupts
+//! the recording of another one. A handler must not record the first span of its thread in
+//! a new recording: that replaces memory which the interrupted code may be using. In the child of a fork,
+//! the thread's spans go on without counts, and the copy of [`Spans`] reads the child's records. At most 511 spans can be open on
+//! a thread. More are counted as dropped.
 #![deny(unsafe_code)]
 
-// site, record         what a span is named after, and what is recorded of it
-// span, laps, tracing  the interface of instrumented code
-// local                a thread's state, and the hot path
-// counting, ring       its counters and its records
-// histogram            statistics in place of single records
-// settings, session    what is recorded, and how threads join
-// cost                 what spans and laps cost on a thread
-// spans, stats         the collector, and its statistics
-// report, trace        the output
-// time_only            why there are no counts
-// off                  replaces all of these without the feature `enabled`
+// The folders by floor, from the ground up. A folder uses those on lower floors: `tests/layers.rs` of the repository checks it.
+//
+// record         what is recorded of a span: its site, its flags, its words
+// distribution   values in buckets
+// statistics     the spans of a site
+// counting       what spans count with: counters, context switches
+// sink           where a finished span goes: a ring or histograms
+// thread         the open spans of a thread, and the hot paths
+// collect        what a thread has recorded, for the side that reads
+// session        the threads of a recording: on, off, join, leave
+// batch          an interval of all threads, and its slow spans
+// output         reports, traces, other formats
+// recording      settings, collector, interval
+// instrument     guards, laps, futures, the layer for tracing
 
-mod site;
-pub use site::Site;
-
-#[cfg(feature = "enabled")]
-mod cost;
-#[cfg(feature = "enabled")]
+mod batch;
+mod collect;
 mod counting;
-#[cfg(feature = "enabled")]
-mod histogram;
-#[cfg(feature = "enabled")]
-mod laps;
-#[cfg(feature = "enabled")]
-mod local;
-#[cfg(feature = "enabled")]
+mod distribution;
+mod instrument;
+mod output;
 mod record;
-#[cfg(feature = "enabled")]
-mod report;
-#[cfg(feature = "enabled")]
-mod ring;
-#[cfg(feature = "enabled")]
+mod recording;
 mod session;
-#[cfg(feature = "enabled")]
-mod settings;
-#[cfg(feature = "enabled")]
-mod span;
-#[cfg(feature = "enabled")]
-mod spans;
-#[cfg(feature = "enabled")]
-mod stats;
-#[cfg(feature = "enabled")]
-mod time_only;
-#[cfg(feature = "enabled")]
-mod trace;
-#[cfg(all(feature = "enabled", feature = "tracing"))]
-mod tracing;
+mod sink;
+mod statistics;
+mod thread;
 
-#[cfg(feature = "enabled")]
-pub use {
-    laps::{Laps, Stage},
-    record::{Flags, MAX_EVENTS, Record},
-    report::{Percentiles, Report, Row},
-    session::{is_enabled, register_thread, set_enabled},
-    settings::{Counters, Settings, Storage},
-    span::Span,
-    spans::{Spans, StartError, ThreadInfo},
-    time_only::TimeOnlyReason,
-};
+pub use counting::{Counters, TimeOnlyReason};
+pub use distribution::{Distribution, DistributionError};
+#[cfg(feature = "tracing")]
+pub use instrument::TracingLayer;
+pub use instrument::{Laps, NumberedSpan, Polled, Span, Stage};
+pub use output::{Counts, Percentiles, Report, Row, ThreadInfo};
+pub use record::{Flags, MAX_EVENTS, Site};
+pub use recording::{Interval, Record, Settings, SlowSpan, Spans, StartError};
+pub use session::{Storage, is_enabled, register_thread, register_thread_with, set_enabled};
 
-#[cfg(all(feature = "enabled", feature = "tracing"))]
-pub use tracing::TracingLayer;
+/// The crate of the counters, whose types are in this interface: `Event`, `Clock` and errors.
+pub use rdpmc;
 
-#[cfg(not(feature = "enabled"))]
-mod off;
-#[cfg(not(feature = "enabled"))]
-pub use off::*;
-
-#[cfg(all(test, feature = "enabled"))]
+#[cfg(test)]
 mod tests;
 
 /// The README's example is compiled and run with the others.
-#[cfg(all(doctest, feature = "enabled"))]
+#[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
@@ -133,9 +110,22 @@ struct Readme;
 /// ```
 ///
 /// The name is a constant expression of type `&'static str`. A span nests in the spans that are open on its thread.
+///
+/// A second argument, of type `u64`, is a number of the program's, which traces, records and slow spans have:
+///
+/// ```
+/// # use rdpmc_spans::span;
+/// for frame in 0..3 {
+///     let _frame = span!("frame", frame);
+/// }
+/// ```
 #[macro_export]
 macro_rules! span {
-    ($name:expr) => {{
+    ($name:expr, $number:expr $(,)?) => {{
+        static SITE: $crate::Site = $crate::Site::new($name, file!(), line!());
+        $crate::Span::enter_numbered(&SITE, $number)
+    }};
+    ($name:expr $(,)?) => {{
         static SITE: $crate::Site = $crate::Site::new($name, file!(), line!());
         $crate::Span::enter(&SITE)
     }};
@@ -167,4 +157,19 @@ macro_rules! stages {
             }
         }
     };
+}
+
+/// Returns a future that records a span for each time it is polled.
+///
+/// ```
+/// # let work = async {};
+/// let future = rdpmc_spans::polled!("request", work);
+/// # drop(future);
+/// ```
+#[macro_export]
+macro_rules! polled {
+    ($name:expr, $future:expr $(,)?) => {{
+        static SITE: $crate::Site = $crate::Site::new($name, file!(), line!());
+        $crate::Polled::new(&SITE, $future)
+    }};
 }

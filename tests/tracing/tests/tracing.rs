@@ -6,8 +6,8 @@
 #[path = "../../../crates/spans/tests/recording/mod.rs"]
 mod recording;
 
-use rdpmc_spans::{Flags, Record, Site, TracingLayer, span};
-use recording::{all, start, turn};
+use rdpmc_spans::{Flags, TracingLayer, span};
+use recording::{all, names, start, turn};
 use std::collections::HashSet;
 use std::hint::black_box;
 use std::task::{Context, Waker};
@@ -39,18 +39,16 @@ fn spans_of_both_crates_nest() {
         outer();
     });
     let records = all(&mut spans);
-    let names = |(_, record): &(u32, Record)| (record.site.name(), record.parent.map(Site::name));
     let once = [("inner", Some("between")), ("between", Some("outer")), ("outer", None)];
-    assert_eq!(records.iter().map(names).collect::<Vec<_>>(), [once, once].concat());
+    assert_eq!(names(&records), [once, once].concat());
     let is_counted = !spans.threads()[0].events.is_empty();
-    for (_, record) in &records {
+    for record in &records {
         assert!(!record.flags.contains(Flags::NOT_COUNTED), "{record:?}");
         assert_eq!(record.counts[1] > 0, is_counted, "{record:?}");
         assert!(record.site.file().ends_with("tracing.rs") && record.site.line() > 0);
     }
     // A place in the source is one site, however often it is entered.
-    let sites: HashSet<_> =
-        records.iter().map(|(_, record)| std::ptr::from_ref(record.site)).collect();
+    let sites: HashSet<_> = records.iter().map(|record| std::ptr::from_ref(record.site)).collect();
     assert_eq!(sites.len(), 3);
 }
 
@@ -82,15 +80,15 @@ fn a_future_that_another_thread_goes_on_with() {
     assert!(poll().is_pending());
     std::thread::scope(|scope| assert!(scope.spawn(poll).join().unwrap().is_ready()));
     let records = all(&mut spans);
-    let polls = records.iter().filter(|(_, record)| record.site.name() == "in_two_polls");
-    let threads: HashSet<u32> = polls.clone().map(|(thread, _)| *thread).collect();
+    let polls = records.iter().filter(|record| record.name() == "in_two_polls");
+    let threads: HashSet<u32> = polls.clone().map(|record| record.thread).collect();
     assert_eq!(threads.len(), 2, "{records:?}");
-    for (thread, record) in polls {
-        let info = spans.threads().into_iter().find(|info| info.number == *thread).unwrap();
+    for record in polls {
+        let info = spans.threads().into_iter().find(|info| info.number == record.thread).unwrap();
         assert!(!record.flags.contains(Flags::NOT_COUNTED), "{record:?}");
         assert_eq!(record.counts[1] > 0, !info.events.is_empty(), "{record:?}");
     }
-    assert!(records.iter().any(|(_, record)| record.site.name() == "inner"));
+    assert!(records.iter().any(|record| record.name() == "inner"));
 }
 
 #[instrument]
@@ -133,18 +131,18 @@ fn under_tokio() {
     });
     drop(runtime);
     let records = all(&mut spans);
-    let of = |name: &str| records.iter().filter(|(_, record)| record.site.name() == name).count();
+    let of = |name: &str| records.iter().filter(|record| record.name() == name).count();
     // Each wait ends a poll, and the span is entered once more when it is dropped.
     println!("{} polls of requests, {} of parts", of("request"), of("part"));
     assert!(of("request") as u64 >= REQUESTS * 21, "{}", of("request"));
     assert_eq!(of("inner") as u64, REQUESTS * 10);
-    for (_, record) in &records {
-        let parent = match record.site.name() {
+    for record in &records {
+        let parent = match record.name() {
             "request" => None,
             "part" => Some("request"),
             _ => Some("part"),
         };
-        assert_eq!(record.parent.map(Site::name), parent, "{record:?}");
+        assert_eq!(record.around(), parent, "{record:?}");
         for flag in [Flags::OUT_OF_ORDER, Flags::NOT_COUNTED] {
             assert!(!record.flags.contains(flag), "{record:?}");
         }
@@ -153,14 +151,15 @@ fn under_tokio() {
     assert_eq!(report.lost, 0);
     let trace = {
         let mut trace = Vec::new();
-        spans.write_trace(&mut trace).unwrap();
+        spans.view().write_trace(&mut trace).unwrap();
         trace
     };
     let trace: serde_json::Value = serde_json::from_slice(&trace).unwrap();
     assert!(trace["traceEvents"].as_array().unwrap().len() > records.len());
 }
 
-/// Entered on one thread, left on another: the time is known, the counts are not.
+/// Entered on one thread, left on another: the time is known, the counts are not. It is recorded once the first thread enters
+/// another one.
 #[test]
 fn a_span_that_moves() {
     let _turn = turn();
@@ -168,6 +167,7 @@ fn a_span_that_moves() {
     let dispatch = dispatch();
     let moved = tracing::dispatcher::with_default(&dispatch, || tracing::info_span!("moved"));
     let id = moved.id().unwrap();
+    (0..3).for_each(|_| drop(span!("before")));
     let around = span!("around");
     dispatch.enter(&id);
     std::thread::scope(|scope| {
@@ -178,41 +178,61 @@ fn a_span_that_moves() {
             dispatch.exit(&id);
         });
     });
+    tracing::dispatcher::with_default(&dispatch, || drop(tracing::info_span!("next").entered()));
     drop(around);
     drop(span!("after"));
     let records = all(&mut spans);
-    let of = |name: &str| records.iter().find(|(_, record)| record.site.name() == name).unwrap();
+    let of = |name: &str| records.iter().find(|record| record.name() == name).unwrap();
     let (moved, elsewhere, around) = (of("moved"), of("elsewhere"), of("around"));
-    assert_eq!(moved.0, elsewhere.0, "it belongs to the thread that leaves it");
+    assert_eq!(moved.thread, around.thread, "it belongs to the thread that entered it");
     let flags = Flags::NOT_COUNTED.union(Flags::OUT_OF_ORDER);
-    assert!(moved.1.flags.contains(flags) && moved.1.counts == [0; 8], "{moved:?}");
-    assert!(moved.1.ticks[0] >= around.1.ticks[0] && moved.1.ticks[1] <= elsewhere.1.ticks[1]);
-    assert!(around.1.flags.contains(Flags::OUT_OF_ORDER), "{around:?}");
-    assert_eq!(of("after").1.depth, 1);
+    assert!(moved.flags.contains(flags) && moved.counts == [0; 2], "{moved:?}");
+    assert!(moved.ticks[0] >= around.ticks[0] && moved.ticks[1] <= elsewhere.ticks[1]);
+    assert!(moved.ticks[1] >= elsewhere.ticks[0] && moved.depth == 2, "{moved:?}");
+    // Its beginning is its own, and not that of an earlier span in its place.
+    let before = records.iter().filter(|record| record.name() == "before");
+    assert!(before.clone().map(|record| record.ticks[1]).max() <= Some(moved.ticks[0]));
+    assert_eq!((of("next").depth, of("next").flags), (2, Flags::NONE));
+    assert_eq!((of("after").depth, of("around").flags), (1, Flags::NONE));
     let report = spans.report();
     let row = report.rows.iter().find(|row| row.name == "moved").unwrap();
     assert_eq!((row.count, row.not_counted, row.counts.len()), (1, 1, 0));
     assert!(row.time.max > 4_000_000, "{row:?}");
 }
 
-/// Its beginning is its own, and not that of an earlier span in its place.
+/// It is the first span of its thread.
 #[test]
-fn a_span_that_moves_at_the_first_depth() {
+fn a_first_span_that_moves() {
     let _turn = turn();
     let mut spans = start();
     let dispatch = dispatch();
     let moved = tracing::dispatcher::with_default(&dispatch, || tracing::info_span!("moved"));
     let id = moved.id().unwrap();
-    (0..3).for_each(|_| drop(span!("before")));
     dispatch.enter(&id);
     std::thread::scope(|scope| {
-        scope.spawn(|| dispatch.exit(&id));
+        scope.spawn(|| dispatch.exit(&id)).join().unwrap();
     });
+    tracing::dispatcher::with_default(&dispatch, || drop(tracing::info_span!("next").entered()));
     let records = all(&mut spans);
-    let before = records.iter().filter(|(_, record)| record.site.name() == "before");
-    assert_eq!(before.clone().count(), 3);
-    let (_, moved) = records.iter().find(|(_, record)| record.site.name() == "moved").unwrap();
-    assert!(before.map(|(_, record)| record.ticks[1]).max() <= Some(moved.ticks[0]), "{records:?}");
+    let [moved, next] = &records[..] else { panic!("{records:?}") };
+    assert_eq!((moved.name(), next.name()), ("moved", "next"));
+    assert!(moved.time() < 10_000_000_000 && moved.ticks[1] <= next.ticks[0], "{records:?}");
+}
+
+/// The thread that entered a span ends without entering another one: the span is counted.
+#[test]
+fn a_span_that_moves_from_a_thread_that_ends() {
+    let _turn = turn();
+    let mut spans = start();
+    let dispatch = dispatch();
+    let moved = tracing::dispatcher::with_default(&dispatch, || tracing::info_span!("moved"));
+    let id = moved.id().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| dispatch.enter(&id)).join().unwrap();
+    });
+    dispatch.exit(&id);
+    assert_eq!(all(&mut spans).len(), 0);
+    assert_eq!(spans.report().lost, 1);
 }
 
 /// However many spans move, the thread that entered them goes on as before.
@@ -244,10 +264,9 @@ fn many_spans_that_move() {
         tracing::info_span!("after").in_scope(inner);
     });
     let records = all(&mut spans);
-    let of =
-        |name: &'static str| records.iter().filter(move |(_, record)| record.site.name() == name);
+    let of = |name: &'static str| records.iter().filter(move |record| record.name() == name);
     assert_eq!(of("moved").count(), 1_000);
-    for (_, record) in of("after") {
+    for record in of("after") {
         assert_eq!((record.depth, record.parent.is_none(), record.flags), (1, true, Flags::NONE));
     }
     assert_eq!(of("after").count(), 1);
@@ -267,10 +286,8 @@ fn a_span_that_is_closed_while_it_is_entered() {
     dispatch.exit(&id);
     drop(span!("after"));
     let records = all(&mut spans);
-    let found: Vec<_> = records
-        .iter()
-        .map(|(_, record)| (record.site.name(), record.depth, record.flags))
-        .collect();
+    let found: Vec<_> =
+        records.iter().map(|record| (record.name(), record.depth, record.flags)).collect();
     assert_eq!(found, [("closed", 1, Flags::NONE), ("after", 1, Flags::NONE)]);
 }
 
@@ -301,11 +318,10 @@ fn a_span_that_is_entered_again() {
     drop(second);
     drop(first);
     let records = all(&mut spans);
-    let found: Vec<_> =
-        records.iter().filter(|(_, record)| record.site.name() == "again").collect();
+    let found: Vec<_> = records.iter().filter(|record| record.name() == "again").collect();
     assert_eq!(found.len(), 4, "{records:?}");
-    assert_eq!(found.iter().map(|(thread, _)| thread).collect::<HashSet<_>>().len(), 2);
-    for (_, record) in found {
+    assert_eq!(found.iter().map(|record| record.thread).collect::<HashSet<_>>().len(), 2);
+    for record in found {
         assert!(!record.flags.contains(Flags::OUT_OF_ORDER), "{record:?}");
     }
 }
@@ -325,7 +341,7 @@ fn switched_off() {
     rdpmc_spans::set_enabled(true);
     drop(unrecorded);
     drop(entered);
-    let names: Vec<_> = all(&mut spans).iter().map(|(_, record)| record.site.name()).collect();
+    let names: Vec<_> = all(&mut spans).iter().map(|record| record.name()).collect();
     assert_eq!(names, ["a"]);
     assert_eq!(spans.report().lost, 0);
 }

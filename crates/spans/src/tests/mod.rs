@@ -1,6 +1,8 @@
-//! Tests of private code.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod histogram;
+mod distribution;
+mod handover;
+mod nested;
+mod recorder;
 mod ring;
-mod stats;
+mod stack;

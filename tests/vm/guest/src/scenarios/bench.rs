@@ -4,7 +4,7 @@ use super::{Entry, known_events, open};
 use crate::chains::{additions, multiplications};
 use crate::harness::{Facts, Outcome, Stop, equal, require};
 use rdpmc::Event;
-use rdpmc_bench::{Bench, Estimate, Row, Verdict};
+use rdpmc_bench::{Bench, Estimate, Figure, Limits, Quantity, Results, Row, Verdict};
 use std::cell::Cell;
 use std::hint::black_box;
 use std::time::Duration;
@@ -15,13 +15,14 @@ pub const ALL: &[Entry] = &[
     ("bench_of_more_events_than_counters", bench_of_more_events_than_counters),
     ("bench_of_two_paths", bench_of_two_paths),
     ("bench_checks_to_the_instruction", bench_checks_to_the_instruction),
+    ("bench_compares_to_the_instruction", bench_compares_to_the_instruction),
 ];
 
 /// An emulated machine is slow, and may switch to other threads in most of the loops: it gets more time.
-fn bench_of(events: &[Event]) -> Result<Bench, Stop> {
+fn bench_of<'a>(events: &[Event]) -> Result<Bench<'a>, Stop> {
     drop(open(Event::INSTRUCTIONS)?);
     let mut bench = Bench::with_events(events).map_err(|error| error.to_string())?;
-    bench.time_per_row(Duration::from_secs(1));
+    bench.time_per_row(Duration::from_millis(600));
     Ok(bench)
 }
 
@@ -47,7 +48,15 @@ fn bench_of_known_chains(facts: &Facts) -> Outcome {
     bench.row("1000 multiplications").chain(3, multiplications::<1000>);
     bench.row("10 additions with a fence").latency(|| additions::<10>(black_box(1)));
     bench.row("10 additions, overlapping").throughput(|| additions::<10>(black_box(1)));
+    let bench = bench.run();
     println!("{bench}");
+    // An instruction takes a nanosecond of the machine's clock, also beside a fence.
+    for row in bench.rows().iter().filter(|row| row.name().contains(" with a fence")) {
+        let value = |figure: Option<&Figure>| figure.map(|figure| figure.estimate.value);
+        let times = value(row.time()).zip(value(row.event(Event::INSTRUCTIONS)));
+        let is_right = times.is_some_and(|(ns, instructions)| (ns - instructions).abs() < 0.5);
+        require(is_right, || format!("{}: ns and instructions: {times:?}", row.name()))?;
+    }
     for row in bench.rows() {
         let length: f64 = row.name().split(' ').next().unwrap_or_default().parse().unwrap_or(0.0);
         require(row.paths().len() == 1, || format!("{:?}", row.paths()))?;
@@ -62,6 +71,10 @@ fn bench_of_known_chains(facts: &Facts) -> Outcome {
                     let count = row.event(*event).map(|figure| figure.estimate.value / each);
                     require(count.is_some_and(|count| (10.0..=14.0).contains(&count)), || {
                         format!("{}: {count:?}", row.name())
+                    })?;
+                    let figure = row.event(*event);
+                    require(figure.is_some_and(|it| it.verdict == Verdict::Exact), || {
+                        format!("{}, {event}: {figure:?}", row.name())
                     })?;
                 }
             }
@@ -86,6 +99,7 @@ fn bench_of_more_events_than_counters(facts: &Facts) -> Outcome {
     let names: Vec<Event> = events.iter().map(|(event, _)| *event).collect();
     let mut bench = bench_of(&names)?;
     bench.row("100 additions").chain(1, additions::<100>);
+    let bench = bench.run();
     println!("{bench}");
     let [row] = bench.rows() else { return Err(Stop::Failed("not one row".into())) };
     equal("more events", names.len() as u64 > registers, true)?;
@@ -96,12 +110,14 @@ fn bench_of_more_events_than_counters(facts: &Facts) -> Outcome {
 }
 
 fn bench_of_two_paths(_: &Facts) -> Outcome {
-    let mut bench = bench_of(&[Event::INSTRUCTIONS])?;
     let is_long = Cell::new(false);
-    let row = bench.row("in turn").throughput(|| {
+    let mut bench = bench_of(&[Event::INSTRUCTIONS])?;
+    bench.row("in turn").throughput(|| {
         is_long.set(!is_long.get());
         if black_box(is_long.get()) { additions::<1000>(1) } else { additions::<100>(1) }
     });
+    let results = bench.run();
+    let [row] = results.rows() else { return Err(Stop::Failed("not one row".into())) };
     let [first, second] = row.paths() else {
         return Err(Stop::Failed(format!("not two paths: {:?}", row.paths())));
     };
@@ -113,20 +129,51 @@ fn bench_of_two_paths(_: &Facts) -> Outcome {
 /// One more instruction in a function of a thousand.
 fn bench_checks_to_the_instruction(_: &Facts) -> Outcome {
     const FILE: &str = "/baseline.json";
-    let measured = |code: fn(u64) -> u64| -> Result<Bench, Stop> {
+    let measured = |code: fn(u64) -> u64| -> Result<Results, Stop> {
         let mut bench = bench_of(&[Event::INSTRUCTIONS])?;
         bench.row("a function").chain(1, code);
-        Ok(bench)
+        Ok(bench.run())
     };
     let thousand = measured(additions::<1000>)?;
     thousand.save(FILE).map_err(|error| error.to_string())?;
-    let again = measured(additions::<1000>)?.check(FILE, 0.0);
-    equal("again", again.status(), 0)?;
-    let more = measured(additions::<1001>)?.check(FILE, 0.0);
+    let again = measured(additions::<1000>)?.check(FILE, &Limits::new());
+    equal("again", again.status().code(), 0)?;
+    let more = measured(additions::<1001>)?.check(FILE, &Limits::new());
     println!("{more}");
-    equal("one more", more.status(), 1)?;
+    equal("one more", more.status().code(), 1)?;
     // The call of the function is counted, too.
-    require(more.to_string().contains(" (+0.10 %): more"), || more.to_string())?;
-    equal("one more, within 1 %", measured(additions::<1001>)?.check(FILE, 0.01).status(), 0)?;
-    equal("one less", measured(additions::<999>)?.check(FILE, 0.0).status(), 0)
+    require(more.to_string().contains("%): regression"), || more.to_string())?;
+    let accepted = Limits::new().accept("instructions", 0.01);
+    let more = measured(additions::<1001>)?.check(FILE, &accepted);
+    equal("one more, within 1 %", more.status().code(), 0)?;
+    let less = measured(additions::<999>)?.check(FILE, &Limits::new());
+    equal("one less", less.status().code(), 0)
+}
+
+/// One instruction in a function of a thousand, and the cycles that it takes, between two rows of one run.
+fn bench_compares_to_the_instruction(facts: &Facts) -> Outcome {
+    let cycles = facts.number("cycles").unwrap_or(0);
+    let mut bench = bench_of(&[Event::INSTRUCTIONS, Event::CYCLES])?;
+    bench.row("old").chain(1, additions::<1000>);
+    bench.row("one more").against("old").chain(1, additions::<1001>);
+    bench.row("one less").against("old").chain(1, additions::<999>);
+    bench.row("equal").against("old").chain(1, additions::<1000>);
+    let results = bench.run();
+    println!("{results}");
+    for (row, instructions, words) in [
+        ("one more", 1.0, "0.1 % slower than old, 1 instruction more"),
+        ("one less", -1.0, "0.1 % faster than old, 1 instruction fewer"),
+        ("equal", 0.0, "exactly as fast as old, as many instructions"),
+    ] {
+        let Some(comparison) = results.comparison(row) else {
+            return Err(Stop::Failed(format!("{row} is not compared")));
+        };
+        let found = comparison.difference(Quantity::Event(Event::INSTRUCTIONS));
+        let found = found.map(|it| (it.verdict == Verdict::Exact, it.difference.value));
+        equal(row, found, Some((true, instructions)))?;
+        if cycles > 0 {
+            equal("in words", comparison.to_string().as_str(), words)?;
+        }
+    }
+    Ok(())
 }

@@ -182,9 +182,17 @@ fn reads_without_end(facts: &Facts) -> Outcome {
     let neighbour = Neighbour::start();
     let lock = page.lock();
     let mut last = counter.read()?;
+    let mut zeros = 0;
     for _ in 0..reads {
-        // Never None: the event has a register whenever this thread has the CPU.
-        let now = counter.read_user().ok_or("no user read".to_owned())?;
+        // The event has a register whenever this thread has the CPU. Just after an overflow, the register may be 0,
+        // which is not read on x86-64. The next read succeeds.
+        let now = match counter.read_user() {
+            Some(now) => now,
+            None => {
+                zeros += 1;
+                counter.read_user().ok_or("no user read".to_owned())?
+            }
+        };
         if now <= last {
             return Err(Stop::Failed(format!("{last}, then {now}")));
         }
@@ -192,6 +200,13 @@ fn reads_without_end(facts: &Facts) -> Outcome {
     }
     let moved = page.lock().wrapping_sub(lock);
     drop(neighbour);
+    // A register overflows after as many events as fit into its period: 2^31 - 1, for example. Then again after as many.
+    let bits = facts.number("period_bits").expect("a fact of each machine with a PMU");
+    let overflows = if cfg!(target_arch = "x86_64") { last / ((1 << bits) - 1) } else { 0 };
+    println!("{zeros} reads met the register at 0, {overflows} overflows");
+    require(zeros <= overflows, || {
+        format!("no user read {zeros} times, with {overflows} overflows")
+    })?;
     // A switch away and back advances it by at least 4.
     require(moved > 4 * 1_000, || format!("lock advanced by {moved}: few interruptions"))?;
     let end = distance(&counter, descriptor);

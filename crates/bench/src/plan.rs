@@ -1,0 +1,37 @@
+//! What to measure, and how: what a `Bench` has collected.
+
+use crate::code::Loops;
+use crate::sets::{Missing, Set};
+use rdpmc::{Clock, Event};
+use std::fmt;
+use std::time::Duration;
+
+/// The rows of a `Bench`, the events and the settings.
+#[derive(Debug)]
+pub(crate) struct Plan<'a> {
+    pub(crate) clock: Clock,
+    pub(crate) sets: Vec<Set>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) missing: Vec<Missing>,
+    pub(crate) entries: Vec<Entry<'a>>,
+    /// The row that others are compared with.
+    pub(crate) baseline: Option<String>,
+    pub(crate) time_per_row: Duration,
+    pub(crate) target: f64,
+}
+
+/// A row to measure.
+pub(crate) struct Entry<'a> {
+    pub(crate) name: String,
+    pub(crate) operations: u64,
+    /// The row that this one is compared with.
+    pub(crate) against: Option<String>,
+    /// None if there are no inputs.
+    pub(crate) code: Option<Box<dyn Loops + 'a>>,
+}
+
+impl fmt::Debug for Entry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Entry").field(&self.name).finish()
+    }
+}

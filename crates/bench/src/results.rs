@@ -1,0 +1,101 @@
+//! What was measured.
+
+use crate::comparison::RowComparison;
+use crate::row::Row;
+use crate::sets::Missing;
+use rdpmc::Event;
+use rdpmc_gate::{Comparison, Limits, Side, compare, file, saved};
+use std::path::Path;
+
+/// The rows that [`Bench::run`](crate::Bench::run) measured, and their comparisons. `Display` writes them as a Markdown table.
+#[derive(Clone, Debug)]
+pub struct Results {
+    pub(crate) events: Vec<Event>,
+    pub(crate) missing: Vec<Missing>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) comparisons: Vec<RowComparison>,
+    pub(crate) program: String,
+    pub(crate) processor: Option<String>,
+}
+
+impl Results {
+    pub(crate) fn new(
+        events: Vec<Event>,
+        missing: Vec<Missing>,
+        rows: Vec<Row>,
+        comparisons: Vec<RowComparison>,
+    ) -> Results {
+        let (program, processor) = (saved::program(), rdpmc::doctor::cpu_identity());
+        Results { events, missing, rows, comparisons, program, processor }
+    }
+
+    /// Returns the rows, in the order of the program.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Returns the row of this name. None if there is none.
+    pub fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.name == name)
+    }
+
+    /// Returns the comparisons that [`against`](crate::RowBuilder::against) and
+    /// [`baseline`](crate::Bench::baseline) asked for, in the order of the rows.
+    pub fn comparisons(&self) -> &[RowComparison] {
+        &self.comparisons
+    }
+
+    /// Returns the comparison of a row. None if it is not compared.
+    pub(crate) fn comparison_of(&self, place: usize) -> Option<&RowComparison> {
+        self.comparisons.iter().find(|comparison| comparison.place == place)
+    }
+
+    /// Returns the comparison of the row of this name. None if it is not compared.
+    pub fn comparison(&self, row: &str) -> Option<&RowComparison> {
+        self.comparisons.iter().find(|comparison| comparison.row == row)
+    }
+
+    /// Returns the events that could not be counted here, and why.
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// Writes the results to a file, as JSON, for [`check`](Results::check) and the command `rdpmc-gate`. The file is replaced in one
+    /// step, so an earlier one remains if that fails.
+    ///
+    /// # Errors
+    /// Those of writing the file.
+    pub fn save(&self, path: impl AsRef<Path>) -> std::io::Result<()> {
+        file::replace(path.as_ref(), self.json().as_bytes())
+    }
+
+    /// Compares the results with those of a file that [`save`](Results::save) wrote.
+    ///
+    /// - Instructions and branches are compared by default. If they are exact in both results, one more is a regression. Otherwise
+    ///   the intervals have to be apart, and the values by more than 0.001 %.
+    /// - Other figures depend on more than the code. They are compared if the [`Limits`] name them: `cycles`, `ns`, `page-faults`.
+    /// - Unstable figures are never a regression. They are not compared.
+    ///
+    /// To compare the time of two builds, run both as one experiment: `rdpmc-bench compare OLD NEW`.
+    ///
+    /// ```no_run
+    /// use rdpmc_bench::{Bench, Comparison, Limits};
+    ///
+    /// fn main() -> Comparison {
+    ///     let mut bench = Bench::new().expect("Linux");
+    ///     bench.row("parse").latency(|| std::hint::black_box("12345").parse::<u32>());
+    ///     let comparison = bench.run().check("baseline.json", &Limits::new());
+    ///     println!("{comparison}");
+    ///     comparison // the exit status
+    /// }
+    /// ```
+    pub fn check(&self, path: impl AsRef<Path>, limits: &Limits) -> Comparison {
+        let mut now = Side { label: "this run".into(), ..Side::default() };
+        let json = serde_json::from_str(&self.json());
+        match json.map_err(|why| why.to_string()).and_then(|json| saved::rows(&json)) {
+            Ok(rows) => now.rows = rows,
+            Err(why) => now.obstacles.push(format!("in this run, {why}")),
+        }
+        compare(&saved::load(path.as_ref()), &now, limits)
+    }
+}

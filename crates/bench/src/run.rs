@@ -1,0 +1,471 @@
+//! Measures all rows of a `Bench`, in turns.
+
+use crate::code::{Loops, Random};
+use crate::comparison::{Measured, RowComparison, costs, differences, is_speed};
+use crate::estimate::Estimate;
+use crate::fence::{self, FenceCost};
+use crate::judge::{FenceCosts, Judged, judge};
+use crate::leader::Leader;
+use crate::machine::Machine;
+use crate::paths::paths;
+use crate::plan::{Entry, Plan};
+use crate::progress::Progress;
+use crate::results::Results;
+use crate::row::{Figure, Quantity, Row};
+use crate::sample::{Sample, Shape, TICKS, VALUES};
+use crate::series::{Length, Series};
+use crate::sets::Set;
+use crate::slow;
+use crate::verdict::{Cause, Verdict};
+use rdpmc::error::SyscallReason;
+use rdpmc::{Access, Clock, DynGroup, Event};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// A row that is measured.
+struct Task<'a> {
+    code: Box<dyn Loops + 'a>,
+    /// Tasks of one unit are measured one after the other in each pass.
+    unit: usize,
+    /// It takes at most this long.
+    most_time: Duration,
+    length: Option<Length>,
+    row: Row,
+    /// What the row's figures are of.
+    measured: Vec<Measured>,
+    operations: u64,
+    /// The instructions of the first round, for comparison with those of the others.
+    instructions: Option<Estimate>,
+}
+
+pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
+    let Plan { clock, sets, events, missing, entries, baseline, time_per_row, target } = plan;
+    let compared = compared(&entries, baseline.as_deref());
+    let units = units(entries.len(), &compared);
+    let mut tasks: Vec<Task<'_>> = Vec::new();
+    // Which task measures each row. Rows without inputs have none.
+    let mut task_of: Vec<Option<usize>> = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
+    for (entry, unit) in entries.into_iter().zip(units) {
+        task_of.push(entry.code.is_some().then_some(tasks.len()));
+        let mut row = Row::empty(entry.name);
+        if entry.against.as_ref() == Some(&row.name) {
+            row.notes.push("it is not compared with itself. Use the name of another row".into());
+        }
+        rows.push(row);
+        if let Some(code) = entry.code {
+            tasks.push(Task::new(code, unit, entry.operations));
+        }
+    }
+    let measured = tasks.len();
+    if tasks.iter().any(|task| task.code.has_fence()) {
+        let unit = rows.len();
+        let tasks_of_fence = fence::codes().map(|code| Task::new(code as Box<dyn Loops>, unit, 1));
+        tasks.extend(tasks_of_fence.map(|task| Task { most_time: fence::MOST_TIME, ..task }));
+    }
+    let rows_and_tasks = rows.iter().zip(&task_of);
+    let without_inputs: Vec<&str> =
+        rows_and_tasks.filter(|(_, task)| task.is_none()).map(|(row, _)| row.name()).collect();
+    let names = names_of(&rows, &task_of, tasks.len());
+    let mut leader = Leader::of_this_process(&names, &without_inputs);
+    if leader.is_some() {
+        progress.hide();
+    }
+
+    let time_alone = Set { events: Vec::new() };
+    let sets = if sets.is_empty() { vec![time_alone.clone()] } else { sets };
+    let rounds = sets.len() as u32;
+    for (number, set) in sets.iter().enumerate() {
+        let is_first = number == 0;
+        // The first round finds the lengths of the loops.
+        let time = match (is_first, rounds - 1) {
+            (_, 0) => time_per_row,
+            (true, _) => time_per_row / 5 * 3,
+            (false, others) => time_per_row / 5 * 2 / others,
+        };
+        let names = || set.events.iter().map(Event::to_string).collect::<Vec<_>>().join(", ");
+        let mut shares = (number as f64 / f64::from(rounds), 1.0 / f64::from(rounds));
+        let mut take = |tasks: &mut [Task<'_>], group: Option<&DynGroup>| {
+            let shape = shape(group.map(|group| (set, group)), &clock);
+            let mut machine = Machine::new(&clock, group);
+            let series =
+                take_all(tasks, &mut machine, &shape, time, leader.as_mut(), &mut |done| {
+                    progress.show(shares.0 + shares.1 * done);
+                });
+            shares.1 = 0.0;
+            (shape, series)
+        };
+        let group = match set.events.is_empty() {
+            true => None,
+            false => match set.open() {
+                Ok(group) => Some(group),
+                Err(why) => {
+                    let note = format!("{} could not be opened again: {why}", names());
+                    tasks.iter_mut().for_each(|task| task.row.notes.push(note.clone()));
+                    None
+                }
+            },
+        };
+        if group.is_none() && !is_first {
+            continue;
+        }
+        let (mut shape, mut series) = take(&mut tasks, group.as_ref());
+        if let Some(group) = &group {
+            let unread = series.iter().any(|series| series.samples.is_empty());
+            if unread {
+                let note = format!("{} could not be read: {}", names(), group.access());
+                tasks.iter_mut().for_each(|task| task.row.notes.push(note.clone()));
+                if !is_first {
+                    continue;
+                }
+                (shape, series) = take(&mut tasks, None);
+            }
+        }
+        let set = if shape.counts > 0 { set } else { &time_alone };
+        let fence = fence_costs(&tasks, &series, measured, &shape, target);
+        let none: FenceCosts = [None; VALUES];
+        let judged: Vec<Judged<'_>> = tasks
+            .iter()
+            .zip(&series)
+            .map(|(task, series)| {
+                let fence = if task.code.has_fence() { &fence } else { &none };
+                judge(&series.samples, &shape, target, &task.row.paths, fence)
+            })
+            .collect();
+        for ((task, series), judged) in tasks.iter_mut().zip(&series).zip(&judged) {
+            let fence = if task.code.has_fence() { &fence } else { &none };
+            task.add(set, series, judged, is_first, &shape, fence, &events);
+        }
+    }
+    progress.end();
+
+    if let Some(leader) = leader {
+        leader.end(tasks.iter().map(|task| task.measured.as_slice()));
+    }
+    let of = |row: usize| task_of.get(row).copied().flatten().and_then(|task| tasks.get(task));
+    let mut comparisons = Vec::new();
+    for (row, other, against) in compared {
+        let both = of(row).zip(other.and_then(of));
+        let differences = both.map(|(row, other)| differences(&row.measured, &other.measured));
+        let name = rows.get(row).map_or_else(String::new, |row| row.name.clone());
+        let differences = differences.unwrap_or_default();
+        let comparison = RowComparison { row: name, differences, against, place: row };
+        comparisons.push(comparison.held_to(target));
+    }
+    let mut done: Vec<Option<Row>> =
+        tasks.into_iter().map(|task| Some(task.finished(&events))).collect();
+    for (row, task) in rows.iter_mut().zip(&task_of) {
+        let name = std::mem::take(&mut row.name);
+        *row = match task.and_then(|task| done.get_mut(task)?.take()) {
+            Some(mut found) => {
+                found.notes.append(&mut row.notes);
+                Row { name, ..found }
+            }
+            None => Row { notes: vec!["there are no inputs".to_owned()], ..Row::empty(name) },
+        };
+    }
+    let mut names = BTreeSet::new();
+    for row in rows.iter_mut().filter(|row| !names.insert(row.name.clone())) {
+        row.notes.push(
+            "another row has this name, so saved results cannot be compared. Rename one".to_owned(),
+        );
+    }
+    Results::new(events, missing, rows, comparisons)
+}
+
+/// Returns the name of each task. Those without a row have none.
+fn names_of(rows: &[Row], task_of: &[Option<usize>], tasks: usize) -> Vec<Option<String>> {
+    let mut names = vec![None; tasks];
+    for (row, task) in rows.iter().zip(task_of) {
+        if let Some(name) = task.and_then(|task| names.get_mut(task)) {
+            *name = Some(row.name.clone());
+        }
+    }
+    names
+}
+
+/// Returns which rows are compared, with which others, and the names of these. None for another that is not there.
+fn compared(entries: &[Entry<'_>], baseline: Option<&str>) -> Vec<(usize, Option<usize>, String)> {
+    let mut found = Vec::new();
+    for (row, entry) in entries.iter().enumerate() {
+        let Some(against) = entry.against.as_deref().or(baseline) else { continue };
+        let other = entries.iter().position(|entry| entry.name == against);
+        // The baseline is not compared with itself.
+        if other != Some(row) {
+            found.push((row, other, against.to_owned()));
+        }
+    }
+    found
+}
+
+/// Returns a unit for each row. Rows that are compared are in one.
+fn units(rows: usize, compared: &[(usize, Option<usize>, String)]) -> Vec<usize> {
+    let mut units: Vec<usize> = (0..rows).collect();
+    for (row, other, _) in compared {
+        let unit = |row: usize| units.get(row).copied();
+        if let (Some(old), Some(new)) = (unit(*row), other.and_then(unit)) {
+            units.iter_mut().filter(|unit| **unit == old).for_each(|unit| *unit = new);
+        }
+    }
+    units
+}
+
+/// Takes samples of all tasks in turns, until the time of each is used up.
+fn take_all(
+    tasks: &mut [Task<'_>],
+    machine: &mut Machine<'_>,
+    shape: &Shape,
+    time: Duration,
+    leader: Option<&mut Leader>,
+    progress: &mut dyn FnMut(f64),
+) -> Vec<Series> {
+    let mut random = Random::new();
+    let mut all = Vec::new();
+    for task in tasks.iter_mut() {
+        let (multiple, has_fence) = (task.code.multiple(), task.code.has_fence());
+        let mut measure = machine.around(&mut *task.code);
+        let length = *task.length.get_or_insert_with(|| {
+            let length = Length::find(&mut measure, shape, multiple, has_fence, time / 8);
+            task.row.paths = paths(&mut measure, shape, &mut random, time / 8);
+            length
+        });
+        all.push(Series::new(length, time.min(task.most_time)));
+        progress(0.0);
+    }
+    let units: Vec<usize> = tasks.iter().map(|task| task.unit).collect();
+    let wanted: Vec<usize> = all.iter().map(|series| series.wanted).collect();
+    let most = wanted.iter().copied().max().unwrap_or(0);
+    // Takes a sample of a task, unless it is done. Returns whether it is.
+    let mut take = |task: usize, pass: u32, random: &mut Random| {
+        let (Some(task), Some(series)) = (tasks.get_mut(task), all.get_mut(task)) else {
+            return true;
+        };
+        if !series.is_done() {
+            series.take(&mut machine.around(&mut *task.code), pass, random);
+        }
+        series.is_done()
+    };
+    if let Some(leader) = leader {
+        leader.follow(&wanted, |task, pass| take(task, pass, &mut random));
+        return all;
+    }
+    for pass in 0.. {
+        let is_due =
+            |task: &usize| wanted.get(*task).is_some_and(|wanted| is_due(*wanted, most, pass));
+        let mut open = pass < most;
+        for task in in_random_order(&units, &mut random).into_iter().filter(is_due) {
+            open |= !take(task, pass as u32, &mut random);
+        }
+        progress((pass + 1) as f64 / most.max(pass + 1) as f64);
+        if !open {
+            break;
+        }
+    }
+    all
+}
+
+/// Whether a task that wants this number of samples takes one in this pass, of as many as `most`. So its samples are spread over all
+/// passes. Passes after these are for tasks that are not done.
+pub(crate) fn is_due(wanted: usize, most: usize, pass: usize) -> bool {
+    let until = |passes: usize| (passes as u128 * wanted as u128).div_ceil(most.max(1) as u128);
+    pass >= most || until(pass + 1) > until(pass)
+}
+
+/// Returns the tasks of all units in random order: the units, and the tasks of each, which follow one another.
+pub(crate) fn in_random_order(units: &[usize], random: &mut Random) -> Vec<usize> {
+    let mut order: Vec<(usize, usize)> = units.iter().copied().enumerate().collect();
+    random.shuffle(&mut order);
+    // The turn of the first task of each unit.
+    let mut turns = vec![0; units.iter().max().map_or(0, |last| last + 1)];
+    for (turn, (_, unit)) in order.iter().enumerate() {
+        if let Some(first) = turns.get_mut(*unit).filter(|first| **first == 0) {
+            *first = turn + 1;
+        }
+    }
+    order.sort_by_key(|(_, unit)| turns.get(*unit).copied());
+    order.into_iter().map(|(task, _)| task).collect()
+}
+
+/// Returns what a fence costs, from the samples of the last tasks, which are [`fence::codes`]. None without them.
+fn fence_costs(
+    tasks: &[Task<'_>],
+    series: &[Series],
+    measured: usize,
+    shape: &Shape,
+    target: f64,
+) -> FenceCosts {
+    let mut costs: FenceCosts = [None; VALUES];
+    let none: FenceCosts = [None; VALUES];
+    let judged: Vec<Judged<'_>> = tasks
+        .iter()
+        .zip(series)
+        .skip(measured)
+        .map(|(task, series)| judge(&series.samples, shape, target, &task.row.paths, &none))
+        .collect();
+    let kept: Vec<&[&Sample]> = judged.iter().map(|judged| judged.kept.as_slice()).collect();
+    if let Ok(samples) = <[&[&Sample]; fence::CODES]>::try_from(kept) {
+        for place in shape.cycles.into_iter().chain([TICKS]) {
+            if let Some(cost) = costs.get_mut(place) {
+                *cost = FenceCost::of(samples, place, shape);
+            }
+        }
+    }
+    costs
+}
+
+/// Returns what the values of a sample are: the counts of a group, and the ticks.
+fn shape(counted: Option<(&Set, &DynGroup)>, clock: &Clock) -> Shape {
+    const TICKS_TO_CONVERT: u64 = 1 << 32;
+    let ns = clock.conversion().delta_ns(TICKS_TO_CONVERT);
+    let place = |event| counted.and_then(|(set, _)| set.place(event));
+    Shape {
+        counts: counted.map_or(0, |(set, _)| set.events.len()),
+        instructions: place(Event::INSTRUCTIONS),
+        kernel: place(Event::INSTRUCTIONS.kernel()),
+        cycles: place(Event::CYCLES),
+        includes_kernel: counted.is_some_and(|(_, group)| group.counts_all_privilege_levels()),
+        is_software: counted.is_some_and(|(_, group)| {
+            group.access() == Access::SystemCall(SyscallReason::SoftwareEvent)
+        }),
+        ns_per_tick: ns as f64 / TICKS_TO_CONVERT as f64,
+        step: clock.step() as f64,
+    }
+}
+
+impl<'a> Task<'a> {
+    fn new(code: Box<dyn Loops + 'a>, unit: usize, operations: u64) -> Task<'a> {
+        let row = Row::empty(String::new());
+        Task {
+            code,
+            unit,
+            most_time: Duration::MAX,
+            length: None,
+            row,
+            measured: Vec::new(),
+            operations,
+            instructions: None,
+        }
+    }
+
+    /// Adds the figures of a round.
+    #[allow(clippy::too_many_arguments, reason = "one caller")]
+    fn add(
+        &mut self,
+        set: &Set,
+        series: &Series,
+        judged: &Judged<'_>,
+        is_first: bool,
+        shape: &Shape,
+        fence: &FenceCosts,
+        events: &[Event],
+    ) {
+        let scale = 1.0 / self.operations.max(1) as f64;
+        let figure = |place: usize, quantity: Quantity| {
+            let (estimate, verdict) = (*judged.figures.get(place)?)?;
+            Some(Figure { quantity, estimate: estimate.scaled(scale), verdict })
+        };
+        let cost_of_fence = |place: usize| {
+            let fence = fence.get(place).copied().flatten();
+            fence.map_or(0.0, |fence| fence.in_loop_of(&judged.kept, place, shape).value)
+        };
+        let measured = |figure: Figure, place: usize, unit: f64| {
+            let costs = match is_speed(figure.quantity) {
+                true => vec![costs(&judged.kept, place, shape, cost_of_fence(place), unit * scale)],
+                false => Vec::new(),
+            };
+            Measured { figure, costs }
+        };
+        let row = &mut self.row;
+        if is_first {
+            row.runs = series.length.k;
+            row.samples = series.samples.len();
+            row.set_aside = series.samples.len() - judged.kept.len();
+            let time = figure(TICKS, Quantity::Time);
+            self.measured.extend(time.map(|time| measured(time, TICKS, shape.ns_per_tick)));
+            let fence = fence.get(TICKS).copied().flatten();
+            row.fence = fence.map(|fence| fence.as_note(shape.ns_per_tick, scale));
+            row.slow = slow::of(judged, shape).map(|slow| slow.scaled(scale));
+        }
+        let of_this =
+            set.place(Event::INSTRUCTIONS).and_then(|place| *judged.figures.get(place)?);
+        let of_this = of_this.map(|(estimate, _)| estimate);
+        let agrees = agree(self.instructions, of_this);
+        self.instructions = self.instructions.or(of_this);
+        for (place, event) in set.events.iter().enumerate() {
+            let quantity = Quantity::Event(*event);
+            let is_known = self.measured.iter().any(|known| known.figure.quantity == quantity);
+            if is_known || !events.contains(event) {
+                continue; // the witness of a later round, of interrupts or of context switches
+            }
+            let found = figure(place, quantity).map(|figure| match agrees {
+                true => figure,
+                false => Figure { verdict: Verdict::Unstable(Cause::RoundsDisagree), ..figure },
+            });
+            self.measured.extend(found.map(|figure| measured(figure, place, 1.0)));
+        }
+    }
+
+    /// Returns the row, with its figures in the order of the events. The ratio comes after the instructions.
+    fn finished(self, events: &[Event]) -> Row {
+        let mut row = self.row;
+        row.figures = self.measured.into_iter().map(|measured| measured.figure).collect();
+        let (instructions, cycles) = (row.event(Event::INSTRUCTIONS), row.event(Event::CYCLES));
+        if let (Some(instructions), Some(cycles)) = (instructions, cycles) {
+            let ratio = instructions.ratio_to(cycles, Quantity::InstructionsPerCycle);
+            row.figures.extend(ratio);
+        }
+        let place = |event| events.iter().position(|known| *known == event);
+        row.figures.sort_by_key(|figure| match figure.quantity {
+            Quantity::Time => (None, 0),
+            Quantity::Event(event) => (place(event), 0),
+            Quantity::InstructionsPerCycle => (place(Event::INSTRUCTIONS), 1),
+        });
+        row
+    }
+}
+
+/// Whether two rounds counted as many instructions.
+fn agree(first: Option<Estimate>, this: Option<Estimate>) -> bool {
+    match (first, this) {
+        (Some(first), Some(this)) => this.low <= first.high && first.low <= this.high,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_agree_if_their_intervals_meet() {
+        let of = |low, high| Some(Estimate { value: (low + high) / 2.0, low, high });
+        assert!(agree(of(100.0, 100.0), of(100.0, 100.0)));
+        assert!(agree(of(100.0, 102.0), of(101.0, 105.0)));
+        assert!(!agree(of(100.0, 100.0), of(101.0, 101.0)));
+        assert!(!agree(of(103.0, 104.0), of(100.0, 102.0)));
+        assert!(agree(None, of(1.0, 2.0)) && agree(of(1.0, 2.0), None));
+    }
+
+    #[test]
+    fn compared_rows_are_in_one_unit() {
+        let against = |row, other| (row, other, String::new());
+        assert_eq!(units(4, &[]), [0, 1, 2, 3]);
+        assert_eq!(units(4, &[against(2, Some(0)), against(3, None)]), [0, 1, 0, 3]);
+        assert_eq!(
+            units(4, &[against(1, Some(0)), against(3, Some(2)), against(2, Some(1))]),
+            [0; 4]
+        );
+        assert_eq!(units(2, &[against(0, Some(1)), against(1, Some(0))]), [1, 1]);
+    }
+
+    #[test]
+    fn samples_are_spread_over_all_passes() {
+        for (wanted, most) in [(1, 1), (8, 4_096), (100, 150), (150, 150), (3, 7)] {
+            let due: Vec<usize> = (0..most).filter(|pass| is_due(wanted, most, *pass)).collect();
+            assert_eq!((due.len(), due.first()), (wanted, Some(&0)));
+            let gaps = || due.iter().zip(due.iter().skip(1)).map(|(one, two)| two - one);
+            assert!(gaps().max() <= gaps().min().map(|least| least + 1), "{due:?}");
+            assert!(is_due(wanted, most, most));
+        }
+    }
+}

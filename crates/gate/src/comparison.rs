@@ -1,0 +1,316 @@
+//! The comparison of two sets of benchmarks.
+
+use crate::change::{Change, Direction};
+use crate::figure::{Certainty, Figure, Row, Side};
+use crate::limits::{Limits, repeats};
+use crate::saved::is_same_program;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::{ExitCode, Termination};
+
+/// What a comparison found. It is the exit status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Status {
+    /// Nothing is worse. Status 0.
+    Passed,
+    /// A figure is worse. Status 1.
+    Regressed,
+    /// Nothing that was compared is worse, but not all could be compared. Status 3.
+    Incomplete,
+}
+
+impl Status {
+    /// The exit status of a command with wrong arguments.
+    pub const USAGE: u8 = 2;
+
+    /// Returns the exit status.
+    pub fn code(self) -> u8 {
+        match self {
+            Status::Passed => 0,
+            Status::Regressed => 1,
+            Status::Incomplete => 3,
+        }
+    }
+}
+
+/// What happened to a figure, or to a benchmark.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It grew by more than is accepted: a regression.
+    Worse,
+    /// It shrank by more than is accepted.
+    Better,
+    /// It did not change by more than is accepted.
+    Same,
+    /// It is too unstable to compare.
+    Unstable,
+    /// It is missing on one side, or on both although it is wanted.
+    Missing(String),
+    /// It cannot be compared, for this reason.
+    NotComparable(String),
+}
+
+/// A figure, or a benchmark, and what happened to it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Compared {
+    /// The name of the benchmark.
+    pub row: String,
+    /// The name of the figure. None for the whole benchmark.
+    pub figure: Option<String>,
+    /// The values. None if one is missing.
+    pub values: Option<Values>,
+    /// What happened.
+    pub outcome: Outcome,
+    /// Whether it counts for the status. If not, it is printed for information.
+    pub is_gated: bool,
+}
+
+/// Both values of a figure.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Values {
+    /// The earlier value.
+    pub was: f64,
+    /// The later value.
+    pub is: f64,
+    /// The relative change in percent, as it is printed: `+4.0000%`, or `from 0`.
+    pub change: String,
+}
+
+/// A comparison of saved results. `Display` writes a line for each figure, and a summary. As the return
+/// value of `main`, it is the exit status: 0 if nothing is worse, 1 for a regression, 3 if not all could be compared.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use = "the result is lost unless it is printed or returned from main"]
+pub struct Comparison {
+    pub(crate) compared: Vec<Compared>,
+    /// Why one side is not whole, or cannot be compared.
+    pub(crate) obstacles: BTreeSet<String>,
+    /// Why a side has no counters.
+    pub(crate) without_counters: BTreeSet<String>,
+    pub(crate) labels: [String; 2],
+    pub(crate) limits: Limits,
+}
+
+/// Compares two sets of benchmarks.
+pub fn compare(old: &Side, new: &Side, limits: &Limits) -> Comparison {
+    let mut found = Comparison {
+        compared: Vec::new(),
+        obstacles: old.obstacles.iter().chain(&new.obstacles).cloned().collect(),
+        without_counters: BTreeSet::new(),
+        labels: [old.label.clone(), new.label.clone()],
+        limits: limits.clone(),
+    };
+    let [of_old, of_new] = [old, new].map(|side| {
+        let mut rows: BTreeMap<&str, &Row> = BTreeMap::new();
+        for row in &side.rows {
+            if rows.contains_key(row.key.as_str()) {
+                found.obstacles.insert(format!(
+                    "{}: two benchmarks have the name {}. Rename one of them",
+                    side.label, row.name
+                ));
+            } else {
+                rows.insert(&row.key, row);
+            }
+        }
+        rows
+    });
+    let rows = || old.rows.iter().chain(&new.rows);
+    let figures = || rows().flat_map(|row| &row.figures).map(|figure| figure.name.as_str());
+    let known: BTreeSet<&str> = figures().collect();
+    let (wanted, unknown): (BTreeSet<&str>, BTreeSet<&str>) =
+        limits.named().partition(|name| known.contains(name));
+    // Benchmarks with instructions and benchmarks without them are not measured alike.
+    let usual = known.get("instructions").copied();
+    let wanted: BTreeSet<&str> = wanted.into_iter().chain(usual).collect();
+    for was in &old.rows {
+        match of_new.get(was.key.as_str()) {
+            Some(is) => found.add_rows(was, is, &wanted),
+            None => found.add_missing(was, &new.label),
+        }
+    }
+    for is in new.rows.iter().filter(|is| !of_old.contains_key(is.key.as_str())) {
+        found.add_missing(is, &old.label);
+    }
+    for name in unknown.into_iter().filter(|_| rows().next().is_some()) {
+        found
+            .obstacles
+            .insert(format!("No benchmark has {name}. Use a name that the results have"));
+    }
+    if found.count(|it| it.is_gated && it.values.is_some()) == 0 {
+        for (row, side) in
+            old.rows.iter().map(|row| (row, old)).chain(new.rows.iter().map(|row| (row, new)))
+        {
+            found.explain(row, &side.label);
+        }
+    }
+    found
+}
+
+impl Comparison {
+    fn add(&mut self, row: &str, figure: Option<&str>, outcome: Outcome, is_gated: bool) {
+        let (row, figure) = (row.to_owned(), figure.map(str::to_owned));
+        self.compared.push(Compared { row, figure, values: None, outcome, is_gated });
+    }
+
+    fn add_missing(&mut self, row: &Row, label: &str) {
+        self.add(&row.name, None, Outcome::Missing(format!("not in {label}")), true);
+    }
+
+    fn add_rows(&mut self, was: &Row, is: &Row, wanted: &BTreeSet<&str>) {
+        let name = &is.name;
+        let [of_was, of_is] = [was, is].map(Row::by_name);
+        let reason =
+            [was, is].into_iter().find_map(|row| row.obstacle.clone()).or_else(|| {
+                match (&was.processor, &is.processor) {
+                    (Some(was), Some(is)) if was == is => None,
+                    (Some(was), Some(is)) => {
+                        Some(format!("measured on different processors: {was}, and {is}"))
+                    }
+                    _ => Some("the processor of a result is not known".into()),
+                }
+            });
+        let reason = reason.or_else(|| {
+            (!is_same_program(&was.program, &is.program)).then(|| {
+                format!("measured by different programs, {} and {}. Give the benchmarks different names", was.program, is.program)
+            })
+        });
+        let reason = reason.or_else(|| {
+            let is_twice = of_was.len() < was.figures.len() || of_is.len() < is.figures.len();
+            is_twice.then(|| "it has two figures of one name. Count each event once".into())
+        });
+        if let Some(reason) = reason {
+            return self.add(name, None, Outcome::NotComparable(reason), true);
+        }
+        let [old, new] = self.labels.clone();
+        let before = self.compared.len();
+        for of_old in &was.figures {
+            match of_is.get(of_old.name.as_str()) {
+                Some(of_new) => self.add_figures(name, of_old, of_new),
+                None => self.add_missing_figure(name, &of_old.name, &new),
+            }
+        }
+        for of_new in is.figures.iter().filter(|it| !of_was.contains_key(it.name.as_str())) {
+            self.add_missing_figure(name, &of_new.name, &old);
+        }
+        // A benchmark without any figures cannot be accepted as one in which some are missing.
+        let has_figures = !of_was.is_empty() || !of_is.is_empty();
+        let is_lacking = |name: &&&str| !of_was.contains_key(**name) && !of_is.contains_key(**name);
+        for figure in wanted.iter().filter(is_lacking).filter(|_| has_figures) {
+            let outcome = Outcome::Missing(format!("in neither {old} nor {new}"));
+            self.add(name, Some(figure), outcome, true);
+            if repeats(figure) {
+                self.explain(was, &old);
+                self.explain(is, &new);
+            }
+        }
+        let is_compared = self.compared.iter().skip(before).any(|compared| {
+            let figure = compared.figure.as_deref();
+            compared.is_gated && figure.is_some_and(|name| self.limits.of(name, false).is_some())
+        });
+        if !is_compared {
+            self.explain(was, &old);
+            self.explain(is, &new);
+            let others = self.limits.named().filter(|name| !repeats(name));
+            let figures: Vec<&str> =
+                ["instructions", "branches"].into_iter().chain(others).collect();
+            let reason = format!("it has no {}", figures.join(", "));
+            self.add(name, None, Outcome::NotComparable(reason), true);
+        }
+    }
+
+    fn add_missing_figure(&mut self, row: &str, figure: &str, label: &str) {
+        self.add(row, Some(figure), Outcome::Missing(format!("not in {label}")), true);
+    }
+
+    fn add_figures(&mut self, row: &str, was: &Figure, is: &Figure) {
+        let is_exact = [was, is].iter().all(|figure| figure.certainty == Certainty::Exact);
+        let limit = self.limits.of(&is.name, is_exact);
+        let change = Change::between(was, is, limit.unwrap_or_else(|| Limits::usual(&is.name)));
+        let outcome = match change.direction {
+            Direction::More => Outcome::Worse,
+            Direction::Less => Outcome::Better,
+            Direction::WithinLimit | Direction::Same => Outcome::Same,
+            Direction::Unknown => Outcome::Unstable,
+        };
+        let is_gated = limit.is_some();
+        if is_gated || matches!(outcome, Outcome::Worse | Outcome::Better) {
+            self.compared.push(Compared {
+                row: row.to_owned(),
+                figure: Some(is.name.clone()),
+                values: Some(Values { was: was.value, is: is.value, change: change.percent() }),
+                outcome,
+                is_gated,
+            });
+        }
+    }
+
+    fn explain(&mut self, row: &Row, label: &str) {
+        if let Some(why) = &row.without_counters {
+            self.without_counters.insert(format!("{label} has no counters: {why}"));
+        }
+    }
+
+    pub(crate) fn count(&self, is: impl Fn(&Compared) -> bool) -> usize {
+        self.compared.iter().filter(|compared| is(compared)).count()
+    }
+
+    /// Returns the number of figures that were compared and count for the status.
+    pub(crate) fn comparisons(&self) -> usize {
+        let is_known =
+            |outcome: &Outcome| matches!(outcome, Outcome::Worse | Outcome::Better | Outcome::Same);
+        self.count(|it| it.is_gated && is_known(&it.outcome))
+    }
+
+    /// Returns the number of figures that are unstable, and accepted.
+    pub(crate) fn accepted_as_unstable(&self) -> usize {
+        let is_unstable = |it: &Compared| it.is_gated && it.outcome == Outcome::Unstable;
+        if self.limits.allows_unstable { self.count(is_unstable) } else { 0 }
+    }
+
+    /// Returns the figures, and the benchmarks that could not be compared.
+    pub fn compared(&self) -> &[Compared] {
+        &self.compared
+    }
+
+    /// Returns why results are missing as a whole.
+    pub fn obstacles(&self) -> impl Iterator<Item = &str> {
+        self.obstacles.iter().map(String::as_str)
+    }
+
+    /// Whether this keeps the comparison from being complete.
+    pub(crate) fn is_open(&self, compared: &Compared) -> bool {
+        compared.is_gated
+            && match compared.outcome {
+                Outcome::Missing(_) => !self.limits.allows_missing,
+                Outcome::Unstable => !self.limits.allows_unstable,
+                Outcome::NotComparable(_) => true,
+                _ => false,
+            }
+    }
+
+    /// Returns the exit status.
+    pub fn status(&self) -> Status {
+        if self.count(|it| it.is_gated && it.outcome == Outcome::Worse) > 0 {
+            Status::Regressed
+        } else if !self.obstacles.is_empty()
+            || self.comparisons() + self.accepted_as_unstable() == 0
+            || self.count(|it| self.is_open(it)) > 0
+        {
+            Status::Incomplete
+        } else {
+            Status::Passed
+        }
+    }
+}
+
+impl Termination for Comparison {
+    fn report(self) -> ExitCode {
+        ExitCode::from(self.status().code())
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/comparison.rs"]
+mod tests;

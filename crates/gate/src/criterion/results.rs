@@ -1,0 +1,282 @@
+//! The results of a benchmark, and the file they are saved in.
+
+use crate::figure::{Certainty, Figure};
+use crate::file;
+use crate::limits::repeats;
+use crate::median::{FEWEST, Interval};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+/// The file beside criterion's own.
+const FILE: &str = "counters.json";
+
+/// The version of the file's format.
+const VERSION: u64 = 2;
+
+/// The most instructions that are left of the cost of reading in a sample, after its minimum was subtracted. The number of
+/// iterations in a sample depends on time, so the share of these in an iteration differs between runs.
+const EDGES: f64 = 16.0;
+
+/// What was counted in a benchmark.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Results {
+    /// The name of the program.
+    pub program: String,
+    /// When the program's first report came, in milliseconds since 1970.
+    pub run: u64,
+    /// The processor. None if its name is not known.
+    pub processor: Option<String>,
+    /// What drove criterion: an event, or `time`.
+    pub measured: String,
+    /// Why time drove criterion.
+    pub without_counters: Option<String>,
+    /// Another program whose results were in their place. It has a benchmark of the same name.
+    pub shared_with: Option<String>,
+    /// The number of iterations of each sample.
+    pub iterations: Vec<f64>,
+    /// What criterion was told of each sample.
+    pub values: Vec<f64>,
+    /// The counted events.
+    pub counters: Vec<Counted>,
+    /// The number of samples that are estimates.
+    pub estimates: u64,
+    /// The number of samples in which something is missing.
+    pub incomplete: u64,
+}
+
+/// The result of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counted {
+    /// The event.
+    pub event: String,
+    /// Its unit.
+    pub unit: String,
+    /// Per iteration.
+    pub per_iteration: Interval,
+    /// The counts of whole samples.
+    pub counts: Vec<u64>,
+}
+
+impl Counted {
+    /// Returns the result of these counts.
+    pub fn new(event: String, unit: &str, iterations: &[f64], counts: Vec<u64>) -> Counted {
+        let each = counts.iter().zip(iterations).map(|(count, n)| *count as f64 / n);
+        let each: Vec<f64> = each.collect();
+        Counted { event, unit: unit.into(), per_iteration: Interval::of(&each), counts }
+    }
+}
+
+impl Results {
+    /// Returns the result of an event. None if it was not counted.
+    pub fn counted(&self, event: &str) -> Option<&Counted> {
+        self.counters.iter().find(|counted| counted.event == event)
+    }
+
+    /// Returns an event's result for a comparison.
+    pub fn figure(&self, counted: &Counted) -> Figure {
+        let Counted { event, per_iteration: Interval { low, median, high }, .. } = counted;
+        let name = event.clone();
+        let is_inexact = self.estimates > 0 || self.incomplete > 0;
+        // The range of a few samples may be narrow by chance. But if instructions are equal in two, they repeat.
+        let (certainty, wider) = match self.iterations.len() {
+            _ if is_inexact => (Certainty::Unstable, 0.0),
+            FEWEST.. => (Certainty::Stable, 0.0),
+            2.. if repeats(event) => (Certainty::Stable, 10.0 * (high - low)),
+            _ => (Certainty::Unstable, 0.0),
+        };
+        let slack = if repeats(event) { EDGES / self.typical_iterations() } else { 0.0 };
+        Figure { name, value: *median, low: low - wider, high: high + wider, certainty, slack }
+    }
+
+    /// Returns the median number of iterations in a sample.
+    fn typical_iterations(&self) -> f64 {
+        Interval::of(&self.iterations).median.max(1.0)
+    }
+
+    /// Writes the results to the directory of a baseline. If that fails, removes earlier ones, which are of other samples.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn save(&self, directory: &Path) -> std::io::Result<()> {
+        fs::create_dir_all(directory)?;
+        let text = self.json().to_string();
+        file::replace(&directory.join(FILE), text.as_bytes())
+            .inspect_err(|_| Results::remove(directory))
+    }
+
+    /// Removes the results from the directory of a baseline.
+    pub fn remove(directory: &Path) {
+        drop(fs::remove_file(directory.join(FILE)));
+    }
+
+    /// Reads the results from the directory of a baseline. None if it has none.
+    ///
+    /// # Errors
+    /// Says that they are damaged.
+    pub fn load(directory: &Path) -> Result<Option<Results>, String> {
+        let path = directory.join(FILE);
+        let text = match file::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(format!("{} cannot be read: {error}", path.display())),
+        };
+        let json = file::json(&text).ok();
+        let results = json.and_then(|json| Results::of(&json));
+        results
+            .map(Some)
+            .ok_or_else(|| format!("{} is damaged, or of another version", path.display()))
+    }
+
+    fn json(&self) -> Value {
+        let counted = |counted: &Counted| {
+            let Interval { low, median, high } = counted.per_iteration;
+            json!({
+                "event": counted.event, "unit": counted.unit,
+                "median": median, "low": low, "high": high,
+                "counts": counted.counts,
+            })
+        };
+        json!({
+            "version": VERSION,
+            "program": self.program,
+            "run": self.run,
+            "processor": self.processor,
+            "measured": self.measured,
+            "shared_with": self.shared_with,
+            "without_counters": self.without_counters,
+            "iters": self.iterations,
+            "times": self.values,
+            "counters": self.counters.iter().map(counted).collect::<Vec<_>>(),
+            "estimates": self.estimates,
+            "incomplete": self.incomplete,
+        })
+    }
+
+    fn of(json: &Value) -> Option<Results> {
+        let text = |json: &Value, name: &str| Some(json.get(name)?.as_str()?.to_owned());
+        let numbers = |name: &str| -> Option<Vec<f64>> {
+            json.get(name)?.as_array()?.iter().map(Value::as_f64).collect()
+        };
+        let (iterations, values) = (numbers("iters")?, numbers("times")?);
+        // The median and its interval are for other readers. They follow from the counts.
+        let counted = |json: &Value| {
+            let counts = json.get("counts")?.as_array()?.iter().map(Value::as_u64);
+            let counts: Vec<u64> = counts.collect::<Option<_>>()?;
+            (counts.len() == iterations.len()).then_some(())?;
+            Some(Counted::new(text(json, "event")?, &text(json, "unit")?, &iterations, counts))
+        };
+        if json.get("version")?.as_u64()? != VERSION {
+            return None;
+        }
+        let counters = json.get("counters")?.as_array()?.iter().map(counted);
+        (!iterations.is_empty() && iterations.iter().all(|count| *count >= 1.0)).then_some(())?;
+        Some(Results {
+            program: text(json, "program")?,
+            run: json.get("run")?.as_u64()?,
+            processor: text(json, "processor"),
+            measured: text(json, "measured")?,
+            without_counters: text(json, "without_counters"),
+            shared_with: text(json, "shared_with"),
+            counters: counters.collect::<Option<_>>()?,
+            iterations,
+            values,
+            estimates: json.get("estimates")?.as_u64()?,
+            incomplete: json.get("incomplete")?.as_u64()?,
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_saved_is_loaded() {
+        let directory = std::env::temp_dir().join(format!("rdpmc-results-{}", std::process::id()));
+        let counts = vec![182_460, 364_915, u64::MAX];
+        let iterations = vec![91.0, 182.0, 273.0];
+        let counted = Counted::new("instructions".into(), "instructions", &iterations, counts);
+        let results = Results {
+            program: "parsing".into(),
+            run: 5,
+            processor: None,
+            measured: "time".into(),
+            without_counters: Some("no PMU".into()),
+            shared_with: Some("printing".into()),
+            iterations,
+            values: vec![0.5, 1.5, 2.5],
+            counters: vec![counted],
+            estimates: 1,
+            incomplete: 0,
+        };
+        assert_eq!(Results::load(&directory), Ok(None));
+        results.save(&directory).unwrap();
+        assert_eq!(Results::load(&directory), Ok(Some(results.clone())));
+        let mut json = results.json();
+        for (path, wrong) in [
+            ("/version", json!(1)),
+            ("/counters/0/event", json!(null)),
+            ("/counters/0/counts", json!([1])),
+            ("/counters/0/counts/1", json!(0.5)),
+            ("/counters", json!({})),
+            ("/iters/0", json!("1")),
+            ("/iters/0", json!(0.0)),
+            ("/run", json!("today")),
+        ] {
+            let right = std::mem::replace(json.pointer_mut(path).unwrap(), wrong);
+            fs::write(directory.join(FILE), json.to_string()).unwrap();
+            let why = Results::load(&directory).unwrap_err();
+            assert!(why.ends_with("is damaged, or of another version"), "{path}: {why}");
+            *json.pointer_mut(path).unwrap() = right;
+        }
+        let nothing = json!({"version": 2, "program": "x", "run": 1, "measured": "time", "iters": [], "times": [], "counters": [], "estimates": 0, "incomplete": 0});
+        let twice = results.json().to_string().replace("\"run\":5", "\"run\":5,\"run\":6");
+        for damaged in [nothing.to_string(), twice, "{".into()] {
+            fs::write(directory.join(FILE), damaged).unwrap();
+            assert!(Results::load(&directory).is_err());
+        }
+        let _ = fs::remove_dir_all(&directory);
+    }
+
+    #[test]
+    fn a_few_samples_are_not_trusted() {
+        let of = |event: &str, counts: &[u64]| {
+            let iterations = vec![100_000.0; counts.len()];
+            let counted = Counted::new(event.into(), event, &iterations, counts.to_vec());
+            let results = Results {
+                program: "parsing".into(),
+                run: 0,
+                processor: None,
+                measured: "instructions".into(),
+                without_counters: None,
+                shared_with: None,
+                iterations,
+                values: Vec::new(),
+                counters: Vec::new(),
+                estimates: 0,
+                incomplete: 0,
+            };
+            // A hostile file may have any numbers.
+            for (estimates, incomplete) in [(1, 0), (0, 1), (u64::MAX, u64::MAX)] {
+                let inexact = Results { estimates, incomplete, ..results.clone() };
+                assert_eq!(inexact.figure(&counted).certainty, Certainty::Unstable);
+            }
+            results.figure(&counted)
+        };
+        let certainty = |event, samples| of(event, &vec![200_000; samples]).certainty;
+        assert_eq!(
+            [1, 2, 5, 6].map(|samples| certainty("cycles", samples)),
+            [Certainty::Unstable, Certainty::Unstable, Certainty::Unstable, Certainty::Stable]
+        );
+        // Instructions repeat, so two samples show whether they do here.
+        assert_eq!(
+            [1, 2].map(|samples| certainty("branches", samples)),
+            [Certainty::Unstable, Certainty::Stable]
+        );
+        let two = of("instructions", &[200_000, 200_010]);
+        assert!((two.high - two.low - 0.0021).abs() < 1e-9, "{two:?}");
+        assert!((two.slack - 0.00016).abs() < 1e-9 && of("page-faults", &[1; 10]).slack == 0.0);
+    }
+}

@@ -1,0 +1,29 @@
+//! What `rdpmc-bench` and `rdpmc-criterion` have in common: the interval of a median, saved results, their comparison, and the cells
+//! of a table. The command `rdpmc-gate` compares results of both.
+//!
+//! This library is internal to these two crates, and changes without notice. What a program needs of it, they export.
+//!
+//! - [`Interval`] is a median and its interval.
+//! - [`Row`] has the [`Figure`]s of a benchmark. [`saved`] reads those that `rdpmc-bench` saved, and [`criterion`] those that
+//!   `rdpmc-criterion` saved.
+//! - [`compare`] compares two sets of rows by their [`Limits`]. The [`Comparison`] is printed, and is the exit status.
+//! - [`mod@file`] writes files beside and renames them. [`cells`] are numbers and names for tables.
+
+#![forbid(unsafe_code)]
+
+pub mod cells;
+mod change;
+mod comparison;
+pub mod criterion;
+mod figure;
+pub mod file;
+mod limits;
+mod median;
+mod report;
+pub mod saved;
+
+pub use change::{Change, Direction};
+pub use comparison::{Compared, Comparison, Outcome, Status, Values, compare};
+pub use figure::{Certainty, Figure, Row, Side};
+pub use limits::{Limits, repeats};
+pub use median::{FEWEST, Interval, SLICES, median, slices};

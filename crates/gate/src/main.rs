@@ -1,0 +1,147 @@
+//! Compares two saved results. The exit status says whether one got worse.
+
+#![forbid(unsafe_code)]
+
+use rdpmc_gate::criterion::Gate;
+use rdpmc_gate::{Comparison, Limits, Status, compare, saved};
+use std::ffi::OsString;
+use std::io::{ErrorKind, Write, stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+Compares two saved benchmark results. Fails if one got worse.
+
+Usage: rdpmc-gate [OPTIONS] OLD [NEW]
+
+  OLD, NEW                 two files that `rdpmc-bench` has saved (a name with `/` or `.json`), or the names of two baselines that
+                           `cargo bench -- --save-baseline NAME` has saved with `rdpmc-criterion`. NEW is `new` by default, criterion's last run
+
+  --accept FIGURE=PERCENT  compare FIGURE (cycles, page-faults, ns, ...), and accept growth of up to PERCENT
+  --allow-missing          accept benchmarks that are missing on one side, and figures that are missing on either or both
+  --allow-unstable         accept figures that are too unstable to compare
+  --markdown               print a comment for a pull request: the worst first, unchanged figures folded
+  --home DIRECTORY         criterion's directory (default: CRITERION_HOME, or `criterion` in cargo's target directory)
+
+Instructions and branches are compared by default. The limit is 0.001 %, and 0 if both figures are exact. Another limit replaces it:
+`--accept instructions=1%`. Other figures are compared only if they are named.
+
+Exit status: 0 nothing is worse, 1 regression, 2 wrong arguments, 3 not all could be compared.
+";
+
+fn main() -> ExitCode {
+    let (said, mut status) = match Arguments::of(std::env::args_os().skip(1)) {
+        Ok(Some(arguments)) => {
+            let comparison = arguments.compare();
+            let said =
+                if arguments.is_markdown { comparison.markdown() } else { comparison.to_string() };
+            (said, comparison.status().code())
+        }
+        Ok(None) => (USAGE.to_owned(), Status::Passed.code()),
+        Err(why) => {
+            let _ = write!(stderr(), "rdpmc-gate: {why}.\n\n{USAGE}");
+            return ExitCode::from(Status::USAGE);
+        }
+    };
+    let mut output = stdout();
+    match output.write_all(said.as_bytes()).and_then(|()| output.flush()) {
+        // A reader that has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+        Err(error) => {
+            let _ = writeln!(stderr(), "rdpmc-gate: the output cannot be written: {error}.");
+            if status == Status::Passed.code() {
+                status = Status::Incomplete.code();
+            }
+        }
+        Ok(()) => {}
+    }
+    ExitCode::from(status)
+}
+
+struct Arguments {
+    old: String,
+    new: Option<String>,
+    limits: Limits,
+    home: Option<PathBuf>,
+    is_markdown: bool,
+}
+
+impl Arguments {
+    /// Reads the arguments. None to print the usage.
+    fn of(arguments: impl Iterator<Item = OsString>) -> Result<Option<Arguments>, String> {
+        let text = |argument: OsString| {
+            argument.into_string().map_err(|argument| format!("{argument:?} is not UTF-8"))
+        };
+        let mut arguments =
+            arguments.map(text).collect::<Result<Vec<String>, String>>()?.into_iter();
+        let (mut names, mut limits, mut home, mut is_markdown) =
+            (Vec::new(), Limits::new(), None, false);
+        while let Some(argument) = arguments.next() {
+            let (name, given) = match argument.split_once('=') {
+                Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
+                _ => (argument.as_str(), None),
+            };
+            let is_flag =
+                matches!(name, "--help" | "--allow-missing" | "--allow-unstable" | "--markdown");
+            if is_flag && given.is_some() {
+                return Err(format!("{name} takes no value"));
+            }
+            let value =
+                || given.or_else(|| arguments.next()).ok_or(format!("{name} needs a value"));
+            match name {
+                "--help" | "-h" => return Ok(None),
+                "--accept" => limits = limits.accept_argument(&value()?)?,
+                "--allow-missing" => limits = limits.allow_missing(),
+                "--allow-unstable" => limits = limits.allow_unstable(),
+                "--markdown" => is_markdown = true,
+                "--home" => home = Some(value()?.into()),
+                option if option.starts_with('-') => {
+                    return Err(format!("{option} is not an option"));
+                }
+                _ => names.push(argument),
+            }
+        }
+        let mut names = names.into_iter();
+        let old = names.next().ok_or("the name of the earlier results is missing")?;
+        let new = names.next();
+        if names.next().is_some() {
+            return Err("there are more than two names".into());
+        }
+        if is_file(&old) && new.is_none() {
+            return Err(format!("{old} is a file, and the later one is missing"));
+        }
+        let later = new.as_deref().unwrap_or("new");
+        if later == old || (is_file(&old) && is_file(later) && is_one_file(&old, later)) {
+            return Err("the earlier and the later results are the same".into());
+        }
+        if new.as_ref().is_some_and(|new| is_file(new) != is_file(&old)) {
+            return Err("one of the names is a file, and the other is not".into());
+        }
+        Ok(Some(Arguments { old, new, limits, home, is_markdown }))
+    }
+
+    fn compare(&self) -> Comparison {
+        match &self.new {
+            Some(new) if is_file(&self.old) => {
+                let [old, new] = [&self.old, new].map(|name| saved::load(Path::new(name)));
+                compare(&old, &new, &self.limits)
+            }
+            new => {
+                let gate = Gate::new(self.old.as_str(), new.as_deref().unwrap_or("new"));
+                let gate = self.home.iter().fold(gate, |gate, home| gate.home(home));
+                gate.limits(self.limits.clone()).compare()
+            }
+        }
+    }
+}
+
+/// Whether an argument names a file. Other names are those of baselines, which are directories without a `/`.
+fn is_file(name: &str) -> bool {
+    name.contains('/') || Path::new(name).extension().is_some_and(|end| end == "json")
+}
+
+/// Whether two paths lead to one file.
+fn is_one_file(one: &str, other: &str) -> bool {
+    let real = |name: &str| Path::new(name).canonicalize().ok();
+    real(one).is_some_and(|one| real(other) == Some(one))
+}

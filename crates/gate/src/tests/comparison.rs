@@ -1,0 +1,191 @@
+use super::*;
+
+fn figure(name: &str, value: f64, error: f64, certainty: Certainty) -> Figure {
+    let (low, high) = (value - error, value + error);
+    Figure { name: name.into(), value, low, high, certainty, slack: 0.0 }
+}
+
+fn row(name: &str, figures: Vec<Figure>) -> Row {
+    let processor = Some("one".to_owned());
+    Row {
+        key: name.into(),
+        name: name.into(),
+        figures,
+        program: "parsing".into(),
+        processor,
+        ..Row::default()
+    }
+}
+
+fn side(label: &str, rows: Vec<Row>) -> Side {
+    Side { label: label.into(), rows, obstacles: Vec::new() }
+}
+
+fn exact(name: &str, value: f64) -> Figure {
+    figure(name, value, 0.0, Certainty::Exact)
+}
+
+/// Compares the rows, and returns the exit status.
+fn status(old: &[Row], new: &[Row], limits: &Limits) -> u8 {
+    let comparison = compare(&side("old", old.to_vec()), &side("new", new.to_vec()), limits);
+    comparison.status().code()
+}
+
+fn of_figures(was: &Figure, is: &Figure, limits: &Limits) -> u8 {
+    status(&[row("f", vec![was.clone()])], &[row("f", vec![is.clone()])], limits)
+}
+
+#[test]
+fn exact_figures_are_compared_to_the_unit() {
+    let of = |was, is, limits: &Limits| {
+        of_figures(&exact("instructions", was), &exact("instructions", is), limits)
+    };
+    let usual = Limits::new();
+    assert_eq!(of(1e3, 1e3, &usual), 0);
+    assert_eq!(of(1e3, 1_001.0, &usual), 1);
+    assert_eq!(of(2e9, 2e9 + 1.0, &usual), 1);
+    assert_eq!(of(1e3, 999.0, &usual), 0, "an improvement passes");
+    assert_eq!(of(1e3, 1_001.0, &Limits::new().accept("instructions", 0.01)), 0);
+    assert_eq!(of(1e3, 1_001.0, &Limits::new().accept("instructions", f64::NAN)), 1);
+    assert_eq!(of(1e3, 1e3, &Limits::new().accept("cycles", 0.01)), 3, "no cycles");
+    let without =
+        [Row { without_counters: Some("no PMU".into()), ..row("f", vec![exact("ns", 5.0)]) }];
+    let limits = Limits::new().accept("ns", 0.1).accept("page-faults", 0.0);
+    assert_eq!(status(&without, &without, &limits), 3, "no page faults");
+}
+
+#[test]
+fn values_and_their_change_have_names() {
+    let [old, new] = [25.0, 26.0].map(|value| row("f", vec![exact("instructions", value)]));
+    let comparison = compare(&side("old", vec![old]), &side("new", vec![new]), &Limits::new());
+    let values = comparison.compared().first().and_then(|it| it.values.as_ref());
+    let found = values.map(|Values { was, is, change }| (*was, *is, change.as_str()));
+    assert_eq!(found, Some((25.0, 26.0, "+4.0000%")));
+}
+
+#[test]
+fn intervals_decide_otherwise() {
+    let of = |was, is, limits: &Limits| {
+        let of = |value| figure("cycles", value, 2.0, Certainty::Stable);
+        of_figures(&of(was), &of(is), limits)
+    };
+    let none = Limits::new().accept("cycles", 0.0);
+    assert_eq!(of(100.0, 103.0, &none), 0);
+    assert_eq!(of(100.0, 105.0, &none), 1);
+    assert_eq!(of(100.0, 95.0, &none), 0);
+    assert_eq!(of(100.0, 105.0, &Limits::new().accept("cycles", 0.05)), 0);
+    // By default, cycles are no reason, so nothing is compared.
+    assert_eq!(of(100.0, 105.0, &Limits::new()), 3);
+}
+
+#[test]
+fn unstable_figures_are_never_a_regression() {
+    let stable = exact("instructions", 1_000.0);
+    for unstable in [
+        figure("instructions", 5_000.0, f64::INFINITY, Certainty::Unstable),
+        figure("instructions", 5_000.0, 1.0, Certainty::Unstable),
+    ] {
+        for (was, is) in [(&stable, &unstable), (&unstable, &stable), (&unstable, &unstable)] {
+            assert_eq!(of_figures(was, is, &Limits::new()), 3);
+            assert_eq!(of_figures(was, is, &Limits::new().allow_unstable()), 0);
+            // Those that are missing are not accepted with them.
+            let [f, g] = [row("f", vec![was.clone()]), row("g", vec![is.clone()])];
+            let one = &[row("f", vec![is.clone()])];
+            assert_eq!(status(&[f, g], one, &Limits::new().allow_unstable()), 3);
+            let both =
+                |figure: &Figure| [row("f", vec![figure.clone()]), row("g", vec![stable.clone()])];
+            assert_eq!(status(&both(was), &both(is), &Limits::new()), 3);
+            assert_eq!(status(&both(was), &both(is), &Limits::new().allow_unstable()), 0);
+        }
+    }
+}
+
+#[test]
+fn what_is_missing_is_never_a_pass_unless_asked_for() {
+    let f = row("f", vec![exact("instructions", 7.0)]);
+    let g = row("g", vec![exact("instructions", 7.0)]);
+    let (one, both) = ([f.clone()], [f.clone(), g]);
+    let no_figures = [f.clone(), row("g", Vec::new())];
+    let more_figures = [row("f", vec![exact("instructions", 7.0), exact("branches", 2.0)])];
+    // Whether a limit names it or not.
+    let more_events = [row("f", vec![exact("instructions", 7.0), exact("cycles", 2.0)])];
+    for (old, new) in [
+        (&one[..], &both[..]),
+        (&both, &one),
+        (&no_figures, &both),
+        (&both, &no_figures),
+        (&one, &more_figures),
+        (&more_figures, &one),
+        (&one, &more_events),
+        (&more_events, &one),
+    ] {
+        assert_eq!(status(old, new, &Limits::new()), 3, "{old:?} {new:?}");
+        assert_eq!(status(old, new, &Limits::new().allow_missing()), 0, "{old:?} {new:?}");
+    }
+    // Without figures on both sides, nothing can be said of it.
+    assert_eq!(status(&no_figures, &no_figures, &Limits::new().allow_missing()), 3);
+    assert_eq!(status(&[], &[], &Limits::new().allow_missing()), 3);
+    // A figure without a limit is accepted as missing, but not in place of those that are compared.
+    let [of_time, more_of_time] =
+        [vec![exact("ns", 1.0)], vec![exact("ns", 1.0), exact("cycles", 2.0)]]
+            .map(|figures| [row("g", figures)]);
+    assert_eq!(status(&of_time, &more_of_time, &Limits::new().allow_missing()), 3);
+    // A regression comes before what is missing.
+    let worse = [row("f", vec![exact("instructions", 8.0)])];
+    assert_eq!(status(&both, &worse, &Limits::new()), 1);
+}
+
+#[test]
+fn what_is_missing_on_both_sides_is_no_pass() {
+    let (instructions, time) = (exact("instructions", 7.0), exact("ns", 5.0));
+    let faults = exact("page-faults", 2.0);
+    let of_f = vec![instructions.clone(), time.clone(), faults];
+    let rows = |of_g: &[Figure]| [row("f", of_f.clone()), row("g", of_g.to_vec())];
+    let [no_faults, no_counts] = [rows(&[instructions, time.clone()]), rows(&[time])];
+    let with = |name| Limits::new().accept(name, 0.01).accept(name, 0.1);
+    for (rows, limits, figure) in [
+        (&no_faults, with("page-faults"), "page-faults"),
+        (&no_counts, Limits::new(), "instructions"),
+        (&no_counts, with("ns"), "instructions"),
+    ] {
+        let sides = ["old", "new"].map(|label| side(label, rows.to_vec()));
+        let comparison = compare(&sides[0], &sides[1], &limits);
+        let line = format!("g, {figure}: in neither old nor new\n");
+        assert_eq!(comparison.to_string().matches(&line).count(), 1, "{comparison}");
+        assert_eq!(comparison.status(), Status::Incomplete, "{comparison}");
+        assert_eq!(status(rows, rows, &limits.allow_missing()), 0, "{comparison}");
+    }
+    assert_eq!(status(&no_faults, &no_faults, &Limits::new()), 0, "nobody asks for page faults");
+    // One line is enough for a name that no benchmark has.
+    let sides = ["old", "new"].map(|label| side(label, no_faults.to_vec()));
+    let comparison = compare(&sides[0], &sides[1], &with("page-fault")).to_string();
+    assert_eq!(comparison.matches("page-fault").count(), 1, "{comparison}");
+    // A benchmark without instructions is compared by others if no benchmark has them.
+    let of_time = [row("g", vec![exact("ns", 5.0)])];
+    assert_eq!(status(&of_time, &of_time, &with("ns")), 0);
+}
+
+#[test]
+fn results_that_do_not_belong_together_are_not_compared() {
+    let f = row("f", vec![exact("instructions", 7.0)]);
+    let worse = row("f", vec![exact("instructions", 8.0)]);
+    for other in [
+        Row { processor: Some("two".into()), ..worse.clone() },
+        Row { processor: None, ..worse.clone() },
+        Row { program: "printing".into(), ..worse.clone() },
+        Row { obstacle: Some("it is stale".into()), ..worse.clone() },
+        row("f", vec![exact("instructions", 7.0), exact("instructions", 8.0)]),
+    ] {
+        let (f, other) = ([f.clone()], [other]);
+        assert_eq!(status(&f, &other, &Limits::new()), 3);
+        assert_eq!(status(&other, &f, &Limits::new().allow_missing().allow_unstable()), 3);
+    }
+    let twice = [f.clone(), f.clone()];
+    assert_eq!(status(&twice, &twice, &Limits::new()), 3);
+    let mut damaged = side("old", vec![f.clone()]);
+    damaged.obstacles.push("old is damaged".into());
+    assert_eq!(
+        compare(&damaged, &side("new", vec![f]), &Limits::new()).status(),
+        Status::Incomplete
+    );
+}

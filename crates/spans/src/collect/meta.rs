@@ -1,0 +1,42 @@
+//! What is known of a thread that records.
+
+use crate::collect::Cost;
+use crate::counting::Counted;
+use rdpmc::clock::{ClockKind, Conversion};
+use rdpmc::error::NameError;
+
+/// What is known of a thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Meta {
+    /// The order in which threads joined, from 1.
+    pub(crate) number: u32,
+    pub(crate) name: String,
+    /// Whether the program has named it.
+    pub(crate) is_named: bool,
+    pub(crate) counted: Counted,
+    /// Why requested names are not events here.
+    pub(crate) unknown: Vec<NameError>,
+    pub(crate) clock: ClockKind,
+    pub(crate) conversion: Conversion,
+    pub(crate) cost: Cost,
+    pub(crate) is_in_histograms: bool,
+}
+
+impl Meta {
+    /// Whether the ticks are those of a tick counter.
+    pub(crate) fn has_tick_counter(&self) -> bool {
+        !matches!(self.clock, ClockKind::Kernel(_))
+    }
+
+    /// Returns the name under which ended threads are added up.
+    pub(crate) fn group(&self) -> &str {
+        if self.is_named { &self.name } else { "unnamed threads" }
+    }
+
+    /// Whether the figures of both threads can be added.
+    pub(crate) fn is_like(&self, other: &Meta) -> bool {
+        self.counted.events == other.counted.events
+            && self.has_tick_counter() == other.has_tick_counter()
+            && self.is_in_histograms == other.is_in_histograms
+    }
+}

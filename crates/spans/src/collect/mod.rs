@@ -1,0 +1,15 @@
+//! The side that reads what threads record.
+
+mod ended;
+mod kept;
+mod measured_cost;
+mod meta;
+mod nested;
+mod thread;
+
+pub(crate) use ended::{Ended, Estate};
+pub(crate) use kept::Kept;
+pub(crate) use measured_cost::{Amounts, Cost, MAX_SAMPLES, MeanTicks};
+pub(crate) use meta::Meta;
+pub(crate) use nested::Nested;
+pub(crate) use thread::{OfThread, Taken};

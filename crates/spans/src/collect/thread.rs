@@ -1,0 +1,139 @@
+//! What a thread has recorded, for the side that reads.
+#![allow(unsafe_code)]
+
+use crate::collect::{Kept, Meta, Nested};
+use crate::counting::Patience;
+use crate::record::{Number, Raw, Site};
+use crate::sink::{Published, Reader};
+use crate::statistics::SiteStats;
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::Arc;
+
+/// The statistics of a thread's sites.
+#[derive(Debug, Default)]
+struct Sites {
+    /// In the order of their first spans.
+    all: Vec<SiteStats>,
+    /// The place of each, by the site's address.
+    places: HashMap<usize, usize>,
+}
+
+impl Sites {
+    fn of(&mut self, site: &'static Site, events: usize) -> Option<&mut SiteStats> {
+        let next = self.all.len();
+        let place = *self.places.entry(ptr::from_ref(site).addr()).or_insert(next);
+        if place == next {
+            self.all.push(SiteStats::new(site, events));
+        }
+        self.all.get_mut(place)
+    }
+}
+
+/// A thread's records and statistics.
+#[derive(Debug)]
+pub(crate) struct OfThread {
+    pub(crate) meta: Arc<Meta>,
+    reader: Reader,
+    histograms: Option<Published>,
+    nested: Nested,
+    /// The latest number, until its span comes.
+    number: Option<Number>,
+    /// Since the last `take`.
+    sites: Sites,
+    /// The number of dropped records at the last `take`.
+    dropped_before: u64,
+}
+
+/// What a thread has recorded since the last time.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) sites: Vec<SiteStats>,
+    /// The records for which there was no room.
+    pub(crate) dropped: u64,
+}
+
+impl OfThread {
+    pub(crate) fn new(meta: Meta, reader: Reader, histograms: Option<Published>) -> OfThread {
+        OfThread {
+            meta: Arc::new(meta),
+            reader,
+            histograms,
+            nested: Nested::default(),
+            number: None,
+            sites: Sites::default(),
+            dropped_before: 0,
+        }
+    }
+
+    /// Asks the thread for its histograms: some time before `collect`.
+    pub(crate) fn request(&mut self) {
+        self.histograms.iter_mut().for_each(Published::request);
+    }
+
+    /// Calls `each` with all new records, and adds them and the new histograms to the statistics.
+    ///
+    /// # Safety
+    /// As `Handover::take`, with `request`.
+    pub(crate) unsafe fn collect(
+        &mut self,
+        is_quiet: bool,
+        patience: &mut Patience,
+        each: &mut dyn FnMut(Kept),
+    ) {
+        let OfThread { meta, reader, histograms, nested, number, sites, .. } = self;
+        let events = meta.counted.events.len();
+        let kernel_instructions = meta.counted.index_of_interrupts();
+        reader.read(|words| {
+            // SAFETY: the thread has written them, with the addresses of statics.
+            let Some(mut raw) = (unsafe { Raw::of(words) }) else { return };
+            if let Some(of_next) = raw.number() {
+                *number = Some(of_next);
+                return;
+            }
+            if raw.left_out().is_some() {
+                return each(Kept { thread: meta.clone(), raw, number: None });
+            }
+            let number = number.take_if(|number| number.is_of(&raw));
+            let costs = &meta.cost.subtracted;
+            let of_children = nested.correct(&mut raw, number.is_some(), costs);
+            raw.find_interrupts(kernel_instructions);
+            if !meta.is_in_histograms {
+                // First, so that a span is listed before those inside it.
+                if let Some(parent) = raw.parent {
+                    sites.of(parent, events);
+                }
+                if let Some(stats) = sites.of(raw.site, events) {
+                    stats.add(&raw, of_children);
+                }
+            }
+            each(Kept { thread: meta.clone(), raw, number: number.map(|number| number.value) });
+        });
+        // SAFETY: the caller's promise.
+        let drained = histograms
+            .as_mut()
+            .and_then(|histograms| unsafe { histograms.take(is_quiet, patience) });
+        for more in drained.unwrap_or_default() {
+            if let Some(stats) = sites.of(more.site, events) {
+                stats.merge(&more);
+            }
+        }
+    }
+
+    /// Returns what has been collected since the last time.
+    pub(crate) fn take(&mut self) -> Taken {
+        let taken = self.view();
+        self.dropped_before = self.reader.dropped();
+        self.sites = Sites::default();
+        taken
+    }
+
+    /// Returns what has been collected since the last `take`, and keeps it.
+    pub(crate) fn view(&self) -> Taken {
+        let used = self.sites.all.iter().filter(|stats| stats.count > 0);
+        Taken {
+            sites: used.cloned().collect(),
+            dropped: self.reader.dropped().wrapping_sub(self.dropped_before),
+        }
+    }
+}

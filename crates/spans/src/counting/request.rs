@@ -1,0 +1,57 @@
+//! What a thread is to count, and what it counts.
+
+use crate::counting::TimeOnlyReason;
+use rdpmc::Event;
+use rdpmc::error::{NameError, OpenError};
+
+/// Whether spans have counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Counters {
+    /// Counts, unless reads are trapped. On some virtual machines they are, and take microseconds.
+    #[default]
+    IfCheap,
+    /// Counts, if user space can read the counters at any cost.
+    Always,
+    /// Time only.
+    Never,
+}
+
+/// What a thread is to count.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) events: Vec<Event>,
+    /// Why requested names are not events here.
+    pub(crate) unknown: Vec<NameError>,
+    pub(crate) counters: Counters,
+    /// Whether context switches are told apart.
+    pub(crate) causes: bool,
+}
+
+/// What a thread counts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) events: Vec<Event>,
+    /// The events that cannot be counted. Empty if none can be: see `time_only`.
+    pub(crate) missing: Vec<(Event, OpenError)>,
+    pub(crate) time_only: Option<TimeOnlyReason>,
+    pub(crate) counts_all_privilege_levels: bool,
+    /// Whether the switches of the thread are to be told apart, and are.
+    pub(crate) wants_causes: bool,
+    pub(crate) knows_causes: bool,
+}
+
+impl Counted {
+    /// Returns the index of the event that shows interrupts: the kernel's instructions, unless they are counted together
+    /// with the program's.
+    pub(crate) fn index_of_interrupts(&self) -> Option<usize> {
+        let of_the_kernel = |event: &Event| *event == Event::INSTRUCTIONS.kernel();
+        let index = self.events.iter().position(of_the_kernel);
+        index.filter(|_| !self.counts_all_privilege_levels)
+    }
+
+    /// Whether disturbed spans are flagged.
+    pub(crate) fn knows_disturbances(&self) -> bool {
+        self.knows_causes || self.time_only.is_none()
+    }
+}

@@ -1,0 +1,133 @@
+//! Why a span was slow.
+
+use crate::batch::{Batch, Tree};
+use crate::collect::Kept;
+use crate::output::units;
+use crate::record::Flags;
+use rdpmc::Event;
+use std::collections::BTreeMap;
+use std::time::UNIX_EPOCH;
+
+/// Returns the name, number, time and cause of a slow span.
+pub(crate) fn line(batch: &Batch, tree: &Tree) -> String {
+    let root = &tree.root;
+    let ns = batch.time.conversion(&root.thread).delta_ns(root.raw.time());
+    let name = units::cell(root.raw.site.name());
+    let number = root.number.map(|number| format!(" {number}")).unwrap_or_default();
+    let [start, _] = batch.time.nanoseconds(root);
+    let clock = wall_clock(batch, start);
+    format!(
+        "{name}{number} on {}: {} at {clock}. {}",
+        units::cell(&root.thread.name),
+        units::time(ns),
+        of(batch, tree)
+    )
+}
+
+/// Returns the time of day of nanoseconds since the recording began: UTC, to the millisecond.
+fn wall_clock(batch: &Batch, ns: u64) -> String {
+    let since = batch.time.wall(ns).duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (seconds, milliseconds) = (since.as_secs() % 86_400, since.subsec_millis());
+    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}.{milliseconds:03} UTC", seconds % 60)
+}
+
+/// Returns the sentence of the cause.
+pub(crate) fn of(batch: &Batch, tree: &Tree) -> String {
+    let mut sentence = match by_the_kernel(tree).or_else(|| by_counts(batch, &tree.root)) {
+        Some(cause) => cause,
+        None => "No cause is known from its flags and counts".into(),
+    };
+    sentence += ".";
+    if let Some(longest) = longest_inside(batch, tree) {
+        sentence += &format!(" Longest inside: {longest}.");
+    }
+    if tree.not_kept > 0 {
+        sentence += &format!(" Not kept: {}.", units::number_of(tree.not_kept, "span"));
+    }
+    if !tree.beside.is_empty() {
+        let beside = units::number_of(tree.beside.len() as u64, "span");
+        sentence += &format!(" At the same time: {beside} of other threads.");
+    }
+    sentence
+}
+
+/// What the kernel did during it.
+fn by_the_kernel(tree: &Tree) -> Option<String> {
+    let root = &tree.root;
+    let cause = match [Flags::WAITED, Flags::PREEMPTED].map(|flag| root.has(flag)) {
+        [true, true] => "It waited, and it was preempted",
+        [true, false] => "It waited",
+        [false, true] => "It was preempted",
+        [false, false] if root.has(Flags::DISTURBED) => "It was switched out",
+        [false, false] if root.has(Flags::INTERRUPTED) => {
+            "The kernel executed instructions in between"
+        }
+        _ => return None,
+    };
+    // The innermost span that has the same flags tells where.
+    let flags = [Flags::WAITED, Flags::PREEMPTED, Flags::DISTURBED];
+    let of_root = flags.into_iter().filter(|flag| root.has(*flag));
+    let flags = of_root.fold(Flags::NONE, Flags::union);
+    let is_there = |kept: &&Kept| flags != Flags::NONE && kept.has(flags);
+    let inside = tree.inside.iter().filter(is_there);
+    let place = inside.max_by_key(|kept| kept.raw.depth);
+    Some(match place {
+        Some(place) => format!("{cause}, in {}", units::cell(place.raw.site.name())),
+        None => cause.into(),
+    })
+}
+
+/// How its counts differ from the median of its site.
+fn by_counts(batch: &Batch, root: &Kept) -> Option<String> {
+    let of_root = batch.threads.iter().filter(|thread| match thread.ended {
+        0 => thread.meta.number == root.thread.number,
+        _ => thread.meta.group() == root.thread.group() && thread.meta.is_like(&root.thread),
+    });
+    let mut sites = of_root.flat_map(|thread| &thread.sites);
+    let stats = sites.find(|stats| std::ptr::eq(stats.site, root.raw.site))?;
+    let events = &root.thread.counted.events;
+    let median = |wanted: Event| {
+        let place = events.iter().position(|event| *event == wanted)?;
+        stats.of_counts.get(place)?.quantile(0.5)
+    };
+    let [usual, executed] = [median(Event::INSTRUCTIONS)?, root.count(Event::INSTRUCTIONS)?];
+    let factor = executed as f64 / usual.max(1) as f64;
+    if factor >= 1.25 {
+        return Some(format!("It executed {factor:.1} x the median's instructions"));
+    }
+    let misses =
+        events.iter().filter(|event| ![Event::INSTRUCTIONS, Event::CYCLES].contains(event));
+    let more = misses.filter_map(|event| {
+        let (usual, counted) = (median(*event)?, root.count(*event)?);
+        (counted >= 100 && counted >= 2 * usual).then_some((*event, counted, usual))
+    });
+    let most = more.max_by_key(|(_, counted, usual)| counted / usual.max(&1));
+    if let Some((event, counted, usual)) = most {
+        let [counted, usual] = [counted, usual].map(units::count);
+        return Some(format!("It had {counted} {event}, the median is {usual}"));
+    }
+    let (now, cycles) = (root.ipc()?, median(Event::CYCLES)?);
+    let usual = usual as f64 / cycles.max(1) as f64;
+    (now < usual * 0.8).then(|| {
+        format!(
+            "It executed as many instructions as others, at {now:.2} a cycle and not {usual:.2}"
+        )
+    })
+}
+
+/// The site with the most time inside.
+fn longest_inside(batch: &Batch, tree: &Tree) -> Option<String> {
+    let root = &tree.root;
+    let mut times: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    // A lap has the depth of the spans in it.
+    let depth = if root.raw.is_lap() { root.raw.depth } else { root.raw.depth + 1 };
+    for kept in tree.inside.iter().filter(|kept| kept.raw.depth == depth) {
+        let (ticks, spans) = times.entry(kept.raw.site.name()).or_default();
+        *ticks = ticks.saturating_add(kept.raw.time());
+        *spans += 1;
+    }
+    let (name, (ticks, _)) = times.into_iter().max_by_key(|(_, (ticks, _))| *ticks)?;
+    let time = batch.time.conversion(&root.thread).delta_ns(ticks);
+    Some(format!("{}, {}", units::cell(name), units::time(time)))
+}

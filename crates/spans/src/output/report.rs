@@ -1,0 +1,122 @@
+//! The report of an interval.
+
+use crate::batch::Batch;
+use crate::output::row::of_several_threads;
+use crate::output::table::{lines, table};
+use crate::output::{Row, ThreadInfo, cause, notes, units};
+use rdpmc::clock::ClockKind;
+use std::fmt;
+use std::ptr;
+use std::time::Duration;
+
+/// What was recorded, by thread and site: from [`Interval::report`](crate::Interval::report). Printing it prints the table, the
+/// slow spans and the notes.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Report {
+    /// The threads, in the order of their first spans. Ended threads of one name are one entry.
+    pub threads: Vec<ThreadInfo>,
+    /// A row for each site of each thread.
+    pub rows: Vec<Row>,
+    /// A row for each site with spans on several threads, with the sums.
+    pub all: Vec<Row>,
+    /// The source of the times.
+    pub clock: ClockKind,
+    /// The maximum error of the times, relative to CLOCK_MONOTONIC_RAW: see [`rdpmc::Clock::error_bound`]. None if it is
+    /// unknown.
+    pub clock_error: Option<Duration>,
+    /// The step of the clock: see [`rdpmc::Clock::step`]. A single time is a multiple of it. 0 for steps below a nanosecond.
+    pub clock_step: Duration,
+    /// The number of spans and laps that were lost, other than by a full ring:
+    /// - Their thread was starting or ending, or had no clock.
+    /// - They were in a signal handler or in an allocator that interrupted the recording of another span.
+    /// - Their recording had ended.
+    /// - They ended out of order, after a later span had taken their memory.
+    pub lost: u64,
+    /// The number of slow spans that are not kept: those over their limits beyond the first 1,000, and with
+    /// [`Storage::Histograms`](crate::Storage) the outermost spans of ended threads that were among their slowest, or had slow
+    /// ones inside, beyond 16,384 records.
+    pub slow_not_kept: u64,
+    pub(super) slowest: Vec<String>,
+    pub(super) not_contained: Option<String>,
+}
+
+impl Report {
+    pub(crate) fn new(batch: &Batch) -> Report {
+        let rows = batch.threads.iter().flat_map(|thread| {
+            thread.sites.iter().map(move |stats| Row::of(thread, stats, &batch.time))
+        });
+        Report {
+            rows: rows.collect(),
+            all: of_several_threads(batch),
+            threads: batch
+                .threads
+                .iter()
+                .map(|thread| ThreadInfo::of(thread, &batch.time))
+                .collect(),
+            clock: batch.time.kind.clone(),
+            clock_error: batch.time.error,
+            clock_step: batch.time.step,
+            lost: batch.lost,
+            slowest: batch.slow.iter().map(|tree| cause::line(batch, tree)).collect(),
+            slow_not_kept: batch.slow_not_kept,
+            not_contained: batch.not_contained.clone(),
+        }
+    }
+
+    /// Returns a line for each slow span, the slowest first: its time, its number, and why it was slow.
+    pub fn slowest(&self) -> &[String] {
+        &self.slowest
+    }
+
+    /// Returns the table alone, for programs that print one often.
+    pub fn table(&self) -> String {
+        let lines = self
+            .rows
+            .iter()
+            .chain(&self.all)
+            .flat_map(|row| lines(row, &self.name_of_thread(row), &self.name_of_span(row)));
+        table(&lines.collect::<Vec<_>>())
+    }
+
+    /// Returns what the table leaves out: the cost of the recording, why events are not counted, what was dropped, and the
+    /// clock. A line each.
+    pub fn notes(&self) -> Vec<String> {
+        notes::of(self)
+    }
+
+    /// Returns the name of a row's thread, with its number if another has the same name.
+    fn name_of_thread(&self, row: &Row) -> String {
+        let name = units::cell(&row.thread_name);
+        let same = self.threads.iter().filter(|other| other.name == row.thread_name).count();
+        match row.thread {
+            Some(number) if same > 1 => format!("{name} ({number})"),
+            None if same > 1 => format!("{name} (ended)"),
+            _ => name,
+        }
+    }
+
+    /// Returns a span's name, with its source location if spans of another location have the same name.
+    fn name_of_span(&self, row: &Row) -> String {
+        let name = units::cell(row.name);
+        let is_same = |other: &Row| other.name == row.name && !ptr::eq(other.site, row.site);
+        match self.rows.iter().any(is_same) {
+            false => name,
+            true => format!("{name} ({}:{})", units::cell(row.site.file()), row.site.line()),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.table())?;
+        if !self.slowest.is_empty() {
+            writeln!(f, "\nThe slowest:")?;
+        }
+        for (place, line) in self.slowest.iter().enumerate() {
+            writeln!(f, "{}. {line}", place + 1)?;
+        }
+        writeln!(f)?;
+        self.notes().iter().try_for_each(|note| writeln!(f, "{note}"))
+    }
+}

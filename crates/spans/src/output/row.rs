@@ -1,0 +1,209 @@
+//! The figures of a site's spans.
+
+use crate::batch::{Batch, Thread, Timeline};
+use crate::distribution::Distribution;
+use crate::record::{Flags, Site};
+use crate::statistics::SiteStats;
+use rdpmc::Event;
+use std::ptr;
+use std::time::Duration;
+
+/// The spans of one site on one thread.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Row {
+    /// The thread's number. None for ended threads, and for the sum of several.
+    pub thread: Option<u32>,
+    /// The thread's name, as [`ThreadInfo::name`](crate::ThreadInfo::name). `all threads` for the sum of several.
+    pub thread_name: String,
+    /// The name of the site.
+    pub name: &'static str,
+    /// The source location.
+    pub site: &'static Site,
+    /// The number of spans.
+    pub count: u64,
+    /// How many of them the kernel disturbed: see [`Flags::DISTURBED`]. They are in all other figures, too. None if it is
+    /// not known: without counters and without [`Settings::causes`](crate::Settings::causes).
+    pub disturbed: Option<u64>,
+    /// How many of them waited: see [`Flags::WAITED`]. None without [`Settings::causes`](crate::Settings::causes).
+    pub waited: Option<u64>,
+    /// How many of them were preempted: see [`Flags::PREEMPTED`]. None as `waited`.
+    pub preempted: Option<u64>,
+    /// How many of them were interrupted: see [`Flags::INTERRUPTED`]. None if the kernel's instructions are not counted.
+    pub interrupted: Option<u64>,
+    /// How many of them have no counts, although events were counted: see [`Flags::NOT_COUNTED`].
+    pub not_counted: u64,
+    /// How many of them have counts that are too low: see [`Flags::MULTIPLEXED`].
+    pub multiplexed: u64,
+    /// How many of them ended out of order: see [`Flags::OUT_OF_ORDER`].
+    pub out_of_order: u64,
+    /// The sum of their times.
+    pub total: Duration,
+    /// `total` without the time of the spans inside them. Laps are not subtracted. For laps, it is `total`.
+    pub own: Duration,
+    /// The times, in nanoseconds.
+    pub time: Percentiles,
+    /// The times of those that were not disturbed. None as `disturbed`.
+    pub time_clean: Option<Percentiles>,
+    /// The times of the disturbed ones alone. 0 if there are none.
+    pub time_disturbed: Percentiles,
+    /// Of the spans above the 99.9th percentile: their number, and how many of them were disturbed or interrupted. None if
+    /// neither is known.
+    pub slowest_disturbed: Option<(u64, u64)>,
+    /// The distribution of the times.
+    pub distribution: Distribution,
+    /// The counts of each event. Those without counts are left out.
+    pub counts: Vec<Counts>,
+}
+
+/// The counts of one event.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Counts {
+    /// The event.
+    pub event: Event,
+    /// The sum of the counts.
+    pub sum: u64,
+    /// Their percentiles.
+    pub percentiles: Percentiles,
+    /// Their distribution.
+    pub distribution: Distribution,
+}
+
+/// Percentiles of times or counts. Those of counts below 256, and of times below 256 ticks of the clock, are exact. Others are too
+/// high by less than 1/128.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Percentiles {
+    /// The median.
+    pub p50: u64,
+    /// The 99th percentile.
+    pub p99: u64,
+    /// The 99.9th percentile.
+    pub p999: u64,
+    /// The maximum.
+    pub max: u64,
+}
+
+impl Percentiles {
+    fn of(distribution: &Distribution) -> Percentiles {
+        let quantile = |q| distribution.quantile(q).unwrap_or(0);
+        Percentiles {
+            p50: quantile(0.5),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: distribution.max().unwrap_or(0),
+        }
+    }
+}
+
+/// What a thread's figures tell.
+#[derive(Clone, Copy)]
+struct Known {
+    has_tick_counter: bool,
+    disturbances: bool,
+    causes: bool,
+    interrupts: bool,
+}
+
+impl Known {
+    fn of(thread: &Thread) -> Known {
+        let counted = &thread.meta.counted;
+        Known {
+            has_tick_counter: thread.meta.has_tick_counter(),
+            disturbances: counted.knows_disturbances(),
+            causes: counted.knows_causes,
+            interrupts: counted.index_of_interrupts().is_some()
+                && (!thread.meta.is_in_histograms || thread.meta.has_tick_counter()),
+        }
+    }
+}
+
+impl Row {
+    /// Returns the sum of an event's counts. None if it was not counted.
+    pub fn sum(&self, event: Event) -> Option<u64> {
+        self.counts.iter().find(|counts| counts.event == event).map(|counts| counts.sum)
+    }
+
+    /// Returns the instructions per cycle. None if they, or cycles, were not counted.
+    pub fn ipc(&self) -> Option<f64> {
+        let [instructions, cycles] = [self.sum(Event::INSTRUCTIONS)?, self.sum(Event::CYCLES)?];
+        (cycles > 0).then(|| instructions as f64 / cycles as f64)
+    }
+
+    /// Returns how often an event happened in 1,000 instructions. None if it, or instructions, were not counted.
+    pub fn per_thousand(&self, event: Event) -> Option<f64> {
+        let [count, instructions] = [self.sum(event)?, self.sum(Event::INSTRUCTIONS)?];
+        (instructions > 0).then(|| count as f64 * 1000.0 / instructions as f64)
+    }
+
+    pub(super) fn of(thread: &Thread, stats: &SiteStats, time: &Timeline) -> Row {
+        let (known, conversion) = (Known::of(thread), time.conversion(&thread.meta));
+        let not_counted = stats.with(Flags::NOT_COUNTED);
+        let times = stats.times.clone().of_ticks(known.has_tick_counter, conversion);
+        let disturbed = stats.disturbed.clone().of_ticks(known.has_tick_counter, conversion);
+        let interrupted = stats.interrupted.clone().of_ticks(known.has_tick_counter, conversion);
+        let mut clean = times.clone();
+        // Disturbed spans are among all, so this does not fail.
+        let clean = clean.subtract(&disturbed).is_ok().then(|| Percentiles::of(&clean));
+        let time = Percentiles::of(&times);
+        let above = |of: &Distribution| of.count_above(time.p999);
+        let events = &thread.meta.counted.events;
+        let counts = events.iter().zip(&stats.of_counts).zip(stats.counts);
+        let counts = counts.map(|((event, distribution), sum)| Counts {
+            event: *event,
+            sum,
+            percentiles: Percentiles::of(distribution),
+            distribution: distribution.clone(),
+        });
+        let flag = |is_known: bool, flag: Flags| is_known.then(|| stats.with(flag));
+        Row {
+            thread: (thread.ended == 0).then_some(thread.meta.number),
+            thread_name: thread.meta.name.clone(),
+            name: stats.site.name(),
+            site: stats.site,
+            count: stats.count,
+            disturbed: flag(known.disturbances, Flags::DISTURBED),
+            waited: flag(known.causes, Flags::WAITED),
+            preempted: flag(known.causes, Flags::PREEMPTED),
+            interrupted: flag(known.interrupts, Flags::INTERRUPTED),
+            not_counted,
+            multiplexed: stats.with(Flags::MULTIPLEXED),
+            out_of_order: stats.with(Flags::OUT_OF_ORDER),
+            total: conversion.duration(stats.ticks),
+            own: conversion.duration(stats.ticks.saturating_sub(stats.of_children)),
+            time,
+            time_clean: clean.filter(|_| known.disturbances),
+            time_disturbed: Percentiles::of(&disturbed),
+            slowest_disturbed: (known.disturbances || known.interrupts)
+                .then(|| (above(&times), above(&disturbed) + above(&interrupted))),
+            distribution: times,
+            counts: if stats.count > not_counted { counts.collect() } else { Vec::new() },
+        }
+    }
+}
+
+/// Returns the rows of the sites with spans on several threads.
+pub(super) fn of_several_threads(batch: &Batch) -> Vec<Row> {
+    let mut all: Vec<(SiteStats, &Thread, usize)> = Vec::new();
+    for thread in &batch.threads {
+        for stats in &thread.sites {
+            let known = all.iter_mut().find(|(known, first, _)| {
+                ptr::eq(known.site, stats.site) && first.meta.is_like(&thread.meta)
+            });
+            match known {
+                Some((known, _, threads)) => {
+                    known.merge(stats);
+                    *threads += 1;
+                }
+                None => all.push((stats.clone(), thread, 1)),
+            }
+        }
+    }
+    let all = all.into_iter().filter(|(_, _, threads)| *threads > 1);
+    all.map(|(stats, thread, _)| {
+        let row = Row::of(thread, &stats, &batch.time);
+        Row { thread: None, thread_name: "all threads".into(), ..row }
+    })
+    .collect()
+}

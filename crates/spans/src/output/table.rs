@@ -1,0 +1,109 @@
+//! The table of a report, in Markdown.
+
+use crate::output::{Counts, Percentiles, Row, units};
+use rdpmc::Event;
+
+/// The columns, and whether they are aligned to the left. The notes follow.
+pub(super) const COLUMNS: [(&str, bool); 8] = [
+    ("thread", true),
+    ("span", true),
+    ("count", false),
+    ("of", true),
+    ("50 %", false),
+    ("99 %", false),
+    ("99.9 %", false),
+    ("maximum", false),
+];
+
+/// A line: a cell for each column, and the note.
+pub(super) type Line = ([String; COLUMNS.len()], String);
+
+/// Returns the table, with columns as wide as their widest cell.
+pub(super) fn table(lines: &[Line]) -> String {
+    let mut widths = COLUMNS.map(|(name, _)| name.len());
+    for (cells, _) in lines {
+        for (width, cell) in widths.iter_mut().zip(cells) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: &[String; COLUMNS.len()], note: &str| {
+        let mut line = String::new();
+        for ((cell, (_, is_left)), width) in cells.iter().zip(COLUMNS).zip(widths) {
+            line += &match is_left {
+                true => format!("| {cell:width$} "),
+                false => format!("| {cell:>width$} "),
+            };
+        }
+        format!("{line}| {note}").trim_end().to_string() + "\n"
+    };
+    let mut table = line(&COLUMNS.map(|(name, _)| name.to_string()), "notes");
+    for ((_, is_left), width) in COLUMNS.iter().zip(widths) {
+        table += &match is_left {
+            true => format!("|:{:-<width$}-", ""),
+            false => format!("|-{:-<width$}:", ""),
+        };
+    }
+    table += "|:-\n";
+    for (cells, note) in lines {
+        table += &line(cells, note);
+    }
+    table
+}
+
+/// Returns the lines of a row, with the names of the thread and the span.
+pub(super) fn lines(row: &Row, thread: &str, span: &str) -> Vec<Line> {
+    let line = |count: String, of: String, all: &Percentiles, unit: fn(u64) -> String, note| {
+        let [p50, p99, p999, max] = [all.p50, all.p99, all.p999, all.max].map(unit);
+        ([thread.to_string(), span.to_string(), count, of, p50, p99, p999, max], note)
+    };
+    let time = |count: u64, of: &str, all: &Percentiles, note: String| {
+        line(count.to_string(), of.to_string(), all, units::time, note)
+    };
+    let mut lines = vec![time(row.count, "time", &row.time, note(row))];
+    let disturbed = row.disturbed.unwrap_or(0);
+    if let Some(clean) = row.time_clean.filter(|_| disturbed > 0 && disturbed < row.count) {
+        let count = row.count.saturating_sub(disturbed);
+        lines.push(time(count, "time, not disturbed", &clean, String::new()));
+    }
+    for Counts { event, percentiles, .. } in &row.counts {
+        let note = match *event {
+            Event::CYCLES => row.ipc().map(|ipc| format!("{ipc:.2} instructions per cycle")),
+            Event::INSTRUCTIONS => None,
+            event => {
+                let rate = row.per_thousand(event);
+                rate.map(|rate| format!("{rate:.3} per 1,000 instructions"))
+            }
+        };
+        let note = note.unwrap_or_default();
+        lines.push(line(String::new(), event.to_string(), percentiles, units::count, note));
+    }
+    lines
+}
+
+/// Returns total and own time, and how many spans have which flag.
+fn note(row: &Row) -> String {
+    let mut note = format!("total {}", units::duration(row.total));
+    if row.own != row.total {
+        note += &format!(", own {}", units::duration(row.own));
+    }
+    match row.disturbed {
+        None => note += ", disturbed -",
+        Some(0) => {}
+        Some(disturbed) => note += &format!(", {disturbed} disturbed"),
+    }
+    let flags = [
+        (row.waited.unwrap_or(0), "waited"),
+        (row.preempted.unwrap_or(0), "preempted"),
+        (row.interrupted.unwrap_or(0), "interrupted"),
+        (row.not_counted, "not counted"),
+        (row.multiplexed, "multiplexed"),
+        (row.out_of_order, "out of order"),
+    ];
+    for (count, flag) in flags.into_iter().filter(|(count, _)| *count > 0) {
+        note += &format!(", {count} {flag}");
+    }
+    if let Some((above, disturbed)) = row.slowest_disturbed.filter(|(above, _)| *above > 0) {
+        note += &format!(", {disturbed} of {above} above 99.9 % disturbed or interrupted");
+    }
+    note
+}

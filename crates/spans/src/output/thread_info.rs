@@ -1,0 +1,71 @@
+//! What is known of a thread.
+
+use crate::batch::{Thread, Timeline};
+use crate::counting::TimeOnlyReason;
+use rdpmc::Event;
+use rdpmc::error::{NameError, OpenError};
+use std::time::Duration;
+
+/// What is known of a thread that records, or of ended threads of one name.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ThreadInfo {
+    /// The order in which threads registered or recorded their first span, from 1. That of the first one, if several have
+    /// ended.
+    pub number: u32,
+    /// The thread's name, or `thread` and its number. Ended threads without a name are `unnamed threads`, and those beyond 64
+    /// names `threads of other names`.
+    pub name: String,
+    /// The number of threads that have ended. 0 for one that has not. A thread that was killed, or ended by the system call
+    /// `exit`, counts as one that has not.
+    pub ended: u64,
+    /// The events that it counts.
+    pub events: Vec<Event>,
+    /// The requested events that it cannot count, and why. Empty if it counts none: see `time_only`.
+    pub missing: Vec<(Event, OpenError)>,
+    /// Why requested names are not events of this machine: it lacks the PMU that they need.
+    pub unknown: Vec<NameError>,
+    /// Why it counts no event at all. None if it does.
+    pub time_only: Option<TimeOnlyReason>,
+    /// Whether the counts include the kernel's, because the PMU cannot leave them out.
+    pub counts_all_privilege_levels: bool,
+    /// Whether [`Settings::causes`](crate::Settings::causes) is set and works.
+    pub knows_causes: bool,
+    pub(super) wants_causes: bool,
+    /// The mean time of an empty span, which the times of all spans include.
+    pub empty_span: Duration,
+    /// The mean time of an empty lap, which the times of all laps include.
+    pub empty_lap: Duration,
+    /// The counts of an empty span. The counts of spans have them subtracted. None if they vary by more than a
+    /// sixteenth: then they are not subtracted.
+    pub empty_span_counts: Vec<(Event, Option<u64>)>,
+    /// The records that found the ring full, or for which more than 511 spans were open.
+    pub dropped: u64,
+}
+
+impl ThreadInfo {
+    pub(crate) fn of(thread: &Thread, time: &Timeline) -> ThreadInfo {
+        let meta = &thread.meta;
+        let conversion = time.conversion(meta);
+        let amounts = &meta.cost.span;
+        let counts = amounts.counts.iter().zip(amounts.is_steady);
+        let counts = counts.map(|(count, is_steady)| is_steady.then_some(*count));
+        let counted = meta.counted.clone();
+        ThreadInfo {
+            number: meta.number,
+            name: meta.name.clone(),
+            ended: thread.ended,
+            empty_span_counts: counted.events.iter().copied().zip(counts).collect(),
+            events: counted.events,
+            missing: counted.missing,
+            unknown: meta.unknown.clone(),
+            time_only: counted.time_only,
+            counts_all_privilege_levels: counted.counts_all_privilege_levels,
+            wants_causes: counted.wants_causes,
+            knows_causes: counted.knows_causes,
+            empty_span: meta.cost.span_time.duration(&conversion),
+            empty_lap: meta.cost.lap_time.duration(&conversion),
+            dropped: thread.dropped,
+        }
+    }
+}

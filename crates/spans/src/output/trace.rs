@@ -1,0 +1,99 @@
+//! Traces in Chrome's JSON format.
+
+use crate::batch::Batch;
+use crate::collect::Kept;
+use crate::output::{is_enabled, json, string};
+use rdpmc::Event;
+use std::fmt;
+use std::io::{self, Write};
+
+/// Writes records as a trace.
+pub(crate) fn write<'a>(
+    batch: &'a Batch,
+    records: impl Iterator<Item = &'a Kept>,
+    to: impl Write,
+) -> io::Result<()> {
+    is_enabled()?;
+    let mut to = io::BufWriter::new(to);
+    to.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
+    to.write_all(b"{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":")?;
+    string(&mut to, &process_name())?;
+    to.write_all(b"}}")?;
+    let mut named = std::collections::HashSet::new();
+    for kept in records {
+        let thread = &kept.thread;
+        if named.insert(thread.number) {
+            write!(
+                to,
+                ",\n{{\"ph\":\"M\",\"pid\":1,\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":",
+                thread.number
+            )?;
+            string(&mut to, &thread.name)?;
+            to.write_all(b"}}")?;
+        }
+        let [start, end] = batch.time.nanoseconds(kept);
+        write!(
+            to,
+            ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":{},\"ts\":{},\"dur\":{},\"name\":",
+            thread.number,
+            Micros(start),
+            Micros(end - start)
+        )?;
+        string(&mut to, kept.raw.site.name())?;
+        to.write_all(b",\"args\":{")?;
+        json::arguments(&mut to, kept)?;
+        to.write_all(b"}}")?;
+        if kept.raw.depth == 1 && kept.raw.is_counted() {
+            for (name, rate) in rates(kept) {
+                for (at, rate) in [(start, rate), (end, 0.0)] {
+                    write!(to, ",\n{{\"ph\":\"C\",\"pid\":1,\"ts\":{},\"name\":", Micros(at))?;
+                    string(&mut to, &format!("{name}, {} ({})", thread.name, thread.number))?;
+                    write!(to, ",\"args\":{{\"value\":{rate:.4}}}}}")?;
+                }
+            }
+        }
+    }
+    write!(to, "\n],\"otherData\":{{\"clock\":")?;
+    string(&mut to, &batch.time.kind.to_string())?;
+    if let Some(error) = batch.time.error {
+        write!(to, ",\"clock_error_ns\":{}", error.as_nanos())?;
+    }
+    let dropped: u64 = batch.threads.iter().map(|thread| thread.dropped).sum();
+    writeln!(
+        to,
+        ",\"not_kept\":{},\"dropped\":{dropped},\"lost\":{}}}}}",
+        batch.not_kept, batch.lost
+    )?;
+    to.flush()
+}
+
+/// Returns the rates of a span that have a track.
+fn rates(kept: &Kept) -> Vec<(String, f64)> {
+    let count = |event: Event| kept.count(event).map(|count| count as f64);
+    let Some(instructions) = count(Event::INSTRUCTIONS).filter(|count| *count > 0.0) else {
+        return Vec::new();
+    };
+    let rate = |event: &Event| match *event {
+        Event::INSTRUCTIONS => None,
+        Event::CYCLES => Some(("IPC".to_string(), kept.ipc()?)),
+        event => {
+            Some((format!("{event} per 1,000 instructions"), count(event)? * 1000.0 / instructions))
+        }
+    };
+    kept.thread.counted.events.iter().filter_map(rate).collect()
+}
+
+/// Nanoseconds as the microseconds of a trace.
+struct Micros(u64);
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
+    }
+}
+
+fn process_name() -> String {
+    let path = std::env::args_os().next().unwrap_or_default();
+    let name = std::path::Path::new(&path).file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}

@@ -1,0 +1,14 @@
+//! The number of spans without a record.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Spans that could not be recorded: see [`Report::lost`](crate::Report::lost).
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn count_lost(spans: u64) {
+    LOST.fetch_add(spans, Ordering::Relaxed);
+}
+
+pub(crate) fn lost() -> u64 {
+    LOST.load(Ordering::Relaxed)
+}

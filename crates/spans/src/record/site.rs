@@ -1,0 +1,64 @@
+//! The source locations that spans are named after.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A source location where spans begin, made by [`span!`](crate::span) and [`stages!`](crate::stages).
+///
+/// Each has a static of its own, so a span names it by its address. Two sites may have the same name.
+pub struct Site {
+    name: &'static str,
+    file: &'static str,
+    line: u32,
+    /// 0 until the first histogram of its spans.
+    index: AtomicU32,
+}
+
+impl Site {
+    /// Makes a site. The macros do this.
+    pub const fn new(name: &'static str, file: &'static str, line: u32) -> Site {
+        Site { name, file, line, index: AtomicU32::new(0) }
+    }
+
+    /// Returns the name of the spans that begin here.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the source file.
+    pub fn file(&self) -> &'static str {
+        self.file
+    }
+
+    /// Returns the line in the source file.
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+
+    /// Returns its place in the threads' tables of histograms, from 1. 0 if it has none yet.
+    #[inline(always)]
+    pub(crate) fn index(&self) -> u32 {
+        self.index.load(Ordering::Relaxed)
+    }
+
+    /// Returns its place in the threads' tables of histograms, and takes one if it has none. 0 if all 2^32 are taken.
+    #[cold]
+    pub(crate) fn take_index(&self) -> u32 {
+        static TAKEN: AtomicU32 = AtomicU32::new(0);
+        if self.index() == 0 {
+            let next = |taken: u32| taken.checked_add(1);
+            if let Ok(taken) = TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
+                // Another thread may have been first. Its number counts, and this one stays unused.
+                let _ =
+                    self.index.compare_exchange(0, taken + 1, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+        self.index()
+    }
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Site({} at {}:{})", self.name, self.file, self.line)
+    }
+}

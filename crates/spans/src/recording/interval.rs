@@ -1,0 +1,158 @@
+//! What was recorded in an interval.
+
+use crate::batch::Batch;
+use crate::output::{self, Report, ThreadInfo};
+#[cfg(doc)]
+use crate::record::Flags;
+use crate::recording::{Record, SlowSpan};
+use std::fmt;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// What was recorded between two calls of [`Spans::take`](crate::Spans::take): a report, records and slow spans, of the same
+/// spans.
+///
+/// It owns them, so it can be sent to another thread, and the recording goes on.
+#[derive(Clone)]
+pub struct Interval {
+    batch: Batch,
+}
+
+impl Interval {
+    pub(super) fn new(batch: Batch) -> Interval {
+        Interval { batch }
+    }
+
+    /// Returns the table.
+    pub fn report(&self) -> Report {
+        Report::new(&self.batch)
+    }
+
+    /// Returns the records, in the order in which their spans ended: at most as many as
+    /// [`Settings::keep`](crate::Settings::keep) tells. None with [`Storage::Histograms`](crate::Storage). Threads that may not
+    /// read the tick counter have another clock, and an order of their own.
+    pub fn records(&self) -> impl DoubleEndedIterator<Item = Record<'_>> + ExactSizeIterator {
+        self.batch.records.iter().map(|kept| Record { batch: &self.batch, kept })
+    }
+
+    /// Returns the slow spans that the settings ask for, the slowest first.
+    pub fn slowest(&self) -> impl ExactSizeIterator<Item = SlowSpan<'_>> {
+        self.batch.slow.iter().map(|tree| SlowSpan { batch: &self.batch, tree })
+    }
+
+    /// Returns what is known of the threads.
+    pub fn threads(&self) -> Vec<ThreadInfo> {
+        self.batch.threads.iter().map(|thread| ThreadInfo::of(thread, &self.batch.time)).collect()
+    }
+
+    /// Returns the number of spans without a record: see [`Report::lost`].
+    pub fn lost(&self) -> u64 {
+        self.batch.lost
+    }
+
+    /// Returns the number of records that [`records`](Interval::records) lacks: more than
+    /// [`Settings::keep`](crate::Settings::keep). They are in the report.
+    pub fn not_kept(&self) -> u64 {
+        self.batch.not_kept
+    }
+
+    /// Returns one line about the spans of a name on all threads, such as an overlay shows. It has their number, their
+    /// median, 99th percentile and maximum, and why the slowest was slow.
+    ///
+    /// ```
+    /// use rdpmc_spans::{Settings, span};
+    ///
+    /// let mut spans = Settings::new().slowest(1).start()?;
+    /// drop(span!("frame"));
+    /// println!("{}", spans.take().line("frame"));
+    /// # Ok::<(), rdpmc_spans::StartError>(())
+    /// ```
+    pub fn line(&self, name: &str) -> String {
+        output::one_line::line(&self.batch, name)
+    }
+
+    /// Writes the records as a trace in Chrome's JSON format, for <https://ui.perfetto.dev> and `chrome://tracing`.
+    ///
+    /// Spans have their counts, numbers and flags as arguments. Each thread has counter tracks: one shows the instructions
+    /// per cycle, the others show each further event per 1,000 instructions. Only outermost spans are in these tracks.
+    ///
+    /// The trace's metadata has the number of records that were not kept, and of those that were dropped. Records that are
+    /// [out of order](Flags::OUT_OF_ORDER) may overlap others on their track, and Perfetto may leave them out.
+    ///
+    /// # Errors
+    /// Those of `to`, such as that of a full disk. What was written until then is not a complete trace.
+    /// [`io::ErrorKind::Unsupported`] without the feature `enabled`: then nothing is written.
+    pub fn write_trace(&self, to: impl Write) -> io::Result<()> {
+        output::trace::write(&self.batch, self.batch.records.iter(), to)
+    }
+
+    /// As [`write_trace`](Interval::write_trace), to a file that it creates or replaces. If it fails, there is no file that
+    /// looks like a trace, and an earlier one remains. Of a link, it replaces the file that the link leads to. A pipe, a device
+    /// and `/dev/stdout` are written to. As always, writing to a pipe waits for its reader.
+    ///
+    /// # Errors
+    /// As [`write_trace`](Interval::write_trace), and those of creating the file.
+    pub fn save_trace(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        output::save(path.as_ref(), |to| self.write_trace(to))
+    }
+
+    /// As [`write_trace`](Interval::write_trace), with the [slow spans](Interval::slowest) alone: those inside them, and
+    /// those of other threads that overlap them.
+    ///
+    /// # Errors
+    /// As [`write_trace`](Interval::write_trace).
+    pub fn write_slow_trace(&self, to: impl Write) -> io::Result<()> {
+        output::trace::write(&self.batch, self.batch.slow_records().into_iter(), to)
+    }
+
+    /// As [`write_slow_trace`](Interval::write_slow_trace), to a file, as [`save_trace`](Interval::save_trace) writes it.
+    ///
+    /// # Errors
+    /// As [`save_trace`](Interval::save_trace).
+    pub fn save_slow_trace(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        output::save(path.as_ref(), |to| self.write_slow_trace(to))
+    }
+
+    /// Writes the records as lines of JSON: one object for each, with `thread_number`, `thread`, `file`, `line`, `name`,
+    /// `parent` (or null), `number` (or null), `start_ns` since the recording began, `ns`, the events' counts, and `flags`.
+    ///
+    /// # Errors
+    /// As [`write_trace`](Interval::write_trace).
+    pub fn write_json_lines(&self, to: impl Write) -> io::Result<()> {
+        output::json::write_lines(&self.batch, to)
+    }
+
+    /// Writes the report as one JSON object: `rows` with the numbers of the table in nanoseconds, `all` with the sums of
+    /// sites on several threads, `slowest`, `slow_not_kept`, `clock_step_ns`, `dropped` and `lost`.
+    ///
+    /// # Errors
+    /// As [`write_trace`](Interval::write_trace).
+    pub fn write_json(&self, to: impl Write) -> io::Result<()> {
+        output::json::write_report(&self.batch, to)
+    }
+
+    /// Writes the spans in the text format of Prometheus: those of a site on all threads of a name, with the labels `thread`,
+    /// `span` and `site`. Threads without a name are `unnamed threads`. Of ended threads, 64 names are kept: those of further
+    /// names move to `threads of other names`.
+    ///
+    /// `rdpmc_span_seconds` has the times, `rdpmc_span_events` the counts with the label `event`: summaries, with the label
+    /// `quantile`. Counters tell how many spans were `disturbed`, `waited`, `preempted` or `interrupted` where it is known,
+    /// and how many were `dropped` and `lost` on all threads: `rdpmc_spans_disturbed_total` and so on.
+    ///
+    /// All figures are those of the interval. A scraper expects sums that grow: write [`Spans::view`](crate::Spans::view), and
+    /// do not `take`.
+    ///
+    /// # Errors
+    /// As [`write_trace`](Interval::write_trace).
+    pub fn write_prometheus(&self, to: impl Write) -> io::Result<()> {
+        output::prometheus::write(&self.batch, to)
+    }
+}
+
+impl fmt::Debug for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interval")
+            .field("records", &self.batch.records.len())
+            .finish_non_exhaustive()
+    }
+}

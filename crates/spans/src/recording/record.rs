@@ -1,0 +1,184 @@
+//! Single spans of an interval.
+
+use crate::batch::{Batch, Tree};
+use crate::collect::Kept;
+use crate::output::cause;
+use crate::record::{Flags, Site};
+#[cfg(doc)]
+use crate::recording::Interval;
+use rdpmc::Event;
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+/// A finished span or lap.
+#[derive(Clone, Copy)]
+pub struct Record<'a> {
+    pub(super) batch: &'a Batch,
+    pub(super) kept: &'a Kept,
+}
+
+/// A slow span: see [`Settings::slowest`](crate::Settings::slowest).
+#[derive(Clone, Copy)]
+pub struct SlowSpan<'a> {
+    pub(super) batch: &'a Batch,
+    pub(super) tree: &'a Tree,
+}
+
+impl<'a> Record<'a> {
+    /// Returns the name of the span.
+    pub fn name(&self) -> &'static str {
+        self.kept.raw.site.name()
+    }
+
+    /// Returns where it began. For a lap, where its stage is defined.
+    pub fn site(&self) -> &'static Site {
+        self.kept.raw.site
+    }
+
+    /// Returns the site of the innermost span that was open when this one began. None if there was none, or if it is
+    /// unknown because spans ended [out of order](Flags::OUT_OF_ORDER).
+    pub fn parent(&self) -> Option<&'static Site> {
+        self.kept.raw.parent
+    }
+
+    /// Returns the number of its thread, from 1.
+    pub fn thread(&self) -> u32 {
+        self.kept.thread.number
+    }
+
+    /// Returns the name of its thread.
+    pub fn thread_name(&self) -> &'a str {
+        &self.kept.thread.name
+    }
+
+    /// Returns the number that the program gave it, in `span!("frame", number)`. None if it has none, if it ended
+    /// [out of order](Flags::OUT_OF_ORDER), or if a signal handler recorded a number at that moment.
+    pub fn number(&self) -> Option<u64> {
+        self.kept.number
+    }
+
+    /// Returns the time from the beginning of the recording to its own.
+    pub fn start(&self) -> Duration {
+        let [start, _] = self.batch.time.nanoseconds(self.kept);
+        Duration::from_nanos(start)
+    }
+
+    /// Returns the time from the beginning of the recording to its end.
+    pub fn end(&self) -> Duration {
+        let [_, end] = self.batch.time.nanoseconds(self.kept);
+        Duration::from_nanos(end)
+    }
+
+    /// Returns its length.
+    pub fn time(&self) -> Duration {
+        self.batch.time.conversion(&self.kept.thread).duration(self.kept.raw.time())
+    }
+
+    /// Returns the wall-clock time of its beginning.
+    pub fn wall_clock(&self) -> SystemTime {
+        let [start, _] = self.batch.time.nanoseconds(self.kept);
+        self.batch.time.wall(start)
+    }
+
+    /// Returns the number of spans that were open, with this one: 1 if there is none around it. A lap counts as one.
+    pub fn depth(&self) -> u16 {
+        self.kept.raw.depth
+    }
+
+    /// Returns what is known of it.
+    pub fn flags(&self) -> Flags {
+        self.kept.raw.flags
+    }
+
+    /// Returns the count of an event. None if it was not counted.
+    pub fn count(&self, event: Event) -> Option<u64> {
+        self.kept.count(event)
+    }
+
+    /// Returns the instructions per cycle. None if they, or cycles, were not counted.
+    pub fn ipc(&self) -> Option<f64> {
+        self.kept.ipc()
+    }
+
+    /// Returns the records of the spans and laps inside it, on its thread (of a lap, not those of laps in it), among
+    /// [those of the interval](Interval::records).
+    pub fn inside(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
+        let (batch, root) = (self.batch, self.kept);
+        let [start, end] = root.raw.ticks;
+        let ended = ended_since(batch, start).take_while(move |kept| kept.raw.ticks[1] <= end);
+        let inside = ended
+            .filter(move |kept| kept.thread.number == root.thread.number && kept.is_inside(root));
+        inside.map(move |kept| Record { batch, kept })
+    }
+
+    /// Returns the records of other threads' spans that overlap it, among [those of the interval](Interval::records).
+    pub fn beside(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
+        let (batch, root) = (self.batch, self.kept);
+        let [start, _] = root.raw.ticks;
+        let beside = ended_since(batch, start).filter(move |kept| kept.is_beside(root));
+        beside.map(move |kept| Record { batch, kept })
+    }
+}
+
+/// Returns the records that ended then or later.
+fn ended_since(batch: &Batch, start: u64) -> impl Iterator<Item = &Kept> {
+    let first = batch.records.partition_point(|kept| kept.raw.ticks[1] < start);
+    batch.records.iter().skip(first)
+}
+
+impl fmt::Debug for Record<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record")
+            .field("name", &self.name())
+            .field("thread", &self.thread())
+            .field("number", &self.number())
+            .field("parent", &self.parent())
+            .field("depth", &self.depth())
+            .field("ticks", &self.kept.raw.ticks)
+            .field("time", &self.time())
+            .field("counts", &self.kept.raw.counts)
+            .field("flags", &self.flags())
+            .finish()
+    }
+}
+
+impl<'a> SlowSpan<'a> {
+    /// Returns the record of the span.
+    pub fn record(&self) -> Record<'a> {
+        Record { batch: self.batch, kept: &self.tree.root }
+    }
+
+    /// Returns the records of the spans inside it, in the order in which they ended: the latest 4,096. None for a lap that
+    /// is in no span. With
+    /// [`Storage::Histograms`](crate::Storage), the first 1,024 records, and up to 64 more of spans over their limits.
+    pub fn inside(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
+        let batch = self.batch;
+        self.tree.inside.iter().map(move |kept| Record { batch, kept })
+    }
+
+    /// Returns how many spans are not among these, of those inside the outermost span around it.
+    pub fn not_kept(&self) -> u64 {
+        self.tree.not_kept
+    }
+
+    /// Returns the records of other threads' outermost spans that overlap it: the 64 longest. With
+    /// [`Storage::Histograms`](crate::Storage), those that are slow themselves.
+    ///
+    /// Looks at those of the collect that has found it, at the 1,024 latest of earlier collects, and at those of later collects
+    /// until its own thread's next outermost span is collected.
+    pub fn beside(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
+        let batch = self.batch;
+        self.tree.beside.iter().map(move |kept| Record { batch, kept })
+    }
+
+    /// Returns why it was slow, as far as its flags and counts tell: one sentence.
+    pub fn cause(&self) -> String {
+        cause::of(self.batch, self.tree)
+    }
+}
+
+impl fmt::Debug for SlowSpan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SlowSpan").field("record", &self.record()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,97 @@
+//! Where a finished span goes: into a ring or into histograms.
+#![allow(unsafe_code)]
+
+mod barrier;
+mod costs;
+mod handover;
+mod histograms;
+mod recorder;
+mod ring;
+mod slow_spans;
+
+pub(crate) use barrier::{allow_barriers, barrier};
+pub(crate) use costs::Costs;
+pub(crate) use handover::Handover;
+pub(crate) use histograms::{Published, Shape};
+pub(crate) use recorder::Recorder;
+pub(crate) use ring::{Reader, Ring, Writer};
+pub(crate) use slow_spans::{IntervalNumber, Limits, RECORDS as TREE_RECORDS, Trees};
+
+use crate::record::{HEAD, Site};
+
+/// Where a thread's records go.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    ring: Writer,
+    /// In place of the ring, which has the record on its way there.
+    histograms: Option<Recorder>,
+    /// With histograms: the slow spans.
+    trees: Option<Trees>,
+}
+
+impl Sink {
+    pub(crate) fn ring(ring: Writer) -> Sink {
+        Sink { ring, histograms: None, trees: None }
+    }
+
+    /// Records in histograms, and slow spans in `trees`. Returns the reader of the number of dropped records.
+    pub(crate) fn histograms(recorder: Recorder, trees: Option<Trees>) -> (Sink, Reader) {
+        let (ring, reader) = Ring::pair(1, recorder.events());
+        ring.to_scratch();
+        (Sink { ring, histograms: Some(recorder), trees }, reader)
+    }
+
+    /// Records a span. Returns true if the caller has to call `advance` next.
+    ///
+    /// # Safety
+    /// The sink was made for `N` counts. `head` is that of a record, with addresses of statics. The thread is not in here: a
+    /// signal handler or the allocator, which may interrupt this, does not call it.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) unsafe fn write<const N: usize>(&self, head: [u64; HEAD], counts: [u64; N]) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.ring.write(head, counts) }
+    }
+
+    /// Finds the ring's next slot, or records in histograms.
+    ///
+    /// # Safety
+    /// As `write`, which has just returned true.
+    pub(crate) unsafe fn advance(&self) {
+        match &self.histograms {
+            None => self.ring.advance(),
+            // SAFETY: the scratch record is written, with the addresses of statics. This is not called in here.
+            Some(histograms) => unsafe {
+                let words = self.ring.take_scratch();
+                histograms.record(words);
+                if let Some(trees) = &self.trees {
+                    trees.see(words);
+                }
+            },
+        }
+    }
+
+    /// Counts a record that was not written.
+    pub(crate) fn drop_one(&self) {
+        self.trees.as_ref().map_or(&self.ring, Trees::ring).drop_one();
+    }
+
+    /// Begins a lap of this depth, which is not the next one of another.
+    pub(crate) fn begin_lap(&self, depth: u16) {
+        self.histograms.iter().for_each(|histograms| histograms.begin_lap(depth));
+    }
+
+    /// Has these costs subtracted from the counts, if the reader does not do it.
+    pub(crate) fn set_costs(&self, costs: Costs) {
+        self.histograms.iter().for_each(|histograms| histograms.set_costs(costs));
+    }
+
+    /// Allocates what a site's first span would.
+    ///
+    /// # Safety
+    /// As `write`.
+    pub(crate) unsafe fn prepare(&self, site: &'static Site) {
+        // SAFETY: the caller's promise.
+        self.histograms.iter().for_each(|histograms| unsafe { histograms.prepare(site) });
+    }
+}

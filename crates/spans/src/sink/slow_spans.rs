@@ -1,0 +1,185 @@
+//! The slow spans of a thread that records in histograms: each with the spans inside it, into a ring.
+#![allow(unsafe_code)]
+
+// A thread keeps the records since its last outermost span ended. When the next one ends, they go to the ring if it is slow,
+// and are forgotten if not.
+
+use crate::record::{
+    HEAD, LEFT_OUT, MAX_WORDS, NUMBER, OUTERMOST, address, depth_of, site_at, ticks_between,
+};
+use crate::sink::{Ring, Writer};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The most records that are kept of the spans inside an outermost one. The latest ones are left out, and counted.
+const MOST: usize = 1_024;
+/// The most further records of spans over their limits.
+const OVER: usize = 64;
+/// The records of the ring.
+pub(crate) const RECORDS: usize = 4 * MOST;
+
+/// Which spans are slow.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Limits {
+    /// The number of slowest outermost spans of each interval.
+    pub(crate) slowest: usize,
+    /// The names of spans, and their limits in ticks.
+    pub(crate) over: Vec<(String, u64)>,
+}
+
+/// The number of the interval, which the reader changes.
+pub(crate) type IntervalNumber = Arc<AtomicU32>;
+
+#[derive(Debug)]
+pub(crate) struct Trees {
+    limits: Limits,
+    /// The least of the limits, in ticks.
+    least: u64,
+    /// Those since the last outermost span ended.
+    records: RefCell<Vec<[u64; MAX_WORDS]>>,
+    is_slow: Cell<bool>,
+    /// The number of those that are left out.
+    left_out: Cell<u64>,
+    /// The record of the number of the span that ends next.
+    number: Cell<Option<[u64; MAX_WORDS]>>,
+    /// The times of the slowest spans of the interval, the least of them first.
+    slowest: RefCell<Vec<u64>>,
+    interval: IntervalNumber,
+    /// The interval of `slowest`.
+    seen: Cell<u32>,
+    ring: Writer,
+    counts: usize,
+}
+
+impl Trees {
+    /// The ring has records of `counts` counts.
+    pub(crate) fn new(
+        limits: Limits,
+        interval: IntervalNumber,
+        ring: Writer,
+        counts: usize,
+    ) -> Trees {
+        Trees {
+            least: limits.over.iter().map(|(_, limit)| *limit).min().unwrap_or(u64::MAX),
+            records: RefCell::new(Vec::with_capacity(MOST + OVER + 2)),
+            is_slow: Cell::new(false),
+            left_out: Cell::new(0),
+            number: Cell::new(None),
+            slowest: RefCell::new(Vec::with_capacity(limits.slowest + 1)),
+            seen: Cell::new(interval.load(Ordering::Relaxed)),
+            limits,
+            interval,
+            ring,
+            counts,
+        }
+    }
+
+    /// Returns one that does as much work, and finds no span slow.
+    pub(crate) fn idle(interval: IntervalNumber, counts: usize) -> Trees {
+        let (ring, _) = Ring::pair(1, counts);
+        Trees::new(Limits::default(), interval, ring, counts)
+    }
+
+    pub(super) fn ring(&self) -> &Writer {
+        &self.ring
+    }
+
+    /// Sees the words of a record.
+    ///
+    /// # Safety
+    /// As `Recorder::record`.
+    pub(super) unsafe fn see(&self, words: &[u64]) {
+        let Ok(mut records) = self.records.try_borrow_mut() else { return };
+        let Some(&[site, _, start, end, last]) = words.first_chunk::<HEAD>() else { return };
+        let mut record = [0; MAX_WORDS];
+        record.iter_mut().zip(words).for_each(|(to, word)| *to = *word);
+        if site == address(&NUMBER) {
+            return self.number.set(Some(record));
+        }
+        let number = self.number.take();
+        let time = ticks_between(start, end);
+        let mut is_over = false;
+        if time > self.least {
+            // SAFETY: the caller's promise.
+            let name = unsafe { site_at(site) }.map(|site| site.name());
+            let has = |(of, limit): &(String, u64)| Some(of.as_str()) == name && time > *limit;
+            is_over = self.limits.over.iter().any(has);
+            self.is_slow.set(self.is_slow.get() || is_over);
+        }
+        // There is always room for the outermost span and its number.
+        let is_outermost = depth_of(last) == 1;
+        let room = match (is_outermost, is_over) {
+            (true, _) => MOST + OVER + 2,
+            (false, true) => MOST + OVER,
+            (false, false) => MOST,
+        };
+        if records.len() + usize::from(number.is_some()) < room {
+            records.extend(number);
+            records.push(record);
+        } else {
+            self.left_out.set(self.left_out.get().wrapping_add(1));
+        }
+        if is_outermost {
+            let left_out = self.left_out.take();
+            if self.is_slow.take() | self.is_slowest(time) {
+                if left_out > 0 {
+                    let mut record = [0; MAX_WORDS];
+                    let head = [address(&LEFT_OUT), 0, left_out, start, OUTERMOST];
+                    record.iter_mut().zip(head).for_each(|(to, word)| *to = word);
+                    self.write(&record);
+                }
+                records.iter().for_each(|record| self.write(record));
+            }
+            records.clear();
+        }
+    }
+
+    /// Whether this is one of the slowest of the interval so far.
+    fn is_slowest(&self, time: u64) -> bool {
+        let Ok(mut slowest) = self.slowest.try_borrow_mut() else { return false };
+        let now = self.interval.load(Ordering::Relaxed);
+        if self.seen.replace(now) != now {
+            slowest.clear();
+        }
+        let is_full = slowest.len() >= self.limits.slowest;
+        if self.limits.slowest == 0
+            || is_full && slowest.first().is_some_and(|least| *least >= time)
+        {
+            return false;
+        }
+        if is_full {
+            slowest.remove(0);
+        }
+        let place = slowest.partition_point(|known| *known < time);
+        slowest.insert(place, time);
+        true
+    }
+
+    fn write(&self, record: &[u64; MAX_WORDS]) {
+        fn write<const N: usize>(ring: &Writer, record: &[u64; MAX_WORDS]) {
+            let (Some(head), Some(counts)) = (
+                record.first_chunk::<HEAD>(),
+                record.get(HEAD..).and_then(<[u64]>::first_chunk::<N>),
+            ) else {
+                return;
+            };
+            // SAFETY: `Trees::write` calls this for the ring's number of counts. The record has a site.
+            if unsafe { ring.write(*head, *counts) } {
+                ring.advance();
+            }
+        }
+        let write = match self.counts {
+            0 => write::<0>,
+            1 => write::<1>,
+            2 => write::<2>,
+            3 => write::<3>,
+            4 => write::<4>,
+            5 => write::<5>,
+            6 => write::<6>,
+            7 => write::<7>,
+            _ => write::<8>,
+        };
+        write(&self.ring, record);
+    }
+}

@@ -1,0 +1,16 @@
+//! A thread that records: its open spans, and the hot paths of spans and laps.
+
+mod current;
+mod laps;
+mod spans;
+mod stack;
+mod state;
+
+pub(crate) use current::{Header, RECORDING, end, forget, header, join, recording, set, set_join};
+pub(crate) use laps::Lap;
+pub(crate) use spans::{enter, exit, is_busy, record_number};
+#[cfg(feature = "tracing")]
+pub(crate) use spans::{exit_elsewhere, now};
+#[cfg(test)]
+pub(crate) use stack::Stack;
+pub(crate) use state::State;

@@ -1,0 +1,347 @@
+//! The hot path of spans.
+#![allow(unsafe_code)]
+
+use crate::counting::Counting;
+use crate::record::{Flags, SLOT, Site, address, count_lost};
+use crate::thread::current::{Header, header, join_and_enter};
+use crate::thread::stack::{BUSY, Slot, one_deeper};
+use crate::thread::state::{Counter, Local, LocalOf};
+use std::ptr;
+
+/// In the number of a span that has no counts at its beginning, or whose ticks are in its slot although it is on the
+/// inlined path. Its number on the stack is without it.
+const UNCOUNTED: u64 = 1 << 63;
+
+/// The parent and the flags of a span that is not on the stack any more, because a span around it has ended.
+const OFF_STACK: (*const Site, Flags) = (ptr::null(), Flags::OUT_OF_ORDER);
+
+/// Begins a span. Returns its number and, on the inlined path, its ticks. The number is 0 if it is not recorded.
+#[inline(always)]
+pub(crate) fn enter(site: &'static Site, session: u32) -> (u64, u64) {
+    let header = header();
+    // SAFETY: CURRENT points to a static or to this thread's state, which is alive until CURRENT is changed. Only `join` and
+    // the end of the thread change it. The only foreign code on the inlined path is the allocator, at a histogram's first
+    // span of a site. A span there finds BUSY, and `join` refuses then.
+    unsafe {
+        match (*header).is_inlined(session) {
+            true => (*header.cast::<Local>()).enter_inlined(site),
+            false => (((*header).calls.enter)(header, site, session), 0),
+        }
+    }
+}
+
+/// Ends a span.
+#[inline(always)]
+pub(crate) fn exit(site: &'static Site, number: u64, start: u64) {
+    let header = header();
+    // SAFETY: as in `enter`. The statics have a number that no span has.
+    unsafe {
+        match (*header).open_inlined.get() == number {
+            true => (*header.cast::<Local>()).exit_inlined(site, number, start),
+            false => ((*header).calls.exit)(header, site, number, start),
+        }
+    }
+}
+
+/// Records a number for a span that is about to end.
+#[inline]
+pub(crate) fn record_number(number: u64, start: u64, value: u64) {
+    let header = header();
+    // SAFETY: as in `enter`.
+    unsafe { ((*header).calls.number)(header, number, start, value) }
+}
+
+/// Records that a span of this thread has ended at these ticks, on another thread. Its first ticks are those of `enter`.
+#[cfg(feature = "tracing")]
+pub(crate) fn exit_elsewhere(site: &'static Site, number: u64, ticks: [u64; 2]) {
+    let header = header();
+    // SAFETY: as in `enter`.
+    unsafe { ((*header).calls.exit_elsewhere)(header, site, number, ticks) }
+}
+
+/// Returns the ticks of this thread's clock. None if the thread does not record.
+#[cfg(feature = "tracing")]
+pub(crate) fn now() -> Option<u64> {
+    let header = match header() {
+        // SAFETY: as in `enter`.
+        header if unsafe { (*header).session } != 0 => header,
+        _ => crate::thread::join(crate::thread::recording())?,
+    };
+    // SAFETY: as in `enter`. A header with a session is that of a state.
+    Some(unsafe { (*header.cast::<Local>()).clock.ticks() })
+}
+
+/// Whether a record of this thread is being written, by a caller of this.
+pub(crate) fn is_busy() -> bool {
+    let header = header();
+    // SAFETY: as in `enter`. A header with a session is that of a state.
+    unsafe { (*header).session != 0 && (*header.cast::<Local>()).top().get() == BUSY }
+}
+
+impl Local {
+    /// Begins a span on the inlined path. Returns its number and its ticks.
+    ///
+    /// # Safety
+    /// The thread is on the inlined path.
+    #[inline(always)]
+    unsafe fn enter_inlined(&self, site: &'static Site) -> (u64, u64) {
+        match self.stack.push(&self.header.open_inlined, site) {
+            // SAFETY: a thread without a tick counter is not on the inlined path.
+            Some((number, _)) => (number, unsafe { self.tick_counter() }.read()),
+            None => (self.has_no_slot(), 0),
+        }
+    }
+
+    /// Ends the innermost span on the inlined path.
+    ///
+    /// # Safety
+    /// The thread is on the inlined path.
+    #[inline(always)]
+    unsafe fn exit_inlined(&self, site: &'static Site, number: u64, start: u64) {
+        // SAFETY: a thread without a tick counter is not on the inlined path.
+        let end = unsafe { self.tick_counter() }.read();
+        let around = number.wrapping_add(SLOT);
+        let parent = self.stack.site(around);
+        let head = [address(site), address(parent), start, end, number];
+        // SAFETY: on the inlined path, the sink has no counts. The top is `number`.
+        unsafe { self.write(&self.header.open_inlined, around, head, []) }
+    }
+
+    /// Counts a span for which there is no slot.
+    #[cold]
+    #[inline(never)]
+    fn has_no_slot(&self) -> u64 {
+        match self.top().get() {
+            BUSY => count_lost(1),
+            _ => self.sink.drop_one(),
+        }
+        0
+    }
+
+    /// Ends a span on the inlined path that is not the innermost one, or that began on the outlined path.
+    fn exit_disordered(&self, site: &'static Site, number: u64, start: u64, end: u64) {
+        let number_on_stack = number & !UNCOUNTED;
+        if self.stack.is_older(number_on_stack) {
+            return count_lost(1); // in an earlier session
+        }
+        // Only the thread's first span is such a one, so its slot still has its ticks.
+        let start = match number == number_on_stack {
+            true => start,
+            false => self.stack.slot(number).ticks.get(),
+        };
+        let (parent, flags) = self.pop(number_on_stack).unwrap_or(OFF_STACK);
+        self.record(site, parent, [start, end], number_on_stack, flags, []);
+    }
+}
+
+impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
+    /// Begins a span.
+    ///
+    /// # Safety
+    /// The header is this thread's, and the thread has a tick counter.
+    pub(super) unsafe fn enter(header: *const Header, site: &'static Site, session: u32) -> u64 {
+        // SAFETY: the caller's promise, and the state whose calls these are is a Self.
+        let this = unsafe { Self::of(header) };
+        let local = &this.local;
+        if C::IS_NOTHING || local.header.session != session {
+            // SAFETY: the caller's promise.
+            return unsafe { Self::enter_slowly(header, site, session) };
+        }
+        let Some((number, slot)) = local.stack.push(&local.open, site) else {
+            return local.has_no_slot();
+        };
+        slot.number.set(number);
+        // The time is inside the counts, because the cost of a read is constant in instructions, not in time.
+        let Some(start) = this.counting.0.snapshot() else { return this.enter_uncounted(number) };
+        slot.start.set(start);
+        // SAFETY: the caller's promise.
+        slot.ticks.set(unsafe { local.tick_counter() }.read());
+        number
+    }
+
+    /// Begins a span that is on the stack, without counts.
+    #[cold]
+    #[inline(never)]
+    fn enter_uncounted(&self, number: u64) -> u64 {
+        self.local.stack.slot(number).ticks.set(self.local.clock.ticks());
+        number | UNCOUNTED
+    }
+
+    /// Begins a span, in other cases.
+    ///
+    /// # Safety
+    /// The header is this thread's.
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn enter_slowly(
+        header: *const Header,
+        site: &'static Site,
+        session: u32,
+    ) -> u64 {
+        // SAFETY: as in `enter`.
+        let this = unsafe { Self::of(header) };
+        let local = &this.local;
+        if local.header.session != session {
+            // SAFETY: the caller's promise.
+            return unsafe { join_and_enter(header, site, session) };
+        }
+        let Some((number, slot)) = local.stack.push(this.top(), site) else {
+            return local.has_no_slot();
+        };
+        slot.number.set(number);
+        // The first span of a thread on the inlined path.
+        let counted = if local.header.inlined == 0 { this.counting.0.snapshot() } else { None };
+        let Some(start) = counted else { return this.enter_uncounted(number) };
+        slot.start.set(start);
+        slot.ticks.set(local.clock.ticks());
+        number
+    }
+
+    /// Ends a span.
+    ///
+    /// # Safety
+    /// As `enter`.
+    pub(super) unsafe fn exit(header: *const Header, site: &'static Site, number: u64, start: u64) {
+        // SAFETY: as in `enter`.
+        let this = unsafe { Self::of(header) };
+        let local = &this.local;
+        // Only spans on the inlined path have it. For the others, this frees a register.
+        let start = if C::IS_NOTHING { start } else { 0 };
+        // SAFETY: the caller's promise.
+        let end = unsafe { local.tick_counter() }.read();
+        let Some(counted) = this.counting.0.snapshot() else {
+            return this.exit_uncounted(site, number, start, end);
+        };
+        if local.open.get() != number {
+            local.ended.set(counted);
+            return this.exit_counted(site, number, start, end);
+        }
+        let slot = local.stack.slot(number);
+        // SAFETY: a span whose number is on the stack is counted, so `enter` has set its slot.
+        let begun = unsafe { slot.start.get() };
+        let (counts, false) = C::between(begun, counted) else {
+            local.ended.set(counted);
+            return this.exit_counted(site, number, start, end);
+        };
+        // SAFETY: only a span that has a slot is open, and the last slot is that of none. So there is one after it.
+        let parent = unsafe { (*ptr::from_ref::<Slot>(slot).add(1)).site.get() };
+        let head = [address(site), address(parent), slot.ticks.get(), end, number];
+        // SAFETY: the sink was made for N counts. The top is `number`.
+        unsafe { local.write(&local.open, number.wrapping_add(SLOT), head, counts) }
+    }
+
+    /// Ends a span at the kernel's time.
+    ///
+    /// # Safety
+    /// The header is this thread's.
+    pub(super) unsafe fn exit_by_the_kernel(
+        header: *const Header,
+        site: &'static Site,
+        number: u64,
+        start: u64,
+    ) {
+        // SAFETY: as in `enter`.
+        let this = unsafe { Self::of(header) };
+        let (end, counted) = (this.local.clock.ticks(), this.counting.0.snapshot());
+        this.exit_slowly(site, number, start, end, counted);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn exit_uncounted(&self, site: &'static Site, number: u64, start: u64, end: u64) {
+        self.exit_slowly(site, number, start, end, None);
+    }
+
+    /// With the counts in `ended`: as an argument, they would be stored on the hot path.
+    #[cold]
+    #[inline(never)]
+    fn exit_counted(&self, site: &'static Site, number: u64, start: u64, end: u64) {
+        // SAFETY: the caller has set it.
+        let counted = unsafe { self.local.ended.get() };
+        self.exit_slowly(site, number, start, end, Some(counted));
+    }
+
+    /// Ends a span that is disturbed, out of order or not counted, or on the inlined path.
+    fn exit_slowly(
+        &self,
+        site: &'static Site,
+        number: u64,
+        start: u64,
+        end: u64,
+        counted: Option<C::Snapshot>,
+    ) {
+        let local = &self.local;
+        if local.top().get() == BUSY {
+            return count_lost(1); // in a signal handler, or in the allocator
+        }
+        if local.header.inlined != 0 {
+            return local.exit_disordered(site, number, start, end);
+        }
+        let is_counted = number & UNCOUNTED == 0;
+        let number = number & !UNCOUNTED;
+        let slot = local.stack.slot(number);
+        let ticks = [slot.ticks.get(), end];
+        if slot.number.get() != number {
+            return count_lost(1); // with its slot, or in an earlier session
+        }
+        // SAFETY: a span without UNCOUNTED is counted, so `enter` has set its slot. Before `pop`, after which a signal handler's
+        // span may have the slot.
+        let begun = is_counted.then(|| unsafe { slot.start.get() });
+        let (parent, mut flags) = local.pop(number).unwrap_or(OFF_STACK);
+        let mut counts = [0; N];
+        match counted.zip(begun) {
+            Some((counted, begun)) => {
+                let (between, is_disturbed) = C::between(begun, counted);
+                counts = between;
+                if is_disturbed {
+                    let how = local.disturbed(self.counting.0.without_counters(), ticks);
+                    flags = flags.union(how).union(C::causes(begun, counted));
+                }
+            }
+            _ => flags = flags.union(Flags::NOT_COUNTED),
+        }
+        local.record(site, parent, ticks, number, flags, counts);
+    }
+
+    /// Records a number for the innermost span, which ends next. Nothing for another span, which ends out of order.
+    ///
+    /// # Safety
+    /// The header is this thread's.
+    pub(super) unsafe fn number(header: *const Header, number: u64, start: u64, value: u64) {
+        // SAFETY: as in `enter`.
+        let this = unsafe { Self::of(header) };
+        let (is_in_slot, number) = (number & UNCOUNTED != 0, number & !UNCOUNTED);
+        if this.top().get() == number {
+            let is_in_slot = is_in_slot || this.local.header.inlined == 0;
+            let start = if is_in_slot { this.local.stack.slot(number).ticks.get() } else { start };
+            let site = &crate::record::NUMBER;
+            this.local.record(site, ptr::null(), [value, start], number, Flags::NONE, [0; N]);
+        }
+    }
+
+    /// Records a span of this thread that another thread has left, without counts.
+    ///
+    /// # Safety
+    /// The header is this thread's.
+    pub(super) unsafe fn exit_elsewhere(
+        header: *const Header,
+        site: &'static Site,
+        number: u64,
+        ticks: [u64; 2],
+    ) {
+        // SAFETY: as in `enter`.
+        let local = unsafe { &Self::of(header).local };
+        let (is_in_slot, number) = (number & UNCOUNTED != 0, number & !UNCOUNTED);
+        let slot = local.stack.slot(number);
+        if local.stack.is_older(number) || local.header.inlined == 0 && slot.number.get() != number
+        {
+            return count_lost(1); // in an earlier session, or with its slot
+        }
+        let [start, end] = ticks;
+        // As in `exit_disordered`.
+        let start = if is_in_slot || local.header.inlined == 0 { slot.ticks.get() } else { start };
+        let (parent, _) = local.pop(number).unwrap_or(OFF_STACK);
+        let flags = Flags::OUT_OF_ORDER.union(Flags::NOT_COUNTED);
+        local.record(site, parent, [start, end], one_deeper(local.top().get()), flags, [0; N]);
+    }
+}

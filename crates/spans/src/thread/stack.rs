@@ -1,0 +1,176 @@
+//! The open spans of a thread.
+#![allow(unsafe_code)]
+
+// A stack of slots that grows downwards from the last one, which stands for no span. A span is known by a number: the byte
+// offset of its slot in the lowest bits, and above it a number that is new whenever a span ends out of order. So the numbers of
+// a thread's open spans differ, and a span that is dropped out of order, or when its thread's state is gone or replaced,
+// finds another number and is told apart. The number of the innermost span is the top, which the caller has.
+
+use crate::counting::Start;
+use crate::record::{FLAGS_SHIFT, Flags, OFFSET, OUTERMOST, SLOT, Site};
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+
+/// The slots: one for each offset.
+const SLOTS: usize = (OFFSET + 1) as usize / size_of::<Slot>();
+
+const _: () = assert!(SLOT == size_of::<Slot>() as u64);
+
+/// In place of the top: a record is being written. A span that begins now is in a signal handler or in the allocator.
+pub(super) const BUSY: u64 = 0;
+
+/// A span that is open.
+#[repr(align(128))]
+pub(crate) struct Slot {
+    pub(super) site: Cell<*const Site>,
+    /// The ticks at the beginning of a span that began on the outlined path.
+    pub(super) ticks: Cell<u64>,
+    /// The number of the span that used this slot last. On the inlined path, see `numbered`.
+    pub(crate) number: Cell<u64>,
+    pub(super) start: Start,
+}
+
+impl Slot {
+    fn unused() -> Slot {
+        Slot {
+            site: Cell::new(ptr::null()),
+            ticks: Cell::new(0),
+            number: Cell::new(BUSY),
+            start: Start::new(),
+        }
+    }
+}
+
+/// The slots of a thread.
+#[repr(C)]
+pub(crate) struct Stack {
+    /// The first number of this stack, that of no span.
+    pub(crate) born: u64,
+    /// The offset down to which slots have their spans' numbers, if the inlined path leaves them out.
+    numbered: Cell<u64>,
+    slots: [Slot; SLOTS],
+}
+
+impl Stack {
+    /// Writes a stack to `to`, and returns its top, which is `born`. In place, because it takes 64 KiB.
+    ///
+    /// # Safety
+    /// `to` may be written.
+    pub(super) unsafe fn new_at(to: *mut Stack) -> u64 {
+        let born = new_number(OUTERMOST);
+        // SAFETY: the caller's memory, of which each field is written without a look at what was there.
+        unsafe {
+            (&raw mut (*to).born).write(born);
+            (&raw mut (*to).numbered).write(Cell::new(OUTERMOST));
+            let slots = (&raw mut (*to).slots).cast::<Slot>();
+            (0..SLOTS).for_each(|place| slots.add(place).write(Slot::unused()));
+        }
+        born
+    }
+
+    /// Returns a stack of its own.
+    #[cfg(test)]
+    pub(crate) fn new() -> Box<Stack> {
+        let mut stack = Box::new_uninit();
+        // SAFETY: the box's memory, which is written then.
+        unsafe {
+            Stack::new_at(stack.as_mut_ptr());
+            stack.assume_init()
+        }
+    }
+
+    /// Whether a number is from before this stack: that of an earlier session.
+    pub(super) fn is_older(&self, number: u64) -> bool {
+        number | OFFSET < self.born
+    }
+
+    /// Returns the slot of a number.
+    #[inline(always)]
+    pub(super) fn slot(&self, number: u64) -> &Slot {
+        let offset = (number & OFFSET) as usize;
+        // SAFETY: OFFSET masks 16 bits, which are SLOTS * SLOT. Numbers change by SLOT alone, and begin with OUTERMOST, so
+        // there is a slot at each of their offsets. So there is at 0, the offset of BUSY.
+        unsafe { &*self.slots.as_ptr().byte_add(offset) }
+    }
+
+    /// Returns the site of the span of a number. Null for none.
+    #[inline(always)]
+    pub(super) fn site(&self, number: u64) -> *const Site {
+        self.slot(number).site.get()
+    }
+
+    /// Puts a span on the stack, and returns its number and slot. None if there are too many, or a record is being written.
+    #[inline(always)]
+    pub(crate) fn push(&self, top: &Cell<u64>, site: &'static Site) -> Option<(u64, &Slot)> {
+        let around = top.get();
+        if around & OFFSET == 0 {
+            return None; // the last slot, or BUSY
+        }
+        let number = around.wrapping_sub(SLOT);
+        // SAFETY: what is above the offset is never 0: see `new_number`. So the caller need not check for it.
+        unsafe { std::hint::assert_unchecked(number != 0) };
+        // First, so that a span in a signal handler of this thread has a slot of its own.
+        top.set(number);
+        compiler_fence(Ordering::SeqCst);
+        let slot = self.slot(number);
+        slot.site.set(site);
+        Some((number, slot))
+    }
+
+    /// Takes a span from the stack. Returns the site of the one around it, and its flags. None if it is not on the stack.
+    ///
+    /// Spans inside it that are still open are off the stack, too, and are not found when they end. `is_numbered`: every
+    /// slot has its number.
+    pub(crate) fn pop(
+        &self,
+        top: &Cell<u64>,
+        number: u64,
+        is_numbered: bool,
+    ) -> Option<(*const Site, Flags)> {
+        let innermost = top.get();
+        let offset = number & OFFSET;
+        // Below `numbered`, the numbers are those of the top.
+        let in_slot = match is_numbered || offset >= self.numbered.get() {
+            true => self.slot(offset).number.get(),
+            false => innermost & !OFFSET | offset,
+        };
+        let is_open = offset < OUTERMOST && offset >= innermost & OFFSET;
+        if innermost == BUSY || !is_open || number != in_slot {
+            return None;
+        }
+        let around = offset + SLOT;
+        let parent = self.site(around);
+        if offset == innermost & OFFSET {
+            top.set(innermost.wrapping_add(SLOT));
+            self.numbered.set(self.numbered.get().max(around));
+            return Some((parent, Flags::NONE));
+        }
+        // Later spans have other numbers. Those that are still open keep theirs.
+        let mut numbered = self.numbered.get();
+        while !is_numbered && numbered > around {
+            numbered -= SLOT;
+            self.slot(numbered).number.set(innermost & !OFFSET | numbered);
+        }
+        self.numbered.set(around);
+        top.set(new_number(around));
+        Some((parent, Flags::OUT_OF_ORDER))
+    }
+}
+
+/// Returns a number that no span has had, for this offset.
+fn new_number(offset: u64) -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    const BITS: u32 = FLAGS_SHIFT - 16;
+    loop {
+        let next = NEXT.fetch_add(1, Ordering::Relaxed) & !(!0 << BITS);
+        if next != 0 {
+            return (next * (OFFSET + 1)) | offset;
+        }
+    }
+}
+
+/// Returns a number one deeper than `around`, if there is such a depth: that of a lap, which has no slot.
+pub(super) fn one_deeper(around: u64) -> u64 {
+    if around & OFFSET == 0 { around } else { around.wrapping_sub(SLOT) }
+}

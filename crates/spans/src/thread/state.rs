@@ -1,0 +1,265 @@
+//! The state of a thread that records spans.
+#![allow(unsafe_code)]
+
+use crate::counting::{Counting, Start};
+use crate::record::{FLAGS_SHIFT, Flags, HEAD, Site, address, span_of};
+use crate::sink::Sink;
+use crate::thread::current::{Calls, Header, NOT_INLINED};
+use crate::thread::stack::{BUSY, Stack};
+use rdpmc::Clock;
+use rdpmc::clock::TickCounter;
+use std::cell::Cell;
+use std::mem::offset_of;
+use std::sync::atomic::{Ordering, compiler_fence};
+use std::time::Duration;
+
+/// What does not depend on the number of events.
+#[repr(C)]
+pub(super) struct Local {
+    pub(super) header: Header,
+    /// The number of the innermost open span, on the outlined path.
+    pub(super) open: Cell<u64>,
+    pub(super) clock: Clock,
+    /// The clock's ticks, if they are those of a tick counter.
+    pub(super) ticks: Option<TickCounter>,
+    pub(super) sink: Sink,
+    /// The counts at the end of a span or lap, on their way to a slow path.
+    pub(super) ended: Start,
+    /// The ticks at which events were last found to have been without counters.
+    multiplexed_at: Cell<u64>,
+    /// The time that they had been without counters then.
+    without_counters: Cell<Duration>,
+    pub(super) stack: Stack,
+}
+
+/// The state of a thread that counts with `C`.
+///
+/// The counters are before the rest, and the slots at its end, so that all else is close to the header.
+#[repr(C)]
+pub(super) struct LocalOf<C> {
+    pub(super) counting: C,
+    pub(super) local: Local,
+}
+
+/// What a state counts with. Has `N` among its parameters, because an implementation must name it.
+pub(super) struct Counter<C, const N: usize>(pub(super) C);
+
+/// The owner of a state, whatever it counts with. A pointer and not a box, because a thread's CURRENT points to it, too.
+pub(crate) struct State {
+    all: *mut dyn Owned,
+    header: *const Header,
+}
+
+/// Lets `State` drop a state, whatever it counts with.
+trait Owned {}
+impl<C> Owned for LocalOf<C> {}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // SAFETY: from Box::into_raw in `new`, and CURRENT does not point to it any more.
+        drop(unsafe { Box::from_raw(self.all) });
+    }
+}
+
+impl State {
+    /// Returns the state of a thread that counts with `counting`. Its sink has `N` counts.
+    pub(crate) fn new<C: Counting<N> + 'static, const N: usize>(
+        counting: C,
+        session: u32,
+        clock: Clock,
+        sink: Sink,
+    ) -> State {
+        let ticks = clock.tick_counter();
+        let inlined = if C::IS_NOTHING && ticks.is_some() { session } else { 0 };
+        let calls = match ticks {
+            Some(_) => LocalOf::<Counter<C, N>>::CALLS,
+            None => LocalOf::<Counter<C, N>>::BY_THE_KERNEL,
+        };
+        // In place, because the stack of the thread may be smaller than a state.
+        let mut all = Box::<LocalOf<Counter<C, N>>>::new_uninit();
+        // SAFETY: a field of the box's memory.
+        let born = unsafe { Stack::new_at(&raw mut (*all.as_mut_ptr()).local.stack) };
+        // SAFETY: each field is written once, without a look at what was there, and the stack above. That is all of them.
+        let all = unsafe {
+            let to = all.as_mut_ptr();
+            (&raw mut (*to).counting).write(Counter(counting));
+            (&raw mut (*to).local.header).write(Header {
+                inlined,
+                session,
+                open_inlined: Cell::new(if inlined == 0 { NOT_INLINED } else { born }),
+                calls,
+            });
+            (&raw mut (*to).local.open).write(Cell::new(born));
+            (&raw mut (*to).local.clock).write(clock);
+            (&raw mut (*to).local.ticks).write(ticks);
+            (&raw mut (*to).local.sink).write(sink);
+            (&raw mut (*to).local.ended).write(Start::new());
+            (&raw mut (*to).local.multiplexed_at).write(Cell::new(0));
+            (&raw mut (*to).local.without_counters).write(Cell::new(Duration::ZERO));
+            Box::into_raw(all.assume_init())
+        };
+        // SAFETY: `all` is valid. The pointer is derived from it, so that `LocalOf::of` may go back from the header to all.
+        let header = unsafe { &raw const (*all).local.header };
+        State { all, header }
+    }
+
+    pub(crate) fn header(&self) -> *const Header {
+        self.header
+    }
+
+    /// Sets where the thread records, and returns where it did.
+    ///
+    /// # Safety
+    /// This thread has the state, and does not record. `sink` has as many counts.
+    pub(crate) unsafe fn replace_sink(&mut self, sink: Sink) -> Sink {
+        let local = self.header.cast_mut().cast::<Local>();
+        // SAFETY: no reference to it is left: those of the hot path do not outlive its calls.
+        unsafe { std::mem::replace(&mut (*local).sink, sink) }
+    }
+}
+
+impl Local {
+    /// Returns the number of the innermost open span: the top of the stack.
+    #[inline(always)]
+    pub(super) fn top(&self) -> &Cell<u64> {
+        match self.header.inlined {
+            0 => &self.open,
+            _ => &self.header.open_inlined,
+        }
+    }
+
+    /// Returns the clock's tick counter.
+    ///
+    /// # Safety
+    /// There is one.
+    #[inline(always)]
+    pub(super) unsafe fn tick_counter(&self) -> TickCounter {
+        // SAFETY: the caller's promise.
+        unsafe { self.ticks.unwrap_unchecked() }
+    }
+
+    /// Takes a span from the stack: see `Stack::pop`.
+    pub(super) fn pop(&self, number: u64) -> Option<(*const Site, Flags)> {
+        self.stack.pop(self.top(), number, self.header.inlined == 0)
+    }
+
+    /// Records a span or lap. The top is `after` afterwards, and BUSY until then.
+    ///
+    /// # Safety
+    /// `top` is that of the stack. The sink was made for `N` counts. The top is not BUSY.
+    #[inline(always)]
+    pub(super) unsafe fn write<const N: usize>(
+        &self,
+        top: &Cell<u64>,
+        after: u64,
+        head: [u64; HEAD],
+        counts: [u64; N],
+    ) {
+        top.set(BUSY);
+        compiler_fence(Ordering::SeqCst); // a signal handler of this thread sees it first
+        // Last, so that nothing of the record has to be kept for the call.
+        // SAFETY: the caller's promises, and whoever finds BUSY does not record.
+        if unsafe { self.sink.write(head, counts) } {
+            return self.advance(after);
+        }
+        compiler_fence(Ordering::SeqCst);
+        top.set(after);
+    }
+
+    /// Ends a `write` for which the sink needs more.
+    #[inline(never)]
+    fn advance(&self, after: u64) {
+        // SAFETY: `write` has called the sink's, and the top is still BUSY.
+        unsafe { self.sink.advance() };
+        compiler_fence(Ordering::SeqCst);
+        self.top().set(after);
+    }
+
+    /// Records a span or lap, on a slow path. Counts it as lost if this interrupts another record.
+    pub(super) fn record<const N: usize>(
+        &self,
+        site: &'static Site,
+        parent: *const Site,
+        [start, end]: [u64; 2],
+        number: u64,
+        flags: Flags,
+        counts: [u64; N],
+    ) {
+        let top = self.top();
+        let innermost = top.get();
+        if innermost == BUSY {
+            return crate::record::count_lost(1);
+        }
+        let last = span_of(number) | u64::from(flags.bits()) << FLAGS_SHIFT;
+        let head = [address(site), address(parent), start, end, last];
+        // SAFETY: the sink was made for the number of events of `counts`, and the top is not BUSY.
+        unsafe { self.write(top, innermost, head, counts) }
+    }
+
+    /// Returns the flags of a span that the kernel disturbed.
+    pub(super) fn disturbed(
+        &self,
+        without_counters: Option<Duration>,
+        [start, end]: [u64; 2],
+    ) -> Flags {
+        if let Some(now) = without_counters {
+            if self.without_counters.replace(now) != now {
+                self.multiplexed_at.set(end);
+            }
+        }
+        match self.multiplexed_at.get() > start {
+            true => Flags::DISTURBED.union(Flags::MULTIPLEXED),
+            false => Flags::DISTURBED,
+        }
+    }
+}
+
+impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
+    pub(super) const CALLS: Calls = Calls {
+        enter: Self::enter,
+        exit: Self::exit,
+        begin: Self::begin,
+        lap: Self::lap,
+        number: Self::number,
+        exit_elsewhere: Self::exit_elsewhere,
+        prepare: Self::prepare,
+    };
+    /// For a thread whose clock is the kernel's.
+    pub(super) const BY_THE_KERNEL: Calls = Calls {
+        enter: Self::enter_slowly,
+        exit: Self::exit_by_the_kernel,
+        lap: Self::lap_by_the_kernel,
+        ..Self::CALLS
+    };
+
+    /// Returns the state of a header.
+    ///
+    /// # Safety
+    /// The header is that of a Self, which is alive.
+    #[inline(always)]
+    pub(super) unsafe fn of<'a>(header: *const Header) -> &'a Self {
+        // SAFETY: `State::new` made the header's pointer from one to all of it.
+        unsafe { &*header.byte_sub(offset_of!(Self, local)).cast::<Self>() }
+    }
+
+    /// As [`Local::top`]. Only a thread that counts nothing is on the inlined path.
+    #[inline(always)]
+    pub(super) fn top(&self) -> &Cell<u64> {
+        if C::IS_NOTHING { self.local.top() } else { &self.local.open }
+    }
+
+    /// Allocates what a site's first span would.
+    unsafe fn prepare(header: *const Header, site: &'static Site) {
+        // SAFETY: the header is this thread's, and the state whose calls these are is a Self.
+        let local = unsafe { &Self::of(header).local };
+        let top = local.top();
+        let innermost = top.replace(BUSY);
+        if innermost != BUSY {
+            compiler_fence(Ordering::SeqCst);
+            // SAFETY: whoever finds BUSY does not record.
+            unsafe { local.sink.prepare(site) };
+            compiler_fence(Ordering::SeqCst);
+        }
+        top.set(innermost);
+    }
+}
