@@ -59,6 +59,25 @@ impl Conversion {
         Conversion { zero: ns.wrapping_sub(conversion.ticks_to_ns(ticks)), ..conversion }
     }
 
+    /// Makes the conversion on which two reads of a tick counter and of a clock lie: `(ticks, ns)` each.
+    ///
+    /// For a program that compares the two itself, some time apart: its rate is as exact as the two reads are, over the time
+    /// in between. Rounds the rate down to 2^-32 nanoseconds a tick. None if one of the two stood still, or went back.
+    ///
+    /// ```
+    /// use rdpmc::clock::Conversion;
+    ///
+    /// let conversion = Conversion::through((100, 5_000), (300, 5_100)).ok_or("no time passed")?;
+    /// assert_eq!(conversion.ticks_to_ns(200), 5_050);
+    /// # Ok::<(), &str>(())
+    /// ```
+    pub fn through(earlier: (u64, u64), later: (u64, u64)) -> Option<Conversion> {
+        let ticks = later.0.checked_sub(earlier.0).filter(|ticks| *ticks > 0)?;
+        let ns = later.1.checked_sub(earlier.1)?;
+        let rate = u64::try_from((u128::from(ns) << 32) / u128::from(ticks)).ok()?;
+        (rate > 0).then(|| Conversion::of_rate(rate, earlier.0, earlier.1))
+    }
+
     /// Returns this conversion for a counter narrower than 64 bits, from `time_cycles` and `time_mask`.
     pub(crate) fn narrow(self, cycles: u64, mask: u64) -> Conversion {
         Conversion { cycles, mask, ..self }

@@ -4,53 +4,152 @@
 use crate::collect::{Kept, Meta};
 use rdpmc::Clock;
 use rdpmc::clock::{ClockKind, Conversion};
+use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
 /// The time of a recording.
+///
+/// Each look at the clock adds a line from where the last one ended, or from the latest time that was given out. Times up
+/// to there stay as they are, so that those of one interval are not before those of an earlier one.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
-    conversion: Conversion,
+    /// The length of a tick, by the latest two looks.
+    pub(crate) conversion: Conversion,
     /// That of the beginning, for sums that must not fall.
     first: Conversion,
     pub(crate) kind: ClockKind,
     pub(crate) error: Option<Duration>,
     /// The step of the ticks, in nanoseconds.
     pub(crate) step: Duration,
-    /// The ticks when the recording began.
+    /// The clock's time when the recording began.
     zero: u64,
+    lines: VecDeque<Line>,
+    /// The latest ticks whose time was given out.
+    pub(crate) reached: u64,
+    /// The ticks and the clock's time at the latest look.
+    seen: (u64, u64),
     /// The wall-clock time at some ticks, the latest that are known.
     now: (u64, SystemTime),
 }
 
+/// Times from some ticks on: those that passed since the recording began, and the length of a tick.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    ticks: u64,
+    ns: u64,
+    conversion: Conversion,
+}
+
+impl Line {
+    fn at(&self, ticks: u64) -> u64 {
+        self.ns.saturating_add(self.conversion.delta_ns(ticks.saturating_sub(self.ticks)))
+    }
+
+    /// Returns the line from the same start to some ticks and their time.
+    fn to(self, ticks: u64, ns: u64) -> Option<Line> {
+        let conversion = Conversion::through((self.ticks, self.ns), (ticks, ns))?;
+        Some(Line { conversion, ..self })
+    }
+}
+
+/// The latest lines are kept, two for each look.
+const LINES: usize = 64;
+
 impl Timeline {
     pub(crate) fn new(clock: &Clock) -> Timeline {
-        let zero = clock.ticks();
         let (conversion, step) = (clock.conversion(), clock.step());
+        let begun = clock.ticks();
+        let zero = conversion.ticks_to_ns(begun);
         Timeline {
-            conversion,
-            first: conversion,
             kind: clock.kind(),
             error: clock.error_bound(),
             step: conversion.duration(step),
-            zero,
-            now: (zero, wall_clock()),
+            now: (begun, wall_clock()),
+            ..Timeline::at(begun, zero, conversion)
         }
     }
 
-    /// Converts with a newer calibration, if this one is 10 ms old. Opens a clock: some 200 microseconds on a virtual
-    /// machine.
+    /// Makes one from the ticks and the clock's time at the beginning.
+    pub(crate) fn at(begun: u64, zero: u64, conversion: Conversion) -> Timeline {
+        Timeline {
+            conversion,
+            first: conversion,
+            kind: ClockKind::Page,
+            error: None,
+            step: Duration::ZERO,
+            zero,
+            lines: VecDeque::from([Line { ticks: begun, ns: 0, conversion }]),
+            reached: begun,
+            seen: (begun, zero),
+            now: (begun, SystemTime::UNIX_EPOCH),
+        }
+    }
+
+    /// Looks at the clock, unless it has in the last 10 ms. Opens a clock: some 200 microseconds on a virtual machine.
     pub(crate) fn update(&mut self) {
         const AGE: Duration = Duration::from_millis(10);
         let (_, then) = self.now;
-        if wall_clock().duration_since(then).is_ok_and(|age| age < AGE) {
+        if !wall_clock().duration_since(then).is_ok_and(|age| age < AGE) {
+            self.look();
+        }
+    }
+
+    /// Fixes the times up to those of these records, the latest last, before they are given out.
+    pub(crate) fn give_out<'a>(&mut self, records: impl DoubleEndedIterator<Item = &'a Kept>) {
+        let has_ticks = |kept: &&Kept| kept.thread.has_tick_counter() == self.is_ticks();
+        if let Some(latest) = records.rev().find(has_ticks) {
+            self.reached = self.reached.max(latest.raw.ticks[1]);
+        }
+    }
+
+    fn look(&mut self) {
+        let Ok(clock) = Clock::open() else { return };
+        // A clock of another kind has another timeline, and a tick of another unit if the kernel no longer trusts the tick
+        // counter.
+        if std::mem::discriminant(&clock.kind()) != std::mem::discriminant(&self.kind) {
             return;
         }
-        let Ok(clock) = Clock::open() else { return };
-        let new = Timeline { zero: self.zero, first: self.first, ..Timeline::new(&clock) };
-        // A clock of another unit, since the kernel no longer trusts the tick counter, converts no ticks.
-        if new.is_ticks() == self.is_ticks() {
-            *self = new;
+        let (conversion, now) = (clock.conversion(), clock.ticks());
+        self.error = clock.error_bound();
+        self.now = (now, wall_clock());
+        self.learn((now, conversion.ticks_to_ns(now)), conversion);
+    }
+
+    /// Adds what a look has shown: the ticks and the clock's time, and the conversion by itself.
+    pub(crate) fn learn(&mut self, now: (u64, u64), conversion: Conversion) {
+        let (ticks, since) = (now.0, now.1.saturating_sub(self.zero));
+        if ticks < self.seen.0 {
+            // The counter was set back, as it may be when a machine wakes.
+            let ns = since.saturating_sub(conversion.delta_ns(ticks));
+            self.lines.clear();
+            self.lines.push_back(Line { ticks: 0, ns, conversion });
+            (self.conversion, self.reached, self.seen) = (conversion, ticks, now);
+            return;
         }
+        let from = self.reached.max(self.seen.0);
+        let ns = self.since_zero(from);
+        let until = since.max(ns);
+        let start = Line { ticks: from, ns, conversion };
+        let Some(line) = start.to(ticks, until.max(ns.saturating_add(1))) else { return };
+        // The longer the time between two looks, the better they tell the length of a tick. Unless the machine slept
+        // in between, when the tick counter and the clock went apart.
+        let elapsed = ticks.saturating_sub(self.seen.0);
+        let alone = conversion.delta_ns(elapsed);
+        let by_both = Conversion::through(self.seen, now);
+        let is_like =
+            |by_both: &Conversion| by_both.delta_ns(elapsed).abs_diff(alone) <= alone / 256;
+        self.conversion = by_both.filter(is_like).unwrap_or(conversion);
+        self.lines.push_back(line);
+        self.lines.push_back(Line { ticks, ns: until, conversion: self.conversion });
+        while self.lines.len() > LINES {
+            self.lines.remove(1);
+            // The first one leads straight to the oldest of the others.
+            let next = self.lines.get(1).copied();
+            if let (Some(first), Some(next)) = (self.lines.front_mut(), next) {
+                *first = first.to(next.ticks, next.ns).unwrap_or(*first);
+            }
+        }
+        self.seen = now;
     }
 
     fn is_ticks(&self) -> bool {
@@ -76,22 +175,28 @@ impl Timeline {
 
     /// Returns the nanoseconds of both ends of a record since the recording began.
     pub(crate) fn nanoseconds(&self, kept: &Kept) -> [u64; 2] {
-        let conversion = self.conversion(&kept.thread);
-        let zero = self.conversion.ticks_to_ns(self.zero);
-        // Each end by itself, so that spans which end in one tick end in one nanosecond. A conversion of another
-        // calibration may put the first spans before the beginning.
-        let since = |ticks: u64| match conversion.ticks_to_ns(ticks).wrapping_sub(zero) {
-            before if before > u64::MAX / 2 => 0,
-            since => since,
-        };
-        let [start, end] = kept.raw.ticks.map(since);
-        [start, end.max(start)]
+        if kept.thread.has_tick_counter() == self.is_ticks() {
+            // Each end by itself, so that spans which end in one tick end in one nanosecond.
+            return kept.raw.ticks.map(|ticks| self.since_zero(ticks));
+        }
+        let since =
+            |ticks: u64| match kept.thread.conversion.ticks_to_ns(ticks).wrapping_sub(self.zero) {
+                before if before > u64::MAX / 2 => 0,
+                since => since,
+            };
+        kept.raw.ticks.map(since)
+    }
+
+    /// Returns the nanoseconds from the beginning to some ticks.
+    pub(crate) fn since_zero(&self, ticks: u64) -> u64 {
+        let line = self.lines.iter().rev().find(|line| line.ticks <= ticks);
+        line.map_or(0, |line| line.at(ticks))
     }
 
     /// Returns the wall-clock time of nanoseconds since the recording began.
     pub(crate) fn wall(&self, ns: u64) -> SystemTime {
         let (ticks, now) = self.now;
-        let since = self.conversion.duration(ticks.wrapping_sub(self.zero));
+        let since = Duration::from_nanos(self.since_zero(ticks));
         let at = Duration::from_nanos(ns);
         let moved =
             if at > since { now.checked_add(at - since) } else { now.checked_sub(since - at) };

@@ -57,7 +57,8 @@ impl<'a> Record<'a> {
         self.kept.number
     }
 
-    /// Returns the time from the beginning of the recording to its own.
+    /// Returns the time from the beginning of the recording to its own. The times of one recording have the order of
+    /// their ticks, in all its intervals.
     pub fn start(&self) -> Duration {
         let [start, _] = self.batch.time.nanoseconds(self.kept);
         Duration::from_nanos(start)

@@ -174,6 +174,8 @@ impl Spans {
         let mut threads: Vec<_> = live.chain(ended).collect();
         threads.sort_by_key(|thread| thread.meta.number);
         let (slow, slow_not_kept) = self.slow.view();
+        self.time.give_out(self.kept.iter());
+        slow.iter().for_each(|tree| self.time.give_out([&tree.root].into_iter()));
         Batch {
             threads,
             records: Vec::new(),

@@ -6,3 +6,4 @@ mod nested;
 mod recorder;
 mod ring;
 mod stack;
+mod timeline;
