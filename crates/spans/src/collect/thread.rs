@@ -123,7 +123,8 @@ impl OfThread {
     /// Returns what has been collected since the last time.
     pub(crate) fn take(&mut self) -> Taken {
         let taken = self.view();
-        self.dropped_before = self.reader.dropped();
+        // Not read again: the thread goes on meanwhile.
+        self.dropped_before = self.dropped_before.wrapping_add(taken.dropped);
         self.sites = Sites::default();
         taken
     }
