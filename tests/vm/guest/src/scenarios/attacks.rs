@@ -5,16 +5,15 @@
 use super::{Entry, known_events, open};
 use crate::attacks::{guests, refusals, stepped};
 use crate::harness::{Facts, Outcome, Stop, equal, patience, require, skip};
-use crate::process::supervised::{Answer, supervised};
-use crate::process::{self, drop_rights, in_child};
+use crate::process::supervised::{Answer, Switch, supervised};
+use crate::process::{self, drop_rights};
 use crate::system::{self, Changed};
 use rdpmc::error::{OpenError, SyscallReason};
 use rdpmc::{Access, Event, Group};
 use std::ptr;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub const ALL: &[Entry] = &[
     ("pages_of_other_threads_stay", pages_of_other_threads_stay),
@@ -107,116 +106,163 @@ fn system_calls_of_open(facts: &Facts) -> Outcome {
     equal("a group's calls", group.as_str(), of_two)
 }
 
-/// The number of groups that are opened beside the threads that map.
-const OPENS: u64 = 20_000;
-
-/// A user whose allowance of control pages is used up opens groups, while four threads map pages of their own, check
-/// that they still have them, and unmap them. These threads have priority and wake every few microseconds, so they
-/// run between any two instructions of the thread that opens.
+/// Between any two system calls that map a group's pages, another thread maps a page of its own, at the place that the next
+/// call names. It still has the page afterwards, as it left it, and the group opens: with its pages, and of a user whose
+/// allowance of control pages is used up without them.
 fn pages_of_other_threads_stay(_: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     let _kilobytes = Changed::to(system::MLOCK_KB, "0");
-    patience(300);
+    patience(120);
     // Some PMUs here count the kernel, too, which takes level 1.
     let _paranoid = Changed::to(system::PARANOID, "1");
-    Ok(in_child(|| -> Outcome {
-        process::limit(libc::RLIMIT_MEMLOCK as _, 0);
-        let (done, mapped, lost) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-        let ready = Barrier::new(5);
-        let opened = thread::scope(|scope| {
-            for number in 1..=4 {
-                let (ready, done, mapped, lost) = (&ready, &done, &mapped, &lost);
-                scope.spawn(move || {
-                    take_priority(number);
-                    ready.wait();
-                    map_and_look(number, done, mapped, lost);
-                });
-            }
-            ready.wait();
-            let opened = std::panic::catch_unwind(open_groups);
-            done.store(true, Relaxed);
-            opened.unwrap_or_else(|_| Err(String::from("it panicked").into()))
-        });
-        let (mapped, lost) = (mapped.load(Relaxed), lost.load(Relaxed));
-        let beyond = opened?;
-        println!("{OPENS} groups, {beyond} of them beyond the allowance; {mapped} pages of others");
-        require(beyond >= OPENS - OPENS / 16, || format!("{beyond} beyond the allowance"))?;
-        require(mapped > OPENS, || format!("{mapped} pages mapped"))?;
-        require(lost == 0, || format!("{lost} of {mapped} pages of other threads were unmapped"))
-    })?)
-}
-
-/// Returns how many of the opened groups were refused their pages.
-fn open_groups() -> Result<u64, crate::harness::Stop> {
-    assert!(drop_rights());
-    let mut beyond = 0;
-    for round in 0..OPENS / 4 {
-        beyond += u64::from(is_beyond([Event::INSTRUCTIONS, Event::CYCLES])?);
-        beyond += u64::from(is_beyond([Event::INSTRUCTIONS; 4])?);
-        beyond += u64::from(is_beyond([Event::CYCLES, Event::INSTRUCTIONS])?);
-        // Most machines have fewer counters, which takes longer to detect than to map.
-        match round % 8 {
-            0 => beyond += u64::from(is_beyond([Event::INSTRUCTIONS; 8])?),
-            _ => beyond += u64::from(is_beyond([Event::CYCLES; 2])?),
-        }
-    }
-    Ok(beyond)
-}
-
-/// Opens a group, and returns whether only the limit prevented its mapping.
-fn is_beyond<const N: usize>(events: [Event; N]) -> Result<bool, crate::harness::Stop> {
-    // A disabled group is not checked for counters, which are not the subject here.
-    let group = Group::builder(events).allow_all_privilege_levels(true).disabled(true).open();
-    match group.map(|group| group.access()) {
-        Ok(Access::SystemCall(SyscallReason::MlockLimit { kilobytes: Some(0), .. })) => Ok(true),
-        Err(OpenError::GroupTooLarge { .. }) => Ok(false),
-        Ok(other) => Err(format!("a group of {N} is {other:?}").into()),
-        Err(other) => Err(other.into()),
-    }
-}
-
-fn take_priority(number: u64) {
-    let priority = libc::sched_param { sched_priority: number as i32 };
-    // SAFETY: `priority` is valid for the read. The call affects this thread.
-    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) };
-    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-}
-
-/// Maps some pages and writes to them, then checks that those of the last round are still there and unchanged, over
-/// and over. Their number changes, so that now and then they exceed their own address range.
-fn map_and_look(number: u64, done: &AtomicBool, mapped: &AtomicU64, lost: &AtomicU64) {
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    let (mut earlier, mut random) = (Vec::with_capacity(8), number);
-    while !done.load(Relaxed) {
-        // The constants of the MMIX generator.
-        random =
-            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let mut pages = Vec::with_capacity(8);
-        for _ in 0..1 + (random >> 33) % 8 {
-            // SAFETY: the mapping is new, and the write is within it.
-            unsafe {
-                let page = libc::mmap(ptr::null_mut(), 4096, access, kind, -1, 0).cast::<u64>();
-                assert_ne!(page.cast(), libc::MAP_FAILED);
-                page.write_volatile(page.addr() as u64 ^ number);
-                pages.push(page);
-            }
-        }
-        mapped.fetch_add(pages.len() as u64, Relaxed);
-        for page in std::mem::replace(&mut earlier, pages) {
-            let mut resident = 0_u8;
-            // SAFETY: the page is this thread's own, read if it is there, and unmapped once.
-            unsafe {
-                let is_there = libc::mincore(page.cast(), 4096, &mut resident) == 0;
-                if is_there && page.read_volatile() == page.addr() as u64 ^ number {
-                    libc::munmap(page.cast(), 4096);
-                } else {
-                    lost.fetch_add(1, Relaxed);
+    let shared = Shared::new();
+    let status = supervised(
+        &[libc::SYS_mmap],
+        |call| {
+            let place = call.arguments[0];
+            if place != 0 && shared.is_next_taken() {
+                shared.wanted.store(place, SeqCst);
+                // The other thread takes it before this call goes on.
+                let start = Instant::now();
+                while shared.wanted.load(SeqCst) != 0 && start.elapsed() < Duration::from_secs(30) {
+                    thread::yield_now();
                 }
             }
-        }
-        thread::sleep(Duration::from_micros(700 + 100 * number));
+            Answer::Pass
+        },
+        |switch| {
+            process::limit(libc::RLIMIT_MEMLOCK as _, 0);
+            thread::scope(|scope| {
+                let other = scope.spawn(|| take_places(shared));
+                let result = open_beside(shared, switch);
+                shared.is_over.store(true, SeqCst);
+                let lost = other.join().unwrap_or(u64::MAX);
+                match &result {
+                    Ok(said) => println!("{said}; {lost} of them are gone"),
+                    Err(Stop::Failed(why) | Stop::Skipped(why)) => println!("{why}"),
+                }
+                i32::from(result.is_err() || lost > 0)
+            })
+        },
+    );
+    match status {
+        Some(status) => equal("the child's status", status, 0),
+        None => skip("no process may answer for another here"),
     }
+}
+
+/// What the process that answers, the thread that opens and the one that takes places share.
+struct Shared {
+    /// Which calls of an open find their place taken: the lowest bit is that of the next.
+    plan: AtomicU64,
+    /// The place that the other thread is to take, until it has.
+    wanted: AtomicU64,
+    taken: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl Shared {
+    fn new() -> &'static Shared {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let kind = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        // SAFETY: the mapping is new, zeroed, as large as a page, and never unmapped.
+        unsafe {
+            let page = libc::mmap(ptr::null_mut(), 4096, access, kind, -1, 0);
+            assert_ne!(page, libc::MAP_FAILED);
+            &*page.cast::<Shared>()
+        }
+    }
+
+    fn is_next_taken(&self) -> bool {
+        let plan = self.plan.load(SeqCst);
+        self.plan.store(plan >> 1, SeqCst);
+        plan & 1 == 1
+    }
+}
+
+/// Moves a page to each place that is wanted. Returns how many of the pages are gone or changed in the end.
+fn take_places(shared: &Shared) -> u64 {
+    const SIZE: usize = 4096;
+    let mut places = Vec::new();
+    while !shared.is_over.load(SeqCst) {
+        let place = shared.wanted.load(SeqCst);
+        if place == 0 {
+            thread::yield_now();
+            continue;
+        }
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let fixed = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        // SAFETY: the page is new, and moved to a place that was free just now: the thread that opens waits.
+        unsafe {
+            let page = libc::mmap(ptr::null_mut(), SIZE, access, kind, -1, 0);
+            assert_ne!(page, libc::MAP_FAILED);
+            page.cast::<u64>().write_volatile(place);
+            let at = ptr::without_provenance_mut::<libc::c_void>(place as usize);
+            assert_eq!(libc::mremap(page, SIZE, SIZE, fixed, at), at);
+            places.push(at);
+        }
+        shared.taken.fetch_add(1, SeqCst);
+        shared.wanted.store(0, SeqCst);
+    }
+    let is_gone = |at: &&*mut libc::c_void| {
+        let mut resident = 0_u8;
+        // SAFETY: the page is this thread's own, read if it is there.
+        unsafe {
+            let is_there = libc::mincore(**at, SIZE, &mut resident) == 0;
+            !is_there || at.cast::<u64>().read_volatile() != at.addr() as u64
+        }
+    };
+    places.iter().filter(is_gone).count() as u64
+}
+
+/// Opens groups while their places are taken, with rights and without.
+fn open_beside(shared: &Shared, switch: &Switch) -> Result<String, Stop> {
+    // One call, several in a row, and some with others in between.
+    const PLANS: [u64; 8] = [0b1, 0b10, 0b11, 0b100, 0b1010, 0b1111, 0b1001_0110, 0xff_ffff];
+    let mut opened = [0, 0];
+    for (is_refused, opened) in [false, true].into_iter().zip(&mut opened) {
+        if is_refused {
+            require(drop_rights(), || "it keeps its rights".into())?;
+        }
+        for plan in PLANS {
+            let open = |open: &dyn Fn() -> Result<Access, OpenError>| {
+                shared.plan.store(plan, SeqCst);
+                switch.set(true);
+                let access = open();
+                switch.set(false);
+                access
+            };
+            let groups = [
+                open(&|| access([Event::INSTRUCTIONS, Event::CYCLES])),
+                open(&|| access([Event::INSTRUCTIONS; 3])),
+                open(&|| access([Event::CYCLES; 8])),
+            ];
+            for access in groups {
+                let is_right = match &access {
+                    Ok(Access::SystemCall(SyscallReason::MlockLimit { .. })) => is_refused,
+                    // Some PMUs have fewer counters.
+                    Err(OpenError::GroupTooLarge { .. }) => true,
+                    Ok(Access::UserSpace) => !is_refused,
+                    _ => false,
+                };
+                require(is_right, || format!("{access:?} with the plan {plan:b}"))?;
+                *opened += u64::from(access.is_ok());
+            }
+        }
+    }
+    let taken = shared.taken.load(SeqCst);
+    // Of a user without an allowance, an open ends at its first page.
+    require(taken > 80, || format!("{taken} places were taken"))?;
+    let [with, without] = opened;
+    require(with > 10 && without > 10, || format!("{with} and {without} groups"))?;
+    Ok(format!("{with} groups with pages, {without} beyond the allowance; {taken} places taken"))
+}
+
+/// Opens and drops a group, and returns how it would be read. A disabled group is not checked for counters.
+fn access<const N: usize>(events: [Event; N]) -> Result<Access, OpenError> {
+    let group = Group::builder(events).allow_all_privilege_levels(true).disabled(true).open();
+    group.map(|group| group.access())
 }
 
 fn each_call_refused_in_turn(_: &Facts) -> Outcome {
