@@ -13,7 +13,7 @@
 //! }
 //! ```
 //!
-//! Will it work on this machine? `println!("{}", rdpmc::diagnose());`
+//! Will it work on this machine? `cargo install rdpmc-doctor`, and run `rdpmc-doctor`.
 //!
 //! | to measure | use |
 //! |---|---|
@@ -21,7 +21,6 @@
 //! | several events at the same instants, for ratios | [`Group`], [`DynGroup`] |
 //! | a few nano- or microseconds of code | [`Region`] |
 //! | time, in nanoseconds or ticks | [`Clock`] |
-//! | nothing: test whether the counters are right | [`trust`] |
 //!
 //! [`Event`] has constants and perf's names for what can be counted, [`pmu::Pmus`] lists what this machine has, and
 //! [`Builder`] has privilege levels and pinning. Errors ([`Error`]) name the cause on this machine and the remedy.
@@ -44,7 +43,6 @@
 mod asm;
 pub mod clock;
 mod counter;
-pub mod doctor;
 pub mod error;
 pub mod event;
 #[cfg(rdpmc_internals)]
@@ -56,10 +54,26 @@ mod open;
 mod page;
 pub mod pmu;
 pub mod region;
-pub mod trust;
 
 #[cfg(test)]
 mod tests;
+
+/// What this machine and its settings allow, as the errors of this library see it. Each call reads some files of `/proc` and
+/// `/sys`, and is None or false if they are missing or not understood.
+pub mod machine {
+    pub use crate::kernel::machine::{
+        capability, is_virtual, mlock_kilobytes, paranoid_level, user_access,
+    };
+
+    /// Returns the hypervisor's name for itself, such as `KVMKVMKVM`, or the machine's product name by its firmware. None
+    /// if this is not known to be a virtual machine.
+    pub fn hypervisor() -> Option<String> {
+        let Some(name) = crate::asm::hypervisor() else {
+            return crate::kernel::machine::hypervisor_product();
+        };
+        Some(String::from_utf8_lossy(&name).trim_matches(['\0', ' ']).to_owned())
+    }
+}
 
 /// Whether reads are ordered against the instructions around them.
 pub mod order {
@@ -80,8 +94,6 @@ pub mod order {
 pub use clock::Clock;
 pub use counter::{Counter, DynGroup, Fit, Group, PerEvent, Reading, WithGroup};
 #[doc(inline)]
-pub use doctor::diagnose;
-#[doc(inline)]
 pub use error::Error;
 pub use error::access::Access;
 #[doc(inline)]
@@ -89,7 +101,7 @@ pub use event::Event;
 pub use names::IntoEvent;
 pub use open::builder::Builder;
 pub use open::cost::{ReadBy, ReadCost, Timing};
-pub use page::faults::{contain_faults, contained_faults};
+pub use page::faults::{contain_faults, contained_faults, faults_are_contained};
 pub use page::monitor::{Monitor, ReadPath};
 #[doc(inline)]
 pub use region::Region;

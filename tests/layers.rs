@@ -16,6 +16,7 @@ fn skips_name_their_test() {
         "src/tests",
         "crates/bench/tests",
         "crates/criterion/tests",
+        "crates/doctor/tests",
         "crates/spans/tests",
     ];
     for folder in folders.map(|folder| root.join(folder)) {
@@ -87,6 +88,44 @@ fn all_state_of_the_process_is_described() {
     assert_eq!(found, described);
 }
 
+/// The files of `crates/doctor` are listed in groups, from the ground up. A file uses files of its group or of those below.
+#[test]
+fn a_file_of_the_doctor_needs_only_those_listed_before() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/doctor/src");
+    let root = fs::read_to_string(src.join("lib.rs")).unwrap();
+    let mut known: Vec<String> = Vec::new();
+    let mut files = 0;
+    for group in
+        root.split("\n\n").filter(|group| group.contains("\nmod ") || group.starts_with("mod "))
+    {
+        let names = group.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
+        let names: Vec<String> = names.map(str::to_owned).collect();
+        known.extend(names.iter().cloned());
+        for name in names {
+            let source = fs::read_to_string(src.join(format!("{name}.rs"))).unwrap();
+            let library = source.split("#[cfg(test)]").next().unwrap();
+            let code = library.lines().filter(|line| !line.trim_start().starts_with("//"));
+            for line in code {
+                for used in line.split("crate::").skip(1) {
+                    // One name, or several in braces.
+                    let several = used.strip_prefix('{').and_then(|used| used.split('}').next());
+                    for used in several.unwrap_or(used).split(", ").take(if several.is_some() {
+                        99
+                    } else {
+                        1
+                    }) {
+                        let is_end = |end: char| !end.is_lowercase() && end != '_';
+                        let used = used.split(is_end).next().unwrap();
+                        assert!(known.iter().any(|name| name == used), "{name}.rs uses {used}");
+                    }
+                }
+            }
+            files += 1;
+        }
+    }
+    assert_eq!(files, fs::read_dir(&src).unwrap().count() - 2, "lib.rs and main.rs are not listed");
+}
+
 /// The folders of the library by floor, from the ground up. A folder uses folders on lower floors only.
 const FLOORS: &[&[&str]] = &[
     &["kernel"],
@@ -95,8 +134,7 @@ const FLOORS: &[&[&str]] = &[
     &["names", "page"],
     &["open", "region"],
     &["counter"],
-    &["clock", "trust"],
-    &["doctor"],
+    &["clock"],
 ];
 
 /// Those of `crates/spans`.

@@ -45,9 +45,7 @@ fn plain_values_go_anywhere() {
     goes_anywhere::<rdpmc::region::Overhead<2>>();
     goes_anywhere::<rdpmc::clock::Conversion>();
     goes_anywhere::<rdpmc::Error>();
-    goes_anywhere::<rdpmc::doctor::Report>();
     goes_anywhere::<rdpmc::Builder<Event>>();
     goes_anywhere::<rdpmc::Monitor>();
     goes_anywhere::<rdpmc::ReadCost>();
-    goes_anywhere::<rdpmc::trust::Trust>();
 }

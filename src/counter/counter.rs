@@ -81,7 +81,7 @@ use std::marker::PhantomData;
 /// A signal handler may read the counters of the thread that it interrupts ([`read_user`](Counter::read_user),
 /// [`read`](Counter::read), [`reading`](Counter::reading)). It is also allowed to fork, at any point. If it forks
 /// during `open`, then `open` returns [`OpenError::Forked`] in the child. A handler must not open, drop or control
-/// handles, make regions, or call [`diagnose`](crate::diagnose) or [`contain_faults`](crate::contain_faults). It must
+/// handles, make regions, or call [`contain_faults`](crate::contain_faults). It must
 /// not read a handle whose [`retry_user`](Counter::retry_user) it interrupts. All of these allocate memory, or modify
 /// state that the interrupted code may be using.
 ///
@@ -389,19 +389,17 @@ impl<O: Order> Counter<O> {
         self.open.event
     }
 
-    /// The width of its register in bits, if user space may read it.
-    pub(crate) fn width(&self) -> Option<u16> {
+    /// Returns the width of its register in bits (`pmc_width`). None if user space may not read it.
+    pub fn width(&self) -> Option<u16> {
         let [width] = self.open.group.reader.widths();
         (self.open.group.is_readable() && width > 0).then_some(width)
     }
 
-    /// Whether its control page names a register now.
-    pub(crate) fn names_a_register(&self) -> bool {
-        self.open.group.reader.is_scheduled()
-    }
-
-    /// Reads its register `rounds` times, with three instructions per round. False if that is not possible.
-    pub(crate) fn known_reads(&self, rounds: u64) -> bool {
+    /// Reads its register `rounds` times, with three instructions per round, for a test of what a hypervisor's trap of the
+    /// read adds. False if that is not possible: on other architectures than x86-64, or if the event has no register now.
+    ///
+    /// Faults as [`read_user`](Counter::read_user) does.
+    pub fn known_reads(&self, rounds: u64) -> bool {
         let Some([register]) = self.open.group.reader.named() else { return false };
         // SAFETY: the page names the register, so this thread may read it. If that has changed since then, the read may
         // fault, so the caller has made sure that faults are contained.

@@ -368,7 +368,9 @@ impl<const N: usize, O: Order> Group<N, O> {
                 return Err(RegionError::UserReadUnavailable { event: named(event), reason });
             }
         }
-        if !faults::are_contained() && (asm::STALE_READ_FAULTS || core_types::may_be_several()?) {
+        if !faults::faults_are_contained()
+            && (asm::STALE_READ_FAULTS || core_types::may_be_several()?)
+        {
             return Err(RegionError::FaultsNotContained);
         }
         Ok(Region::new(&self.reader, &self.open.events))
@@ -481,7 +483,7 @@ impl<const N: usize, O: Order> Group<N, O> {
             }
             // A refused read has the page replaced by zeros, so that the read itself looks undecided.
             let is_refused = || self.reader.is_refused() || self.reader.is_given_up();
-            if !faults::are_contained() || !is_refused() {
+            if !faults::faults_are_contained() || !is_refused() {
                 return None;
             }
             return Some(self.switched_off().unwrap_or((leader, SyscallReason::Refused)));

@@ -57,7 +57,7 @@ impl Disturbed {
             Disturbed::StandsStill => say!(
                 "disturbed: the instruction counter stood still during the region, possibly \
                  because the host of this virtual machine has no counter for it",
-                "Open fewer events, and test with trust::test_counters()"
+                "Open fewer events, and run `rdpmc-doctor`"
             ),
         }
     }

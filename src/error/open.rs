@@ -130,8 +130,6 @@ pub enum OpenError {
         /// The size that this kernel knows, in bytes.
         known: u32,
     },
-    /// The PMU was read from a copy of another machine's files.
-    NotThisMachine,
     /// This process is a fork of the one that was opening the counter.
     Forked,
     /// The kernel is out of memory (`ENOMEM`).
@@ -425,11 +423,6 @@ impl OpenError {
             OpenError::UnsupportedField { needed, known } => say!(
                 "the event needs {needed} bytes of perf_event_attr, and this kernel knows {known}",
                 "Leave the newest config words at 0, or use a newer kernel"
-            ),
-            OpenError::NotThisMachine => say!(
-                "this PMU was read from a copy of another machine's files, not from \
-                 {PMU_DIRECTORY}",
-                "Take it from Pmus::local() to count with it"
             ),
             OpenError::Forked => say!(
                 "this process is a fork of the one that was opening the counter",

@@ -250,7 +250,7 @@ impl Event {
     /// Returns the event on the PMU of this type, if it is an event of the CPU that names no PMU. A generic event
     /// names one in the upper half of `config`, since Linux 5.13 on x86-64 and 6.6 on arm64. Other events are
     /// unchanged.
-    pub(crate) fn on_core(self, pmu: u32) -> Event {
+    pub fn on_core(self, pmu: u32) -> Event {
         if !self.is_of_the_core() || self.pmu().is_some() {
             return self;
         }

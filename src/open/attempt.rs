@@ -190,7 +190,9 @@ impl Attempt<'_> {
         let allowed = if self.flags & flag::EXCLUDE_KERNEL != 0 { 2 } else { 1 };
         match machine::paranoid_level() {
             Some(level)
-                if errno == kernel::EACCES && level > allowed && !machine::is_privileged() =>
+                if errno == kernel::EACCES
+                    && level > allowed
+                    && machine::capability().is_none() =>
             {
                 OpenError::Paranoid { level, allowed }
             }

@@ -236,28 +236,6 @@ impl Options {
             _ => Ok(()),
         }
     }
-
-    /// Returns the number of counters available to copies of `event`, besides one for each of `others`.
-    ///
-    /// The kernel accepts these events as one group. If this thread is on a CPU of their PMU, the group also has all
-    /// its counters now. None if the number cannot be determined, for example for lack of descriptors.
-    pub(crate) fn how_many(&self, event: Event, others: &[Event]) -> Option<usize> {
-        let (mut events, mut fit) = (others.to_vec(), 0);
-        while events.len() < MOST_COPIES {
-            events.push(event);
-            match self.open_group(&events, 0, flag::PINNED) {
-                Ok(pinned) if kernel::read(&pinned.leader, &mut [0; 3 + MOST_COPIES]) != Ok(0) => {
-                    fit += 1;
-                }
-                Ok(_)
-                | Err(OpenError::GroupTooLarge { .. } | OpenError::EventNotSupported { .. }) => {
-                    break;
-                }
-                Err(_) => return None,
-            }
-        }
-        Some(fit)
-    }
 }
 
 /// The open events of a group.
@@ -274,9 +252,6 @@ pub(crate) struct Opened {
 
 /// The rounds of known work that show whether a counter counts: some microseconds.
 const ROUNDS: u64 = 5_000;
-
-/// More counters than any PMU has.
-const MOST_COPIES: usize = 64;
 
 /// The maximum number of words that `read(2)` returns.
 ///

@@ -87,7 +87,7 @@ fn contain() -> Result<(), OpenError> {
 static CALLED: AtomicBool = AtomicBool::new(false);
 
 /// Whether [`contain_faults`] was called.
-pub(crate) fn are_contained() -> bool {
+pub fn faults_are_contained() -> bool {
     CALLED.load(Ordering::Acquire)
 }
 

@@ -53,11 +53,6 @@ pub(crate) fn is_known_to_be_one() -> bool {
     FOUND.newest().is_some_and(Vec::is_empty)
 }
 
-/// Whether the core types are unknown.
-pub(crate) fn are_unknown() -> bool {
-    !matches!(found(), Ok(Some(_)))
-}
-
 /// Returns the type of the PMU that the event names. On hybrid x86-64, a raw event belongs to the PMU of type `RAW`.
 fn pmu_of(types: &[CoreType], event: &Event) -> Option<u32> {
     let has_raw = || types.iter().any(|one| one.pmu == kind::RAW);

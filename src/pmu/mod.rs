@@ -223,7 +223,7 @@ impl Pmu {
     }
 
     /// Whether it was read from this machine's own directory.
-    pub(crate) fn is_local(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         self.is_local
     }
 

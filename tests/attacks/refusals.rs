@@ -103,15 +103,6 @@ pub const OPERATIONS: &[Operation] = &[
             format!("{names:?} {:?}", pmus.get("software").map(|pmu| pmu.is_some()))
         },
     },
-    Operation {
-        name: "a diagnosis",
-        run: || {
-            let report = rdpmc::diagnose();
-            assert!(!report.to_string().is_empty() && !report.to_json().is_empty());
-            let core: Vec<_> = report.core_pmus.iter().map(|pmu| &pmu.name).collect();
-            format!("{core:?} {:?} {:?}", report.unreadable, report.clock.map(drop))
-        },
-    },
 ];
 
 /// Returns the errors that a kernel may return from each call.

@@ -25,7 +25,7 @@ impl Results {
         rows: Vec<Row>,
         comparisons: Vec<RowComparison>,
     ) -> Results {
-        let (program, processor) = (saved::program(), rdpmc::doctor::cpu_identity());
+        let (program, processor) = (saved::program(), rdpmc_gate::cpu_identity());
         Results { events, missing, rows, comparisons, program, processor }
     }
 

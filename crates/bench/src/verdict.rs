@@ -92,7 +92,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Cause::DoesNotCount => {
-                f.write_str("a counter stands still. Run `rdpmc::trust::test_counters`")
+                f.write_str("a counter stands still. Run `rdpmc-doctor`")
             }
             Cause::Unreadable => {
                 f.write_str("the counters could not be read. Close other programs that count events")

@@ -153,7 +153,7 @@ impl Recorder {
                     shared_with: None,
                     program: program(),
                     run: start(),
-                    processor: rdpmc::doctor::cpu_identity(),
+                    processor: rdpmc_gate::cpu_identity(),
                     measured: self.driver(unit),
                     without_counters: self.without_counters.clone(),
                     counters: self.counted(&kept, &iterations),

@@ -7,6 +7,7 @@
 //! - [`Row`] has the [`Figure`]s of a benchmark. [`saved`] reads those that `rdpmc-bench` saved, and [`criterion`] those that
 //!   `rdpmc-criterion` saved.
 //! - [`compare`] compares two sets of rows by their [`Limits`]. The [`Comparison`] is printed, and is the exit status.
+//! - [`cpu_identity`] tells whether two results are of the same CPU.
 //! - [`mod@file`] writes files beside and renames them. [`cells`] are numbers and names for tables.
 
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ mod figure;
 pub mod file;
 mod limits;
 mod median;
+mod processor;
 mod report;
 pub mod saved;
 
@@ -27,3 +29,4 @@ pub use comparison::{Compared, Comparison, Outcome, Status, Values, compare};
 pub use figure::{Certainty, Figure, Row, Side};
 pub use limits::{Limits, repeats};
 pub use median::{FEWEST, Interval, SLICES, median, slices};
+pub use processor::cpu_identity;

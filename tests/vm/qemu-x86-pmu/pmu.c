@@ -78,7 +78,7 @@ typedef enum {
     COUNTS_HALF,
     COUNTS_INTERRUPTS, /* each adds an instruction, in every counter */
     IS_TRAPPED,        /* each user read takes TRAP_TICKS and adds an instruction, in every counter */
-    JUMPS,             /* by 2^31, at each eighth return to user mode */
+    JUMPS,             /* by 2^31, at each eleventh return to user mode, out of phase with loops of reads */
     READS_ZERO,        /* in user mode */
 } Fault;
 #define TRAP_TICKS 2000
@@ -247,7 +247,7 @@ static void jump(X86PMU *pmu)
 {
     Setting setting = setting_of(pmu, pmu->faulty);
 
-    if (setting.counts && ++pmu->returns % 8 == 0) {
+    if (setting.counts && ++pmu->returns % 11 == 0) {
         add(pmu, pmu->faulty, &setting, 1ULL << 31);
     }
 }

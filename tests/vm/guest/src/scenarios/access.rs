@@ -6,10 +6,10 @@ use crate::harness::{Facts, Outcome, equal, require, samples};
 use crate::kernels::countdown;
 use crate::process::{self, in_child, wait};
 use crate::system::{self, Changed, USER_ACCESS};
-use rdpmc::doctor::Seccomp;
 use rdpmc::error::SyscallReason;
 use rdpmc::internals::expected;
 use rdpmc::{Access, Counter, Event};
+use rdpmc_doctor::Seccomp;
 use std::hint::black_box;
 use std::mem::ManuallyDrop;
 use std::time::Duration;
@@ -226,11 +226,11 @@ fn mlock_limit(_: &Facts) -> Outcome {
 
 /// The report describes this machine correctly, and gives the remedy when something is off.
 fn diagnosis(facts: &Facts) -> Outcome {
-    let report = rdpmc::diagnose();
+    let report = rdpmc_doctor::diagnose();
     equal("descriptors left open", process::perf_descriptors().len(), 0)?;
     equal("capability", report.capability, Some("CAP_PERFMON"))?;
     equal("seccomp mode", report.seccomp, Some(Seccomp::Off))?;
-    let of = |report: &rdpmc::doctor::Report, event| {
+    let of = |report: &rdpmc_doctor::Report, event| {
         let found = report.events.iter().find(|found| found.event == event);
         found.map(|found| found.access.clone())
     };
@@ -254,7 +254,7 @@ fn diagnosis(facts: &Facts) -> Outcome {
         equal("width", pmu.width.map(u64::from), facts.number("width"))?;
     }
     let off = Changed::to(USER_ACCESS, "0");
-    let report = rdpmc::diagnose();
+    let report = rdpmc_doctor::diagnose();
     let reason = expected::switched_off(USER_ACCESS, 0);
     equal("instructions", of(&report, Event::INSTRUCTIONS), Some(Ok(Access::SystemCall(reason))))?;
     let remedy = format!("`echo 1 > {USER_ACCESS}` as root");
@@ -264,7 +264,7 @@ fn diagnosis(facts: &Facts) -> Outcome {
     drop(off);
     in_child(|| {
         process::refuse(libc::SYS_perf_event_open, libc::EPERM);
-        let report = rdpmc::diagnose();
+        let report = rdpmc_doctor::diagnose();
         let said = report
             .advice
             .iter()

@@ -81,7 +81,7 @@ fn groups_counted_by_system_call(_: &Facts) -> Outcome {
 }
 
 fn no_user_access_is_diagnosed(_: &Facts) -> Outcome {
-    let report = rdpmc::diagnose();
+    let report = rdpmc_doctor::diagnose();
     let [pmu] = report.core_pmus.as_slice() else {
         return Err(format!("{} PMUs", report.core_pmus.len()).into());
     };

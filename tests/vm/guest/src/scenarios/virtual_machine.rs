@@ -7,8 +7,8 @@ use crate::kernels::countdown;
 use crate::process::perf_descriptors;
 use rdpmc::error::{Disturbed, OpenError, SyscallReason};
 use rdpmc::region::{Overhead, Region};
-use rdpmc::trust::{Trust, Verdict, test_counters};
 use rdpmc::{Access, Counter, DynGroup, Event, Group, ReadBy, ReadPath};
+use rdpmc_doctor::{Trust, Verdict, test_counters};
 use std::hint::black_box;
 use std::os::fd::{FromRawFd, OwnedFd};
 
@@ -34,7 +34,7 @@ fn a_healthy_virtual_machine(_: &Facts) -> Outcome {
     let (user, system_call) = (cost.user.map(|user| user.median), cost.system_call);
     require(user < system_call.map(|call| call.median), || format!("{cost:?}"))?;
     println!("{cost:?}");
-    let report = rdpmc::diagnose();
+    let report = rdpmc_doctor::diagnose();
     println!("{}", report.summary());
     require(report.summary().starts_with("Counters work here, from user space: "), || {
         report.to_string()
@@ -123,7 +123,7 @@ fn each_fault_is_named(_: &Facts) -> Outcome {
         }
         drop(interrupts);
         Fault::None.of_counter(LAST);
-        let trust = trust?;
+        let trust = trust.map_err(|why| why.to_string())?;
         println!("{fault:?}: {trust}");
         let is_named = match fault {
             Fault::None => {
@@ -179,7 +179,7 @@ fn no_group_gets_a_dead_counter(_: &Facts) -> Outcome {
         Some(OpenError::GroupTooLarge { fit: 3, stands_still: true, .. }) => {}
         other => return Err(Stop::Failed(format!("{other:?}"))),
     }
-    let report = rdpmc::diagnose();
+    let report = rdpmc_doctor::diagnose();
     let counting = report.core_pmus.iter().map(|pmu| (pmu.general, pmu.counting)).collect();
     equal("counters", counting, vec![(Some(4), Some(3))])?;
     let text = report.to_string();

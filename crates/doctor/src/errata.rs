@@ -1,8 +1,9 @@
 //! Processors whose counters are known to be wrong in ways that a program would meet.
 
-use crate::kernel::machine::{self, Processor};
+use crate::facts::{self, Processor};
+use rdpmc::machine;
 
-/// A known error of a family of processors, or of a setting of theirs. [`Report::errata`](super::Report::errata) has
+/// A known error of a family of processors, or of a setting of theirs. [`Report::errata`](crate::Report::errata) has
 /// those of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -13,7 +14,7 @@ pub struct Erratum {
     pub processors: &'static str,
     /// The effect on counts.
     pub effect: &'static str,
-    /// How [`test_counters`](crate::trust::test_counters) shows it.
+    /// How [`test_counters`](crate::test_counters) shows it.
     pub shown_by: &'static str,
     /// What to do. None if nothing helps.
     pub remedy: Option<&'static str>,
@@ -89,8 +90,8 @@ struct Machine<'a> {
 }
 
 /// Returns the errata of this machine.
-pub(super) fn of_this_machine() -> Vec<Erratum> {
-    let Some(Processor { vendor, family, model }) = machine::processor_model() else {
+pub(crate) fn of_this_machine() -> Vec<Erratum> {
+    let Some(Processor { vendor, family, model }) = facts::processor_model() else {
         return Vec::new();
     };
     of(Machine {
@@ -98,9 +99,9 @@ pub(super) fn of_this_machine() -> Vec<Erratum> {
         family,
         model,
         is_virtual: machine::is_virtual(),
-        smt: machine::smt(),
-        forces_aborts: machine::allows_tsx_force_abort(),
-        freezes_on_smi: machine::freezes_on_smi(),
+        smt: facts::smt(),
+        forces_aborts: facts::allows_tsx_force_abort(),
+        freezes_on_smi: facts::freezes_on_smi(),
     })
 }
 

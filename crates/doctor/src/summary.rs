@@ -1,58 +1,18 @@
 //! The first lines of the report: whether counters work here, what a read costs, and whether the counts are right.
 
-use super::{EventCost, Report};
-use crate::asm;
-use crate::counter::DynGroup;
-use crate::error::access::Access;
-use crate::event::Event;
-use crate::kernel::{Thousands, machine};
-use crate::open::cost::Timing;
-use crate::page::faults;
+use crate::report::{EventCost, Report};
+use crate::text::nanoseconds;
+use rdpmc::{Access, Timing};
 use std::time::Duration;
 
 /// The instruction that reads a counter.
-pub(super) const INSTRUCTION: &str = if cfg!(target_arch = "x86_64") {
+pub(crate) const INSTRUCTION: &str = if cfg!(target_arch = "x86_64") {
     "rdpmc"
 } else if cfg!(target_arch = "aarch64") {
     "mrs"
 } else {
     "csrr"
 };
-
-pub(super) fn nanoseconds(time: Duration) -> String {
-    format!("{} ns", Thousands(time.as_nanos()))
-}
-
-/// Returns the hypervisor's name, by what it tells the CPU or the firmware.
-pub(super) fn hypervisor() -> Option<String> {
-    let Some(name) = asm::hypervisor() else { return machine::hypervisor_product() };
-    let known = match &name {
-        b"KVMKVMKVM\0\0\0" => "KVM",
-        b"Microsoft Hv" => "Hyper-V",
-        b"VMwareVMware" => "VMware",
-        b"XenVMMXenVMM" => "Xen",
-        b"TCGTCGTCGTCG" => "QEMU (TCG)",
-        b"bhyve bhyve " => "bhyve",
-        b" lrpepyh vr\0" | b" prl hyperv " => "Parallels",
-        b"VBoxVBoxVBox" => "VirtualBox",
-        b"ACRNACRNACRN" => "ACRN",
-        name => return Some(String::from_utf8_lossy(name).trim_matches(['\0', ' ']).to_owned()),
-    };
-    Some(known.to_owned())
-}
-
-/// Measures reads of one counter and of a group of two. Empty if faults are not contained, or nothing can be counted.
-pub(super) fn costs() -> Vec<EventCost> {
-    if !faults::are_contained() {
-        return Vec::new(); // measuring reads the counters
-    }
-    let cost = |events: &[Event]| {
-        let group = DynGroup::builder(events).allow_all_privilege_levels(true).open().ok()?;
-        Some(EventCost { events: events.to_vec(), access: group.access(), cost: group.read_cost() })
-    };
-    let one = [Event::INSTRUCTIONS, Event::CYCLES].iter().find_map(|event| cost(&[*event]));
-    one.into_iter().chain(cost(&[Event::CYCLES, Event::INSTRUCTIONS])).collect()
-}
 
 impl Report {
     /// Returns the report's first lines: whether counters work here, what a read costs, and whether they count right.
@@ -82,7 +42,7 @@ impl Report {
     }
 
     /// The least time of work that counters should frame here, if a read is slow.
-    pub(super) fn shortest_work(&self) -> Option<Duration> {
+    pub(crate) fn shortest_work(&self) -> Option<Duration> {
         let slow = self.costs.iter().filter(|cost| cost.cost.is_trapped);
         slow.filter_map(|cost| cost.cost.shortest_work()).min()
     }
@@ -115,7 +75,7 @@ impl EventCost {
     }
 
     /// The report's line: the events, and the cost of each way.
-    pub(super) fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let events: Vec<String> = self.events.iter().map(ToString::to_string).collect();
         let mut line = events.join(" + ");
         let ways = [("from user space", self.cost.user), ("by system call", self.cost.system_call)];

@@ -1,10 +1,9 @@
 //! The report as text.
 
-use super::summary::nanoseconds;
-use super::{LockedMemory, Report, Seccomp, Settings};
-use crate::clock::{CalibratedReason, ClockKind};
-use crate::error::access::Access;
-use crate::kernel::Visible;
+use crate::report::{LockedMemory, Report, Seccomp, Settings};
+use crate::text::{Visible, nanoseconds};
+use rdpmc::Access;
+use rdpmc::clock::{CalibratedReason, ClockKind};
 use std::fmt::{self, Write as _};
 
 const UNKNOWN: &str = "unknown";

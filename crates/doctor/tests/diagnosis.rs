@@ -3,14 +3,16 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+#[path = "../../../tests/process/mod.rs"]
 mod process;
+#[path = "../../../tests/skips/mod.rs"]
 mod skips;
 
 use process::in_child;
-use rdpmc::doctor::LockedMemory;
+use rdpmc::Counter;
 use rdpmc::error::OpenError;
 use rdpmc::pmu::Pmus;
-use rdpmc::{Counter, diagnose};
+use rdpmc_doctor::{LockedMemory, Status, diagnose};
 use std::fs;
 
 fn file(path: &str) -> Option<i64> {
@@ -225,4 +227,24 @@ fn as_a_user_without_rights() {
     // Some kernels treat levels above 2 as 2.
     let denied = said.contains("and this process does not have CAP_PERFMON");
     assert_eq!(denied, said.contains("task-clock              not available"), "{said}");
+}
+
+/// What a script decides by.
+#[test]
+fn the_status_says_what_the_events_do() {
+    let report = diagnose();
+    let hardware = report.events.iter().filter(|found| found.event != rdpmc::Event::TASK_CLOCK);
+    let ways: Vec<rdpmc::Access> = hardware.filter_map(|found| found.access.clone().ok()).collect();
+    let expected = match (ways.is_empty(), ways.contains(&rdpmc::Access::UserSpace)) {
+        (true, _) => Status::NoCounters,
+        (false, true) => Status::UserSpace,
+        (false, false) => Status::SystemCall,
+    };
+    let is_wrong = |pmu: &rdpmc_doctor::Description| {
+        pmu.trust.as_ref().is_some_and(rdpmc_doctor::Trust::is_wrong)
+    };
+    match report.core_pmus.iter().any(is_wrong) {
+        true => assert_eq!(report.status(), Status::CountsWrong, "{report}"),
+        false => assert_eq!(report.status(), expected, "{report}"),
+    }
 }

@@ -1,27 +1,25 @@
 //! The remedies for what a report found.
 
-use super::summary::{INSTRUCTION, nanoseconds};
-use super::{Availability, Description, Report};
-use crate::error::access::Access;
-use crate::error::{OpenError, SyscallReason};
-use crate::event::Event;
-use crate::kernel::{self, Errno};
-use crate::pmu::core_types;
+use crate::pmu::Description;
+use crate::report::{Availability, Report};
+use crate::summary::INSTRUCTION;
+use crate::text::nanoseconds;
+use rdpmc::error::{OpenError, SyscallReason};
+use rdpmc::{Access, Event};
+
+const ENOENT: i32 = 2;
+const EOPNOTSUPP: i32 = 95;
 
 /// Fewer free descriptors than this are worth a line.
 const FEW_DESCRIPTORS: u64 = 64;
 
 impl Availability {
     /// Whether the PMU lacks the event, so that there is no remedy. `counts_others` shows that there is a PMU.
-    pub(super) fn is_lacking(&self, counts_others: bool) -> bool {
+    pub(crate) fn is_lacking(&self, counts_others: bool) -> bool {
+        // Other refusals are of settings.
+        let lacks = |errno: i32| errno == ENOENT || errno == EOPNOTSUPP;
         counts_others
-            && matches!(
-                self.access,
-                Err(OpenError::EventNotSupported {
-                    errno: Errno(kernel::ENOENT | kernel::EOPNOTSUPP),
-                    ..
-                })
-            )
+            && matches!(&self.access, Err(OpenError::EventNotSupported { errno, .. }) if lacks(errno.raw()))
     }
 
     /// Returns the problem and its remedy, in the same words for all events that have it. None if there is nothing to
@@ -32,7 +30,7 @@ impl Availability {
             Ok(Access::UserSpace) => None,
             // The report says it once for all events.
             Ok(Access::SystemCall(SyscallReason::Slower { .. })) => None,
-            Ok(_) if self.event.is_software() => None,
+            Ok(_) if !self.is_hardware() => None,
             Ok(access) => Some(access.to_string()),
             Err(error) => Some(format!("{}. {}", error.shared_cause(), error.remedy())),
         }
@@ -62,13 +60,8 @@ impl Description {
 }
 
 impl Report {
-    /// Whether one of the hardware events can be counted.
-    pub(super) fn counts_hardware(&self) -> bool {
-        self.events.iter().any(|event| !event.event.is_software() && event.access.is_ok())
-    }
-
     /// Returns a line for each problem.
-    pub(super) fn remedies(&self) -> Vec<String> {
+    pub(crate) fn remedies(&self) -> Vec<String> {
         let mut lines = self.remedies_of_events();
         lines.extend(self.remedy_of_traps());
         lines.extend(self.core_pmus.iter().filter_map(Description::remedy_of_counters));
@@ -104,7 +97,7 @@ impl Report {
              returns the sum",
         );
         add(
-            self.unreadable.is_none() && core_types::are_unknown(),
+            self.unreadable.is_none() && self.core_types_are_unknown(),
             "the core types are unknown, and a count may be of one of them only. Make /sys/bus/event_source visible",
         );
         add(
@@ -121,6 +114,13 @@ impl Report {
         );
         lines.extend(self.unreadable.as_ref().map(ToString::to_string));
         lines
+    }
+
+    /// Whether there is no list of PMUs, or one of several core types does not list its CPUs.
+    fn core_types_are_unknown(&self) -> bool {
+        let is_listed = !self.core_pmus.is_empty() || !self.other_pmus.is_empty();
+        let lacks_cpus = |pmu: &Description| pmu.cpus.is_none();
+        !is_listed || (self.core_pmus.len() > 1 && self.core_pmus.iter().any(lacks_cpus))
     }
 
     /// Returns what to do about reads that a hypervisor traps.
@@ -150,8 +150,8 @@ impl Report {
                 None => causes.push((cause, vec![event.event])),
             }
         }
-        let is_hardware = |event: &Event| !event.is_software();
-        let hardware = self.events.iter().filter(|event| is_hardware(&event.event)).count();
+        let is_hardware = |event: &Event| *event != Event::TASK_CLOCK;
+        let hardware = self.hardware().count();
         let line = |(cause, events): (String, Vec<Event>)| match events.len() {
             all if all == self.events.len() => format!("all events: {cause}"),
             all if all == hardware && events.iter().all(is_hardware) => {

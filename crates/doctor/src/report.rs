@@ -1,96 +1,17 @@
-//! What this machine lets this process count and read, and how to fix what does not work.
+//! The report: what was found on this machine.
 
-// Floor 8. `pmu` tries what a PMU can do, `errata` knows processors, `advice` has the remedies, `summary` the first
-// lines, `print` and `json` write the report. Uses everything below.
+use crate::errata::Erratum;
+use crate::facts;
+use crate::pmu::Description;
+use rdpmc::clock::ClockKind;
+use rdpmc::error::{OpenError, Unreadable};
+use rdpmc::{Access, Counter, Event, ReadBy, ReadCost, machine};
 
-mod advice;
-mod errata;
-mod json;
-mod pmu;
-mod print;
-mod summary;
-
-pub use errata::{ERRATA, Erratum};
-pub use pmu::Description;
-
-use crate::clock::{Clock, ClockKind};
-use crate::counter::Counter;
-use crate::error::OpenError;
-use crate::error::access::Access;
-use crate::event::{Event, generic};
-use crate::kernel::{self, Unreadable, machine};
-use crate::open::cost::{ReadBy, ReadCost};
-use crate::page::faults;
-use crate::pmu::{Pmu, Pmus};
-
-/// Reports what this machine lets this process count and read, and how to fix what does not work.
-///
-/// Opens and closes some dozens of counters, measures reads, tests the counters with known work, and reads `/proc` and
-/// `/sys`. Takes some hundred system calls and some 10 milliseconds, and leaves no counter open. Counters that are already open may lose a turn on the PMU (see
-/// [`Pmu::describe`](crate::pmu::Pmu::describe)).
-///
-/// Call [`contain_faults`](crate::contain_faults) first. Only then does `diagnose` try to read each counter. This
-/// detects reads that fault although the setting allows them, and measures what a read costs.
-///
-/// ```
-/// let report = rdpmc::diagnose();
-/// println!("{report}"); // or report.to_json()
-/// for line in &report.advice {
-///     println!("to do: {line}");
-/// }
-/// ```
-pub fn diagnose() -> Report {
-    let (pmus, unreadable) = match Pmus::local().all() {
-        Ok(pmus) => (pmus, None),
-        Err(unreadable) => (Vec::new(), Some(unreadable)),
-    };
-    let (core, others): (Vec<Pmu>, Vec<Pmu>) = pmus.into_iter().partition(Pmu::is_core);
-    let user_access = machine::user_access();
-    let mut report = Report {
-        version: env!("CARGO_PKG_VERSION"),
-        architecture: std::env::consts::ARCH,
-        cpu: machine::processor(),
-        kernel: machine::kernel(),
-        is_virtual: machine::is_virtual(),
-        hypervisor: summary::hypervisor(),
-        costs: summary::costs(),
-        core_pmus: core.iter().map(Pmu::describe).collect(),
-        other_pmus: others.iter().map(|pmu| pmu.name().to_owned()).collect(),
-        unreadable,
-        paranoid_level: machine::paranoid_level(),
-        capability: machine::capability(),
-        settings: Settings::of_this_machine(),
-        errata: errata::of_this_machine(),
-        seccomp: machine::seccomp_mode().map(Seccomp::of_mode),
-        user_access: user_access.map(|(setting, value)| UserAccess { setting, value }),
-        mlock_kilobytes: machine::mlock_kilobytes(),
-        locked_memory: machine::locked_kilobytes().map(LockedMemory::of_kilobytes),
-        descriptors: machine::descriptors().map(|(open, limit)| Descriptors { open, limit }),
-        nmi_watchdog: machine::nmi_watchdog(),
-        events: generic::hardware_events()
-            .chain([Event::TASK_CLOCK])
-            .map(Availability::of)
-            .collect(),
-        clock: Clock::open().map(|clock| clock.kind()),
-        advice: Vec::new(),
-    };
-    report.advice = report.remedies();
-    report
-}
-
-/// Returns the architecture, and the name and the numbers of each CPU model in this machine (`/proc/cpuinfo`). Counts of two
-/// runs are comparable only if this is equal.
-///
-/// None if the kernel does not show it. Reads one file.
-pub fn cpu_identity() -> Option<String> {
-    machine::processor_identity()
-}
-
-/// The findings of [`diagnose`]. Unknown values are None. `Display` prints all of it.
+/// The findings of [`diagnose`](crate::diagnose). Unknown values are None. `Display` prints all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// The version of this library.
+    /// The version of this crate.
     pub version: &'static str,
     /// The architecture that this program was built for.
     pub architecture: &'static str,
@@ -103,7 +24,7 @@ pub struct Report {
     /// The hypervisor's name.
     pub hypervisor: Option<String>,
     /// The cost of a read: of one counter, and of a group of two. Empty if hardware events cannot be counted, or if faults
-    /// are not [contained](crate::contain_faults).
+    /// are not [contained](rdpmc::contain_faults).
     pub costs: Vec<EventCost>,
     /// The core PMUs: none, one, or one for each core type.
     pub core_pmus: Vec<Description>,
@@ -133,10 +54,64 @@ pub struct Report {
     pub nmi_watchdog: Option<i32>,
     /// The generic hardware events, and one software event.
     pub events: Vec<Availability>,
-    /// The source of a [`Clock`].
+    /// The source of a [`Clock`](rdpmc::Clock).
     pub clock: Result<ClockKind, OpenError>,
     /// What to do: a line for each problem.
     pub advice: Vec<String>,
+}
+
+/// How counters work on a machine, in short: the exit status of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Status {
+    /// 0: hardware counters are read in user space.
+    UserSpace,
+    /// 1: they are read by system call.
+    SystemCall,
+    /// 2: there are none for this process.
+    NoCounters,
+    /// 3: known work shows that one counts wrong.
+    CountsWrong,
+}
+
+impl From<Status> for u8 {
+    /// Returns the exit status of the program.
+    fn from(status: Status) -> u8 {
+        match status {
+            Status::UserSpace => 0,
+            Status::SystemCall => 1,
+            Status::NoCounters => 2,
+            Status::CountsWrong => 3,
+        }
+    }
+}
+
+impl Report {
+    /// Returns in short how counters work here.
+    pub fn status(&self) -> Status {
+        let mut hardware =
+            self.hardware().filter_map(|found| found.access.as_ref().ok()).peekable();
+        let is_wrong = |pmu: &Description| pmu.trust.as_ref().is_some_and(|trust| trust.is_wrong());
+        if self.core_pmus.iter().any(is_wrong) {
+            Status::CountsWrong
+        } else if hardware.peek().is_none() {
+            Status::NoCounters
+        } else if hardware.any(|access| *access == Access::UserSpace) {
+            Status::UserSpace
+        } else {
+            Status::SystemCall
+        }
+    }
+
+    /// Returns what was found of hardware events.
+    pub(crate) fn hardware(&self) -> impl Iterator<Item = &Availability> {
+        self.events.iter().filter(|found| found.is_hardware())
+    }
+
+    /// Whether one of the hardware events can be counted.
+    pub(crate) fn counts_hardware(&self) -> bool {
+        self.hardware().any(|found| found.access.is_ok())
+    }
 }
 
 /// The cost of a read of some events.
@@ -170,15 +145,15 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn of_this_machine() -> Settings {
-        let is_allowed = |level: i32| level <= 1 || machine::is_privileged();
+    pub(crate) fn of_this_machine() -> Settings {
+        let is_allowed = |level: i32| level <= 1 || machine::capability().is_some();
         Settings {
-            governor: machine::governor(),
-            turbo: machine::turbo(),
-            smt: machine::smt(),
-            siblings: kernel::current_cpu().and_then(machine::siblings),
+            governor: facts::governor(),
+            turbo: facts::turbo(),
+            smt: facts::smt(),
+            siblings: facts::current_cpu().and_then(facts::siblings),
             counts_kernel: machine::paranoid_level().map(is_allowed),
-            freezes_on_smi: machine::freezes_on_smi(),
+            freezes_on_smi: facts::freezes_on_smi(),
         }
     }
 }
@@ -198,7 +173,7 @@ pub enum Seccomp {
 }
 
 impl Seccomp {
-    fn of_mode(mode: u32) -> Seccomp {
+    pub(crate) fn of_mode(mode: u32) -> Seccomp {
         match mode {
             0 => Seccomp::Off,
             1 => Seccomp::Strict,
@@ -229,7 +204,7 @@ pub enum LockedMemory {
 }
 
 impl LockedMemory {
-    fn of_kilobytes(kilobytes: u64) -> LockedMemory {
+    pub(crate) fn of_kilobytes(kilobytes: u64) -> LockedMemory {
         match kilobytes {
             u64::MAX => LockedMemory::Unlimited,
             kilobytes => LockedMemory::Kilobytes(kilobytes),
@@ -260,9 +235,12 @@ pub struct Availability {
 }
 
 impl Availability {
-    fn of(event: Event) -> Availability {
+    pub(crate) fn of(event: Event) -> Availability {
         // To choose the cheaper way, `open` reads the counter.
-        let way = if faults::are_contained() { ReadBy::Cheaper } else { ReadBy::UserSpace };
+        let way = match rdpmc::faults_are_contained() {
+            true => ReadBy::Cheaper,
+            false => ReadBy::UserSpace,
+        };
         let counter = Counter::builder(event).allow_all_privilege_levels(true).read_by(way).open();
         Availability {
             event,
@@ -271,5 +249,10 @@ impl Availability {
                 .is_ok_and(Counter::counts_all_privilege_levels),
             access: counter.map(|counter| counter.access()),
         }
+    }
+
+    /// Whether the event needs a hardware counter.
+    pub(crate) fn is_hardware(&self) -> bool {
+        self.event != Event::TASK_CLOCK
     }
 }

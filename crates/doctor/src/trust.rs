@@ -1,32 +1,13 @@
 //! Tests whether the counters of this machine count: known work on all of them at once.
 //!
 //! Hypervisors and processor errata make counters stand still, count a part, or jump, and nothing else reports that.
-//!
-//! ```
-//! rdpmc::contain_faults()?;
-//! match rdpmc::trust::test_counters() {
-//!     Ok(trust) if trust.is_right() => println!("{trust}"),
-//!     Ok(trust) => println!("this machine's counters are wrong: {trust}"),
-//!     Err(why) => println!("{why}"), // for example, this VM has no PMU
-//! }
-//! # Ok::<(), rdpmc::Error>(())
-//! ```
 
-// Floor 7. `judge` turns samples into verdicts. Uses `counter` and the floors below it.
-
-mod judge;
-
-pub use judge::Verdict;
-
-use crate::asm;
-use crate::counter::Counter;
-use crate::error::OpenError;
-use crate::event::Event;
-use crate::kernel;
-use crate::names::named;
-use crate::page::faults;
-use crate::pmu::core_types;
-use judge::{Lengths, UserRead, judge_cycles, judge_exact};
+use crate::facts;
+use crate::judge::{self, Lengths, UserRead, Verdict, judge_cycles, judge_exact};
+use crate::work::known_work;
+use rdpmc::error::{OpenError, SyscallReason};
+use rdpmc::pmu::Pmus;
+use rdpmc::{Access, Clock, Counter, Event};
 use std::fmt;
 
 /// Tests whether the counters of this thread's core PMU count: instructions, branches and cycles of known work, on all
@@ -35,23 +16,65 @@ use std::fmt;
 /// Takes a few milliseconds, and some hundred system calls. The counters are pinned, so events that are open may lose
 /// their turn meanwhile. On a hybrid CPU, the core type that the thread is on is tested.
 ///
-/// Reads in user space are compared with the kernel's if faults are [contained](crate::contain_faults).
+/// Reads in user space are compared with the kernel's if faults are [contained](rdpmc::contain_faults).
+///
+/// ```
+/// rdpmc::contain_faults()?;
+/// match rdpmc_doctor::test_counters() {
+///     Ok(trust) if trust.is_right() => println!("{trust}"),
+///     Ok(trust) => println!("this machine's counters are wrong: {trust}"),
+///     Err(why) => println!("{why}"), // for example, this VM has no PMU
+/// }
+/// # Ok::<(), rdpmc::Error>(())
+/// ```
 ///
 /// # Errors
-/// As [`Counter::open`](crate::Counter::open), if instructions cannot be counted. [`OpenError::GroupTooLarge`] if pinned
-/// events hold every counter, so that nothing can be tested.
-pub fn test_counters() -> Result<Trust, OpenError> {
-    match core_types::of_group(&[Event::INSTRUCTIONS])? {
-        Some(pmu) => test(|event| event.on_core(pmu)),
+/// [`TestError::NotOpened`] if instructions cannot be counted. [`TestError::NoFreeCounter`] if pinned events hold every
+/// counter, so that nothing can be tested.
+pub fn test_counters() -> Result<Trust, TestError> {
+    let core: Vec<_> = match Pmus::local().all() {
+        Ok(pmus) => pmus.into_iter().filter(|pmu| pmu.is_core()).collect(),
+        Err(_) => Vec::new(), // opening says so, if it matters
+    };
+    let cpu = facts::current_cpu();
+    let is_here =
+        |pmu: &&rdpmc::pmu::Pmu| pmu.cpus().zip(cpu).is_some_and(|(cpus, cpu)| cpus.contains(cpu));
+    let trust = match core.iter().find(is_here).filter(|_| core.len() > 1) {
+        Some(pmu) => test(|event| event.on_core(pmu.type_id())),
         None => test(|event| event),
-    }
-    .and_then(|trust| match trust.tests.is_empty() {
-        true => {
-            let event = named(Event::INSTRUCTIONS);
-            Err(OpenError::GroupTooLarge { fit: 0, event, stands_still: false })
+    };
+    let trust = trust.map_err(TestError::NotOpened)?;
+    if trust.tests.is_empty() { Err(TestError::NoFreeCounter) } else { Ok(trust) }
+}
+
+/// Why [`test_counters`] could not test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TestError {
+    /// Instructions cannot be counted.
+    NotOpened(OpenError),
+    /// Pinned events hold every counter, or this target has no work of known length.
+    NoFreeCounter,
+}
+
+impl fmt::Display for TestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TestError::NotOpened(error) => error.fmt(f),
+            TestError::NoFreeCounter => f.write_str(
+                "no counter is free to be tested. Close pinned events, and run `sysctl kernel.nmi_watchdog=0` as root",
+            ),
         }
-        false => Ok(trust),
-    })
+    }
+}
+
+impl std::error::Error for TestError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            TestError::NotOpened(error) => Some(error),
+            TestError::NoFreeCounter => None,
+        }
+    }
 }
 
 /// The result of [`test_counters`].
@@ -105,7 +128,7 @@ impl fmt::Display for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, test) in self.tests.iter().enumerate() {
             let separator = if place == 0 { "" } else { "; " };
-            write!(f, "{separator}{} ", test.event.bare())?;
+            write!(f, "{separator}{} ", test.event)?;
             let mut rest = test.verdicts.as_slice();
             while let [first, ..] = rest {
                 let equal = rest.iter().take_while(|verdict| *verdict == first).count();
@@ -152,7 +175,7 @@ pub(crate) fn test(own: impl Fn(Event) -> Event) -> Result<Trust, OpenError> {
             Err(error) if event == Event::INSTRUCTIONS => return Err(error),
             Err(_) => continue, // this PMU does not have it
         };
-        if counters.is_empty() || !asm::known_work(0) {
+        if counters.is_empty() || !known_work(0) {
             continue;
         }
         let samples = sample(&counters);
@@ -175,13 +198,13 @@ pub(crate) fn test(own: impl Fn(Event) -> Event) -> Result<Trust, OpenError> {
             trust.added_by_interrupts = added_by_interrupts(counter);
             trust.added_by_reads = added_by_reads(counter);
         }
-        trust.tests.push(EventTest { event: own(event), verdicts });
+        trust.tests.push(EventTest { event, verdicts });
     }
     Ok(trust)
 }
 
 /// Opens as many counters of the event as the PMU has.
-fn fill(event: Event) -> Result<Vec<Counter>, OpenError> {
+pub(crate) fn fill(event: Event) -> Result<Vec<Counter>, OpenError> {
     let mut counters = Vec::new();
     while counters.len() < MOST {
         let pinned = Counter::builder(event).allow_all_privilege_levels(true).pinned(true).open();
@@ -209,12 +232,13 @@ fn sample(counters: &[Counter]) -> Samples {
         nanoseconds: [u64::MAX; ROUNDS.len()],
     };
     let read = || -> Vec<_> { counters.iter().map(Counter::reading_by_system_call).collect() };
-    let now = || kernel::monotonic_raw(kernel::ticks_are_forbidden()).ok();
+    let clock = Clock::open().ok();
+    let now = || clock.as_ref().map(Clock::now);
     for _ in 0..SAMPLES {
         for (length, rounds) in ROUNDS.into_iter().enumerate() {
             let before = read();
             let start = now();
-            asm::known_work(rounds);
+            known_work(rounds);
             let end = now();
             let after = read();
             if let (Some(least), Some((start, end))) =
@@ -228,7 +252,7 @@ fn sample(counters: &[Counter]) -> Samples {
                 let Some(counts) = lengths.get_mut(length) else { continue };
                 match after.since(&before) {
                     // Only samples for which the counter was there all the time.
-                    Some(all) if all.time_running < all.time_enabled => {}
+                    Some(all) if all.time_running() < all.time_enabled() => {}
                     Some(all) => counts.push(all.value),
                     None => counts.push(u64::MAX), // it went back
                 }
@@ -241,9 +265,14 @@ fn sample(counters: &[Counter]) -> Samples {
 /// Whether a read in user space lies between two of the kernel. True if user space cannot read the counter at all, or
 /// if that might fault.
 fn agrees_with_user_space(counter: &Counter) -> bool {
-    if !faults::are_contained() || counter.width().is_none() {
+    if !rdpmc::faults_are_contained() || counter.width().is_none() {
         return true;
     }
+    // The page says that user space cannot read it. A read that fails although it may is `Refused`.
+    let is_not_offered = || match counter.access() {
+        Access::SystemCall(reason) => reason != SyscallReason::Refused,
+        _ => false,
+    };
     judge::agree((0..SAMPLES).map(|_| {
         let before = counter.reading_by_system_call();
         let user = counter.read_user();
@@ -252,8 +281,7 @@ fn agrees_with_user_space(counter: &Counter) -> bool {
             (Ok(before), Some(user), Ok(after)) => {
                 UserRead::Count { before: before.value, user, after: after.value }
             }
-            // The page says that user space cannot read it.
-            (_, None, _) if !counter.names_a_register() => UserRead::NotOffered,
+            (_, None, _) if is_not_offered() => UserRead::NotOffered,
             _ => UserRead::None,
         }
     }))
@@ -261,12 +289,13 @@ fn agrees_with_user_space(counter: &Counter) -> bool {
 
 /// Returns what the counter of instructions counts too many in some milliseconds.
 fn added_by_interrupts(counter: &Counter) -> Option<u64> {
+    let clock = Clock::open().ok()?;
     let count = |rounds: u64| {
-        let start = kernel::monotonic_raw(kernel::ticks_are_forbidden()).ok()?;
+        let start = clock.now();
         let before = counter.reading_by_system_call().ok()?;
-        asm::known_work(rounds);
+        known_work(rounds);
         let counted = counter.reading_by_system_call().ok()?.since(&before)?.value;
-        let end = kernel::monotonic_raw(kernel::ticks_are_forbidden()).ok()?;
+        let end = clock.now();
         Some((counted, end.saturating_sub(start).max(1)))
     };
     let least = |rounds: u64| {
@@ -284,7 +313,7 @@ fn added_by_interrupts(counter: &Counter) -> Option<u64> {
 
 /// Returns how many instructions a read in user space adds. None if that is unknown.
 fn added_by_reads(counter: &Counter) -> Option<u64> {
-    if !faults::are_contained() || counter.read_user().is_none() {
+    if !rdpmc::faults_are_contained() || counter.read_user().is_none() {
         return None;
     }
     let count = |rounds: u64| {

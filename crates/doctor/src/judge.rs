@@ -1,11 +1,11 @@
 //! What the samples of a counter say about it: arithmetic, and nothing of the machine.
 #![forbid(unsafe_code)]
 
-use crate::kernel::Thousands;
+use crate::text::Thousands;
 use std::fmt;
 
 /// The counts of the samples of one counter, for each length of the work.
-pub(super) type Lengths = [Vec<u64>; 3];
+pub(crate) type Lengths = [Vec<u64>; 3];
 
 /// What a test found out about a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl fmt::Display for Verdict {
 
 /// A read in user space between two of the kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum UserRead {
+pub(crate) enum UserRead {
     Count {
         before: u64,
         user: u64,
@@ -92,7 +92,7 @@ pub(super) enum UserRead {
 
 /// Whether reads in user space agree with the kernel's. A count outside of the kernel's two is wrong, whatever the others
 /// are: no interruption of the thread explains it. One without a count may have been interrupted.
-pub(super) fn agree(reads: impl Iterator<Item = UserRead>) -> bool {
+pub(crate) fn agree(reads: impl Iterator<Item = UserRead>) -> bool {
     let mut has_agreed = false;
     for read in reads {
         match read {
@@ -138,7 +138,7 @@ fn stood_still(lengths: &Lengths) -> bool {
 }
 
 /// Judges counts of work with exactly `per_round` events in each round. The minima of samples have no interrupts.
-pub(super) fn judge_exact(lengths: &Lengths, rounds: [u64; 3], per_round: u64) -> Verdict {
+pub(crate) fn judge_exact(lengths: &Lengths, rounds: [u64; 3], per_round: u64) -> Verdict {
     let [empty, short, long] = match minima(lengths) {
         Ok(minima) => minima,
         Err(verdict) => return verdict,
@@ -170,7 +170,7 @@ pub(super) fn judge_exact(lengths: &Lengths, rounds: [u64; 3], per_round: u64) -
 }
 
 /// Judges counts of cycles, by the times that the work took.
-pub(super) fn judge_cycles(lengths: &Lengths, nanoseconds: [u64; 3]) -> Verdict {
+pub(crate) fn judge_cycles(lengths: &Lengths, nanoseconds: [u64; 3]) -> Verdict {
     let [_, short, long] = match minima(lengths) {
         Ok(minima) => minima,
         Err(verdict) => return verdict,
@@ -190,7 +190,7 @@ pub(super) fn judge_cycles(lengths: &Lengths, nanoseconds: [u64; 3]) -> Verdict 
 }
 
 /// Compares counters that counted the same cycles: a plausible one that differs from most is off.
-pub(super) fn compare(verdicts: &mut [Verdict], lengths: &[Lengths]) {
+pub(crate) fn compare(verdicts: &mut [Verdict], lengths: &[Lengths]) {
     let counted = |lengths: &Lengths| match minima(lengths) {
         Ok([_, short, long]) => long.saturating_sub(short),
         Err(_) => 0,

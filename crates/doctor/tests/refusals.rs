@@ -1,0 +1,38 @@
+//! Each system call of a diagnosis is refused in turn: see `tests/attacks/refusals.rs`. There is only one test, so that nothing
+//! else runs in the process that forks.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs)]
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../../tests/attacks/mod.rs"]
+mod attacks;
+#[path = "../../../tests/process/mod.rs"]
+mod process;
+#[path = "../../../tests/skips/mod.rs"]
+mod skips;
+
+use attacks::refusals::{Operation, everywhere};
+
+const DIAGNOSIS: Operation = Operation {
+    name: "a diagnosis",
+    run: || {
+        let report = rdpmc_doctor::diagnose();
+        assert!(!report.to_string().is_empty() && !report.to_json().is_empty());
+        let core: Vec<_> = report.core_pmus.iter().map(|pmu| &pmu.name).collect();
+        format!("{core:?} {:?} {:?}", report.unreadable, report.clock.map(drop))
+    },
+};
+
+#[test]
+fn each_call_of_a_diagnosis_is_refused_in_turn() {
+    let Some((trials, wrong)) = everywhere(&[DIAGNOSIS], 8, usize::MAX) else {
+        return skips::skip(
+            "each_call_of_a_diagnosis_is_refused_in_turn",
+            "no process may answer for another here",
+        );
+    };
+    skips::say(&format!("{trials} system calls were refused"));
+    let first = wrong.get(..wrong.len().min(20));
+    assert!(wrong.is_empty(), "{} went wrong: {first:#?}", wrong.len());
+    assert!(trials > 100, "{trials} trials only");
+}
