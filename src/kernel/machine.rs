@@ -23,7 +23,7 @@ pub fn paranoid_level() -> Option<i32> {
     number("/proc/sys/kernel/perf_event_paranoid")
 }
 
-/// Returns `kernel.perf_event_mlock_kb`: the KiB that a user may map without the right to lock memory.
+/// Returns `kernel.perf_event_mlock_kb`: the KiB per CPU that a user may map without the right to lock memory.
 pub fn mlock_kilobytes() -> Option<u64> {
     number("/proc/sys/kernel/perf_event_mlock_kb")
 }
@@ -60,7 +60,8 @@ pub fn capability() -> Option<&'static str> {
     initial.then_some(capability)
 }
 
-/// Returns the setting by which the administrator allows or forbids user access: its path and its value.
+/// Returns the administrator's setting for user access: its path and its value. 0 forbids it, 1 allows it to processes with an
+/// open event, 2 to every process. On x86-64, only root sees it. None if the kernel has no such setting.
 pub fn user_access() -> Option<(&'static str, i32)> {
     let settings: &[&str] = if cfg!(target_arch = "x86_64") {
         &["/sys/bus/event_source/devices/cpu/rdpmc", "/sys/bus/event_source/devices/cpu_core/rdpmc"]

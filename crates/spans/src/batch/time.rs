@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 
 /// The time of a recording.
 ///
-/// Each look at the clock adds a line from where the last one ended, or from the latest time that was given out. Times up
-/// to there stay as they are, so that those of one interval are not before those of an earlier one.
+/// Each look at the clock adds a line from where the last one ended, or from the latest time that was given out. Times behind
+/// that stay as they are, as long as their line is kept, so that those of one interval are not before those of an earlier one.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     /// The length of a tick, by the latest two looks.
@@ -25,14 +25,14 @@ pub(crate) struct Timeline {
     zero: u64,
     lines: VecDeque<Line>,
     /// The latest ticks whose time was given out.
-    pub(crate) reached: u64,
+    reached: u64,
     /// The ticks and the clock's time at the latest look.
     seen: (u64, u64),
     /// The wall-clock time at some ticks, the latest that are known.
     now: (u64, SystemTime),
 }
 
-/// Times from some ticks on: those that passed since the recording began, and the length of a tick.
+/// Times around some ticks: those that passed since the recording began, and the length of a tick.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     ticks: u64,
@@ -42,13 +42,10 @@ struct Line {
 
 impl Line {
     fn at(&self, ticks: u64) -> u64 {
-        self.ns.saturating_add(self.conversion.delta_ns(ticks.saturating_sub(self.ticks)))
-    }
-
-    /// Returns the line from the same start to some ticks and their time.
-    fn to(self, ticks: u64, ns: u64) -> Option<Line> {
-        let conversion = Conversion::through((self.ticks, self.ns), (ticks, ns))?;
-        Some(Line { conversion, ..self })
+        match ticks.checked_sub(self.ticks) {
+            Some(after) => self.ns.saturating_add(self.conversion.delta_ns(after)),
+            None => self.ns.saturating_sub(self.conversion.delta_ns(self.ticks - ticks)),
+        }
     }
 }
 
@@ -57,24 +54,23 @@ const LINES: usize = 64;
 
 impl Timeline {
     pub(crate) fn new(clock: &Clock) -> Timeline {
-        let (conversion, step) = (clock.conversion(), clock.step());
+        // First, because threads record already.
         let begun = clock.ticks();
-        let zero = conversion.ticks_to_ns(begun);
+        let (conversion, step) = (clock.conversion(), clock.step());
         Timeline {
-            kind: clock.kind(),
             error: clock.error_bound(),
             step: conversion.duration(step),
-            now: (begun, wall_clock()),
-            ..Timeline::at(begun, zero, conversion)
+            now: (clock.ticks(), wall_clock()),
+            ..Timeline::at(begun, conversion.ticks_to_ns(begun), conversion, clock.kind())
         }
     }
 
     /// Makes one from the ticks and the clock's time at the beginning.
-    pub(crate) fn at(begun: u64, zero: u64, conversion: Conversion) -> Timeline {
+    pub(crate) fn at(begun: u64, zero: u64, conversion: Conversion, kind: ClockKind) -> Timeline {
         Timeline {
             conversion,
             first: conversion,
-            kind: ClockKind::Page,
+            kind,
             error: None,
             step: Duration::ZERO,
             zero,
@@ -94,25 +90,29 @@ impl Timeline {
         }
     }
 
-    /// Fixes the times up to those of these records, the latest last, before they are given out.
-    pub(crate) fn give_out<'a>(&mut self, records: impl DoubleEndedIterator<Item = &'a Kept>) {
-        let has_ticks = |kept: &&Kept| kept.thread.has_tick_counter() == self.is_ticks();
-        if let Some(latest) = records.rev().find(has_ticks) {
-            self.reached = self.reached.max(latest.raw.ticks[1]);
-        }
+    /// Fixes the times up to these ticks, before those of records are given out.
+    pub(crate) fn give_out(&mut self, latest: u64) {
+        self.reached = self.reached.max(latest);
     }
 
     fn look(&mut self) {
         let Ok(clock) = Clock::open() else { return };
-        // A clock of another kind has another timeline, and a tick of another unit if the kernel no longer trusts the tick
-        // counter.
-        if std::mem::discriminant(&clock.kind()) != std::mem::discriminant(&self.kind) {
+        // The ticks of a clock that the kernel no longer trusts are of another unit.
+        if matches!(clock.kind(), ClockKind::Kernel(_)) == self.is_ticks() {
             return;
         }
         let (conversion, now) = (clock.conversion(), clock.ticks());
         self.error = clock.error_bound();
         self.now = (now, wall_clock());
-        self.learn((now, conversion.ticks_to_ns(now)), conversion);
+        let is_same = std::mem::discriminant(&clock.kind()) == std::mem::discriminant(&self.kind);
+        let ns = match is_same {
+            true => conversion.ticks_to_ns(now),
+            // Another kind of clock has another timeline, and ticks of the same length.
+            false => {
+                self.seen.1.saturating_add(conversion.delta_ns(now.saturating_sub(self.seen.0)))
+            }
+        };
+        self.learn((now, ns), conversion);
     }
 
     /// Adds what a look has shown: the ticks and the clock's time, and the conversion by itself.
@@ -120,39 +120,35 @@ impl Timeline {
         let (ticks, since) = (now.0, now.1.saturating_sub(self.zero));
         if ticks < self.seen.0 {
             // The counter was set back, as it may be when a machine wakes.
-            let ns = since.saturating_sub(conversion.delta_ns(ticks));
             self.lines.clear();
-            self.lines.push_back(Line { ticks: 0, ns, conversion });
+            self.lines.push_back(Line { ticks, ns: since, conversion });
             (self.conversion, self.reached, self.seen) = (conversion, ticks, now);
             return;
         }
-        let from = self.reached.max(self.seen.0);
+        // Records of before the counter was set back may have come since then.
+        let from = self.reached.min(ticks).max(self.seen.0);
         let ns = self.since_zero(from);
         let until = since.max(ns);
-        let start = Line { ticks: from, ns, conversion };
-        let Some(line) = start.to(ticks, until.max(ns.saturating_add(1))) else { return };
-        // The longer the time between two looks, the better they tell the length of a tick. Unless the machine slept
-        // in between, when the tick counter and the clock went apart.
-        let elapsed = ticks.saturating_sub(self.seen.0);
+        let line = Conversion::through((from, ns), (ticks, until.max(ns.saturating_add(1))));
+        self.lines.extend(line.map(|conversion| Line { ticks: from, ns, conversion }));
+        // The longer the time between two looks, the better they tell the length of a tick, where the clock does not know it.
+        // Unless the machine slept in between, when the tick counter and the clock went apart.
+        let elapsed = ticks - self.seen.0;
         let alone = conversion.delta_ns(elapsed);
-        let by_both = Conversion::through(self.seen, now);
         let is_like =
-            |by_both: &Conversion| by_both.delta_ns(elapsed).abs_diff(alone) <= alone / 256;
-        self.conversion = by_both.filter(is_like).unwrap_or(conversion);
-        self.lines.push_back(line);
+            |by_both: &Conversion| by_both.delta_ns(elapsed).abs_diff(alone) <= alone / 1024;
+        let by_both = match self.kind {
+            ClockKind::Calibrated(_) => Conversion::through(self.seen, now).filter(is_like),
+            _ => None,
+        };
+        self.conversion = by_both.unwrap_or(conversion);
         self.lines.push_back(Line { ticks, ns: until, conversion: self.conversion });
-        while self.lines.len() > LINES {
-            self.lines.remove(1);
-            // The first one leads straight to the oldest of the others.
-            let next = self.lines.get(1).copied();
-            if let (Some(first), Some(next)) = (self.lines.front_mut(), next) {
-                *first = first.to(next.ticks, next.ns).unwrap_or(*first);
-            }
-        }
-        self.seen = now;
+        // What is before the first line follows from it.
+        self.lines.drain(..self.lines.len().saturating_sub(LINES));
+        (self.reached, self.seen) = (ticks, now);
     }
 
-    fn is_ticks(&self) -> bool {
+    pub(crate) fn is_ticks(&self) -> bool {
         !matches!(self.kind, ClockKind::Kernel(_))
     }
 
@@ -175,22 +171,22 @@ impl Timeline {
 
     /// Returns the nanoseconds of both ends of a record since the recording began.
     pub(crate) fn nanoseconds(&self, kept: &Kept) -> [u64; 2] {
-        if kept.thread.has_tick_counter() == self.is_ticks() {
-            // Each end by itself, so that spans which end in one tick end in one nanosecond.
-            return kept.raw.ticks.map(|ticks| self.since_zero(ticks));
-        }
-        let since =
-            |ticks: u64| match kept.thread.conversion.ticks_to_ns(ticks).wrapping_sub(self.zero) {
-                before if before > u64::MAX / 2 => 0,
-                since => since,
-            };
-        kept.raw.ticks.map(since)
+        // Each end by itself, so that spans which end in one tick end in one nanosecond.
+        let [start, end] = kept.raw.ticks.map(|ticks| {
+            if kept.thread.has_tick_counter() == self.is_ticks() {
+                return self.since_zero(ticks);
+            }
+            let ns = kept.thread.conversion.ticks_to_ns(ticks).wrapping_sub(self.zero);
+            if ns > u64::MAX / 2 { 0 } else { ns }
+        });
+        // The counter may have been set back in between.
+        [start, end.max(start)]
     }
 
     /// Returns the nanoseconds from the beginning to some ticks.
     pub(crate) fn since_zero(&self, ticks: u64) -> u64 {
         let line = self.lines.iter().rev().find(|line| line.ticks <= ticks);
-        line.map_or(0, |line| line.at(ticks))
+        line.or(self.lines.front()).map_or(0, |line| line.at(ticks))
     }
 
     /// Returns the wall-clock time of nanoseconds since the recording began.

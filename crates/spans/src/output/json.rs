@@ -30,7 +30,8 @@ pub(crate) fn write_lines(batch: &Batch, to: impl Write) -> io::Result<()> {
     is_enabled()?;
     let mut to = io::BufWriter::new(to);
     for kept in &batch.records {
-        let [start, end] = batch.time.nanoseconds(kept);
+        let [start, _] = batch.time.nanoseconds(kept);
+        let ns = batch.time.conversion(&kept.thread).delta_ns(kept.raw.time());
         write!(to, "{{\"thread_number\":{},\"thread\":", kept.thread.number)?;
         string(&mut to, &kept.thread.name)?;
         to.write_all(b",\"file\":")?;
@@ -43,7 +44,7 @@ pub(crate) fn write_lines(batch: &Batch, to: impl Write) -> io::Result<()> {
             Some(parent) => string(&mut to, parent.name())?,
             None => to.write_all(b"null")?,
         }
-        write!(to, ",\"start_ns\":{start},\"ns\":{},", end - start)?;
+        write!(to, ",\"start_ns\":{start},\"ns\":{ns},")?;
         arguments(&mut to, kept)?;
         to.write_all(b"}\n")?;
     }

@@ -31,6 +31,7 @@ pub(crate) fn write<'a>(
             string(&mut to, &thread.name)?;
             to.write_all(b"}}")?;
         }
+        // Both ends by the same timeline, so that spans nest. Their difference may be some ten nanoseconds off their length.
         let [start, end] = batch.time.nanoseconds(kept);
         write!(
             to,

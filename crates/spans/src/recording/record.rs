@@ -58,7 +58,8 @@ impl<'a> Record<'a> {
     }
 
     /// Returns the time from the beginning of the recording to its own. The times of one recording have the order of
-    /// their ticks, in all its intervals.
+    /// their ticks: those of an interval are not before those of earlier ones. Exceptions: the beginnings of spans that are
+    /// older than the last 32 intervals, and a machine whose counter is set back when it wakes.
     pub fn start(&self) -> Duration {
         let [start, _] = self.batch.time.nanoseconds(self.kept);
         Duration::from_nanos(start)

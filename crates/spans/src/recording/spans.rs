@@ -40,6 +40,8 @@ pub struct Spans {
     /// Of threads that have ended while they were read.
     later: Estate,
     time: Timeline,
+    /// The latest ticks of the records that were collected since the last look at `time`.
+    latest: u64,
     not_contained: Option<String>,
     /// The number of lost spans at the last `take`.
     lost_before: u64,
@@ -59,6 +61,7 @@ impl Spans {
             ended: Estate::default(),
             later: Estate::default(),
             time: Timeline::new(clock),
+            latest: 0,
             not_contained,
             lost_before: lost(),
         }
@@ -124,8 +127,11 @@ impl Spans {
         let Spans { slow, time, .. } = self;
         let most = self.session.plan.kept;
         let (mut records, mut fresh, mut threads) = (0, Vec::new(), Vec::new());
-        let mut live = HashSet::new();
+        let (mut live, mut latest, is_ticks) = (HashSet::new(), 0, time.is_ticks());
         let mut see = |kept: Kept| {
+            if kept.thread.has_tick_counter() == is_ticks {
+                latest = kept.raw.ticks[1].max(latest);
+            }
             slow.see(&kept, time);
             records += u64::from(!kept.thread.is_in_histograms);
             fresh.push(kept);
@@ -141,6 +147,7 @@ impl Spans {
             self.not_kept += std::mem::take(&mut left.not_kept);
             self.ended.add(left);
         }
+        self.latest = self.latest.max(latest);
         self.slow.retain(|number| live.contains(&number));
         // The latest of all threads.
         fresh.sort_by_key(|kept| kept.raw.ticks[1]);
@@ -174,8 +181,7 @@ impl Spans {
         let mut threads: Vec<_> = live.chain(ended).collect();
         threads.sort_by_key(|thread| thread.meta.number);
         let (slow, slow_not_kept) = self.slow.view();
-        self.time.give_out(self.kept.iter());
-        slow.iter().for_each(|tree| self.time.give_out([&tree.root].into_iter()));
+        self.time.give_out(std::mem::take(&mut self.latest));
         Batch {
             threads,
             records: Vec::new(),
