@@ -59,19 +59,18 @@ pub mod region;
 mod tests;
 
 /// What this machine and its settings allow, as the errors of this library see it. Each call reads some files of `/proc` and
-/// `/sys`, and is None or false if they are missing or not understood.
+/// `/sys`, and is None or false if they are missing or not understood. The answers may change while a process runs.
 pub mod machine {
     pub use crate::kernel::machine::{
         capability, is_virtual, mlock_kilobytes, paranoid_level, user_access,
     };
 
-    /// Returns the hypervisor's name for itself, such as `KVMKVMKVM`, or the machine's product name by its firmware. None
-    /// if this is not known to be a virtual machine.
+    /// Returns the hypervisor's name for itself, such as `KVMKVMKVM` (x86-64's CPUID), or else the name of the virtual
+    /// machine's product by its firmware. None if neither is there, which [`is_virtual`] may know better.
     pub fn hypervisor() -> Option<String> {
-        let Some(name) = crate::asm::hypervisor() else {
-            return crate::kernel::machine::hypervisor_product();
-        };
-        Some(String::from_utf8_lossy(&name).trim_matches(['\0', ' ']).to_owned())
+        let name = crate::asm::hypervisor()
+            .map(|name| String::from_utf8_lossy(&name).trim_matches(['\0', ' ']).to_owned());
+        name.filter(|name| !name.is_empty()).or_else(crate::kernel::machine::hypervisor_product)
     }
 }
 

@@ -389,20 +389,25 @@ impl<O: Order> Counter<O> {
         self.open.event
     }
 
-    /// Returns the width of its register in bits (`pmc_width`). None if user space may not read it.
+    /// Returns the width of its register in bits (`pmc_width`), of the first core type's counter if there are several.
+    ///
+    /// None if user space cannot read it: it is a software event, its page is not mapped or names no width, or a read of it
+    /// has faulted.
     pub fn width(&self) -> Option<u16> {
         let [width] = self.open.group.reader.widths();
         (self.open.group.is_readable() && width > 0).then_some(width)
     }
 
-    /// Reads its register `rounds` times, with three instructions per round, for a test of what a hypervisor's trap of the
-    /// read adds. False if that is not possible: on other architectures than x86-64, or if the event has no register now.
+    /// Reads its register `rounds` times, at least once, with three instructions per round. False on other architectures than
+    /// x86-64, or if the event has no register now. For rdpmc-doctor, which finds out what a hypervisor's trap of the read
+    /// adds: no promise of this library.
     ///
-    /// Faults as [`read_user`](Counter::read_user) does.
+    /// Faults as [`read_user`](Counter::read_user) does. A contained fault ends the rounds.
+    #[doc(hidden)]
     pub fn known_reads(&self, rounds: u64) -> bool {
         let Some([register]) = self.open.group.reader.named() else { return false };
-        // SAFETY: the page names the register, so this thread may read it. If that has changed since then, the read may
-        // fault, so the caller has made sure that faults are contained.
+        // SAFETY: the page names the register, so this thread may read it. If that has changed since then, the read faults,
+        // as documented.
         unsafe { asm::known_reads(register, rounds) }
     }
 

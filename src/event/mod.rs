@@ -247,17 +247,21 @@ impl Event {
         }
     }
 
-    /// Returns the event on the PMU of this type, if it is an event of the CPU that names no PMU. A generic event
-    /// names one in the upper half of `config`, since Linux 5.13 on x86-64 and 6.6 on arm64. Other events are
-    /// unchanged.
-    pub fn on_core(self, pmu: u32) -> Event {
-        if !self.is_of_the_core() || self.pmu().is_some() {
+    /// Returns the event on the core PMU of this [type](crate::pmu::Pmu::type_id), for CPUs with several core types. A
+    /// generic event names its PMU in the upper half of `config`, since Linux 5.13 on x86-64 and 6.6 on arm64.
+    ///
+    /// Events that are not of the CPU or name a PMU already are unchanged. So are all if the type is one of the kernel's own
+    /// that no core PMU has: 0 to 3, and 5.
+    #[must_use]
+    pub fn on_core_pmu(self, type_id: u32) -> Event {
+        let is_none = type_id < kind::RAW || type_id == kind::BREAKPOINT;
+        if is_none || !self.is_of_the_core() || self.pmu().is_some() {
             return self;
         }
         match self.kind {
-            kind::RAW => Event { kind: pmu, ..self },
+            kind::RAW => Event { kind: type_id, ..self },
             _ => {
-                let config = self.config & HW_EVENT_MASK | u64::from(pmu) << PMU_TYPE_SHIFT;
+                let config = self.config & HW_EVENT_MASK | u64::from(type_id) << PMU_TYPE_SHIFT;
                 Event { config, ..self }
             }
         }
@@ -385,13 +389,13 @@ mod tests {
 
     #[test]
     fn on_a_core_types_pmu() {
-        let cycles = Event::CYCLES.on_core(10);
+        let cycles = Event::CYCLES.on_core_pmu(10);
         assert_eq!((cycles.config, cycles.pmu()), (10 << 32, Some(10)));
         assert_eq!(cycles.bare(), Event::CYCLES);
-        assert_eq!(cycles.on_core(11), cycles);
-        assert_eq!(Event::raw(0xc0).on_core(10), Event::of_pmu(10, 0xc0));
-        assert_eq!(Event::TASK_CLOCK.on_core(10), Event::TASK_CLOCK);
-        assert_eq!(Event::of_pmu(9, 0).on_core(10).pmu(), Some(9));
+        assert_eq!(cycles.on_core_pmu(11), cycles);
+        assert_eq!(Event::raw(0xc0).on_core_pmu(10), Event::of_pmu(10, 0xc0));
+        assert_eq!(Event::TASK_CLOCK.on_core_pmu(10), Event::TASK_CLOCK);
+        assert_eq!(Event::of_pmu(9, 0).on_core_pmu(10).pmu(), Some(9));
     }
 
     #[test]

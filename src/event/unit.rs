@@ -93,7 +93,7 @@ mod tests {
         let misses = Event::cache(Cache::L1Data, CacheAccess::Read, CacheResult::Miss);
         let loads = Event::cache(Cache::L1Data, CacheAccess::Read, CacheResult::Access);
         for (event, unit) in [
-            (Event::CYCLES.on_core(10), Unit::Cycles),
+            (Event::CYCLES.on_core_pmu(10), Unit::Cycles),
             (Event::INSTRUCTIONS.kernel(), Unit::Instructions),
             (Event::TASK_CLOCK, Unit::Nanoseconds),
             (misses, Unit::Misses),

@@ -253,7 +253,7 @@ impl Pmus {
         }
         // If there is only one such PMU, the event need not name it, which older kernels do not support.
         let is_one_of_several = self.core()?.is_some_and(|core| core.len() > 1);
-        Ok(Some(if is_one_of_several { event.on_core(pmu.type_id()) } else { event }))
+        Ok(Some(if is_one_of_several { event.on_core_pmu(pmu.type_id()) } else { event }))
     }
 
     /// Returns a name from which [`event`](Pmus::event) makes an equal event.

@@ -169,7 +169,7 @@ impl Options {
         }
         let stand_in = |event: &Event| match event.bare() {
             Event::CYCLES | Event::INSTRUCTIONS => event.plain(),
-            _ => event.pmu().map_or(Event::BRANCHES, |pmu| Event::BRANCHES.on_core(pmu)),
+            _ => event.pmu().map_or(Event::BRANCHES, |pmu| Event::BRANCHES.on_core_pmu(pmu)),
         };
         let stand_ins: Vec<Event> = hardware().map(stand_in).collect();
         let have = |event| usize::from(stand_ins.iter().any(|other| other.bare() == event));

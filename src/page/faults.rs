@@ -86,7 +86,7 @@ fn contain() -> Result<(), OpenError> {
 
 static CALLED: AtomicBool = AtomicBool::new(false);
 
-/// Whether [`contain_faults`] was called.
+/// Whether [`contain_faults`] has succeeded in this process. Stays true if another handler replaces this library's.
 pub fn faults_are_contained() -> bool {
     CALLED.load(Ordering::Acquire)
 }

@@ -139,7 +139,7 @@ pub(crate) fn on_pmu<const N: usize>(
 ) -> Result<[Event; N], Unreadable> {
     for event in &mut events {
         if !counting(event)?.is_empty() {
-            *event = event.on_core(pmu);
+            *event = event.on_core_pmu(pmu);
         }
     }
     Ok(events)
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(count(&intel, Event::CYCLES, &[]), [4, 10], "the affinity is unknown");
         assert_eq!(count(&intel, Event::CYCLES, &[0, 3]), [4]);
         assert_eq!(count(&intel, Event::CYCLES, &[5]), [10]);
-        assert_eq!(count(&intel, Event::CYCLES.on_core(10), &[0, 4]), NONE);
+        assert_eq!(count(&intel, Event::CYCLES.on_core_pmu(10), &[0, 4]), NONE);
         assert_eq!(count(&intel, Event::raw(0xc0), &[0, 4]), NONE, "it is cpu_core's");
         assert_eq!(count(&arm, Event::raw(0x11), &[0, 4]), [8, 10]);
         assert_eq!(count(&arm, Event::TASK_CLOCK, &[0, 4]), NONE);
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn what_the_others_of_a_group_follow() {
         let (intel, arm) = (types(kind::RAW), types(8));
-        let atom = Event::CYCLES.on_core(10);
+        let atom = Event::CYCLES.on_core_pmu(10);
         assert_eq!(named_in(&intel, &[Event::CYCLES, Event::INSTRUCTIONS]), None);
         assert_eq!(named_in(&intel, &[Event::CYCLES, atom]), Some(10));
         assert_eq!(named_in(&intel, &[Event::CYCLES, Event::raw(0xc0)]), Some(kind::RAW));

@@ -30,6 +30,8 @@ const EVENTS: [Event; 11] = [
 ///
 /// Call [`contain_faults`](rdpmc::contain_faults) first. Only then does `diagnose` try to read each counter. This
 /// detects reads that fault although the setting allows them, and measures what a read costs.
+///
+/// Must not be called in a signal handler.
 pub fn diagnose() -> Report {
     let (pmus, unreadable) = match Pmus::local().all() {
         Ok(pmus) => (pmus, None),

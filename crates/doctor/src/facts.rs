@@ -8,28 +8,37 @@ use std::path::Path;
 /// A limit above the size of any of these files, in bytes. `/proc/cpuinfo` has 2 KiB for each CPU.
 const FILE_LIMIT: u64 = 1 << 26;
 
-/// Returns the trimmed text. None if the file is missing, not regular, not UTF-8 or too long.
-fn text(path: impl AsRef<Path>) -> Option<String> {
+/// Returns the file's bytes. None if it is missing, not regular or too long.
+fn bytes(path: impl AsRef<Path>) -> Option<Vec<u8>> {
     // Opening a pipe waits, and opening a device has effects.
     if !fs::metadata(&path).ok()?.is_file() {
         return None;
     }
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(FILE_LIMIT).read_to_end(&mut bytes).ok()?;
-    let is_whole = (bytes.len() as u64) < FILE_LIMIT;
-    Some(String::from_utf8(bytes).ok().filter(|_| is_whole)?.trim().to_owned())
+    ((bytes.len() as u64) < FILE_LIMIT).then_some(bytes)
+}
+
+/// Returns the file's trimmed text. None if it is not UTF-8, or as [`bytes`].
+fn text(path: impl AsRef<Path>) -> Option<String> {
+    Some(String::from_utf8(bytes(path)?).ok()?.trim().to_owned())
 }
 
 fn number<N: std::str::FromStr>(path: impl AsRef<Path>) -> Option<N> {
     text(path)?.parse().ok()
 }
 
-/// Returns the CPU that this thread is on: a field of `/proc/thread-self/stat`, behind the name in parentheses.
+/// Returns the CPU that this thread is on.
 pub(crate) fn current_cpu() -> Option<u32> {
+    cpu_in(&bytes("/proc/thread-self/stat")?)
+}
+
+/// Returns a field of a thread's `stat`, behind the name in parentheses: any bytes, with parentheses too.
+fn cpu_in(stat: &[u8]) -> Option<u32> {
     const FIELD: usize = 39;
     const AFTER_NAME: usize = 3;
-    let stat = text("/proc/thread-self/stat")?;
-    let (_, rest) = stat.rsplit_once(')')?;
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
     rest.split_ascii_whitespace().nth(FIELD - AFTER_NAME)?.parse().ok()
 }
 
@@ -147,4 +156,19 @@ fn limit(name: &str) -> Option<u64> {
     let soft =
         limits.lines().find_map(|line| line.strip_prefix(name)?.split_ascii_whitespace().next())?;
     if soft == "unlimited" { Some(u64::MAX) } else { soft.parse().ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_behind_any_name() {
+        let rest = " R 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 17 0 0";
+        for name in [&b"a"[..], b"a) R 1 (b", b"caf\xc3", b""] {
+            let stat = [b"4711 (", name, b")", rest.as_bytes()].concat();
+            assert_eq!(cpu_in(&stat), Some(17), "{name:?}");
+        }
+        assert_eq!((cpu_in(b""), cpu_in(b"1 (a) R 1 2"), cpu_in(b"1 (a")), (None, None, None));
+    }
 }

@@ -18,13 +18,15 @@ pub struct Description {
     pub type_id: u32,
     /// Its CPUs. None if it lists none.
     pub cpus: Option<CpuSet>,
-    /// General-purpose counters available to this thread now. Excludes those held by the NMI watchdog or by pinned
-    /// events, if this thread is on the PMU's CPUs. None if unknown.
+    /// General-purpose counters available to this thread now. Excludes those held by the NMI watchdog or by pinned events. A
+    /// pair that an older kernel chains for 64 bits (arm64) is one. None if this thread is not on the PMU's CPUs, or if the
+    /// number is unknown.
     pub general: Option<usize>,
-    /// Fixed-function counters, which count one event each: cycles, instructions, reference cycles. None if unknown.
+    /// Fixed-function counters, which count one event each: cycles, instructions, reference cycles. None as for
+    /// `general`.
     pub fixed: Option<usize>,
     /// How many of the general-purpose counters count, by known work. The host of a virtual machine may hold the others.
-    /// None if unknown.
+    /// None as for `general`.
     pub counting: Option<usize>,
     /// What known work shows of the counters. None if they were not tested: the PMU is not a core PMU, or this thread is
     /// not on its CPUs.
@@ -43,7 +45,7 @@ const SOFTWARE: u32 = 1;
 
 /// Finds out what a PMU can do for this thread, by opening and closing events, and by counting known work.
 ///
-/// Takes some hundred system calls and some milliseconds. Some of the events are pinned, so others, of this thread too, may
+/// Takes some hundred system calls and some milliseconds, and reads the files of all PMUs. Some of the events are pinned, so others, of this thread too, may
 /// lose their turn until the PMU's next rotation. Counters are counted on x86-64 and arm64, for the core PMU of the CPU that
 /// this thread is on.
 ///
@@ -61,8 +63,8 @@ pub fn describe(pmu: &Pmu) -> Option<Description> {
 pub(crate) fn describe_beside(pmu: &Pmu, core: &[Pmu]) -> Description {
     // With the type in its config a generic event is this PMU's in any case, if the kernel is new enough.
     let own = |event: Event| match core.len() {
-        ..2 => event,
-        _ => event.on_core(pmu.type_id()),
+        1 => event,
+        _ => event.on_core_pmu(pmu.type_id()),
     };
     let event = match pmu.events().first() {
         _ if pmu.is_core() => own(Event::CYCLES),
@@ -138,19 +140,23 @@ fn counters(own: impl Fn(Event) -> Event) -> Option<Counters> {
     }
     // In this kernel's encoding.
     let known = |event| Some(Counter::open(own(event)).ok()?.event());
-    let general = trust::fill(any.into_iter().find_map(known)?).ok()?;
-    // With all of those in use, another event has a counter only if it is a fixed one.
-    let is_fixed = |event: &Event| {
-        let pinned =
-            Counter::builder(own(*event)).allow_all_privilege_levels(true).pinned(true).open();
-        pinned.is_ok_and(|counter| counter.reading_by_system_call().is_ok())
-    };
-    let fixed = [Event::CYCLES, Event::INSTRUCTIONS, Event::REF_CYCLES]
-        .iter()
-        .filter(|event| is_fixed(event));
-    let fixed = fixed.count();
-    let width = general.first().and_then(Counter::width);
-    Some(Counters { general: general.len(), fixed, width })
+    let event = any.into_iter().find_map(known)?;
+    // All are held, so that the next one finds what is left. An error, such as of too few descriptors, leaves the number open.
+    let mut held = Vec::new();
+    while let Some(counter) = trust::pinned(event).ok()?.filter(|_| held.len() < trust::MOST) {
+        held.push(counter);
+    }
+    let general = held.len();
+    // With those in use, another event has a counter only if that is a fixed one.
+    for event in [Event::CYCLES, Event::INSTRUCTIONS, Event::REF_CYCLES] {
+        match trust::pinned(own(event)) {
+            Ok(counter) => held.extend(counter),
+            Err(OpenError::EventNotSupported { .. }) => {}
+            Err(_) => return None,
+        }
+    }
+    let width = held.first().and_then(Counter::width);
+    Some(Counters { general, fixed: held.len() - general, width })
 }
 
 impl fmt::Display for Description {

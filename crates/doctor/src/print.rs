@@ -81,7 +81,7 @@ impl Report {
             (_, false) => ", no known virtual machine".into(),
         };
         let mut lines = vec![
-            ("rdpmc", format!("{} for {}", self.version, self.architecture)),
+            ("rdpmc-doctor", format!("{} for {}", self.version, self.architecture)),
             ("CPU", or_unknown(self.cpu.as_ref())),
             ("kernel", or_unknown(self.kernel.as_ref()) + &kind),
         ];

@@ -1,18 +1,23 @@
 //! What tells the CPUs of two machines apart.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 
 /// Returns the architecture, and the name and the numbers of each CPU model in this machine (`/proc/cpuinfo`). Counts of two
 /// runs are comparable only if this is equal.
 ///
 /// None if the kernel does not show it. Reads one file.
 pub fn cpu_identity() -> Option<String> {
+    // `/proc/cpuinfo` has 2 KiB for each CPU.
+    const LIMIT: u64 = 1 << 26;
     let path = "/proc/cpuinfo";
     // Opening a pipe waits.
     if !fs::metadata(path).ok()?.is_file() {
         return None;
     }
-    identity_in(&fs::read_to_string(path).ok()?)
+    let mut text = String::new();
+    File::open(path).ok()?.take(LIMIT).read_to_string(&mut text).ok()?;
+    identity_in(&text)
 }
 
 fn identity_in(cpuinfo: &str) -> Option<String> {

@@ -239,10 +239,12 @@ fn diagnosis(facts: &Facts) -> Outcome {
     let [pmu] = report.core_pmus.as_slice() else {
         equal("PMUs", report.core_pmus.len(), 0)?;
         equal("no PMU is meant", facts.say_no_pmu(), true)?;
+        equal("status", report.status(), rdpmc_doctor::Status::NoCounters)?;
         let said =
             report.advice.iter().any(|line| line.starts_with("all hardware events: this needs"));
         return require(said, || format!("{:?}", report.advice));
     };
+    equal("status", report.status(), rdpmc_doctor::Status::UserSpace)?;
     equal("the PMU's access", pmu.access.clone(), Ok(Access::UserSpace))?;
     equal("instructions", of(&report, Event::INSTRUCTIONS), Some(Ok(Access::UserSpace)))?;
     if cfg!(target_arch = "riscv64") {
@@ -256,6 +258,7 @@ fn diagnosis(facts: &Facts) -> Outcome {
     let off = Changed::to(USER_ACCESS, "0");
     let report = rdpmc_doctor::diagnose();
     let reason = expected::switched_off(USER_ACCESS, 0);
+    equal("status", report.status(), rdpmc_doctor::Status::SystemCall)?;
     equal("instructions", of(&report, Event::INSTRUCTIONS), Some(Ok(Access::SystemCall(reason))))?;
     let remedy = format!("`echo 1 > {USER_ACCESS}` as root");
     require(report.advice.iter().any(|line| line.contains(&remedy)), || {

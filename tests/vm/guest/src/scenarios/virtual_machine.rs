@@ -182,6 +182,7 @@ fn no_group_gets_a_dead_counter(_: &Facts) -> Outcome {
     let report = rdpmc_doctor::diagnose();
     let counting = report.core_pmus.iter().map(|pmu| (pmu.general, pmu.counting)).collect();
     equal("counters", counting, vec![(Some(4), Some(3))])?;
+    equal("status", report.status(), rdpmc_doctor::Status::CountsWrong)?;
     let text = report.to_string();
     require(text.contains("4 general-purpose counters, 3 of which count"), || text.clone())?;
     require(text.contains("Open at most 3 events at a time"), || text.clone())?;
