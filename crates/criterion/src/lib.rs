@@ -128,6 +128,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alone;
 mod arguments;
 mod clock;
 mod counter;

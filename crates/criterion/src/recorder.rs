@@ -1,5 +1,6 @@
 //! Prints and saves the counts of each benchmark.
 
+use crate::alone;
 use crate::arguments::Arguments;
 use crate::meter::{Counts, MOST};
 use crate::notes::{Batches, SampleNotes};
@@ -119,7 +120,10 @@ impl Recorder {
     /// A benchmark begins, or a sample of it.
     pub(crate) fn begin(&self) {
         if let Ok(mut before) = self.before.try_borrow_mut() {
-            before.get_or_insert_with(|| Saved::below(self.home()));
+            before.get_or_insert_with(|| {
+                alone::enter(self.home());
+                Saved::below(self.home())
+            });
         }
     }
 

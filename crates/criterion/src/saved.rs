@@ -1,5 +1,6 @@
 //! Which of the files that criterion writes are new.
 
+use crate::alone;
 use rdpmc_gate::criterion::home::{NEW, results};
 use rdpmc_gate::criterion::samples::{FILE, Samples};
 use std::collections::BTreeMap;
@@ -48,7 +49,7 @@ impl Saved {
     }
 
     /// Returns what has been saved below `home` since. An error if that is nothing, or not only one benchmark, or not one
-    /// with the `values` of all samples that were taken.
+    /// with the `values` of all samples that were taken, or if another process may have saved it.
     pub(crate) fn run_since(&self, home: &Path, values: &[f64]) -> Result<Run, Unknown> {
         let now = Saved::below(home);
         let is_new = |(path, version): &(&PathBuf, &Version)| self.0.get(*path) != Some(*version);
@@ -57,6 +58,9 @@ impl Saved {
             let directory = |path: &&PathBuf| Some(path.parent()?.parent()?.to_owned());
             Unknown { why, directories: changed.iter().filter_map(directory).collect() }
         };
+        if alone::has_others(home) {
+            return Err(unknown(others(home)));
+        }
         let path = match changed.as_slice() {
             [path] => path,
             [] => return Err(unknown(format!("criterion saved no samples in {}", home.display()))),
