@@ -114,13 +114,6 @@ pub(crate) const STALE_READ_FAULTS: bool = false;
 /// The width in bits that [`counts`] needs of all counters, if it needs one.
 pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = None;
 
-/// `isb`, if the read is ordered: no later instruction starts before all earlier ones are complete.
-macro_rules! fence {
-    () => {
-        ".if {ORDERED}\nisb\n.endif"
-    };
-}
-
 /// The code of retries, behind the function's code: from label 5 on, `$round` at most [`ROUNDS`] times. Each ends at label 3
 /// or, if a `lock` has changed, goes on. `$left` has their number. In the end, `$none` makes the result that of `index` 0.
 #[rustfmt::skip]
@@ -151,10 +144,7 @@ macro_rules! retries {
 /// `page` is readable. If the CPU forbids reading the counter of `index`, `mrs` traps: the process gets SIGILL, which
 /// ends it unless faults are contained. An allowed read has no effect.
 #[inline(always)]
-pub(crate) unsafe fn count<const ORDERED: bool>(
-    page: *const ControlPage,
-    registers: Registers,
-) -> Option<(u64, u32)> {
+pub(crate) unsafe fn count(page: *const ControlPage, registers: Registers) -> Option<(u64, u32)> {
     let count: u64;
     let lock: u32;
     let from: u64;
@@ -171,9 +161,7 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
                 ".if ", $is_retry, "\n",
                 "ldr  {offset}, [{page}, #{OFFSET}]\n",
                 ".endif\n",
-                fence!(), "\n",
                 "blr  {entry}\n",                                // mrs x9, sign-extended
-                fence!(), "\n",
                 ".if ", $is_retry, " == 0\n",
                 "ldr  {offset}, [{page}, #{OFFSET}]\n",
                 ".endif\n",
@@ -203,7 +191,6 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
             ROUNDS = const ROUNDS,
             LOCK = const offset_of!(ControlPage, lock),
             OFFSET = const offset_of!(ControlPage, offset),
-            ORDERED = const ORDERED as u8,
             count = lateout(reg) count,
             out("x9") _,
             out("x10") _,
@@ -229,7 +216,7 @@ const _: () = assert!(offset_of!(ControlPage, index) == offset_of!(ControlPage, 
 /// # Safety
 /// As for [`count`], for each of the pages.
 #[inline(always)]
-pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bool>(
+pub(crate) unsafe fn counts<const N: usize, const LOCKS: bool>(
     pages: *const ControlPage,
     registers: Registers,
 ) -> Option<([u64; N], u32)> {
@@ -255,7 +242,6 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
                 "csel {index:w}, {index:w}, wzr, lo\n",
                 "add  {entry}, {registers}, {index:w}, uxtw #4\n",
                 ".if ", $n, " == 0\n",
-                fence!(), "\n",
                 ".endif\n",
                 ".if ", $is_retry, "\n",
                 "ldr  {", stringify!($into), "}, [{page}, #{OFFSET}]\n",
@@ -288,7 +274,6 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
         ($($n:literal $into:ident),*; $($back:literal),*) => {
             asm!(
                 $(one!("0", $n, $into),)*
-                fence!(),
                 ".if {LOCKS}",
                 "mov  {index:w}, w11",
                 ".endif",
@@ -299,7 +284,6 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
                 retries!(
                     "w10"; // the table changes x10 only if there is no counter, and then there is no retry
                     $(one!("1", $n, $into),)*
-                    fence!(),
                     ".if {LOCKS}",
                     "mov  {index:w}, w11",
                     ".endif",
@@ -319,7 +303,6 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
                 OFFSET = const offset_of!(ControlPage, offset),
                 STRIDE = const STRIDE,
                 N = const N,
-                ORDERED = const ORDERED as u8,
                 LOCKS = const LOCKS as u8,
                 $($into = out(reg) $into,)*
                 out("x9") _,
@@ -444,9 +427,9 @@ pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
     // SAFETY: the caller promises that this thread may read the tick counter. The read touches no memory.
     unsafe {
         asm!(
-            fence!(),
+            ".if {ORDERED}\nisb\n.endif",
             "mrs {ticks}, cntvct_el0",
-            fence!(),
+            ".if {ORDERED}\nisb\n.endif",
             ORDERED = const ORDERED as u8,
             ticks = out(reg) ticks,
             options(nostack, preserves_flags),

@@ -15,8 +15,8 @@
 //   counter, the copy executes as many instructions as the loop. So a difference does not depend on whether the first
 //   read was retried. (The exception is a group's `counts` without `LOCKS` on riscv64, with one more.)
 // - `value`: reads one `Register` and nothing else, for regions.
-// - `fence`, and `ORDERED` of the others: no later instruction starts before all earlier ones are complete.
-// - `ticks`: reads the tick counter that the page's clock fields convert.
+// - `fence`: no later instruction starts before all earlier ones are complete.
+// - `ticks`: reads the tick counter that the page's clock fields convert, if `ORDERED` between fences.
 // - `TICKS`: the tick counter's name among the kernel's clock sources.
 // - `FIXED_WHEN_MAPPED`: whether the kernel fixes capability and width when it maps the page. Otherwise they move with
 //   the counter, and a non-zero `index` implies access.
@@ -108,7 +108,6 @@ macro_rules! exception_table {
     path = "none.rs"
 )]
 mod architecture;
-pub(crate) mod order;
 #[cfg(all(
     target_os = "linux",
     target_pointer_width = "64",

@@ -40,10 +40,7 @@ pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = None;
 /// # Safety
 /// None needed: the page is not touched.
 #[inline(always)]
-pub(crate) unsafe fn count<const ORDERED: bool>(
-    _: *const ControlPage,
-    _: Registers,
-) -> Option<(u64, u32)> {
+pub(crate) unsafe fn count(_: *const ControlPage, _: Registers) -> Option<(u64, u32)> {
     None
 }
 
@@ -52,7 +49,7 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
 /// # Safety
 /// None needed: the pages are not touched.
 #[inline(always)]
-pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bool>(
+pub(crate) unsafe fn counts<const N: usize, const LOCKS: bool>(
     _: *const ControlPage,
     _: Registers,
 ) -> Option<([u64; N], u32)> {

@@ -7,8 +7,8 @@
 // The table's entries have no landing pads (`lpad`, Zicfilp), which would cost every read an instruction. They are
 // enforced only in programs of which every object has them. Rust's standard library, as rustup installs it, has none.
 //
-// Ordered reads of counters have no fence here. `fence` does not order them, and the architecture makes a CPU read a
-// counter as if in program order.
+// Reads of counters need no fence here. `fence` does not order them, and the architecture makes a CPU read a counter as if
+// in program order.
 
 use super::{ROUNDS, Value};
 use crate::kernel::{ControlPage, STRIDE};
@@ -128,10 +128,7 @@ macro_rules! retries {
 /// `page` is readable. If the CPU forbids reading the counter of `index`, `csrr` traps: the process gets SIGILL,
 /// which ends it unless faults are contained. An allowed read has no effect.
 #[inline(always)]
-pub(crate) unsafe fn count<const ORDERED: bool>(
-    page: *const ControlPage,
-    registers: Registers,
-) -> Option<(u64, u32)> {
+pub(crate) unsafe fn count(page: *const ControlPage, registers: Registers) -> Option<(u64, u32)> {
     let count: u64;
     let lock: u64;
     let counted: u64;
@@ -218,7 +215,7 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
 /// # Safety
 /// As for [`count`], for each of the pages.
 #[inline(always)]
-pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bool>(
+pub(crate) unsafe fn counts<const N: usize, const LOCKS: bool>(
     pages: *const ControlPage,
     registers: Registers,
 ) -> Option<([u64; N], u32)> {

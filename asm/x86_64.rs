@@ -105,13 +105,6 @@ macro_rules! retries {
     };
 }
 
-/// `lfence`, if the read is ordered: no later instruction starts before all earlier ones are complete.
-macro_rules! fence {
-    () => {
-        ".if {ORDERED}\nlfence\n.endif"
-    };
-}
-
 /// Returns the event's count and the page's `lock`. None while the page's `index` is 0, or if user space may not read
 /// the counter, or if the kernel moves the counter again and again.
 ///
@@ -123,10 +116,7 @@ macro_rules! fence {
 /// `page` is readable. If the CPU forbids reading the counter of `index`, `rdpmc` traps: the process gets SIGSEGV,
 /// which ends it unless faults are contained. An allowed read has no effect.
 #[inline(always)]
-pub(crate) unsafe fn count<const ORDERED: bool>(
-    page: *const ControlPage,
-    _: Registers,
-) -> Option<(u64, u32)> {
+pub(crate) unsafe fn count(page: *const ControlPage, _: Registers) -> Option<(u64, u32)> {
     let count: u64;
     let (lock, register): (u64, u32);
     // Ends at label $end. Goes to $again if the lock has changed. $last checks that with one instruction. In a retry, the
@@ -139,9 +129,7 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
                 "mov   ecx, [{page} + {INDEX}]\n",
                 "sub   ecx, 1\n",                       // index counts from 1. 0 means no counter
                 "jb    ", $end, "\n",
-                fence!(), "\n",
                 rdpmc!("mov ecx, -1", $end), "\n",      // a fault looks like index 0
-                fence!(), "\n",
                 "movsx {count}, dx\n",                  // bits 32..48, sign-extended
                 "shl   {count}, 32\n",
                 "or    {count}, rax\n",                 // rax has bits 0..32
@@ -172,7 +160,6 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
             LOCK = const offset_of!(ControlPage, lock),
             INDEX = const offset_of!(ControlPage, index),
             OFFSET = const offset_of!(ControlPage, offset),
-            ORDERED = const ORDERED as u8,
             count = out(reg) count,
             out("rax") _,
             out("rcx") register,
@@ -193,7 +180,7 @@ pub(crate) unsafe fn count<const ORDERED: bool>(
 /// # Safety
 /// As for [`count`], for each of the pages.
 #[inline(always)]
-pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bool>(
+pub(crate) unsafe fn counts<const N: usize, const LOCKS: bool>(
     pages: *const ControlPage,
     _: Registers,
 ) -> Option<([u64; N], u32)> {
@@ -208,7 +195,6 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
                 ".if ", $n, " < {N}\n",
                 ".if ", $n, " == 0\n",
                 "mov   {locks:e}, [{pages} + {LOCK}]\n", // this load and the next pair with the last
-                fence!(), "\n",
                 ".else\n",
                 "add   {locks:e}, [{pages} + {STRIDE} * ", $n, " + {LOCK}]\n",
                 ".endif\n",
@@ -247,7 +233,6 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
         ($($n:literal $into:ident),*) => {
             asm!(
                 $(one!($n, $into, "5f", "3f"),)*
-                fence!(),
                 ".if {LOCKS}",
                 "mov   eax, {locks:e}",
                 ".endif",
@@ -261,7 +246,6 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
                     "",
                     "movd eax, xmm15\ndec eax\nmovd xmm15, eax",
                     $(one!($n, $into, "4f", "3b"),)*
-                    fence!(),
                     ".if {LOCKS}",
                     "mov   eax, {locks:e}",
                     ".endif",
@@ -277,7 +261,6 @@ pub(crate) unsafe fn counts<const N: usize, const ORDERED: bool, const LOCKS: bo
                 OFFSET = const offset_of!(ControlPage, offset),
                 STRIDE = const STRIDE,
                 N = const N,
-                ORDERED = const ORDERED as u8,
                 LOCKS = const LOCKS as u8,
                 $($into = out(reg) $into,)*
                 out("rax") sum,
@@ -463,11 +446,11 @@ pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
     // SAFETY: the caller promises that this thread may read the tick counter. `rdtsc` touches no memory.
     unsafe {
         asm!(
-            fence!(),
+            ".if {ORDERED}\nlfence\n.endif",
             "rdtsc",
             "shl rdx, 32",
             "or  rax, rdx",
-            fence!(),
+            ".if {ORDERED}\nlfence\n.endif",
             ORDERED = const ORDERED as u8,
             out("rax") ticks,
             out("rdx") _,

@@ -49,11 +49,11 @@ struct Row {
 /// and as the baseline.
 #[inline(never)]
 fn time<T>(clock: &Clock, calls: u64, call: &impl Fn() -> T) -> u64 {
-    let start = clock.ordered().now();
+    let start = clock.now_ordered();
     for _ in 0..calls {
         black_box(call());
     }
-    clock.ordered().now().saturating_sub(start)
+    clock.now_ordered().saturating_sub(start)
 }
 
 impl<'a> Comparison<'a> {

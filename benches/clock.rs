@@ -8,15 +8,14 @@ use std::time::Instant;
 fn main() -> Result<(), Error> {
     let mut criterion = beside::criterion()?;
     let clock = &Clock::open()?;
-    let ordered = clock.ordered();
     let quanta = quanta::Clock::new();
     if !minstant::is_tsc_available() {
         println!("minstant has no tick counter on this machine, and calls the kernel.");
     }
     let mut comparison = Comparison::with(&mut criterion, "clock", "Clock::now", || clock.now())?;
     comparison.beside("Clock::ticks", || clock.ticks());
-    comparison.beside("Clock::now, ordered", || ordered.now());
-    comparison.beside("Clock::ticks, ordered", || ordered.ticks());
+    comparison.beside("Clock::now, ordered", || clock.now_ordered());
+    comparison.beside("Clock::ticks, ordered", || clock.ticks_ordered());
     comparison.beside("std Instant::now", Instant::now);
     comparison.beside("quanta Clock::now", || quanta.now());
     comparison.beside("quanta Clock::raw", || quanta.raw());

@@ -45,12 +45,11 @@ fn read_2(event: &perf_event::Counter) -> [u64; 4] {
 
 fn user_space(criterion: &mut Criterion<ClockMeasurement>) -> Result<(), Error> {
     let counter = &from_user_space(Event::INSTRUCTIONS)?;
-    let ordered = counter.ordered();
     let mut comparison =
         Comparison::with(criterion, "counter", "Counter::read_user", || counter.read_user())?;
     comparison.beside("Counter::read", || counter.read().ok());
     comparison.beside("Counter::reading", || counter.reading().ok());
-    comparison.beside("Counter::read_user, ordered", || ordered.read_user());
+    comparison.beside("Counter::read_user, fenced", || fenced(|| counter.read_user()));
     if let Ok(theirs) = theirs(Hardware::INSTRUCTIONS) {
         comparison.beside("read(2)", || read_2(&theirs));
         if let Ok(sampler) = theirs.sampled(0) {
@@ -65,6 +64,15 @@ fn user_space(criterion: &mut Criterion<ClockMeasurement>) -> Result<(), Error> 
     Ok(())
 }
 
+/// Reads between two fences.
+#[inline(always)]
+fn fenced<T>(read: impl FnOnce() -> T) -> T {
+    rdpmc::fence();
+    let counts = read();
+    rdpmc::fence();
+    counts
+}
+
 /// Opens a counter that user space must be able to read.
 fn from_user_space(event: Event) -> Result<Counter, Error> {
     let counter = Counter::builder(event).allow_all_privilege_levels(true).open()?;
@@ -74,11 +82,11 @@ fn from_user_space(event: Event) -> Result<Counter, Error> {
 
 fn regions(criterion: &mut Criterion<ClockMeasurement>) -> Result<(), Error> {
     let counter = &from_user_space(Event::INSTRUCTIONS)?;
-    let (plain, ordered) = (counter.region()?, counter.ordered().region()?);
+    let (plain, fenced) = (counter.region()?, counter.region()?.fenced());
     let mut comparison = Comparison::with(criterion, "region", "an empty region", move || {
         plain.measure(|| ()).1.ok()
     })?;
-    comparison.beside("an empty region, ordered", || ordered.measure(|| ()).1.ok());
+    comparison.beside("an empty region, fenced", || fenced.measure(|| ()).1.ok());
     comparison.beside("two read_user", || (counter.read_user(), counter.read_user()));
     Ok(())
 }
@@ -86,10 +94,10 @@ fn regions(criterion: &mut Criterion<ClockMeasurement>) -> Result<(), Error> {
 fn groups(criterion: &mut Criterion<ClockMeasurement>) -> Result<(), Error> {
     let events = [Event::CYCLES, Event::INSTRUCTIONS];
     let group = &Group::builder(events).allow_all_privilege_levels(true).open()?;
-    let (region, ordered) = (group.region()?, group.ordered());
+    let region = group.region()?;
     let mut comparison =
         Comparison::with(criterion, "group of two", "Group::read_user", || group.read_user())?;
-    comparison.beside("Group::read_user, ordered", || ordered.read_user());
+    comparison.beside("Group::read_user, fenced", || fenced(|| group.read_user()));
     comparison.beside("Group::reading", || group.reading().ok());
     comparison.beside("an empty region of two", || region.measure(|| ()).1.ok());
     let apart = events.map(from_user_space);

@@ -115,11 +115,11 @@ impl Bare {
     /// Returns the nanoseconds of one of `SPANS` calls.
     #[inline(never)]
     fn time(&self, call: &mut impl FnMut()) -> f64 {
-        let start = self.clock.ordered().now();
+        let start = self.clock.now_ordered();
         for _ in 0..SPANS {
             call();
         }
-        self.clock.ordered().now().saturating_sub(start) as f64 / SPANS as f64
+        self.clock.now_ordered().saturating_sub(start) as f64 / SPANS as f64
     }
 }
 

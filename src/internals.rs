@@ -4,7 +4,6 @@
 
 pub use crate::kernel::abi;
 
-use crate::asm::order::Order;
 use crate::error::NameError;
 use crate::event::Event;
 use crate::event::WORDS;
@@ -40,11 +39,11 @@ impl<const N: usize> Reader<N> {
     }
 
     #[inline(always)]
-    pub fn counts<O: Order>(&self) -> Option<[u64; N]> {
-        if O::FENCED { self.0.counts::<true>() } else { self.0.counts::<false>() }
+    pub fn counts(&self) -> Option<[u64; N]> {
+        self.0.counts()
     }
 
-    pub fn region<'a, O: Order>(&'a self, events: &'a [Event; N]) -> Region<'a, N, O> {
+    pub fn region<'a>(&'a self, events: &'a [Event; N]) -> Region<'a, N> {
         Region::new(&self.0, events)
     }
 }
@@ -52,7 +51,7 @@ impl<const N: usize> Reader<N> {
 /// Reads in the library itself, rather than inlined into the caller.
 #[inline(never)]
 pub fn is_none_in_the_library(reader: &Reader<1>) -> bool {
-    reader.0.counts::<false>().is_none()
+    reader.0.counts().is_none()
 }
 
 /// The contents of a PMU's files.

@@ -74,19 +74,32 @@ pub mod machine {
     }
 }
 
-/// Whether reads are ordered against the instructions around them.
-pub mod order {
-    pub use crate::asm::order::{Order, Ordered, Unordered};
-
-    /// Waits until earlier instructions are complete, like an [`Ordered`] read: `lfence` on x86-64, `isb` on arm64.
-    /// Does nothing on other architectures.
-    ///
-    /// Pieces of code with a fence after each do not overlap. Exception: on arm64, a load overlaps the next piece if no
-    /// branch depends on it.
-    #[inline(always)]
-    pub fn fence() {
-        crate::asm::fence();
-    }
+/// Waits until earlier instructions are complete, and lets later ones begin only then: `lfence` on x86-64, `isb` on arm64. One
+/// instruction, and the wait for the instructions in flight, which no instruction count shows.
+///
+/// A counter is read by an ordinary instruction. An out-of-order CPU may run it before earlier instructions are complete and
+/// after later ones have begun. With a fence before the read, it waits for the earlier instructions. With one after the read,
+/// the later ones wait for it.
+///
+/// ```
+/// use rdpmc::{Counter, Event};
+///
+/// if let Ok(cycles) = Counter::open(Event::CYCLES) {
+///     rdpmc::fence();
+///     let now = cycles.read();
+///     rdpmc::fence();
+///     println!("{now:?}");
+/// }
+/// ```
+///
+/// [`Region::fenced`] has the fences in a region. Pieces of code with a fence after each do not overlap. Stores may still be on
+/// their way to other CPUs. On arm64, neither a read nor the next piece waits for a load, unless a branch depends on it.
+///
+/// Does nothing on other architectures. On riscv64, counters need no fence: a hart reads its own CSRs in program order (Zicsr).
+/// For times there, see [`Clock::ticks_ordered`].
+#[inline(always)]
+pub fn fence() {
+    asm::fence();
 }
 
 #[doc(inline)]

@@ -26,7 +26,7 @@ fn bound_of(clock: &Clock) -> u64 {
 fn off(clock: &Clock) -> Option<(u64, u64)> {
     let bound = bound_of(clock);
     let before = monotonic_raw();
-    let now = clock.ordered().now();
+    let now = clock.now_ordered();
     let after = monotonic_raw();
     // A calibration may come before `now` or after it, so the wider bound applies.
     let bound = bound.max(bound_of(clock)) + 1;
@@ -54,8 +54,8 @@ fn ticks_and_times_fit_together() {
     let clock = Clock::open().unwrap();
     for _ in 0..10_000 {
         let before = bound_of(&clock);
-        let (first, begun) = (clock.ordered().ticks(), clock.ordered().now());
-        let (ended, last) = (clock.ordered().now(), clock.ordered().ticks());
+        let (first, begun) = (clock.ticks_ordered(), clock.now_ordered());
+        let (ended, last) = (clock.now_ordered(), clock.ticks_ordered());
         assert!(begun <= ended && first <= last);
         // The clock may have calibrated in between.
         let bound = before.max(bound_of(&clock)) + 1;
@@ -79,7 +79,7 @@ fn it_never_goes_back() {
     let clock = Clock::open().unwrap();
     let mut last = clock.now();
     for round in 0..3_000_000_u32 {
-        let now = if round % 2 == 0 { clock.now() } else { clock.ordered().now() };
+        let now = if round % 2 == 0 { clock.now() } else { clock.now_ordered() };
         assert!(last <= now, "{now} after {last}");
         last = now;
         if round % 1_000_000 == 0 {
@@ -130,7 +130,7 @@ fn it_refines_itself() {
         while begun.elapsed() < Duration::from_secs(2) {
             thread::sleep(Duration::from_millis(1));
             let before = monotonic_raw();
-            let now = clock.ordered().now();
+            let now = clock.now_ordered();
             let after = monotonic_raw();
             // At first, it knows the rate from 200 microseconds.
             if begun.elapsed() > Duration::from_secs(1) {
@@ -162,8 +162,8 @@ fn a_thread_that_may_not_read_ticks_asks_the_kernel() {
             monotonic_raw(),
             clock.ticks(),
             clock.now(),
-            clock.ordered().ticks(),
-            clock.ordered().now(),
+            clock.ticks_ordered(),
+            clock.now_ordered(),
             monotonic_raw(),
         ];
         assert!(times.is_sorted(), "{times:?}");
@@ -236,7 +236,7 @@ fn handed_on_for(time: Duration) {
                     to.send((0, 0)).unwrap();
                     while let Ok((theirs, their_bound)) = from.recv() {
                         let bound = bound_of(&clock);
-                        let now = clock.ordered().now();
+                        let now = clock.now_ordered();
                         let bound = bound.max(bound_of(&clock)) + 1;
                         assert!(own <= now, "{now} after {own}, of one clock");
                         let step = u64::saturating_sub(theirs, now);
@@ -251,7 +251,7 @@ fn handed_on_for(time: Duration) {
                         }
                         handed += 1;
                         let bound = bound_of(&clock);
-                        own = clock.ordered().now();
+                        own = clock.now_ordered();
                         let bound = bound.max(bound_of(&clock)) + 1;
                         if Instant::now() > until || to.send((own, bound)).is_err() {
                             break;
@@ -295,9 +295,9 @@ fn the_tick_counter_by_itself() {
     };
     assert!(!matches!(clock.kind(), ClockKind::Kernel(_)), "{clock:?}");
     for _ in 0..1_000 {
-        let before = clock.ordered().ticks();
+        let before = clock.ticks_ordered();
         let between = counter.read();
-        let after = clock.ordered().ticks();
+        let after = clock.ticks_ordered();
         // Modulo the width of the counter.
         assert!(between.wrapping_sub(before) <= after.wrapping_sub(before));
     }

@@ -11,7 +11,6 @@ pub use crate::error::clock::{CalibratedReason, ClockKind, KernelReason};
 pub use crate::kernel::conversion::Conversion;
 
 use crate::asm;
-use crate::asm::order::{Order, Ordered, Unordered};
 use crate::error::OpenError;
 use source::Source;
 use std::fmt;
@@ -102,10 +101,8 @@ use std::time::Duration;
 ///
 /// A `Page` clock holds one page of memory mapped read-only, and its event. The event counts nothing, but the kernel
 /// still switches it in and out together with the thread. Other kinds hold nothing. No descriptor stays open.
-#[repr(transparent)]
-pub struct Clock<O: Order = Unordered> {
+pub struct Clock {
     source: Source,
-    order: PhantomData<O>,
 }
 
 impl Clock {
@@ -131,14 +128,7 @@ impl Clock {
     }
 
     pub(crate) fn of(source: Source) -> Clock {
-        Clock { source, order: PhantomData }
-    }
-
-    /// Returns this clock with ordered reads: see [`Ordered`]. Free of cost.
-    #[inline(always)]
-    pub fn ordered(&self) -> &Clock<Ordered> {
-        // SAFETY: both types are transparent wrappers of Source, and the marker has no values.
-        unsafe { &*std::ptr::from_ref(self).cast::<Clock<Ordered>>() }
+        Clock { source }
     }
 }
 
@@ -167,24 +157,32 @@ impl TickCounter {
     }
 }
 
-impl<O: Order> Clock<O> {
+impl Clock {
     /// Reads the tick counter: the time stamp counter (`rdtsc`), `cntvct_el0` or `time`. Nanoseconds for a `Kernel`
     /// clock. A counter narrower than 64 bits wraps.
     ///
     /// Takes 6 instructions on x86-64, 3 on arm64 and riscv64, or for a `Kernel` clock a call of `clock_gettime`.
     #[inline]
     pub fn ticks(&self) -> u64 {
-        if O::FENCED {
-            self.source.ticks_in_order::<true>()
-        } else {
-            self.source.ticks_in_order::<false>()
-        }
+        self.source.ticks::<false>()
+    }
+
+    /// Reads the tick counter in order: after everything before it is complete, and before anything after it begins. Two
+    /// instructions more than [`ticks`](Clock::ticks), and the wait for the instructions in flight, which no instruction count
+    /// shows.
+    ///
+    /// Threads that share memory and compare times need ordered times. The fences are `lfence` on x86-64 and `isb` on arm64, as
+    /// of [`fence`](crate::fence). On riscv64, they are `fence rw, i` and `fence i, rw`. Stores may still be on their way to
+    /// other CPUs, and on arm64, the read waits for a load only if a branch depends on it.
+    #[inline]
+    pub fn ticks_ordered(&self) -> u64 {
+        self.source.ticks::<true>()
     }
 
     /// Returns the time in nanoseconds, on the timeline of the clock's [`kind`](Clock::kind).
     ///
     /// Takes 19 instructions on x86-64, 21 on arm64, 21 on riscv64 (`tests/vm/run TARGET cost`), and no system call.
-    /// With [`Ordered`] reads, it takes two more. These calls take longer:
+    /// These calls take longer:
     /// - The first call after the thread was switched out re-reads the page.
     /// - Periodically (every second, once settled), a `Calibrated` clock takes a sample of CLOCK_MONOTONIC_RAW, with
     ///   eight calls of `clock_gettime`. These are system calls if the vDSO does not serve them (before Linux 5.3, or
@@ -195,11 +193,14 @@ impl<O: Order> Clock<O> {
     /// - A `Kernel` clock calls `clock_gettime` each time.
     #[inline]
     pub fn now(&self) -> u64 {
-        if O::FENCED {
-            self.source.now_in_order::<true>()
-        } else {
-            self.source.now_in_order::<false>()
-        }
+        self.source.now::<false>()
+    }
+
+    /// Returns the time as [`now`](Clock::now) does, of ticks that are read [in order](Clock::ticks_ordered). Two instructions
+    /// more.
+    #[inline]
+    pub fn now_ordered(&self) -> u64 {
+        self.source.now::<true>()
     }
 
     /// Returns the current conversion of ticks. Use it to convert several ticks at once, later, or on another thread.
@@ -271,7 +272,7 @@ impl<O: Order> Clock<O> {
     }
 }
 
-impl<O: Order> fmt::Debug for Clock<O> {
+impl fmt::Debug for Clock {
     /// Writes its source as of the last update. No system call.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Clock").field("kind", &self.source.kind_in_memory()).finish()

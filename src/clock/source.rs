@@ -178,7 +178,7 @@ impl Source {
     }
 
     #[inline(always)]
-    pub(super) fn ticks_in_order<const ORDERED: bool>(&self) -> u64 {
+    pub(super) fn ticks<const ORDERED: bool>(&self) -> u64 {
         if !self.ticking.get() {
             return self.kernel_ticks();
         }
@@ -189,7 +189,7 @@ impl Source {
 
     /// Returns the step of the ticks: see [`Clock::step`](super::Clock::step).
     pub(super) fn step(&self) -> u64 {
-        step_of(|| self.ticks_in_order::<false>())
+        step_of(|| self.ticks::<false>())
     }
 
     /// Whether this thread may read the tick counter, and the clock uses it.
@@ -210,7 +210,7 @@ impl Source {
     /// If `lock`, loaded before the ticks, equals the value at `lock_at` after them, `line` was valid in between.
     /// Then it is one consistent set of parameters, and no signal handler has replaced it.
     #[inline(always)]
-    pub(super) fn now_in_order<const ORDERED: bool>(&self) -> u64 {
+    pub(super) fn now<const ORDERED: bool>(&self) -> u64 {
         if self.ticking.get() {
             let lock = self.lock.load(Relaxed);
             compiler_fence(Ordering::SeqCst); // the lock first; pairs with follow
@@ -305,10 +305,10 @@ impl Source {
         }
         // Each calibration was too old by the time it was used. The kernel's clock is the timeline of such a clock.
         self.lock.store(NO_LOCK, Relaxed);
-        compiler_fence(Ordering::SeqCst); // the lock first; pairs with now_in_order
+        compiler_fence(Ordering::SeqCst); // the lock first; pairs with now
         let now = self.kernel_ticks().wrapping_add(self.offset.load(Relaxed));
         self.last.set(later(now, later(self.last.get(), state.latest)));
-        (self.ticks_in_order::<true>(), state.conversion)
+        (self.ticks::<true>(), state.conversion)
     }
 
     /// Updates without calibrating. None if the page is lost, or the calibration no longer holds.
@@ -318,7 +318,7 @@ impl Source {
         for _ in 0..ROUNDS {
             let lock = page.lock(); // pairs with the load after the ticks
             let of_the_page = page.since_zero();
-            let ticks = self.ticks_in_order::<true>();
+            let ticks = self.ticks::<true>();
             // Each stop by a debugger updates the page, and leaves these parameters as they are. If two rounds load equal
             // ones, they belong together, unless the kernel has changed them twice meanwhile.
             let is_seen_again = of_the_page.is_some() && seen_before == of_the_page;
@@ -345,7 +345,7 @@ impl Source {
             state.conversion = conversion;
             // Until the new parameters are published, a signal handler gets the latest time, and does not change it.
             self.lock.store(NO_LOCK, Relaxed);
-            compiler_fence(Ordering::SeqCst); // the lock first; pairs with now_in_order
+            compiler_fence(Ordering::SeqCst); // the lock first; pairs with now
             let latest = later(self.last.get(), state.latest);
             let now = conversion.ticks_to_ns(ticks);
             self.last.set(later(now, latest));
@@ -374,7 +374,7 @@ impl Source {
                 if state.conversion == Conversion::standing_still(0) {
                     state.conversion = seen_before?;
                 }
-                Some((self.ticks_in_order::<true>(), state.conversion))
+                Some((self.ticks::<true>(), state.conversion))
             }
             Kind::Calibrated | Kind::Kernel(_) => None,
         }
@@ -401,7 +401,7 @@ impl Source {
     fn follow(&self, line: Line, lock_at: *const u32, lock: u32) {
         self.lock_at.store(lock_at.cast_mut(), Relaxed);
         self.line.set(line);
-        compiler_fence(Ordering::SeqCst); // the line first; pairs with now_in_order
+        compiler_fence(Ordering::SeqCst); // the line first; pairs with now
         self.lock.store(lock, Relaxed);
     }
 
@@ -505,26 +505,19 @@ mod tests {
         let process = Process::current().map_err(|_| OpenError::Unsupported)?;
         let clock = Source::new(Pages::empty(), Kind::Calibrated, None, false, process);
         // Any call updates the latest time that the hot path knows.
-        let told = clock.now_in_order::<false>();
-        let from = clock.ticks_in_order::<false>();
-        while clock.conversion().delta_ns(clock.ticks_in_order::<false>() - from) < 1_000 {}
+        let told = clock.now::<false>();
+        let from = clock.ticks::<false>();
+        while clock.conversion().delta_ns(clock.ticks::<false>() - from) < 1_000 {}
         assert!(is_before(told, clock.last.get()));
-        let ahead = clock.now_in_order::<false>() + 3_600_000_000_000;
+        let ahead = clock.now::<false>() + 3_600_000_000_000;
         clock.last.set(ahead);
-        assert_eq!(
-            [
-                clock.now_in_order::<false>(),
-                clock.now_in_order::<true>(),
-                clock.now_in_order::<false>()
-            ],
-            [ahead; 3]
-        );
+        assert_eq!([clock.now::<false>(), clock.now::<true>(), clock.now::<false>()], [ahead; 3]);
         // A call that these have interrupted stores its earlier time.
         clock.last.set(told);
-        assert_eq!(clock.now_in_order::<false>(), ahead);
+        assert_eq!(clock.now::<false>(), ahead);
         let (bound, now) = (
             clock.error_bound().unwrap_or(0),
-            clock.conversion().ticks_to_ns(clock.ticks_in_order::<false>()),
+            clock.conversion().ticks_to_ns(clock.ticks::<false>()),
         );
         assert!(bound >= ahead - now, "{bound} ns, {now} of {ahead}");
         Ok(())
@@ -542,7 +535,7 @@ mod tests {
         assert_eq!(clock.error_bound(), None);
         assert_eq!(clock.kind(), ClockKind::Calibrated(CalibratedReason::NotOffered));
         assert_eq!(is_calibrated(), Some(false));
-        clock.now_in_order::<false>();
+        clock.now::<false>();
         // A second later it would take another sample, and not calibrate.
         assert!(clock.error_bound().is_some());
         assert_eq!(is_calibrated(), Some(true));

@@ -3,9 +3,8 @@
 
 use super::group::Group;
 use super::reading::Reading;
-use super::sum::OtherCores;
+use super::sum::Sum;
 use crate::asm;
-use crate::asm::order::{Order, Ordered, Unordered};
 use crate::error::access::Access;
 use crate::error::{OpenError, ReadError, RegionError};
 use crate::event::Event;
@@ -13,11 +12,9 @@ use crate::open::builder::Builder;
 use crate::open::cost::ReadCost;
 use crate::page::fork::Process;
 use crate::page::monitor::Monitor;
-use crate::page::reader::{Timed, View};
 use crate::pmu::core_types;
 use crate::region::{Region, Snapshot};
 use std::fmt;
-use std::marker::PhantomData;
 
 /// A counter of one event, for the thread that opened it.
 ///
@@ -130,38 +127,18 @@ use std::marker::PhantomData;
 /// A counter holds a file descriptor (close-on-exec) and, for events of a PMU, one page of memory mapped read-only; one
 /// of each per core type. Dropping it releases them. It does not implement `AsFd`: a request on the descriptor, such as
 /// `PERF_EVENT_IOC_RESET`, would change the count in ways that this library cannot account for.
-#[repr(transparent)]
-pub struct Counter<O: Order = Unordered> {
-    open: OpenCounter,
-    order: PhantomData<O>,
-}
-
-/// A counter, whatever the order of its reads.
 #[repr(C)]
-struct OpenCounter {
-    /// The view that `read_user` uses: one of `group`'s page, or none if there are others.
-    user: View<1>,
-    /// The view that `read` uses: the same, or none if it makes system calls.
-    read: View<1>,
-    /// A group of one event. Its slower paths need not know that it is a counter.
+pub struct Counter {
+    /// A group of one event, which has all paths of a counter. On several core types it has no pages, so its reads in user
+    /// space are None.
     group: Group<1>,
-    /// The same event on the PMUs of other core types, if there are any.
-    others: Option<Box<OtherCores>>,
-    event: Event,
+    /// The same event on the PMU of each core type, if the counter is their sum.
+    sum: Option<Box<Sum>>,
 }
 
 impl Counter {
     pub(crate) fn of(group: Group<1>) -> Counter {
-        // SAFETY: the counter keeps the reader and drops it with the view. The reader's pages stay at their addresses
-        // when it moves.
-        let user = unsafe { group.reader.view() };
-        let read = group.view_to_read();
-        let [event] = group.events();
-        Counter::from_open(OpenCounter { user, read, group, others: None, event })
-    }
-
-    fn from_open(open: OpenCounter) -> Counter {
-        Counter { open, order: PhantomData }
+        Counter { group, sum: None }
     }
 
     /// Opens a counter of `event` for this thread, counting from now, in user mode alone.
@@ -198,23 +175,14 @@ impl Counter {
         Builder::new(event)
     }
 
-    /// Returns this counter with ordered reads and regions: see [`Ordered`]. Free of cost.
-    #[inline(always)]
-    pub fn ordered(&self) -> &Counter<Ordered> {
-        // SAFETY: both types are transparent wrappers of OpenCounter, and the marker has no values.
-        unsafe { &*std::ptr::from_ref(self).cast::<Counter<Ordered>>() }
-    }
-
     /// Turns the counter into a group of one event. On a hybrid CPU, the group keeps only the current core type.
     pub fn into_group(self) -> Group<1> {
-        match self.open.others {
-            None => self.open.group,
-            Some(others) => others.into_here(self.open.group),
+        match self.sum {
+            None => self.group,
+            Some(sum) => sum.into_here(),
         }
     }
-}
 
-impl<O: Order> Counter<O> {
     /// Returns the count without a system call: no call into the C library, no allocation. The count starts at 0 when
     /// the counter is opened or [`reset`](Counter::reset).
     ///
@@ -223,11 +191,13 @@ impl<O: Order> Counter<O> {
     /// [`access`](Counter::access).
     ///
     /// Takes 15 instructions on x86-64, 14 on arm64 (15 with 32-bit counters), 20 on riscv64 (`tests/vm/run TARGET
-    /// cost`). With [`Ordered`] reads, it takes two more on x86-64 and arm64. Without ordering, an out-of-order CPU may
-    /// move surrounding instructions across the read.
+    /// cost`). Without a [`fence`](crate::fence), an out-of-order CPU may move surrounding instructions across the read.
     #[inline(always)]
     pub fn read_user(&self) -> Option<u64> {
-        if O::FENCED { self.open.read_user::<true>() } else { self.open.read_user::<false>() }
+        match self.group.reader.count() {
+            Some(count) => Some(count),
+            None => self.sum(),
+        }
     }
 
     /// Returns the count of this instant as a plain value, without a system call. The difference of two snapshots shows
@@ -236,12 +206,9 @@ impl<O: Order> Counter<O> {
     /// None in the same cases as [`read_user`](Counter::read_user).
     #[inline(always)]
     pub fn snapshot(&self) -> Option<Snapshot<1>> {
-        match Snapshot::take::<O>(&self.open.user) {
+        match self.group.snapshot() {
             Some(snapshot) => Some(snapshot),
-            None => match O::FENCED {
-                true => self.open.snapshot_of_several::<true>(),
-                false => self.open.snapshot_of_several::<false>(),
-            },
+            None => self.snapshot_of_sum(),
         }
     }
 
@@ -256,18 +223,14 @@ impl<O: Order> Counter<O> {
     /// [`ReadError::System`] for any other kernel error; no such error is known.
     #[inline(always)]
     pub fn read(&self) -> Result<u64, ReadError> {
-        let count = match O::FENCED {
-            true => self.open.read.count::<true>(),
-            false => self.open.read.count::<false>(),
-        };
-        match count {
+        match self.group.view_of_read().count() {
             Some(count) => Ok(count),
-            None => self.open.read_otherwise::<O>(),
+            None => self.read_otherwise(),
         }
     }
 
     /// Returns the count, the time that the event was enabled, and the time that it was running. Use them to judge and
-    /// [scale](Reading::scaled) a multiplexed event. With ordered reads, the times are taken just before the fence.
+    /// [scale](Reading::scaled) a multiplexed event.
     ///
     /// Makes no system call if the page has a clock (`cap_user_time`) and the event is on a hardware counter: 93
     /// instructions on x86-64, 79 on arm64 (80 with 32-bit counters), 89 on riscv64. Otherwise makes one `read(2)` per
@@ -275,27 +238,36 @@ impl<O: Order> Counter<O> {
     ///
     /// # Errors
     /// As [`read`](Counter::read).
-    #[inline(always)]
     pub fn reading(&self) -> Result<Reading, ReadError> {
-        if O::FENCED { self.open.reading_ordered() } else { self.open.reading() }
+        match Group::timed(self.group.view_of_read()) {
+            Some([reading]) => Ok(reading),
+            None => self.reading_by_system_call(),
+        }
     }
 
     /// Returns the [`reading`](Counter::reading) without a system call.
     ///
     /// None in any of these cases: the event is not on a hardware counter now; the page has no clock (`cap_user_time`;
     /// most virtual machines); user space may not read the counter; the count is a sum over several core types.
-    #[inline(always)]
     pub fn reading_user(&self) -> Option<Reading> {
-        if O::FENCED { self.open.timed::<true>() } else { self.open.timed::<false>() }
+        let [reading] = self.group.reading_user()?;
+        Some(reading)
     }
 
     /// Returns the [`reading`](Counter::reading) by `read(2)`, always a system call.
     ///
     /// # Errors
     /// As [`read`](Counter::read).
-    #[inline(always)]
+    #[cold]
+    #[inline(never)]
     pub fn reading_by_system_call(&self) -> Result<Reading, ReadError> {
-        self.open.reading_by_system_call()
+        match &self.sum {
+            None => {
+                let [reading] = self.group.reading_by_system_call()?;
+                Ok(reading)
+            }
+            Some(sum) => sum.reading(),
+        }
     }
 
     /// Returns a [`Region`], which measures pieces of code with this counter. No system call if the event is on a
@@ -303,12 +275,8 @@ impl<O: Order> Counter<O> {
     ///
     /// # Errors
     /// As [`Group::region`].
-    pub fn region(&self) -> Result<Region<'_, 1, O>, RegionError> {
-        let group = match &self.open.others {
-            None => &self.open.group,
-            Some(others) => others.here(&self.open.group),
-        };
-        group.region_in_order()
+    pub fn region(&self) -> Result<Region<'_, 1>, RegionError> {
+        self.here().region()
     }
 
     /// Continues counting. One system call (`PERF_EVENT_IOC_ENABLE`).
@@ -317,7 +285,7 @@ impl<O: Order> Counter<O> {
     /// [`ReadError::Forked`] in the child of a fork, [`ReadError::System`] for any other kernel error; no such
     /// error is known.
     pub fn enable(&self) -> Result<(), ReadError> {
-        self.open.with_each(Group::enable)
+        self.with_each(Group::enable)
     }
 
     /// Stops counting. The count stays, and reads are system calls until [`enable`](Counter::enable). One system call
@@ -326,7 +294,7 @@ impl<O: Order> Counter<O> {
     /// # Errors
     /// As [`enable`](Counter::enable).
     pub fn disable(&self) -> Result<(), ReadError> {
-        self.open.with_each(Group::disable)
+        self.with_each(Group::disable)
     }
 
     /// Sets the count to 0. The enabled time and the running time do not change. One system call
@@ -335,7 +303,7 @@ impl<O: Order> Counter<O> {
     /// # Errors
     /// As [`enable`](Counter::enable).
     pub fn reset(&self) -> Result<(), ReadError> {
-        self.open.with_each(Group::reset)
+        self.with_each(Group::reset)
     }
 
     /// Returns how this counter is read now, and if not from user space, the reason.
@@ -344,24 +312,21 @@ impl<O: Order> Counter<O> {
     /// the kernel whether the counter is in error state. Revocation while the counter is open is detected only if
     /// [`contain_faults`](crate::contain_faults) was called, because detecting it takes a read that may fault.
     pub fn access(&self) -> Access {
-        match &self.open.others {
-            None => self.open.group.access(),
-            Some(others) => others.access(&self.open.group),
+        match &self.sum {
+            None => self.group.access(),
+            Some(sum) => sum.access(),
         }
     }
 
     /// Returns the time that a read takes on this machine: see [`Group::read_cost`]. On a hybrid CPU, that of the current
     /// core type's counter.
     pub fn read_cost(&self) -> ReadCost {
-        match &self.open.others {
-            None => self.open.group.read_cost(),
-            Some(others) => others.here(&self.open.group).read_cost(),
-        }
+        self.here().read_cost()
     }
 
     /// Returns a view of this handle for other threads. On a hybrid CPU, that of the first core type's counter.
     pub fn monitor(&self) -> Monitor {
-        self.open.group.monitor()
+        self.first().monitor()
     }
 
     /// Reads in user space again after a read there faulted: see [`Group::retry_user`].
@@ -369,24 +334,25 @@ impl<O: Order> Counter<O> {
     /// # Errors
     /// As [`Group::retry_user`].
     pub fn retry_user(&mut self) -> Result<Access, ReadError> {
-        let OpenCounter { user, read, group, others, .. } = &mut self.open;
-        match others {
-            None => {
-                let retried = group.retry_user();
-                // SAFETY: the counter keeps the reader and drops it with the view.
-                *user = unsafe { group.reader.view() };
-                *read = group.view_to_read();
-                retried?;
+        match &mut self.sum {
+            None => self.group.retry_user(),
+            Some(sum) => {
+                sum.retry_user()?;
+                Ok(sum.access())
             }
-            Some(others) => others.retry_user(group)?,
         }
-        Ok(self.access())
     }
 
     /// Returns the event: the one that was requested or, if the thread's affinity mask is within one core type, the
     /// same event on the PMU of that type.
     pub fn event(&self) -> Event {
-        self.open.event
+        match &self.sum {
+            None => {
+                let [event] = self.group.events();
+                event
+            }
+            Some(sum) => sum.event(),
+        }
     }
 
     /// Returns the width of its register in bits (`pmc_width`), of the first core type's counter if there are several.
@@ -394,8 +360,8 @@ impl<O: Order> Counter<O> {
     /// None if user space cannot read it: it is a software event, its page is not mapped or names no width, or a read of it
     /// has faulted.
     pub fn width(&self) -> Option<u16> {
-        let [width] = self.open.group.reader.widths();
-        (self.open.group.is_readable() && width > 0).then_some(width)
+        let [width] = self.first().reader.widths();
+        (self.first().is_readable() && width > 0).then_some(width)
     }
 
     /// Reads its register `rounds` times, at least once, with three instructions per round. False on other architectures than
@@ -405,7 +371,7 @@ impl<O: Order> Counter<O> {
     /// Faults as [`read_user`](Counter::read_user) does. A contained fault ends the rounds.
     #[doc(hidden)]
     pub fn known_reads(&self, rounds: u64) -> bool {
-        let Some([register]) = self.open.group.reader.named() else { return false };
+        let Some([register]) = self.first().reader.named() else { return false };
         // SAFETY: the page names the register, so this thread may read it. If that has changed since then, the read faults,
         // as documented.
         unsafe { asm::known_reads(register, rounds) }
@@ -414,115 +380,67 @@ impl<O: Order> Counter<O> {
     /// Whether all privilege levels are counted, because the PMU cannot exclude any. Always false unless
     /// [`allow_all_privilege_levels`](Builder::allow_all_privilege_levels) was set.
     pub fn counts_all_privilege_levels(&self) -> bool {
-        match &self.open.others {
-            None => self.open.group.counts_all_privilege_levels(),
-            Some(others) => others.each(&self.open.group).any(Group::counts_all_privilege_levels),
+        match &self.sum {
+            None => self.group.counts_all_privilege_levels(),
+            Some(sum) => sum.each().any(Group::counts_all_privilege_levels),
         }
     }
-}
 
-// Not generic over the order, so that these are compiled once, here, and not into each program that calls them.
-impl OpenCounter {
-    #[inline(always)]
-    fn read_user<const ORDERED: bool>(&self) -> Option<u64> {
-        match self.user.count::<ORDERED>() {
-            Some(count) => Some(count),
-            None => self.sum::<ORDERED>(),
-        }
+    /// The first core type's group.
+    fn first(&self) -> &Group<1> {
+        self.sum.as_ref().map_or(&self.group, |sum| sum.first())
+    }
+
+    /// The group of the core type that the thread is on.
+    fn here(&self) -> &Group<1> {
+        self.sum.as_ref().map_or(&self.group, |sum| sum.here())
     }
 
     /// The sum over several core types, one of which has a counter now. None if there are not several, or nothing to
     /// read.
     #[cold]
     #[inline(never)]
-    fn sum<const ORDERED: bool>(&self) -> Option<u64> {
-        let (sum, _) = self.others.as_ref()?.sum::<ORDERED>(&self.group)?;
-        Some(sum)
+    fn sum(&self) -> Option<u64> {
+        let (count, _) = self.sum.as_ref()?.read_user()?;
+        Some(count)
     }
 
     /// The snapshot over several core types.
     #[cold]
     #[inline(never)]
-    fn snapshot_of_several<const ORDERED: bool>(&self) -> Option<Snapshot<1>> {
-        let (sum, locks) = self.others.as_ref()?.sum::<ORDERED>(&self.group)?;
-        Some(Snapshot::new([sum], locks, &self.group.reader))
+    fn snapshot_of_sum(&self) -> Option<Snapshot<1>> {
+        let sum = self.sum.as_ref()?;
+        let (count, locks) = sum.read_user()?;
+        Some(Snapshot::new([count], locks, &sum.first().reader))
     }
 
     /// Returns the sum over several core types, or what the kernel reads.
     #[cold]
     #[inline(never)]
-    fn read_otherwise<O: Order>(&self) -> Result<u64, ReadError> {
-        let sum = match &self.others {
-            Some(others) if !others.prefer_system_call(&self.group) => match O::FENCED {
-                true => others.sum::<true>(&self.group),
-                false => others.sum::<false>(&self.group),
-            },
-            _ => None,
-        };
-        match sum {
-            Some((sum, _)) => Ok(sum),
+    fn read_otherwise(&self) -> Result<u64, ReadError> {
+        let sum = self.sum.as_ref().filter(|sum| !sum.prefers_system_call());
+        match sum.and_then(|sum| sum.read_user()) {
+            Some((count, _)) => Ok(count),
             None => Ok(self.reading_by_system_call()?.value),
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn reading_by_system_call(&self) -> Result<Reading, ReadError> {
-        match &self.others {
-            None => {
-                let [reading] = self.group.reading_by_system_call()?;
-                Ok(reading)
-            }
-            Some(others) => others.reading(&self.group),
-        }
-    }
-
-    fn reading(&self) -> Result<Reading, ReadError> {
-        self.reading_user_first::<false>()
-    }
-
-    fn reading_ordered(&self) -> Result<Reading, ReadError> {
-        self.reading_user_first::<true>()
-    }
-
-    fn reading_user_first<const ORDERED: bool>(&self) -> Result<Reading, ReadError> {
-        // A check for other core types before the read would cost every counter an instruction.
-        match self.group.view_of_read().timed::<ORDERED, true>() {
-            Some(Timed { counts: [value], time_enabled, time_running })
-                if self.others.is_none() =>
-            {
-                Ok(Reading { value, time_enabled, time_running })
-            }
-            _ => self.reading_by_system_call(),
-        }
-    }
-
-    fn timed<const ORDERED: bool>(&self) -> Option<Reading> {
-        if self.others.is_some() {
-            return None;
-        }
-        let Timed { counts: [value], time_enabled, time_running } =
-            self.group.reader.timed::<ORDERED, true>()?;
-        Some(Reading { value, time_enabled, time_running })
-    }
-
     fn with_each(&self, request: fn(&Group<1>) -> Result<(), ReadError>) -> Result<(), ReadError> {
-        match &self.others {
+        match &self.sum {
             None => request(&self.group),
-            Some(others) => others.with_each(&self.group, request),
+            Some(sum) => sum.with_each(request),
         }
     }
 }
 
-impl<O: Order> fmt::Debug for Counter<O> {
+impl fmt::Debug for Counter {
     /// Writes its event, and how it is read as far as the control page tells. No system call.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OpenCounter { group, others, event, .. } = &self.open;
-        let access = match others {
-            None => group.access_in_memory(),
-            Some(others) => others.access_in_memory(group),
+        let access = match &self.sum {
+            None => self.group.access_in_memory(),
+            Some(sum) => sum.access_in_memory(),
         };
-        f.debug_struct("Counter").field("event", event).field("access", &access).finish()
+        f.debug_struct("Counter").field("event", &self.event()).field("access", &access).finish()
     }
 }
 
@@ -542,21 +460,16 @@ impl Builder<Event> {
                 let process = Process::current().map_err(OpenError::of_call("pthread_atfork"))?;
                 // Disabled, so that there is little time between the start of one and of the next.
                 let idle = alone.disabled(true);
-                let group = idle.open_on(first.pmu)?;
-                let groups: Result<Vec<_>, _> =
+                let first = idle.open_on(first.pmu)?;
+                let group = first.without_pages();
+                let others: Result<Vec<_>, _> =
                     others.iter().map(|one| idle.open_on(one.pmu)).collect();
-                let others = OtherCores::new(&group, groups?, self.options.is_pinned(&event));
-                let others = Some(Box::new(others));
-                let (user, read) = (View::none(), View::none());
-                let open = OpenCounter { user, read, group, others, event };
+                let sum = Sum::new(event, first, others?, self.options.is_pinned(&event));
                 if !self.options.is_disabled() {
-                    open.with_each(Group::enable).map_err(OpenError::of_start)?;
+                    sum.with_each(Group::enable).map_err(OpenError::of_start)?;
                 }
-                if process.is_past() {
-                    Err(OpenError::Forked)
-                } else {
-                    Ok(Counter::from_open(open))
-                }
+                let sum = Some(Box::new(sum));
+                if process.is_past() { Err(OpenError::Forked) } else { Ok(Counter { group, sum }) }
             }
         }
     }

@@ -3,7 +3,6 @@
 
 use super::reading::Reading;
 use crate::asm;
-use crate::asm::order::{Order, Ordered, Unordered};
 use crate::error::access::Access;
 use crate::error::{OpenError, ReadError, RegionError, SyscallReason};
 use crate::event::Event;
@@ -18,7 +17,7 @@ use crate::page::{MOST, faults};
 use crate::pmu::core_types;
 use crate::region::{Region, Snapshot};
 use std::fmt;
-use std::marker::PhantomData;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Counters of `N` events, at most 8, for the thread that opened them.
@@ -66,13 +65,13 @@ use std::time::Duration;
 /// For each event, a group holds a file descriptor (close-on-exec) and, if user space can read the group, one page of
 /// memory mapped read-only. Dropping it releases them.
 #[repr(C)]
-pub struct Group<const N: usize, O: Order = Unordered> {
+pub struct Group<const N: usize> {
     // First, so that it is unmapped before the descriptors close: a mapping keeps an event alive, and its counter taken.
     pub(crate) reader: Reader<N>,
     /// The view that `read` uses: one of `reader`'s pages, or none if it makes system calls.
     read: View<N>,
-    open: Box<OpenGroup<N>>,
-    order: PhantomData<O>,
+    /// Shared with nothing but [`Group::without_pages`].
+    open: Rc<OpenGroup<N>>,
 }
 
 impl<const N: usize> Group<N> {
@@ -118,26 +117,20 @@ impl<const N: usize> Group<N> {
         Builder::new(events)
     }
 
-    /// Returns this group with ordered reads and regions: see [`Ordered`]. Free of cost.
-    #[inline(always)]
-    pub fn ordered(&self) -> &Group<N, Ordered> {
-        // SAFETY: the same fields in the C layout, and the marker has no size.
-        unsafe { &*std::ptr::from_ref(self).cast::<Group<N, Ordered>>() }
+    pub(crate) fn of((reader, open): (Reader<N>, Box<OpenGroup<N>>)) -> Group<N> {
+        Group { read: view_to_read(&reader, &open), reader, open: open.into() }
     }
 
-    pub(crate) fn of((reader, open): (Reader<N>, Box<OpenGroup<N>>)) -> Group<N> {
-        let mut group = Group { reader, read: View::none(), open, order: PhantomData };
-        group.read = group.view_to_read();
-        group
+    /// Returns a group of the same events that user space never reads.
+    pub(crate) fn without_pages(&self) -> Group<N> {
+        Group { reader: Reader::none(), read: View::none(), open: Rc::clone(&self.open) }
     }
 
     /// The PMU that the first event names.
     pub(crate) fn pmu(&self) -> Option<u32> {
         core_types::of(self.open.events.first()?).ok()?
     }
-}
 
-impl<const N: usize, O: Order> Group<N, O> {
     /// Returns the counts, all of one instant, without a system call: no call into the C library, no allocation. They
     /// start at 0 when the group is opened or [`reset`](Group::reset).
     ///
@@ -150,10 +143,11 @@ impl<const N: usize, O: Order> Group<N, O> {
     /// group must be 64 bits wide.
     ///
     /// For four events, takes 48 instructions on x86-64, 56 on arm64 (60 with 32-bit counters), 69 on riscv64
-    /// (`tests/vm/run TARGET cost`). [`Ordered`] reads have one fence before all of them and one after.
+    /// (`tests/vm/run TARGET cost`). Without a [`fence`](crate::fence), an out-of-order CPU may move surrounding
+    /// instructions across the read.
     #[inline(always)]
     pub fn read_user(&self) -> Option<[u64; N]> {
-        if O::FENCED { self.reader.counts::<true>() } else { self.reader.counts::<false>() }
+        self.reader.counts()
     }
 
     /// Returns the counts of this instant as a plain value, without a system call. The difference of two snapshots shows
@@ -165,7 +159,7 @@ impl<const N: usize, O: Order> Group<N, O> {
     /// (`tests/vm/run TARGET cost`).
     #[inline(always)]
     pub fn snapshot(&self) -> Option<Snapshot<N>> {
-        Snapshot::take::<O>(&self.reader)
+        Snapshot::take(&self.reader)
     }
 
     /// Returns the counts by [`read_user`](Group::read_user), or if that is None, by one `read(2)` for all
@@ -180,11 +174,7 @@ impl<const N: usize, O: Order> Group<N, O> {
     /// [`ReadError::System`] for any other kernel error; no such error is known.
     #[inline(always)]
     pub fn read(&self) -> Result<[u64; N], ReadError> {
-        let counts = match O::FENCED {
-            true => self.read.counts::<true>(),
-            false => self.read.counts::<false>(),
-        };
-        match counts {
+        match self.read.counts() {
             Some(counts) => Ok(counts),
             None => self.read_by_system_call(),
         }
@@ -197,7 +187,7 @@ impl<const N: usize, O: Order> Group<N, O> {
     }
 
     /// Returns the counts, each with the group's enabled time and running time. Use these to judge and
-    /// [scale](Reading::scaled) a multiplexed group. With ordered reads, the times are taken just before the fence.
+    /// [scale](Reading::scaled) a multiplexed group.
     ///
     /// Makes no system call if the first event's page has a clock (`cap_user_time`) and the group is scheduled.
     /// Otherwise makes one `read(2)`.
@@ -220,12 +210,8 @@ impl<const N: usize, O: Order> Group<N, O> {
     }
 
     #[inline(always)]
-    fn timed(view: &View<N>) -> Option<[Reading; N]> {
-        let timed = match O::FENCED {
-            true => view.timed::<true, true>(),
-            false => view.timed::<false, true>(),
-        };
-        let Timed { counts, time_enabled, time_running } = timed?;
+    pub(crate) fn timed(view: &View<N>) -> Option<[Reading; N]> {
+        let Timed { counts, time_enabled, time_running } = view.timed::<true>()?;
         Some(counts.map(|value| Reading { value, time_enabled, time_running }))
     }
 
@@ -332,11 +318,6 @@ impl<const N: usize, O: Order> Group<N, O> {
         &self.read
     }
 
-    /// Returns a new view for `read`, to be dropped with the group.
-    pub(crate) fn view_to_read(&self) -> View<N> {
-        view_to_read(&self.reader, &self.open)
-    }
-
     /// Whether user space reads it, whenever it has its counters.
     pub(crate) fn is_readable(&self) -> bool {
         self.open.obstacle.is_none()
@@ -352,11 +333,7 @@ impl<const N: usize, O: Order> Group<N, O> {
     ///   [`contain_faults`](crate::contain_faults) was not called.
     /// - [`RegionError::Unreadable`] if the PMU list in `/sys` exists and cannot be read.
     /// - [`RegionError::Forked`] in the child of a fork.
-    pub fn region(&self) -> Result<Region<'_, N, O>, RegionError> {
-        self.region_in_order()
-    }
-
-    pub(crate) fn region_in_order<P: Order>(&self) -> Result<Region<'_, N, P>, RegionError> {
+    pub fn region(&self) -> Result<Region<'_, N>, RegionError> {
         if self.open.process.is_past() {
             return Err(RegionError::Forked);
         }
@@ -546,7 +523,7 @@ impl<const N: usize> Builder<[Event; N]> {
     }
 }
 
-impl<const N: usize, O: Order> fmt::Debug for Group<N, O> {
+impl<const N: usize> fmt::Debug for Group<N> {
     /// Writes its events, and how they are read as far as the control pages tell. No system call.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Group")

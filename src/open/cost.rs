@@ -180,7 +180,7 @@ pub(crate) fn measure<const N: usize>(
         Some(())
     });
     let system_call = stopwatch.time(TIME, by_system_call);
-    let user = stopwatch.time(TIME_TO_READ, || reader.counts::<false>().map(drop));
+    let user = stopwatch.time(TIME_TO_READ, || reader.counts().map(drop));
     let each = user.map(|user| user.minimum / (N as u32).max(1));
     // Where system calls are slow, the tick counter tells.
     let ticks = |tick: Timing| (tick.minimum * TRAPPED_TICKS).max(TRAPPED);

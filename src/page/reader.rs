@@ -40,28 +40,26 @@ impl<const N: usize> View<N> {
 
     /// Returns the simultaneous counts. None while an `index` is 0.
     #[inline(always)]
-    pub(crate) fn counts<const ORDERED: bool>(&self) -> Option<[u64; N]> {
-        self.counts_and_locks::<ORDERED, false>().map(|(counts, _)| counts)
+    pub(crate) fn counts(&self) -> Option<[u64; N]> {
+        self.counts_and_locks::<false>().map(|(counts, _)| counts)
     }
 
     /// Returns the simultaneous counts, and if `LOCKS` the sum of the `lock`s at that instant. None while an `index`
     /// is 0.
     #[inline(always)]
-    pub(crate) fn counts_and_locks<const ORDERED: bool, const LOCKS: bool>(
-        &self,
-    ) -> Option<([u64; N], u32)> {
+    pub(crate) fn counts_and_locks<const LOCKS: bool>(&self) -> Option<([u64; N], u32)> {
         if N == 1 {
             // A single counter may have any width (widths differ on riscv64). `counts` assumes one width for all.
             // SAFETY: the pages are static or those of a reader that is still alive, by `Reader::view`'s contract. The
             // kernel publishes an index only if this thread may read the counter: `Reader::new` has checked the
             // capability, or an index implies it (FIXED_WHEN_MAPPED is false).
-            let counted = unsafe { asm::count::<ORDERED>(self.address, self.registers) };
+            let counted = unsafe { asm::count(self.address, self.registers) };
             return counted.map(|(count, lock)| ([count; N], lock));
         }
         // SAFETY: the pages are static or those of a reader that is still alive, by `Reader::view`'s contract. The
         // kernel publishes an index only if this thread may read the counter: `Reader::new` has checked the
         // capability, or an index implies it (FIXED_WHEN_MAPPED is false).
-        unsafe { asm::counts::<N, ORDERED, LOCKS>(self.address, self.registers) }
+        unsafe { asm::counts::<N, LOCKS>(self.address, self.registers) }
     }
 
     /// Returns the reader's number.
@@ -123,7 +121,7 @@ impl<const N: usize> View<N> {
     /// the kernel leaves the pages alone. False if the kernel does not.
     pub(crate) fn is_refused(&self) -> bool {
         let is_refused = self.undisturbed(|| {
-            let is_none = self.counts::<false>().is_none();
+            let is_none = self.counts().is_none();
             is_none && self.is_scheduled()
         });
         is_refused.unwrap_or(false)
@@ -220,11 +218,11 @@ impl<const N: usize> Drop for Reader<N> {
 impl View<1> {
     /// Returns the count. None while `index` is 0.
     #[inline(always)]
-    pub(crate) fn count<const ORDERED: bool>(&self) -> Option<u64> {
+    pub(crate) fn count(&self) -> Option<u64> {
         // SAFETY: the page is static or that of a reader that is still alive, by `Reader::view`'s contract. The kernel
         // publishes an index only if this thread may read the counter: `Reader::new` has checked the capability, or an
         // index implies it (FIXED_WHEN_MAPPED is false).
-        let counted = unsafe { asm::count::<ORDERED>(self.address, self.registers) };
+        let counted = unsafe { asm::count(self.address, self.registers) };
         counted.map(|(count, _)| count)
     }
 
@@ -239,16 +237,13 @@ impl View<1> {
 /// Returns the sum of the counts of one event on several PMUs, of which one counts at a time, and the sum of the pages'
 /// locks, modulo 2^32. None while none counts, or if one cannot be read, or if the kernel updates a page each time.
 #[inline(never)]
-pub(crate) fn sum<'a, const ORDERED: bool>(
-    first: &'a Reader<1>,
-    others: impl Iterator<Item = &'a Reader<1>> + Clone,
-) -> Option<(u64, u32)> {
+pub(crate) fn sum<'a>(readers: impl Iterator<Item = &'a Reader<1>> + Clone) -> Option<(u64, u32)> {
     for _ in 0..ROUNDS {
-        let locks = first.locks() + locks_of(others.clone()); // pairs with the loads at the end of the round
+        let locks = locks_of(readers.clone()); // pairs with the loads at the end of the round
         let (mut sum, mut is_running, mut are_readable) = (0_u64, false, true);
-        let mut add = |reader: &Reader<1>| {
-            let count = match reader.counts::<ORDERED>() {
-                Some([count]) => {
+        for reader in readers.clone() {
+            let count = match reader.count() {
+                Some(count) => {
                     is_running = true;
                     Some(count)
                 }
@@ -256,10 +251,8 @@ pub(crate) fn sum<'a, const ORDERED: bool>(
             };
             are_readable &= count.is_some();
             sum = sum.wrapping_add(count.unwrap_or(0));
-        };
-        add(first);
-        others.clone().for_each(&mut add);
-        if first.locks() + locks_of(others.clone()) == locks {
+        }
+        if locks_of(readers.clone()) == locks {
             return (is_running && are_readable).then_some((sum, locks as u32));
         }
     }
@@ -275,7 +268,7 @@ impl<const N: usize> View<N> {
     /// Returns the counts, read last, with the times of the first event. None while an `index` is 0, or if the kernel
     /// updates a page each time. If `TIMED`, also None if the page has no clock.
     #[inline]
-    pub(crate) fn timed<const ORDERED: bool, const TIMED: bool>(&self) -> Option<Timed<N>> {
+    pub(crate) fn timed<const TIMED: bool>(&self) -> Option<Timed<N>> {
         let first = *self.pages().first()?;
         let mut left = u64::from(ROUNDS);
         loop {
@@ -291,7 +284,7 @@ impl<const N: usize> View<N> {
             };
             // Before the counts: then the inputs of the computation no longer occupy registers.
             let more = asm::settled(more) as i64;
-            let counts = self.counts::<ORDERED>()?;
+            let counts = self.counts()?;
             if self.locks() == locks {
                 // The events had counts, so they were running until now. The time may be slightly before the page's
                 // last update if the conversion rounds so.

@@ -1,23 +1,14 @@
 //! The overhead of a region, as its own counters measure it.
 
 use super::Region;
-use crate::asm::order::{Order, Unordered};
 use crate::error::{Disturbed, RegionError};
 use crate::event::Event;
-use std::marker::PhantomData;
 
 /// The cost of an empty region, in the counts of its counters: a plain value, to be kept beside the counters.
 ///
-/// It is valid for regions with these events and this ordering, and other regions do not accept it. (The events of a
-/// [`Counter`](crate::Counter) on several core types are those of the type that the thread was on.)
-///
-/// ```compile_fail,E0308
-/// # fn corrected(group: &rdpmc::Group<2>) -> Result<(), rdpmc::Error> {
-/// let ordered = rdpmc::region::Overhead::measure(&group.ordered().region()?)?;
-/// group.region()?.corrected(&ordered)?; // mismatched types
-/// # Ok(())
-/// # }
-/// ```
+/// It is valid for regions with these events, [fenced](Region::fenced) or not as the measured one. Other regions do not
+/// accept it. (The events of a [`Counter`](crate::Counter) on several core types are those of the type that the thread was
+/// on.)
 ///
 /// ```
 /// use rdpmc::region::Overhead;
@@ -47,17 +38,17 @@ use std::marker::PhantomData;
 ///
 /// For these, measure loops of the code with the crate `rdpmc-bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overhead<const N: usize, O: Order = Unordered> {
+pub struct Overhead<const N: usize> {
     events: [Event; N],
     minimum: [u64; N],
     maximum: [u64; N],
-    order: PhantomData<O>,
+    is_fenced: bool,
 }
 
 /// The number of empty regions to measure: enough to find the minimum, in only microseconds.
 const SAMPLES: usize = 100;
 
-impl<const N: usize, O: Order> Overhead<N, O> {
+impl<const N: usize> Overhead<N> {
     /// Measures a hundred empty regions of this kind. No system call.
     ///
     /// It is inlined into its caller, because on an out-of-order CPU the instructions around a region contribute to
@@ -67,7 +58,9 @@ impl<const N: usize, O: Order> Overhead<N, O> {
     /// The error of the last region, if all of them were disturbed. [`Disturbed::StandsStill`] if an event of
     /// [`INSTRUCTIONS`](Event::INSTRUCTIONS) counted none in any of them.
     #[inline(always)]
-    pub fn measure(region: &Region<'_, N, O>) -> Result<Overhead<N, O>, Disturbed> {
+    pub fn measure<const FENCED: bool>(
+        region: &Region<'_, N, FENCED>,
+    ) -> Result<Overhead<N>, Disturbed> {
         let region = region.uncorrected();
         let mut found = Err(Disturbed::NoCounter);
         for _ in 0..SAMPLES {
@@ -92,14 +85,15 @@ impl<const N: usize, O: Order> Overhead<N, O> {
     }
 }
 
-impl<'a, const N: usize, O: Order> Region<'a, N, O> {
+impl<'a, const N: usize, const FENCED: bool> Region<'a, N, FENCED> {
     /// Returns a region that subtracts this overhead from each count, clamped at 0. A [`Region`] is made whenever one
     /// is needed, so keep the [`Overhead`] beside the counters.
     ///
     /// # Errors
-    /// [`RegionError::OtherOverhead`] if it was measured with other events.
-    pub fn corrected(self, overhead: &Overhead<N, O>) -> Result<Region<'a, N, O>, RegionError> {
-        if overhead.events != *self.events {
+    /// [`RegionError::OtherOverhead`] if it was measured with other events, or of these two regions only one is
+    /// [`fenced`](Region::fenced).
+    pub fn corrected(self, overhead: &Overhead<N>) -> Result<Region<'a, N, FENCED>, RegionError> {
+        if overhead.events != *self.events || overhead.is_fenced != FENCED {
             return Err(RegionError::OtherOverhead);
         }
         Ok(Region { overhead: Some(overhead.minimum), ..self })
@@ -116,9 +110,9 @@ impl<'a, const N: usize, O: Order> Region<'a, N, O> {
     #[inline(never)]
     fn with_empty(
         &self,
-        known: Result<Overhead<N, O>, Disturbed>,
+        known: Result<Overhead<N>, Disturbed>,
         empty: Result<[u64; N], Disturbed>,
-    ) -> Result<Overhead<N, O>, Disturbed> {
+    ) -> Result<Overhead<N>, Disturbed> {
         match (empty, known) {
             (Ok(counts), Ok(mut overhead)) => {
                 let Overhead { minimum, maximum, .. } = &mut overhead;
@@ -134,7 +128,7 @@ impl<'a, const N: usize, O: Order> Region<'a, N, O> {
                 events: *self.events,
                 minimum: counts,
                 maximum: counts,
-                order: PhantomData,
+                is_fenced: FENCED,
             }),
             (Err(_), Ok(overhead)) => Ok(overhead),
             (Err(disturbed), Err(_)) => Err(disturbed),
@@ -146,10 +140,10 @@ impl<'a, const N: usize, O: Order> Region<'a, N, O> {
     #[inline(never)]
     fn unless_it_stands_still(
         &self,
-        found: Result<Overhead<N, O>, Disturbed>,
-    ) -> Result<Overhead<N, O>, Disturbed> {
+        found: Result<Overhead<N>, Disturbed>,
+    ) -> Result<Overhead<N>, Disturbed> {
         let moving = |place: usize| self.reader.moving >> place & 1 != 0;
-        let stands = |found: &Overhead<N, O>| {
+        let stands = |found: &Overhead<N>| {
             found.maximum.iter().enumerate().any(|(place, most)| *most == 0 && moving(place))
         };
         if found.as_ref().is_ok_and(stands) { Err(Disturbed::StandsStill) } else { found }
@@ -157,7 +151,7 @@ impl<'a, const N: usize, O: Order> Region<'a, N, O> {
 
     /// Returns the region without an overhead to subtract.
     #[must_use = "the region itself stays as it is"]
-    pub fn uncorrected(self) -> Region<'a, N, O> {
+    pub fn uncorrected(self) -> Region<'a, N, FENCED> {
         Region { overhead: None, ..self }
     }
 }

@@ -1,6 +1,5 @@
 //! Counts at one instant as plain values, and their differences.
 
-use crate::asm::order::Order;
 use crate::error::Disturbed;
 use crate::page::reader::View;
 use std::ops::Sub;
@@ -45,11 +44,8 @@ pub struct Snapshot<const N: usize> {
 impl<const N: usize> Snapshot<N> {
     /// Returns the snapshot of these pages. None while an `index` is 0.
     #[inline(always)]
-    pub(crate) fn take<O: Order>(view: &View<N>) -> Option<Snapshot<N>> {
-        let (counts, locks) = match O::FENCED {
-            true => view.counts_and_locks::<true, true>()?,
-            false => view.counts_and_locks::<false, true>()?,
-        };
+    pub(crate) fn take(view: &View<N>) -> Option<Snapshot<N>> {
+        let (counts, locks) = view.counts_and_locks::<true>()?;
         Some(Snapshot { counts, locks, reader: view.id() })
     }
 

@@ -209,7 +209,7 @@ fn a_handler_that_may_not_map() {
         let errno = unsafe { libc::__errno_location() };
         // SAFETY: valid, as above.
         unsafe { errno.write(99) };
-        let counts = [(); 5].map(|()| reader.counts::<false>());
+        let counts = [(); 5].map(|()| reader.counts());
         // SAFETY: valid, as above.
         let errno = unsafe { errno.read() };
         let faults = crate::contained_faults() - before;
@@ -239,7 +239,7 @@ fn a_counter_of_a_child_without_fork_handlers() {
         // SAFETY: the child only reads and ends.
         let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } as i32;
         if child == 0 {
-            let is_none = reader.counts::<false>().is_none();
+            let is_none = reader.counts().is_none();
             // SAFETY: ends this child, and runs nothing of the parent's.
             unsafe { libc::_exit(i32::from(!is_none)) };
         }
@@ -265,7 +265,7 @@ extern "C" fn on_trap(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
         unsafe {
             let context = &mut *context.cast::<libc::ucontext_t>();
             context.uc_mcontext.gregs[libc::REG_EFL as usize] &= !0x100;
-            assert!((*OTHER.get()).counts::<false>().is_none());
+            assert!((*OTHER.get()).counts().is_none());
         }
     }
 }

@@ -9,7 +9,6 @@
 
 use super::arithmetic::sign_extend;
 use super::skips;
-use crate::asm::order::{Order, Ordered, Unordered};
 use crate::clock::source::{Kind, Source};
 use crate::clock::{Clock, ClockKind, KernelReason};
 use crate::counter::{Counter, Group};
@@ -35,8 +34,8 @@ fn region<const N: usize>(reader: &Reader<N>) -> Region<'_, N> {
     Region::new(reader, const { &[What::INSTRUCTIONS; N] })
 }
 
-fn ordered_region<const N: usize>(reader: &Reader<N>) -> Region<'_, N, Ordered> {
-    Region::new(reader, const { &[What::INSTRUCTIONS; N] })
+fn fenced_region<const N: usize>(reader: &Reader<N>) -> Region<'_, N, true> {
+    region(reader).fenced()
 }
 
 fn map<'a, const N: usize>(events: impl Iterator<Item = &'a OwnedFd> + Clone) -> Pages<N> {
@@ -582,7 +581,7 @@ fn time_stamps(mode: i32) {
 #[inline(always)]
 fn read_one(reader: &Reader<1>) -> Option<u64> {
     // SAFETY: the reader outlives the view.
-    unsafe { reader.view() }.count::<false>()
+    unsafe { reader.view() }.count()
 }
 
 /// Runs `body` with a trap after every instruction.
@@ -740,7 +739,7 @@ fn a_sum_interrupted_after_every_single_instruction() {
                     let done = kernel.sum(|event| &event.done);
                     kernel.plan.set(Some((Moment::AfterStep(step), change)));
                     let sum = stepping(&kernel, || {
-                        reader::sum::<false>(&first, std::iter::once(&second)).map(|(sum, _)| sum)
+                        reader::sum([&first, &second].into_iter()).map(|(sum, _)| sum)
                     });
                     assert!(!kernel.broken.load(SeqCst), "rdpmc of a register of nobody");
                     let begun = kernel.sum(|event| &event.begun);
@@ -772,7 +771,7 @@ fn a_reading_interrupted_after_every_single_instruction() {
                 let done = kernel.events[0].done.load(SeqCst);
                 let before = kernel.ticks.load(SeqCst);
                 kernel.plan.set(Some((Moment::AfterStep(step), change)));
-                let reading = stepping(&kernel, || reader.timed::<false, true>());
+                let reading = stepping(&kernel, || reader.timed::<true>());
                 let after = kernel.ticks.load(SeqCst);
                 let left = matches!(change, Change::Leave);
                 kernel.check(reading.map(|Timed { counts: [value], .. }| value), done, left);
@@ -798,17 +797,15 @@ fn reads_that_are_never_left_alone_end() {
         let other = kernel.reader_of(1);
         let (group, all): (Reader<2>, Reader<4>) = (kernel.reader(), kernel.reader());
         let clock = clock(&kernel);
-        let reads: [(&str, &dyn Fn() -> bool); 12] = [
+        let reads: [(&str, &dyn Fn() -> bool); 10] = [
             ("a count", &|| read_one(&first).is_none()),
-            ("an ordered count", &|| first.counts::<true>().is_none()),
-            ("two counts", &|| group.counts::<false>().is_none()),
-            ("four counts", &|| all.counts::<false>().is_none()),
-            ("four counts in order", &|| all.counts::<true>().is_none()),
-            ("a snapshot", &|| Snapshot::take::<Unordered>(&all).is_none()),
-            ("a reading", &|| first.timed::<false, true>().is_none()),
-            ("a group's reading", &|| all.timed::<true, true>().is_none()),
+            ("two counts", &|| group.counts().is_none()),
+            ("four counts", &|| all.counts().is_none()),
+            ("a snapshot", &|| Snapshot::take(&all).is_none()),
+            ("a reading", &|| first.timed::<true>().is_none()),
+            ("a group's reading", &|| all.timed::<true>().is_none()),
             ("an absence", &|| all.absence().is_none()),
-            ("a sum", &|| reader::sum::<false>(&first, std::iter::once(&other)).is_none()),
+            ("a sum", &|| reader::sum([&first, &other].into_iter()).is_none()),
             ("a question", &|| !all.is_refused()),
             ("a time", &|| clock.now() > 0),
         ];
@@ -991,7 +988,7 @@ fn a_page_that_takes_time_back_is_waited_for() {
         };
         assert_eq!(clock.now(), 1_000);
         kernel.ticks.fetch_sub(5_000, SeqCst);
-        assert_eq!([clock.now(), clock.ordered().now()], [1_000; 2]);
+        assert_eq!([clock.now(), clock.now_ordered()], [1_000; 2]);
         assert_eq!(clock.ns_to_ticks(0), begun);
         kernel.ticks.fetch_add(5_001, SeqCst);
         assert_eq!(clock.now(), 1_001);
@@ -1079,10 +1076,9 @@ fn a_group_with_a_register_at_0<const N: usize>() {
         for event in &kernel.events {
             let place = event.place().unwrap();
             let before = kernel.registers[place].swap(0, SeqCst);
-            assert_eq!(reader.counts::<false>(), None);
-            assert_eq!(reader.counts::<true>(), None);
+            assert_eq!(reader.counts(), None);
             kernel.registers[place].store(before | 1, SeqCst);
-            assert!(reader.counts::<false>().is_some() && reader.counts::<true>().is_some());
+            assert!(reader.counts().is_some());
         }
     });
 }
@@ -1128,11 +1124,11 @@ fn without_a_clock_there_is_a_count_but_no_reading() {
         assert_eq!(read_one(&reader), Some(5));
         // The clock is checked first: no counter is read in vain.
         let faults = kernel.faults.load(SeqCst);
-        assert!(reader.timed::<false, true>().is_none());
+        assert!(reader.timed::<true>().is_none());
         assert_eq!(kernel.faults.load(SeqCst), faults);
         // The times are then those of the page's last update.
         let times = || {
-            let counts = reader.timed::<false, false>().unwrap();
+            let counts = reader.timed::<false>().unwrap();
             assert_eq!(counts.counts, [5]);
             (counts.time_enabled, counts.time_running)
         };
@@ -1157,8 +1153,8 @@ fn group_interrupted<const N: usize>(repetitions: u32) -> Option<u32> {
                     kernel.plan.set(Some((Moment::AfterStep(step), change)));
                     // Every other time, with the times.
                     let counts = stepping(&kernel, || match repetition % 2 {
-                        0 => reader.counts::<false>(),
-                        _ => reader.timed::<false, true>().map(|all| all.counts),
+                        0 => reader.counts(),
+                        _ => reader.timed::<true>().map(|all| all.counts),
                     });
                     assert!(!kernel.broken.load(SeqCst));
                     let begun = kernel.events[0].begun.load(SeqCst);
@@ -1235,7 +1231,7 @@ fn a_million_groups_with_a_kernel_on_another_processor() {
                     && (counts < READS || counts < 20 * READS && is_calm(disturbed))
                 {
                     let done = [0, 1, 2, 3].map(|n| kernel.events[n].done.load(SeqCst));
-                    let found = reader.counts::<false>();
+                    let found = reader.counts();
                     let begun = [0, 1, 2, 3].map(|n| kernel.events[n].begun.load(SeqCst));
                     let Some(found) = found else {
                         none += 1;
@@ -1328,9 +1324,9 @@ fn region_interrupted<const N: usize, const ORDERED: bool>(
 fn regions_interrupted_after_every_single_instruction() {
     let found = [
         region_interrupted::<1, false>(|reader| empty(&region(reader))),
-        region_interrupted::<1, true>(|reader| empty(&ordered_region(reader))),
+        region_interrupted::<1, true>(|reader| empty(&fenced_region(reader))),
         region_interrupted::<2, false>(|reader| empty(&region(reader))),
-        region_interrupted::<4, true>(|reader| empty(&ordered_region(reader))),
+        region_interrupted::<4, true>(|reader| empty(&fenced_region(reader))),
     ];
     for found in found {
         let Some([undisturbed, interrupted, without]) = found else { return };
@@ -1339,7 +1335,9 @@ fn regions_interrupted_after_every_single_instruction() {
 }
 
 #[inline(never)]
-fn empty<const N: usize, O: Order>(region: &Region<'_, N, O>) -> Result<[u64; N], Disturbed> {
+fn empty<const N: usize, const FENCED: bool>(
+    region: &Region<'_, N, FENCED>,
+) -> Result<[u64; N], Disturbed> {
     let start = region.start()?;
     region.stop(start)
 }
@@ -1347,7 +1345,7 @@ fn empty<const N: usize, O: Order>(region: &Region<'_, N, O>) -> Result<[u64; N]
 /// Makes a change after every single instruction from before a snapshot to after the next. Their difference is disturbed
 /// exactly if the kernel was at work between the two. Returns the numbers of undisturbed and disturbed differences. None
 /// if this cannot be tried.
-fn snapshots_interrupted<const N: usize, O: Order>() -> Option<[u32; 2]> {
+fn snapshots_interrupted<const N: usize>() -> Option<[u32; 2]> {
     let kernel = Kernel::with_events(50 + N as u64, N);
     let test = "snapshots_interrupted_after_every_single_instruction";
     with(test, &kernel, |reader: Reader<N>| {
@@ -1357,8 +1355,8 @@ fn snapshots_interrupted<const N: usize, O: Order>() -> Option<[u32; 2]> {
                 kernel.happen(Change::Move);
                 kernel.plan.set(Some((Moment::AfterStep(step), change)));
                 let delta = stepping(&kernel, || {
-                    let earlier = Snapshot::take::<O>(&reader)?;
-                    let later = Snapshot::take::<O>(&reader)?;
+                    let earlier = Snapshot::take(&reader)?;
+                    let later = Snapshot::take(&reader)?;
                     Some(later - earlier)
                 });
                 assert!(!kernel.broken.load(SeqCst), "{change:?} at {step}");
@@ -1388,12 +1386,8 @@ fn snapshots_interrupted<const N: usize, O: Order>() -> Option<[u32; 2]> {
 
 #[test]
 fn snapshots_interrupted_after_every_single_instruction() {
-    let found = [
-        snapshots_interrupted::<1, Unordered>(),
-        snapshots_interrupted::<1, Ordered>(),
-        snapshots_interrupted::<4, Unordered>(),
-        snapshots_interrupted::<2, Ordered>(),
-    ];
+    let found =
+        [snapshots_interrupted::<1>(), snapshots_interrupted::<2>(), snapshots_interrupted::<4>()];
     for found in found {
         let Some([undisturbed, disturbed]) = found else { return };
         assert!(undisturbed > 20 && disturbed > 20, "{found:?}");
@@ -1405,16 +1399,15 @@ fn snapshots_of_two_handles_have_no_difference() {
     let kernel = Kernel::with_events(60, 2);
     with("snapshots_of_two_handles_have_no_difference", &kernel, |one: Reader<2>| {
         let other: Reader<2> = kernel.reader();
-        let [one, other] =
-            [&one, &other].map(|reader| Snapshot::take::<Unordered>(reader).unwrap());
+        let [one, other] = [&one, &other].map(|reader| Snapshot::take(reader).unwrap());
         assert_eq!((other - one).disturbed(), Some(Disturbed::OtherCounters));
         assert_eq!((one - one).disturbed(), None);
         // Nor do those of a handle that is at the address of one that was closed.
         let closed: Reader<2> = kernel.reader();
-        let earlier = Snapshot::take::<Unordered>(&closed).unwrap();
+        let earlier = Snapshot::take(&closed).unwrap();
         drop(closed);
         let opened: Reader<2> = kernel.reader();
-        let later = Snapshot::take::<Unordered>(&opened).unwrap();
+        let later = Snapshot::take(&opened).unwrap();
         assert_eq!((later - earlier).disturbed(), Some(Disturbed::OtherCounters));
         assert_eq!((one - one).counts(), [0; 2]);
     });
@@ -1442,7 +1435,7 @@ fn overheads_of_known_regions() {
         // A corrected count does not go below 0.
         kernel.noise.set(false);
         assert_eq!(corrected.measure(|| ()).1, Ok([0]));
-        assert_eq!(ordered_region(&reader).measure(|| kernel.count(3)).1, Ok([3]));
+        assert_eq!(fenced_region(&reader).measure(|| kernel.count(3)).1, Ok([3]));
     });
 }
 
@@ -1523,7 +1516,7 @@ fn priced<const N: usize>(test: &str) {
         let (monitor, reads) = (group.monitor(), group.monitor().system_calls());
         let first = group.read().unwrap()[0];
         assert!(first < group.reading().unwrap()[0].value);
-        assert!(first < group.ordered().read().unwrap()[0]);
+        assert!(first < group.read().unwrap()[0]);
         assert_eq!((faults(), monitor.system_calls()), (before, reads + 3));
         assert_eq!(monitor.path(), ReadPath::UserSpace); // as `open` has not set it here
         assert!(group.read_user().is_some());
@@ -1565,9 +1558,9 @@ fn a_trapped_read_that_was_requested() {
         };
         let counter = Counter::of(group);
         let before = kernel.faults.load(SeqCst);
-        assert!(counter.read().is_ok() && counter.ordered().read().is_ok());
+        assert!(counter.read().is_ok());
         assert!(counter.reading().is_ok());
-        assert_eq!((kernel.faults.load(SeqCst), counter.monitor().system_calls()), (before, 3));
+        assert_eq!((kernel.faults.load(SeqCst), counter.monitor().system_calls()), (before, 2));
         assert_eq!(counter.read_user(), Some(7));
         assert_eq!(counter.access(), Access::SystemCall(SyscallReason::Requested));
     });

@@ -27,7 +27,11 @@ type Read = (&'static str, fn(&Handles));
 const READS: &[Read] = &[
     ("read_user", |all| _ = black_box(all.counter.read_user())),
     ("read", |all| _ = black_box(all.counter.read())),
-    ("ordered read_user", |all| _ = black_box(all.counter.ordered().read_user())),
+    ("read_user between fences", |all| {
+        rdpmc::fence();
+        _ = black_box(all.counter.read_user());
+        rdpmc::fence();
+    }),
     ("reading", |all| _ = black_box(all.counter.reading())),
     ("reading_user", |all| _ = black_box(all.counter.reading_user())),
     ("snapshot", |all| _ = black_box(all.counter.snapshot())),

@@ -1,7 +1,7 @@
 //! Loops around the code to measure, and the same loops around nothing.
 #![allow(unsafe_code)]
 
-use rdpmc::order::fence;
+use rdpmc::fence;
 use std::hint::black_box;
 use std::mem::{ManuallyDrop, MaybeUninit, size_of, transmute_copy};
 

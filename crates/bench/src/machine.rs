@@ -75,11 +75,11 @@ impl Counters<'_, '_> {
             Content::Nothing => |code, turns| code.nothing(turns),
         };
         let machine = &*self.machine;
-        let clock = machine.clock.ordered();
+        let clock = &machine.clock;
         let before = machine.read()?;
-        let start = clock.ticks();
+        let start = clock.ticks_ordered();
         run(self.code, turns);
-        let end = clock.ticks();
+        let end = clock.ticks_ordered();
         let after = machine.read()?;
         let mut values = [0; VALUES];
         let mut is_disturbed = false;

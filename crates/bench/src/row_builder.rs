@@ -64,7 +64,7 @@ impl<'b, 'a> RowBuilder<'b, 'a> {
         self.add(Some(code::plain(Mode::Throughput, code)));
     }
 
-    /// Measures the latency: a [fence](rdpmc::order::fence) after each run keeps the next from overlapping. On riscv64,
+    /// Measures the latency: a [fence](rdpmc::fence) after each run keeps the next from overlapping. On riscv64,
     /// which has no such fence, use [`chain`](RowBuilder::chain).
     ///
     /// The cost of the fence after a chain of multiplications is subtracted from time and cycles. It depends on the

@@ -98,12 +98,12 @@ impl Measurement for ClockMeasurement {
     // Not inlined: the instructions between the two reads are then equal everywhere, and can be subtracted.
     #[inline(never)]
     fn start(&self) -> u64 {
-        self.clock.ordered().now()
+        self.clock.now_ordered()
     }
 
     #[inline(never)]
     fn end(&self, start: u64) -> u64 {
-        let end = self.clock.ordered().now();
+        let end = self.clock.now_ordered();
         self.intervals.set(self.intervals.get() + 1);
         end.saturating_sub(start).saturating_sub(self.overhead)
     }

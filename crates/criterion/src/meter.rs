@@ -2,7 +2,7 @@
 
 use criterion::measurement::Measurement;
 use rdpmc::error::ReadError;
-use rdpmc::{Group, Reading};
+use rdpmc::{Group, Reading, fence};
 use std::cell::{Cell, RefCell};
 use std::hint::black_box;
 use std::time::Duration;
@@ -239,7 +239,7 @@ impl<const N: usize> Meter<N> {
     /// therefore equal everywhere, but for a few moves, and can be subtracted.
     #[inline(never)]
     pub(crate) fn start(&self) {
-        let timed = self.group.ordered().reading_user();
+        let timed = fenced(|| self.group.reading_user());
         self.start.set(match timed {
             Some(now) => Some(Begun::of(&Snapshot::of(now), true)),
             None => self.start_without_clock(),
@@ -258,7 +258,7 @@ impl<const N: usize> Meter<N> {
         let absence = known.as_ref().map_or(Duration::ZERO, Snapshot::absence);
         let enabled = known.map(|known| known.enabled);
         // From here on, both cases have equal cost.
-        match self.group.ordered().read_user() {
+        match fenced(|| self.group.read_user()) {
             Some(counts) if self.group.time_without_counters() == Some(absence) => {
                 Some(Begun { counts, by_user: true, absence, enabled })
             }
@@ -269,7 +269,7 @@ impl<const N: usize> Meter<N> {
     /// Ends the interval. Reads the counts first, and does not subtract the cost of reading.
     #[inline(never)]
     pub(crate) fn end(&self) -> Counts<N> {
-        let counts = self.group.ordered().read_user();
+        let counts = fenced(|| self.group.read_user());
         let timed = self.group.reading_user().map(Snapshot::of);
         let absence = match &timed {
             Some(now) => Some(now.absence()),
@@ -329,6 +329,15 @@ struct Snapshot<const N: usize> {
     counts: [u64; N],
     enabled: Duration,
     running: Duration,
+}
+
+/// Reads between fences, so that no instruction of the code around it moves across the read.
+#[inline(always)]
+fn fenced<T>(read: impl FnOnce() -> T) -> T {
+    fence();
+    let counts = read();
+    fence();
+    counts
 }
 
 impl<const N: usize> Snapshot<N> {

@@ -6,8 +6,7 @@ use rdpmc::Event;
 pub use rdpmc::contain_faults;
 use rdpmc::internals::abi::capability;
 use rdpmc::internals::{Reader, is_none_in_the_library};
-use rdpmc::order::{Order, Ordered, Unordered};
-use rdpmc::region::Disturbed;
+use rdpmc::region::{Disturbed, Region};
 use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -34,9 +33,11 @@ fn reader<const N: usize>() -> Reader<N> {
 /// Returns whether a region's fault is contained. A fault puts zeros in place of the pages, so it changes their locks,
 /// and the next region has no counter.
 #[inline(always)]
-fn region_is_contained<O: Order>() -> bool {
+fn region_is_contained<const FENCED: bool>(
+    fenced: impl FnOnce(Region<'_, 4>) -> Region<'_, 4, FENCED>,
+) -> bool {
     let (reader, events) = (reader::<4>(), [Event::INSTRUCTIONS; 4]);
-    let region = reader.region::<O>(&events);
+    let region = fenced(reader.region(&events));
     matches!(region.measure(|| ()).1, Err(Disturbed::Interrupted { .. }))
         && region.measure(|| ()).1 == Err(Disturbed::NoCounter)
 }
@@ -47,12 +48,10 @@ fn region_is_contained<O: Order>() -> bool {
 #[inline(always)]
 pub fn check() -> i32 {
     for _ in 0..1_000 {
-        let contained = reader::<1>().counts::<Unordered>().is_none()
-            && reader::<1>().counts::<Ordered>().is_none()
-            && reader::<4>().counts::<Unordered>().is_none()
-            && reader::<4>().counts::<Ordered>().is_none()
-            && region_is_contained::<Unordered>()
-            && region_is_contained::<Ordered>()
+        let contained = reader::<1>().counts().is_none()
+            && reader::<4>().counts().is_none()
+            && region_is_contained(|region| region)
+            && region_is_contained(|region| region.fenced())
             && is_none_in_the_library(&reader::<1>());
         if !contained {
             return 1;

@@ -4,7 +4,6 @@
 use crate::harness::Facts;
 use rdpmc::error::OpenError;
 use rdpmc::event::{Cache, CacheAccess, CacheResult};
-use rdpmc::order::Order;
 use rdpmc::region::{Delta, Disturbed};
 use rdpmc::{Clock, Counter, Event, Group, Region};
 use rdpmc_spans::{Counters, Laps, Settings, Site, span};
@@ -130,7 +129,7 @@ pub fn measure(facts: &Facts) -> Result<Vec<Cost>, rdpmc::Error> {
         // Alone, because riscv64 has one register for instructions.
         let counter =
             Counter::builder(Event::INSTRUCTIONS).allow_all_privilege_levels(true).open()?;
-        let (plain, ordered) = (counter.region()?, counter.ordered().region()?);
+        let (plain, ordered) = (counter.region()?, counter.region()?.fenced());
         [
             ("read_user", least(|| read_user(&counter))),
             ("read", least(|| read(&counter))),
@@ -151,7 +150,7 @@ pub fn measure(facts: &Facts) -> Result<Vec<Cost>, rdpmc::Error> {
     {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let (plain, ordered) = (group.region()?, group.ordered().region()?);
+    let (plain, ordered) = (group.region()?, group.region()?.fenced());
     let of_groups = [
         ("group4", least(|| group4(&group))),
         ("snapshot4", least(|| snapshot4(&group))),
@@ -191,8 +190,8 @@ fn read_user(counter: &Counter) -> Option<u64> {
 
 #[inline(never)]
 fn ordered_read_user(counter: &Counter) -> Option<u64> {
-    let first = black_box(counter).ordered().read_user()?;
-    let second = counter.ordered().read_user()?;
+    let first = fenced(|| black_box(counter).read_user())?;
+    let second = fenced(|| counter.read_user())?;
     Some(second - first)
 }
 
@@ -221,8 +220,8 @@ fn snapshot4(group: &Group<4>) -> Option<u64> {
 
 #[inline(never)]
 fn ordered_snapshot4(group: &Group<4>) -> Option<u64> {
-    let first = black_box(group).ordered().snapshot()?;
-    let second = group.ordered().snapshot()?;
+    let first = fenced(|| black_box(group).snapshot())?;
+    let second = fenced(|| group.snapshot())?;
     let [instructions, ..] = undisturbed(second - first)?;
     Some(instructions)
 }
@@ -251,10 +250,19 @@ fn group4(group: &Group<4>) -> Option<u64> {
 
 #[inline(never)]
 fn ordered_group4(group: &Group<4>) -> Option<u64> {
-    let first = black_box(group).ordered().read_user()?;
-    let second = group.ordered().read_user()?;
+    let first = fenced(|| black_box(group).read_user())?;
+    let second = fenced(|| group.read_user())?;
     let [instructions, ..] = difference(second, first);
     Some(instructions)
+}
+
+/// Reads between two fences, as a program does whose instructions must not move across the read.
+#[inline(always)]
+fn fenced<T>(read: impl FnOnce() -> T) -> T {
+    rdpmc::fence();
+    let counts = read();
+    rdpmc::fence();
+    counts
 }
 
 fn difference<const N: usize>(mut second: [u64; N], first: [u64; N]) -> [u64; N] {
@@ -306,7 +314,9 @@ fn large_group<const N: usize>(group: &Group<N>) -> Option<u64> {
 
 /// An empty region.
 #[inline(never)]
-fn region<const N: usize, O: Order>(region: &Region<'_, N, O>) -> Result<[u64; N], Disturbed> {
+fn region<const N: usize, const FENCED: bool>(
+    region: &Region<'_, N, FENCED>,
+) -> Result<[u64; N], Disturbed> {
     let start = region.start()?;
     region.stop(start)
 }
@@ -343,7 +353,7 @@ macro_rules! one_more {
 }
 one_more!(clock_now, |clock: &Clock| clock.now());
 one_more!(clock_ticks, |clock: &Clock| clock.ticks());
-one_more!(ordered_clock_now, |clock: &Clock| clock.ordered().now());
+one_more!(ordered_clock_now, |clock: &Clock| clock.now_ordered());
 
 /// Prints a line for each: `cost NAME INSTRUCTIONS`. On a machine without a PMU on purpose there are none.
 pub fn print(facts: &Facts) -> ExitCode {

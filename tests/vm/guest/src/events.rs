@@ -5,7 +5,6 @@ use rdpmc::internals::Reader;
 use rdpmc::internals::abi::{
     Attr, ControlPage, arm64_config1, capability, flag, format, ioctl, kind, open_flag,
 };
-use rdpmc::order::Unordered;
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -58,7 +57,7 @@ impl RawEvent {
 
     /// Returns the count that user space reads.
     pub fn count(&self) -> Option<u64> {
-        self.reader.counts::<Unordered>().map(|[count]| count)
+        self.reader.counts().map(|[count]| count)
     }
 
     /// Returns value, enabled and running time, by `read(2)`.

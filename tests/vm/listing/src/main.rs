@@ -1,8 +1,7 @@
 //! The hot path, inlined from the library into functions of this crate, for `tests/vm/list` to disassemble. The
 //! functions return what fits into registers, so that the listing does not show how a larger result is returned.
 
-use rdpmc::order::Ordered;
-use rdpmc::{Clock, Counter, Event, Group, Region};
+use rdpmc::{Clock, Counter, Event, Group, Region, fence};
 use std::hint::black_box;
 
 #[unsafe(no_mangle)]
@@ -14,7 +13,10 @@ pub fn read_user(counter: &Counter) -> Option<u64> {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub fn read_user_ordered(counter: &Counter) -> Option<u64> {
-    counter.ordered().read_user()
+    fence();
+    let count = counter.read_user();
+    fence();
+    count
 }
 
 #[unsafe(no_mangle)]
@@ -27,7 +29,10 @@ pub fn group_of_four(group: &Group<4>) -> Option<u64> {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub fn group_of_four_ordered(group: &Group<4>) -> Option<u64> {
-    let [a, b, c, d] = group.ordered().read_user()?;
+    fence();
+    let counts = group.read_user();
+    fence();
+    let [a, b, c, d] = counts?;
     Some(a ^ b ^ c ^ d)
 }
 
@@ -42,7 +47,7 @@ pub fn region(region: &Region<'_, 1>) -> Option<u64> {
 
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub fn region_ordered(region: &Region<'_, 1, Ordered>) -> Option<u64> {
+pub fn region_ordered(region: &Region<'_, 1, true>) -> Option<u64> {
     let start = region.start().ok()?;
     let [count] = region.stop(start).ok()?;
     Some(count)
@@ -57,7 +62,7 @@ pub fn now(clock: &Clock) -> u64 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub fn now_ordered(clock: &Clock) -> u64 {
-    clock.ordered().now()
+    clock.now_ordered()
 }
 
 /// Reads in a function that is larger than the shortest branches reach (32 KiB on arm64, 4 KiB on riscv64): the code of the
@@ -66,7 +71,7 @@ pub fn now_ordered(clock: &Clock) -> u64 {
 #[inline(never)]
 pub fn in_a_large_function(counter: &Counter, group: &Group<4>) -> Option<u64> {
     let count = counter.read_user()?;
-    let [a, b, c, d] = group.ordered().read_user()?;
+    let [a, b, c, d] = group.read_user()?;
     // SAFETY: `nop` does nothing.
     #[cfg(target_os = "linux")]
     unsafe {
@@ -85,6 +90,6 @@ fn main() {
         black_box(in_a_large_function(&counter, &group));
         black_box(Clock::open().ok().map(|clock| (now(&clock), now_ordered(&clock))));
         black_box(counter.region().ok().and_then(|plain| region(&plain)));
-        black_box(counter.ordered().region().ok().and_then(|region| region_ordered(&region)));
+        black_box(counter.region().ok().and_then(|region| region_ordered(&region.fenced())));
     }
 }

@@ -57,7 +57,7 @@ fn without_page(facts: &Facts, reason: CalibratedReason) -> ClockKind {
 fn ahead(clock: &Clock) -> (i64, i64) {
     let look = |_| {
         let before = monotonic_raw() as i64;
-        let now = clock.ordered().now() as i64;
+        let now = clock.now_ordered() as i64;
         let after = monotonic_raw() as i64;
         (now - after, now - before)
     };
@@ -100,9 +100,9 @@ fn clock_on_perfs_timeline(facts: &Facts) -> Outcome {
     let timestamps = Timestamps::new().map_err(|error| error.to_string())?;
     let mut narrowest = u64::MAX;
     for round in 0..1_000 {
-        let (before, first) = (clock.ordered().now(), clock.ordered().ticks());
+        let (before, first) = (clock.now_ordered(), clock.ticks_ordered());
         timestamps.take();
-        let (last, after) = (clock.ordered().ticks(), clock.ordered().now());
+        let (last, after) = (clock.ticks_ordered(), clock.now_ordered());
         let taken = timestamps.taken();
         // In the first rounds, code faults into memory as well, before and after.
         require(taken.len() == 1 || round < 10, || format!("{} records", taken.len()))?;
@@ -161,8 +161,8 @@ fn clock_makes_no_system_call(facts: &Facts) -> Outcome {
     let times = |clock: &Clock| {
         (0..100_000).all(|_| {
             let ticks = clock.ticks();
-            let ticks = clock.ordered().ticks().wrapping_sub(ticks);
-            black_box((clock.now(), clock.ordered().now(), clock.ticks_to_ns(ticks)));
+            let ticks = clock.ticks_ordered().wrapping_sub(ticks);
+            black_box((clock.now(), clock.now_ordered(), clock.ticks_to_ns(ticks)));
             black_box(clock.ns_to_ticks(ticks));
             // Between two successive ticks.
             clock.conversion().delta_ns(ticks) < 1_000_000_000
@@ -182,7 +182,7 @@ fn clock_never_goes_back(_: &Facts) -> Outcome {
     let begun = clock.now();
     let (mut last, mut longest) = (begun, 0);
     for round in 0..1_000_000_u32 {
-        let now = if round % 2 == 0 { clock.now() } else { clock.ordered().now() };
+        let now = if round % 2 == 0 { clock.now() } else { clock.now_ordered() };
         require(last <= now, || format!("{now} after {last}"))?;
         longest = longest.max(now - last);
         last = now;
@@ -207,7 +207,7 @@ fn clock_across_threads(_: &Facts) -> Outcome {
                     let clock = Clock::open().map_err(|error| error.to_string())?;
                     let mut handed = 0;
                     while let Ok(theirs) = from.recv() {
-                        let now = clock.ordered().now();
+                        let now = clock.now_ordered();
                         if now < theirs {
                             return Err(format!("{now} after {theirs}"));
                         }
@@ -264,7 +264,7 @@ fn clock_without_ticks(_: &Facts) -> Outcome {
     let clock = Clock::open()?;
     equal("the kind", clock.kind(), ClockKind::Kernel(KernelReason::Forbidden))?;
     let (before, ticks, now, after) =
-        (monotonic_raw(), clock.ticks(), clock.ordered().now(), monotonic_raw());
+        (monotonic_raw(), clock.ticks(), clock.now_ordered(), monotonic_raw());
     require([before, ticks, now, after].is_sorted(), || {
         format!("{ticks} and {now} are not from {before} to {after}")
     })?;

@@ -299,7 +299,6 @@ fn one_by_one() -> Outcome {
         other => refused(&format!("access, {other:?},"), false)?,
     }
     refused("read_user", counter.read_user().is_none())?;
-    refused("read_user, ordered", counter.ordered().read_user().is_none())?;
     for _ in 0..100 {
         empty(region.measure(|| ()).1)?;
     }
@@ -360,7 +359,6 @@ fn all_of_a_group() -> Outcome {
     reads()?;
     set(USER_ACCESS, "0");
     refused("read_user of a group", group.read_user().is_none())?;
-    refused("read_user of a group, ordered", group.ordered().read_user().is_none())?;
     empty(region.measure(|| ()).1)?;
     reads()?;
     set(USER_ACCESS, "1");

@@ -307,14 +307,10 @@ fn group_of_known_events(_: &Facts) -> Outcome {
     equal("events", four.events(), FOUR)?;
     equal("access", four.access(), Access::UserSpace)?;
     let user = || four.read_user().ok_or_else(|| Stop::Failed("no user read".into()));
-    let ordered = || four.ordered().read_user().ok_or_else(|| Stop::Failed("no user read".into()));
     let reading = || Ok(four.reading()?.map(|reading| reading.value));
-    let ordered_reading = || Ok(four.ordered().reading()?.map(|reading| reading.value));
     exact_by("read_user", &user)?;
-    exact_by("ordered", &ordered)?;
     exact_by("read", &|| Ok(four.read()?))?;
     exact_by("reading", &reading)?;
-    exact_by("reading, ordered", &ordered_reading)?;
     // All started simultaneously. Events of one kind differ by the reads in between, and by the kernel's instructions
     // if these are counted.
     let most = if four.counts_all_privilege_levels() { 50_000 } else { 20 };
@@ -475,20 +471,25 @@ fn in_their_places<const N: usize>(events: &[(Event, u64); N]) -> Outcome {
     let many = group(events.map(|(event, _)| event))?;
     let region = many.region()?;
     let user = || many.read_user().ok_or_else(|| Stop::Failed("no user read".into()));
-    let ordered = || many.ordered().read_user().ok_or_else(|| Stop::Failed("no user read".into()));
+    let fenced = || {
+        rdpmc::fence();
+        let counts = user();
+        rdpmc::fence();
+        counts
+    };
     const ROUNDS: u64 = 10_000;
     for n in 0..3 {
         let mut least = [[u64::MAX; N]; 2];
         for _ in 0..100 {
             for (least, rounds) in least.iter_mut().zip([0, ROUNDS]) {
-                let sample = in_one_place(&user, &ordered, &region, n, rounds)?;
+                let sample = in_one_place(&user, &fenced, &region, n, rounds)?;
                 for (least, count) in least.iter_mut().zip(sample.unwrap_or([u64::MAX; N])) {
                     *least = (*least).min(count);
                 }
             }
         }
         for (place, (event, per_round)) in events.iter().enumerate() {
-            let way = ["read_user", "ordered", "region"][n];
+            let way = ["read_user", "read_user between fences", "region"][n];
             let counted = least[1][place] - least[0][place];
             equal(&format!("{event} in place {place} by {way}"), counted, per_round * ROUNDS)?;
         }
@@ -499,7 +500,7 @@ fn in_their_places<const N: usize>(events: &[(Event, u64); N]) -> Outcome {
 #[inline(never)]
 fn in_one_place<const N: usize>(
     user: &dyn Fn() -> Result<[u64; N], Stop>,
-    ordered: &dyn Fn() -> Result<[u64; N], Stop>,
+    fenced: &dyn Fn() -> Result<[u64; N], Stop>,
     region: &Region<'_, N>,
     way: usize,
     rounds: u64,
@@ -508,7 +509,7 @@ fn in_one_place<const N: usize>(
     if way == 2 {
         return Ok(region.measure(|| countdown(rounds)).1.ok());
     }
-    let read = [user, ordered][way];
+    let read = [user, fenced][way];
     let before = read()?;
     countdown(rounds);
     let mut counts = read()?;

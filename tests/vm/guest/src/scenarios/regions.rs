@@ -8,7 +8,6 @@ use crate::kernels::{COUNTDOWN_ENTRY, countdown};
 use crate::neighbour::Neighbour;
 use rdpmc::error::{OpenError, RegionError, SyscallReason};
 use rdpmc::internals::expected;
-use rdpmc::order::Order;
 use rdpmc::region::{Delta, Disturbed, Overhead, Snapshot};
 use rdpmc::{Counter, Error, Event, Group, Region};
 use std::hint::black_box;
@@ -28,8 +27,8 @@ pub const ALL: &[Entry] = &[
 ];
 
 /// Returns what a region counts of `rounds`: the minimum of several if interrupts add to it.
-fn of_work<const N: usize, O: Order>(
-    region: &Region<'_, N, O>,
+fn of_work<const N: usize, const FENCED: bool>(
+    region: &Region<'_, N, FENCED>,
     rounds: u64,
 ) -> Result<[u64; N], Stop> {
     let mut least = [u64::MAX; N];
@@ -42,8 +41,8 @@ fn of_work<const N: usize, O: Order>(
 }
 
 #[inline(never)]
-fn once<const N: usize, O: Order>(
-    region: &Region<'_, N, O>,
+fn once<const N: usize, const FENCED: bool>(
+    region: &Region<'_, N, FENCED>,
     rounds: u64,
 ) -> Result<[u64; N], Stop> {
     let rounds = black_box(rounds);
@@ -60,8 +59,8 @@ fn once<const N: usize, O: Order>(
 }
 
 /// Checks that each counter of a region counts what each round adds, and returns its counts of no rounds.
-fn exact_in<const N: usize, O: Order>(
-    region: &Region<'_, N, O>,
+fn exact_in<const N: usize, const FENCED: bool>(
+    region: &Region<'_, N, FENCED>,
     per_round: [u64; N],
 ) -> Result<[u64; N], Stop> {
     let nothing = of_work(region, 0)?;
@@ -83,8 +82,8 @@ fn regions_of_known_work(facts: &Facts) -> Outcome {
         wait_for(&|| counter.read_user().is_some())?;
         let plain = counter.region()?;
         let [nothing] = exact_in(&plain, [per_round])?;
-        let [ordered] = exact_in(&counter.ordered().region()?, [per_round])?;
-        require(nothing <= ordered, || format!("{event}: {nothing} plain, {ordered} ordered"))?;
+        let [fenced] = exact_in(&counter.region()?.fenced(), [per_round])?;
+        require(nothing <= fenced, || format!("{event}: {nothing} plain, {fenced} fenced"))?;
         // With the region's overhead subtracted, only the work and its entry are left.
         let overhead = overhead_of(&plain)?;
         let corrected = exact_in(&plain.corrected(&overhead)?, [per_round])?;
@@ -137,11 +136,11 @@ fn regions_of_a_group(_: &Facts) -> Outcome {
     let alone = Counter::builder(Event::INSTRUCTIONS).allow_all_privilege_levels(true);
     let per_round = if cfg!(target_arch = "riscv64") { [2, 2, 0, 0] } else { [2; 4] };
     let counts = exact_in(&group.region()?, per_round)?;
-    let ordered = exact_in(&group.ordered().region()?, per_round)?;
+    let fenced = exact_in(&group.region()?.fenced(), per_round)?;
     if !group.counts_all_privilege_levels() {
         // Each event sees the reads of those before it.
         require(counts.is_sorted() && counts[0] < counts[3], || format!("{counts:?}"))?;
-        require(ordered.is_sorted() && counts[0] < ordered[0], || format!("{ordered:?}"))?;
+        require(fenced.is_sorted() && counts[0] < fenced[0], || format!("{fenced:?}"))?;
     }
     drop(group);
     // The first event sees no more than if it were alone.
@@ -276,11 +275,11 @@ fn regions_under_a_spinner(_: &Facts) -> Outcome {
     }
     let group = Group::builder(FOUR).allow_all_privilege_levels(true).open()?;
     wait_for(&|| group.read_user().is_some())?;
-    under_a_spinner(&group.ordered().region()?, group.counts_all_privilege_levels())
+    under_a_spinner(&group.region()?.fenced(), group.counts_all_privilege_levels())
 }
 
-fn under_a_spinner<const N: usize, O: Order>(
-    region: &Region<'_, N, O>,
+fn under_a_spinner<const N: usize, const FENCED: bool>(
+    region: &Region<'_, N, FENCED>,
     is_unfiltered: bool,
 ) -> Outcome {
     let switches = Counter::open(Event::CONTEXT_SWITCHES)?;
@@ -335,8 +334,8 @@ fn under_a_spinner<const N: usize, O: Order>(
 
 /// Returns a sample with 40,000 instructions, and the number of switches between its ends.
 #[inline(never)]
-fn around_both_reads<const N: usize, O: Order>(
-    region: &Region<'_, N, O>,
+fn around_both_reads<const N: usize, const FENCED: bool>(
+    region: &Region<'_, N, FENCED>,
     switches: &Counter,
 ) -> (Result<u64, Error>, Result<[u64; N], Disturbed>) {
     let rounds = black_box(20_000);
