@@ -14,6 +14,7 @@ fn skips_name_their_test() {
     let folders = [
         "tests",
         "src/tests",
+        "src/tests/simulated_kernel",
         "crates/bench/tests",
         "crates/criterion/tests",
         "crates/doctor/tests",

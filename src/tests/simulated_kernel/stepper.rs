@@ -1,0 +1,110 @@
+//! Instructions that fault are answered by the thread's kernel, and traps after each instruction are its moments.
+
+use super::kernel::Kernel;
+use crate::page::reader::Reader;
+use crate::tests::skips;
+use std::arch::asm;
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+thread_local! {
+    static CURRENT: Cell<*const Kernel> = const { Cell::new(ptr::null()) };
+}
+
+extern "C" fn on_fault(signal: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let kernel = CURRENT.get();
+    // SAFETY: the kernel outlives the time in which it is current. The context is the interrupted thread's, and only
+    // the handler uses it while it runs.
+    let ours = unsafe {
+        let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        match kernel.as_ref() {
+            Some(kernel) if signal == libc::SIGTRAP => {
+                kernel.step(registers);
+                true
+            }
+            Some(kernel) => kernel.emulate(registers),
+            None => false,
+        }
+    };
+    if !ours {
+        // SAFETY: restores the default action. The real fault happens again and ends the process.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
+/// Makes `kernel` this thread's kernel, and `rdpmc` and `rdtsc` fault on this thread. Returns None and skips the test
+/// if `rdpmc` is open to every process here.
+pub(super) fn with<const N: usize, T>(
+    test: &str,
+    kernel: &Kernel,
+    body: impl FnOnce(Reader<N>) -> T,
+) -> Option<T> {
+    let is_open = ["cpu", "cpu_core", "cpu_atom"].iter().any(|pmu| {
+        let setting = format!("/sys/bus/event_source/devices/{pmu}/rdpmc");
+        std::fs::read_to_string(setting).is_ok_and(|value| value.trim() == "2")
+    });
+    if is_open {
+        skips::skip(test, "the setting rdpmc is 2 here, so rdpmc does not fault");
+        return None;
+    }
+    // SAFETY: the action is fully initialized, and the handler uses the thread's own kernel only.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_fault as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
+        for signal in [libc::SIGSEGV, libc::SIGTRAP] {
+            assert_eq!(libc::sigaction(signal, &action, ptr::null_mut()), 0);
+        }
+    }
+    /// Restores the thread's settings, however the test ends.
+    struct Ordinary;
+    impl Drop for Ordinary {
+        fn drop(&mut self) {
+            time_stamps(libc::PR_TSC_ENABLE);
+            CURRENT.set(ptr::null());
+        }
+    }
+    let _ordinary = Ordinary;
+    CURRENT.set(kernel);
+    time_stamps(libc::PR_TSC_SIGSEGV);
+    Some(body(kernel.reader()))
+}
+
+pub(super) fn time_stamps(mode: i32) {
+    // SAFETY: affects this thread's rdtsc only.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, mode) }, 0);
+}
+
+/// Runs `body` with a trap after every instruction.
+#[inline(always)]
+pub(super) fn stepping<T>(kernel: &Kernel, body: impl FnOnce() -> T) -> T {
+    kernel.steps.set(0);
+    // SAFETY: sets the trap flag and nothing else. Its handler is installed.
+    unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
+    let result = body();
+    // SAFETY: clears the trap flag and nothing else.
+    unsafe { asm!("pushfq", "and qword ptr [rsp], ~0x100", "popfq") };
+    result
+}
+
+/// Calls `body` with 0, 1, 2 and so on, until the plan that it makes for the moment after this step remains, because it has
+/// fewer steps. Returns the number of steps.
+pub(super) fn after_each_step(kernel: &Kernel, mut body: impl FnMut(u32)) -> u32 {
+    let mut step = 0;
+    loop {
+        body(step);
+        if kernel.plan.take().is_some() {
+            return step;
+        }
+        step += 1;
+    }
+}
+
+/// Lets the other thread end, however the reading ends.
+pub(super) struct Over<'a>(pub(super) &'a AtomicBool);
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
