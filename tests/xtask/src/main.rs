@@ -1,9 +1,11 @@
-//! The commands of the repository that are too long for a shell: `tests/vm/run`, `tests/vm/list`, `tests/vm/table` and
-//! `tests/package` start this program with their arguments.
+//! The commands of the repository that are too long for a shell: `tests/vm/run`, `tests/vm/list` and `tests/vm/table` start
+//! this program with their arguments.
 
 mod commands;
 mod costs;
 mod listing;
+mod lock;
+mod vm;
 
 use std::process::ExitCode;
 
@@ -18,8 +20,9 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (name, outcome) = match arguments.as_slice() {
         ["vm", "list", arguments @ ..] => ("tests/vm/list", listing::list(arguments)),
+        ["vm", "run", arguments @ ..] => ("tests/vm/run", vm::run(arguments)),
         ["vm", "table", arguments @ ..] => ("tests/vm/table", costs::table(arguments)),
-        _ => ("xtask", Err("the commands are `vm list` and `vm table`".to_owned())),
+        _ => ("xtask", Err("the commands are `vm list`, `vm run` and `vm table`".to_owned())),
     };
     ExitCode::from(outcome.unwrap_or_else(|message| {
         eprintln!("{name}: {message}");
