@@ -7,8 +7,11 @@ use std::process::{Command, ExitStatus, Stdio};
 
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).unwrap_or(here).to_owned()
+    // Cargo does not build anew in a copy of the repository, so its path when this was built may be another one.
+    let here =
+        env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let here = PathBuf::from(here);
+    here.ancestors().nth(2).unwrap_or(&here).to_owned()
 }
 
 /// Makes the root of the repository the working directory, so that paths in commands and messages are relative to it.

@@ -1,10 +1,11 @@
-//! The commands of the repository that are too long for a shell: `tests/vm/run`, `tests/vm/list` and `tests/vm/table` start
-//! this program with their arguments.
+//! The commands of the repository that are too long for a shell: `tests/vm/run`, `tests/vm/list`, `tests/vm/table` and
+//! `tests/package` start this program with their arguments.
 
 mod commands;
 mod costs;
 mod listing;
 mod lock;
+mod package;
 mod vm;
 
 use std::process::ExitCode;
@@ -22,7 +23,11 @@ fn main() -> ExitCode {
         ["vm", "list", arguments @ ..] => ("tests/vm/list", listing::list(arguments)),
         ["vm", "run", arguments @ ..] => ("tests/vm/run", vm::run(arguments)),
         ["vm", "table", arguments @ ..] => ("tests/vm/table", costs::table(arguments)),
-        _ => ("xtask", Err("the commands are `vm list`, `vm run` and `vm table`".to_owned())),
+        ["package", arguments @ ..] => ("tests/package", package::package(arguments)),
+        _ => (
+            "xtask",
+            Err("the commands are `package`, `vm list`, `vm run` and `vm table`".to_owned()),
+        ),
     };
     ExitCode::from(outcome.unwrap_or_else(|message| {
         eprintln!("{name}: {message}");
