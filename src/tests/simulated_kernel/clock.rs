@@ -167,7 +167,7 @@ fn a_page_that_takes_time_back_is_waited_for() {
         };
         assert_eq!(clock.now(), 1_000);
         kernel.ticks.fetch_sub(5_000, SeqCst);
-        assert_eq!([clock.now(), clock.ordered().now()], [1_000; 2]);
+        assert_eq!([clock.now(), clock.now_ordered()], [1_000; 2]);
         assert_eq!(clock.ns_to_ticks(0), begun);
         kernel.ticks.fetch_add(5_001, SeqCst);
         assert_eq!(clock.now(), 1_001);

@@ -1,0 +1,106 @@
+//! The build of what runs inside a machine.
+
+use super::Task;
+use super::machines::Machine;
+use crate::commands::{in_debian, machines_directory, script, succeed};
+use crate::lock::Lock;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+/// Builds the emulator if it is our own. Builds the guest program and the examples, and packs them into an initial file
+/// system.
+pub(super) fn build(
+    machine: &Machine,
+    task: &Task,
+    profile: &str,
+    lock: &Lock,
+) -> Result<(), String> {
+    let name = &machine.name;
+    if let Some(device_tree) = &machine.device_tree {
+        let mut script = script(device_tree);
+        succeed(script.arg(name).stdin(lock.input()?), "the device tree cannot be made")?;
+    }
+    if let Some(emulator) = &machine.own_emulator {
+        let mut build = script(&format!("{emulator}/build"));
+        succeed(build.stdin(lock.input()?), "the emulator does not build")?;
+    }
+    // Costs in other builds are those of the library alone.
+    let peers = machine.peers && profile == "release";
+    let mut packages = vec!["--package", "guest"];
+    if peers {
+        packages.extend(["--package", "peers"]);
+    }
+    cargo(machine, profile, &packages, lock, "the guest does not build")?;
+    if *task == Task::Criterion {
+        let failure = "measurement does not build";
+        cargo(machine, profile, &["--package", "measurement"], lock, failure)?;
+    }
+
+    let debian = machines_directory().join("debian");
+    let image = debian.join(format!("image-{name}"));
+    let directory = if profile == "dev" { "debug" } else { profile };
+    let built = debian.join("build").join(&machine.triple).join(directory);
+    let mut programs = vec![("guest", "init")];
+    // Costs do not run the examples. With debug information, these do not fit into the guest's memory.
+    if *task != Task::Cost {
+        let examples = ["quickstart", "region", "group", "frames", "ticks", "doctor"];
+        programs.extend(examples.map(|example| (example, example)));
+    }
+    if *task == Task::Criterion {
+        programs.extend(["measurement", "reads"].map(|program| (program, program)));
+    }
+    if peers {
+        programs.push(("peers", "peers"));
+    }
+    fill(&image, &built, &programs).map_err(|error| format!("{}: {error}", image.display()))?;
+    if *task == Task::Names {
+        add_perf(machine, &image)?;
+    }
+    let packed = debian.join(format!("{name}.cpio.gz"));
+    let packed = File::create(&packed).map_err(|error| format!("{}: {error}", packed.display()))?;
+    let pack = format!("cd /image-{name} && find . | cpio --quiet -o -H newc | gzip -1");
+    let mut shell = in_debian("sh");
+    shell.args(["-c", &pack]).stdin(lock.input()?).stdout(packed);
+    succeed(&mut shell, "the guest cannot be packed")
+}
+
+fn cargo(
+    machine: &Machine,
+    profile: &str,
+    packages: &[&str],
+    lock: &Lock,
+    failure: &str,
+) -> Result<(), String> {
+    let mut cargo = script("cargo");
+    cargo.args(["build", "--profile", profile, "--target", &machine.triple]).args(packages);
+    succeed(cargo.stdin(lock.input()?), failure)
+}
+
+/// Makes the directory anew with copies of programs, each with its name in the image.
+fn fill(image: &Path, built: &Path, programs: &[(&str, &str)]) -> io::Result<()> {
+    match fs::remove_dir_all(image) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => fs::create_dir_all(image)?,
+    }
+    for (program, name) in programs {
+        fs::copy(built.join(program), image.join(name))?;
+    }
+    Ok(())
+}
+
+/// Adds perf and its libraries, in the directories where the loader finds them.
+fn add_perf(machine: &Machine, image: &Path) -> Result<(), String> {
+    if !machine.triple.starts_with("x86_64-") {
+        return Err("perf runs on x86-64 only".to_owned());
+    }
+    for directory in ["perf", "lib64"] {
+        fs::create_dir_all(image.join(directory))
+            .map_err(|error| format!("{}: {error}", image.display()))?;
+    }
+    let copy = r#"cp /usr/bin/perf "$0/perf" && cp /bin/true "$0/perf/nothing" &&
+        ldd /usr/bin/perf | grep -o '/[^ ]*' | xargs cp -L --parents -t "$0""#;
+    let mut shell = in_debian("sh");
+    shell.args(["-c", copy]).arg(format!("/image-{}", machine.name));
+    succeed(&mut shell, "perf cannot be copied")
+}

@@ -1,0 +1,36 @@
+//! Emulated machines: boots one under a stock Linux kernel and runs the guest program in it.
+
+mod emulators;
+mod guests;
+mod machines;
+mod results;
+mod run;
+
+pub(crate) use run::{all_costs, run};
+
+/// What the guest program does.
+#[derive(Clone, PartialEq, Eq)]
+enum Task {
+    Tests,
+    Only(String),
+    Examples,
+    Doctor,
+    Names,
+    Cost,
+    Criterion,
+}
+
+impl Task {
+    /// The guest's word for it, also in the names of logs.
+    fn name(&self) -> &'static str {
+        match self {
+            Task::Tests => "tests",
+            Task::Only(_) => "only",
+            Task::Examples => "examples",
+            Task::Doctor => "doctor",
+            Task::Names => "names",
+            Task::Cost => "cost",
+            Task::Criterion => "criterion",
+        }
+    }
+}

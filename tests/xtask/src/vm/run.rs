@@ -1,0 +1,230 @@
+//! `tests/vm/run`: one machine, or all of them, two at a time.
+
+use super::Task;
+use super::emulators::boot;
+use super::guests::build;
+use super::machines::{self, Machine};
+use super::results::{Sum, failures, summary};
+use crate::lock::Lock;
+use crate::{Outcome, USAGE, commands};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Instant;
+
+const HELP: &str = "\
+Usage: tests/vm/run TARGET [tests]      all scenarios: one line each, then a summary
+       tests/vm/run TARGET only NAME    one scenario
+       tests/vm/run TARGET examples     the examples that read counters
+       tests/vm/run TARGET doctor       the example `doctor`, under each setting that it can report
+       tests/vm/run TARGET names        event names, compared with perf's interpretation (x86-64)
+       tests/vm/run TARGET cost [PROFILE]
+                                        instructions per operation; PROFILE is one of tests/vm/Cargo.toml:
+                                        release, two (opt-level 2), small (z) or dev
+       tests/vm/run TARGET criterion    criterion with counters and with the clock, and benches/reads.rs
+       tests/vm/run all [tests | cost]  the same for all targets, two at a time
+A target is a file in tests/vm/targets. The exit status is 0 if no scenario failed, and the skipped ones are exactly
+those that the target lists.";
+
+/// How many machines of `all` run at the same time.
+const AT_A_TIME: usize = 2;
+
+pub(crate) fn run(arguments: &[&str]) -> Outcome {
+    let Some((target, task, profile)) = request(arguments) else {
+        eprintln!("{HELP}");
+        return Ok(USAGE);
+    };
+    commands::enter_root()?;
+    if target == "all" {
+        all(&task, profile, &mut io::stdout())
+    } else {
+        one(target, &task, profile)
+    }
+}
+
+/// Returns the output of `tests/vm/run all cost`, as an error if it fails.
+pub(crate) fn all_costs() -> Result<String, String> {
+    let mut costs = Vec::new();
+    let status = all(&Task::Cost, "release", &mut costs)?;
+    let costs = String::from_utf8_lossy(&costs).into_owned();
+    if status == 0 { Ok(costs) } else { Err(costs) }
+}
+
+/// Returns the target, what the guest does there, and the profile of the guest's build.
+fn request<'a>(arguments: &[&'a str]) -> Option<(&'a str, Task, &'a str)> {
+    let (task, profile) = match arguments {
+        [_] | [_, "tests"] => (Task::Tests, "release"),
+        [_, "cost"] => (Task::Cost, "release"),
+        [_, "cost", profile @ ("release" | "two" | "small" | "dev")] => (Task::Cost, *profile),
+        [_, "only", scenario] => (Task::Only((*scenario).to_owned()), "release"),
+        [_, "examples"] => (Task::Examples, "release"),
+        [_, "doctor"] => (Task::Doctor, "release"),
+        [_, "names"] => (Task::Names, "release"),
+        [_, "criterion"] => (Task::Criterion, "release"),
+        _ => return None,
+    };
+    let target = *arguments.first()?;
+    let is_for_all = matches!(task, Task::Tests | Task::Cost);
+    (target != "all" || is_for_all).then_some((target, task, profile))
+}
+
+fn load(target: &str, profile: &str) -> Result<Machine, String> {
+    let mut machine = Machine::load(target)?;
+    // The limits on costs hold for the builds for speed only.
+    if matches!(profile, "small" | "dev") {
+        machine.facts.insert(0, "limits=none".to_owned());
+    }
+    Ok(machine)
+}
+
+/// Prepares the Debian. Returns the lock under which one run at a time builds.
+fn prepare() -> Result<Lock, String> {
+    commands::succeed(&mut commands::script("prepare"), "the Debian cannot be prepared")?;
+    let waiting = || eprintln!("tests/vm/run: waiting for another run");
+    Lock::take(&commands::machines_directory().join("run.lock"), waiting)
+}
+
+/// Takes the lock of a target, which has one image and one log. Different targets boot side by side.
+fn lock(machine: &Machine) -> Result<Lock, String> {
+    Lock::take(&commands::machines_directory().join(format!("{}.lock", machine.name)), || {})
+}
+
+fn one(target: &str, task: &Task, profile: &str) -> Outcome {
+    let machine = load(target, profile)?;
+    if *task == Task::Cost && !machine.has_costs() {
+        return Err("costs are measured on targets with one processor".to_owned());
+    }
+    let builds = prepare()?;
+    let lock = lock(&machine)?;
+    build(&machine, task, profile, &builds)?;
+    drop(builds);
+    boot(&machine, task, &lock, &mut io::stdout())
+}
+
+/// A machine of `all` that has ended.
+struct Ended {
+    name: String,
+    status: u8,
+    /// The file with its console and the message of a failure.
+    output: PathBuf,
+    seconds: u64,
+}
+
+fn all(task: &Task, profile: &str, output: &mut dyn Write) -> Outcome {
+    let mut machines = Vec::new();
+    for name in machines::names()? {
+        let machine = load(&name, profile)?;
+        if *task != Task::Cost || machine.has_costs() && machine.reads_from_user_space() {
+            machines.push(machine);
+        }
+    }
+    // Until the end, so that other runs wait.
+    let builds = prepare()?;
+    let mut locked = Vec::new();
+    for machine in machines {
+        let lock = lock(&machine)?;
+        build(&machine, task, profile, &builds)?;
+        locked.push((machine, lock));
+    }
+    let begun = Instant::now();
+    let mut results = Results::default();
+    let (sender, ended) = channel();
+    let mut running = 0;
+    for (machine, lock) in locked {
+        if running == AT_A_TIME {
+            results.take(&ended, task, output)?;
+            running -= 1;
+        }
+        let (task, sender) = (task.clone(), sender.clone());
+        // If this program ends early, its threads end, and with them their emulators.
+        thread::spawn(move || {
+            // The receiver is gone only if the program ends.
+            let _ = sender.send(boot_into_file(&machine, &task, &lock));
+            drop(lock);
+        });
+        running += 1;
+    }
+    for _ in 0..running {
+        results.take(&ended, task, output)?;
+    }
+    results.print(task, output).map_err(|error| format!("the results: {error}"))?;
+    eprintln!("in {} s after the builds", begun.elapsed().as_secs());
+    Ok((results.sum.failed != 0).into())
+}
+
+fn boot_into_file(machine: &Machine, task: &Task, lock: &Lock) -> Result<Ended, String> {
+    let begun = Instant::now();
+    let path =
+        commands::machines_directory().join(format!("{}.{}.output", machine.name, task.name()));
+    let failure = |error| format!("{}: {error}", path.display());
+    let mut file = File::create(&path).map_err(failure)?;
+    let status = match boot(machine, task, lock, &mut file) {
+        Ok(status) => status,
+        Err(message) => {
+            writeln!(file, "tests/vm/run: {message}").map_err(failure)?;
+            1
+        }
+    };
+    let seconds = begun.elapsed().as_secs();
+    Ok(Ended { name: machine.name.clone(), status, output: path, seconds })
+}
+
+#[derive(Default)]
+struct Results {
+    sum: Sum,
+    /// The failures again for the end, because a log may be shortened.
+    failures: String,
+}
+
+impl Results {
+    /// Waits for a machine and prints its result, or its whole output if it failed.
+    fn take(
+        &mut self,
+        ended: &Receiver<Result<Ended, String>>,
+        task: &Task,
+        output: &mut dyn Write,
+    ) -> Result<(), String> {
+        let ended = ended.recv().map_err(|error| error.to_string())??;
+        let name = &ended.name;
+        let failure = |error| format!("{name}: {error}");
+        let said = fs::read(&ended.output).map_err(failure)?;
+        let text = String::from_utf8_lossy(&said);
+        let summary = if *task == Task::Tests { summary(name, &text) } else { None };
+        let mut result = Vec::new();
+        if ended.status == 0 {
+            if let Some((line, _)) = &summary {
+                result.extend(format!("{line} in {} s\n", ended.seconds).bytes());
+            }
+            for cost in text.lines().filter(|line| *task == Task::Cost && line.starts_with("cost"))
+            {
+                result.extend(format!("{name}: {cost}\n").bytes());
+            }
+        } else {
+            result.extend(format!("{name}, exit status {}:\n", ended.status).bytes());
+            result.extend(&said);
+            self.failures += &failures(name, &text);
+        }
+        output.write_all(&result).and_then(|()| output.flush()).map_err(failure)?;
+        let mut sum = summary.map(|(_, sum)| sum).unwrap_or_default();
+        // A machine that did not finish, or skipped other scenarios than expected, counts as one failure.
+        if ended.status != 0 {
+            sum.failed = sum.failed.max(1);
+        }
+        self.sum.add(&sum);
+        Ok(())
+    }
+
+    fn print(&self, task: &Task, output: &mut dyn Write) -> io::Result<()> {
+        output.write_all(self.failures.as_bytes())?;
+        let Sum { passed, failed, skipped } = self.sum;
+        if *task == Task::Tests {
+            writeln!(output, "vm all: {passed} passed, {failed} failed, {skipped} skipped")
+        } else if failed != 0 {
+            writeln!(output, "cost failed on {failed} targets")
+        } else {
+            Ok(())
+        }
+    }
+}
