@@ -104,17 +104,17 @@ pub fn fence() {
 
 #[doc(inline)]
 pub use clock::Clock;
-pub use counter::{Counter, DynGroup, Fit, Group, PerEvent, Reading, WithGroup};
+pub use counter::{Counter, DynGroup, Fit, Group, PerEvent, ReadCost, Reading, Timing, WithGroup};
 #[doc(inline)]
 pub use error::Error;
 pub use error::access::Access;
 #[doc(inline)]
 pub use event::Event;
 pub use names::IntoEvent;
+pub use open::ReadBy;
 pub use open::builder::Builder;
-pub use open::cost::{ReadBy, ReadCost, Timing};
 pub use page::faults::{contain_faults, contained_faults, faults_are_contained};
-pub use page::monitor::{Monitor, ReadPath};
+pub use page::monitor::Monitor;
 #[doc(inline)]
 pub use region::Region;
 

@@ -9,7 +9,7 @@ use crate::error::clock::{CalibratedReason, ClockKind, KernelReason};
 use crate::event::Event;
 use crate::kernel::conversion::{Conversion, Line};
 use crate::kernel::{self, machine};
-use crate::open::{Options, why_not_mapped};
+use crate::open::{Options, open_events, why_not_mapped};
 use crate::page::Pages;
 use crate::page::fork::Process;
 use crate::page::monitor::Monitor;
@@ -449,7 +449,7 @@ impl Kind {
 /// Opens an event that counts nothing, and maps its page. An error if the page has no clock.
 fn open_page(process: Process) -> Result<Pages<1>, CalibratedReason> {
     let opened =
-        Options::default().open_events(&[Event::DUMMY]).map_err(CalibratedReason::NoEvent)?;
+        open_events(&Options::default(), &[Event::DUMMY]).map_err(CalibratedReason::NoEvent)?;
     // The mapping keeps the event alive.
     let pages = Pages::<1>::map([&opened.leader].into_iter(), process, Monitor::new())
         .map_err(|errno| CalibratedReason::NotMapped(why_not_mapped(errno)))?

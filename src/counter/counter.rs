@@ -1,6 +1,7 @@
 //! The handle of one event.
 #![allow(unsafe_code)]
 
+use super::cost::ReadCost;
 use super::group::Group;
 use super::reading::Reading;
 use super::sum::Sum;
@@ -9,7 +10,6 @@ use crate::error::access::Access;
 use crate::error::{OpenError, ReadError, RegionError};
 use crate::event::Event;
 use crate::open::builder::Builder;
-use crate::open::cost::ReadCost;
 use crate::page::fork::Process;
 use crate::page::monitor::Monitor;
 use crate::pmu::core_types;

@@ -1,12 +1,13 @@
 //! A group of a size known only at run time.
 
+use super::cost::ReadCost;
 use super::group::Group;
 use super::reading::Reading;
 use crate::error::access::Access;
 use crate::error::{OpenError, ReadError};
 use crate::event::Event;
 use crate::open::builder::Builder;
-use crate::open::cost::ReadCost;
+
 use crate::page::MOST;
 use crate::page::monitor::Monitor;
 use crate::region::Snapshot;

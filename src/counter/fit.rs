@@ -2,8 +2,8 @@
 
 use crate::error::OpenError;
 use crate::event::Event;
+use crate::open::ReadBy;
 use crate::open::builder::Builder;
-use crate::open::cost::ReadBy;
 
 /// Those of several events that can be counted together, from [`Builder::fit`].
 #[derive(Clone, Debug, PartialEq, Eq)]

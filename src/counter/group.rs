@@ -1,6 +1,7 @@
 //! The handle of several events that are counted together.
 #![allow(unsafe_code)]
 
+use super::cost::{self, ReadCost};
 use super::reading::Reading;
 use crate::asm;
 use crate::error::access::Access;
@@ -9,8 +10,7 @@ use crate::event::Event;
 use crate::kernel::{self, Control, machine};
 use crate::names::named;
 use crate::open::builder::Builder;
-use crate::open::cost::{self, ReadCost};
-use crate::open::{OpenGroup, READ_WORDS, open, open_on, setting_that_forbids};
+use crate::open::{OpenGroup, Options, READ_WORDS, open, open_on, setting_that_forbids};
 use crate::page::monitor::Monitor;
 use crate::page::reader::{Reader, Timed, View};
 use crate::page::{MOST, faults};
@@ -117,8 +117,22 @@ impl<const N: usize> Group<N> {
         Builder::new(events)
     }
 
-    pub(crate) fn of((reader, open): (Reader<N>, Box<OpenGroup<N>>)) -> Group<N> {
-        Group { read: view_to_read(&reader, &open), reader, open: open.into() }
+    /// Makes the handle of an open group, and chooses how `read` reads it.
+    pub(crate) fn new(
+        (reader, mut open): (Reader<N>, OpenGroup<N>),
+        options: Options,
+    ) -> Result<Group<N>, OpenError> {
+        open.choice = cost::choose(options, &reader, &open);
+        // A signal handler may have forked meanwhile.
+        if open.process.is_past() { Err(OpenError::Forked) } else { Ok(Group::of(reader, open)) }
+    }
+
+    pub(crate) fn of(reader: Reader<N>, open: OpenGroup<N>) -> Group<N> {
+        let read = view_to_read(&reader, &open);
+        if !reader.is_given_up() {
+            reader.monitor().set(open.is_in_user_space());
+        }
+        Group { reader, read, open: Rc::new(open) }
     }
 
     /// Returns a group of the same events that user space never reads.
@@ -309,7 +323,7 @@ impl<const N: usize> Group<N> {
         // The view first: the old pages are unmapped with the old reader.
         self.read = view_to_read(&reader, &self.open);
         self.reader = reader;
-        self.reader.monitor().set(self.open.path());
+        self.reader.monitor().set(self.open.is_in_user_space());
         Ok(self.access())
     }
 
@@ -514,12 +528,12 @@ impl<const N: usize> Builder<[Event; N]> {
     /// # Errors
     /// As [`Group::open`].
     pub fn open(self) -> Result<Group<N>, OpenError> {
-        Ok(Group::of(open(self.events, self.options)?))
+        Group::new(open(self.events, self.options)?, self.options)
     }
 
     /// Opens the group with events that name no core type on this PMU.
     pub(crate) fn open_on(self, pmu: u32) -> Result<Group<N>, OpenError> {
-        Ok(Group::of(open_on(self.events, self.options, pmu)?))
+        Group::new(open_on(self.events, self.options, pmu)?, self.options)
     }
 }
 

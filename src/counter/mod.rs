@@ -1,6 +1,7 @@
 //! Floor 6: the handles, [`Counter`] and [`Group`], and what they return. Uses all floors below: `open`, `region`,
 //! `page`, `names`, `error`, `pmu`, `event`, `asm`, `kernel`.
 
+pub(crate) mod cost;
 #[allow(clippy::module_inception)]
 mod counter;
 mod dyn_group;
@@ -9,6 +10,7 @@ mod group;
 pub(crate) mod reading;
 mod sum;
 
+pub use cost::{ReadCost, Timing};
 pub use counter::Counter;
 pub use dyn_group::{DynGroup, PerEvent, WithGroup};
 pub use fit::Fit;

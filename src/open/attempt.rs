@@ -10,70 +10,6 @@ use crate::kernel::{
 use crate::names::named;
 use crate::pmu::Pmus;
 
-impl Options {
-    /// Opens one event. The flag is true if it counts all privilege levels although a filter was requested.
-    pub(super) fn open_event(&self, attempt: Attempt<'_>) -> Result<(Descriptor, bool), OpenError> {
-        let refusal = match attempt.open() {
-            Ok(descriptor) => return Ok((descriptor, false)),
-            Err(refusal) => refusal,
-        };
-        let may_be_a_flag = matches!(refusal.errno.0, kernel::EINVAL | kernel::EOPNOTSUPP);
-        if attempt.event.is_software() || !may_be_a_flag {
-            return Err(attempt.diagnose(refusal));
-        }
-        if refusal.errno.0 == kernel::EOPNOTSUPP && attempt.is_refused_for_guests()? {
-            return Err(OpenError::IncludesGuests { event: named(attempt.event) });
-        }
-        // Excluding guests is only the default, and a PMU that has no guests may refuse it.
-        let guests = attempt.flags & NO_GUESTS & !attempt.event.modifiers.flags(self.set);
-        if attempt.flags & FILTER | guests == 0 {
-            return Err(attempt.diagnose(refusal));
-        }
-        self.open_with_fewer_flags(attempt, refusal, guests)
-    }
-
-    /// Retries a refused event without the flags `guests`, or without a privilege filter if that is allowed.
-    /// Otherwise returns the reason for the refusal.
-    fn open_with_fewer_flags(
-        &self,
-        attempt: Attempt<'_>,
-        refusal: Refusal,
-        guests: u64,
-    ) -> Result<(Descriptor, bool), OpenError> {
-        let no_filter = || OpenError::NoPrivilegeFilter { event: named(attempt.event) };
-        let unfiltered = attempt.without(FILTER | guests);
-        let mut answer = unfiltered.open();
-        if guests != 0 && answer.as_ref().map_or_else(Refusal::is_permission_denied, |_| true) {
-            // Closed first, so that the next attempt can have its descriptor and its place in the group.
-            let was_granted = answer.is_ok();
-            drop(answer);
-            if let Some(descriptor) = attempt.without(guests).open_if_possible()? {
-                return Ok((descriptor, false));
-            }
-            if was_granted && !self.allow_all_levels {
-                return Err(no_filter());
-            }
-            answer = unfiltered.open();
-        }
-        match answer {
-            Ok(descriptor) if self.allow_all_levels => Ok((descriptor, true)),
-            Ok(_) => Err(no_filter()),
-            Err(forbidden) if forbidden.is_permission_denied() => {
-                if !attempt.core_refuses_flags(FILTER | guests, refusal) {
-                    Err(attempt.diagnose(refusal))
-                } else if self.allow_all_levels {
-                    Err(unfiltered.diagnose(forbidden))
-                } else {
-                    Err(no_filter())
-                }
-            }
-            // Any other error hides whether the flags are the reason.
-            Err(other) if !other.is_of_the_event() => Err(unfiltered.diagnose(other)),
-            Err(_) => Err(attempt.diagnose(refusal)),
-        }
-    }
-}
-
 /// The values of `config1` to try in turn.
 ///
 /// On arm64, `config1` requests user access and a 64-bit counter. Not every event on every CPU can have these. A
@@ -97,6 +33,68 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
+    /// Opens one event. The flag is true if it counts all privilege levels although a filter was requested.
+    pub(super) fn open_with(self, options: &Options) -> Result<(Descriptor, bool), OpenError> {
+        let refusal = match self.open() {
+            Ok(descriptor) => return Ok((descriptor, false)),
+            Err(refusal) => refusal,
+        };
+        let may_be_a_flag = matches!(refusal.errno.0, kernel::EINVAL | kernel::EOPNOTSUPP);
+        if self.event.is_software() || !may_be_a_flag {
+            return Err(self.diagnose(refusal));
+        }
+        if refusal.errno.0 == kernel::EOPNOTSUPP && self.is_refused_for_guests()? {
+            return Err(OpenError::IncludesGuests { event: named(self.event) });
+        }
+        // Excluding guests is only the default, and a PMU that has no guests may refuse it.
+        let guests = self.flags & NO_GUESTS & !self.event.modifiers.flags(options.set);
+        if self.flags & FILTER | guests == 0 {
+            return Err(self.diagnose(refusal));
+        }
+        self.open_with_fewer_flags(options, refusal, guests)
+    }
+
+    /// Retries a refused event without the flags `guests`, or without a privilege filter if that is allowed.
+    /// Otherwise returns the reason for the refusal.
+    fn open_with_fewer_flags(
+        self,
+        options: &Options,
+        refusal: Refusal,
+        guests: u64,
+    ) -> Result<(Descriptor, bool), OpenError> {
+        let no_filter = || OpenError::NoPrivilegeFilter { event: named(self.event) };
+        let unfiltered = self.without(FILTER | guests);
+        let mut answer = unfiltered.open();
+        if guests != 0 && answer.as_ref().map_or_else(Refusal::is_permission_denied, |_| true) {
+            // Closed first, so that the next attempt can have its descriptor and its place in the group.
+            let was_granted = answer.is_ok();
+            drop(answer);
+            if let Some(descriptor) = self.without(guests).open_if_possible()? {
+                return Ok((descriptor, false));
+            }
+            if was_granted && !options.allow_all_levels {
+                return Err(no_filter());
+            }
+            answer = unfiltered.open();
+        }
+        match answer {
+            Ok(descriptor) if options.allow_all_levels => Ok((descriptor, true)),
+            Ok(_) => Err(no_filter()),
+            Err(forbidden) if forbidden.is_permission_denied() => {
+                if !self.core_refuses_flags(FILTER | guests, refusal) {
+                    Err(self.diagnose(refusal))
+                } else if options.allow_all_levels {
+                    Err(unfiltered.diagnose(forbidden))
+                } else {
+                    Err(no_filter())
+                }
+            }
+            // Any other error hides whether the flags are the reason.
+            Err(other) if !other.is_of_the_event() => Err(unfiltered.diagnose(other)),
+            Err(_) => Err(self.diagnose(refusal)),
+        }
+    }
+
     fn open(&self) -> Result<Descriptor, Refusal> {
         let Attempt { event, flags, config1, leader, group } = *self;
         perf_event_open(event, config1, flags, leader, group)

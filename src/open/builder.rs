@@ -1,7 +1,6 @@
 //! The settings of a counter or a group before it is opened.
 
-use super::cost::ReadBy;
-use super::options::Options;
+use super::options::{Options, ReadBy};
 use crate::event::Event;
 use crate::kernel::flag;
 

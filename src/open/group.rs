@@ -1,14 +1,14 @@
 //! Opens and maps the events of a group.
 
-use super::cost;
-use super::events::{Opened, READ_WORDS};
+use super::checks;
+use super::events::{self, Opened, READ_WORDS};
 use super::mapping::map_and_judge;
 use super::options::Options;
 use crate::error::{OpenError, SyscallReason};
 use crate::event::Event;
 use crate::kernel;
 use crate::page::fork::Process;
-use crate::page::monitor::{Monitor, ReadPath};
+use crate::page::monitor::Monitor;
 use crate::page::reader::Reader;
 use crate::pmu::core_types;
 
@@ -19,7 +19,8 @@ pub(crate) struct OpenGroup<const N: usize> {
     /// Why user space never reads the group, and the event that is the cause. None if it does while the events have
     /// counters.
     pub(crate) obstacle: Option<(Event, SyscallReason)>,
-    /// Why `read` makes system calls although user space can read the group. None if it reads in user space.
+    /// Why `read` makes system calls although user space can read the group. None if it reads in user space, and until the
+    /// handle has chosen.
     pub(crate) choice: Option<SyscallReason>,
     /// The settings that influence the cost of a read.
     pub(crate) flags: u64,
@@ -30,7 +31,7 @@ pub(crate) struct OpenGroup<const N: usize> {
 pub(crate) fn open<const N: usize>(
     events: [Event; N],
     options: Options,
-) -> Result<(Reader<N>, Box<OpenGroup<N>>), OpenError> {
+) -> Result<(Reader<N>, OpenGroup<N>), OpenError> {
     match core_types::of_group(&events)? {
         Some(pmu) => open_on(events, options, pmu),
         None => open_by_either_name(events, options),
@@ -42,7 +43,7 @@ pub(crate) fn open_on<const N: usize>(
     events: [Event; N],
     options: Options,
     pmu: u32,
-) -> Result<(Reader<N>, Box<OpenGroup<N>>), OpenError> {
+) -> Result<(Reader<N>, OpenGroup<N>), OpenError> {
     open_by_either_name(core_types::on_pmu(events, pmu)?, options)
 }
 
@@ -50,7 +51,7 @@ pub(crate) fn open_on<const N: usize>(
 fn open_by_either_name<const N: usize>(
     events: [Event; N],
     options: Options,
-) -> Result<(Reader<N>, Box<OpenGroup<N>>), OpenError> {
+) -> Result<(Reader<N>, OpenGroup<N>), OpenError> {
     match open_as_is(events, options) {
         Err(refusal @ OpenError::EventNotSupported { .. }) => {
             match core_types::by_architecture(events)? {
@@ -62,10 +63,10 @@ fn open_by_either_name<const N: usize>(
     }
 }
 
-pub(super) fn open_as_is<const N: usize>(
+pub(crate) fn open_as_is<const N: usize>(
     events: [Event; N],
     options: Options,
-) -> Result<(Reader<N>, Box<OpenGroup<N>>), OpenError> {
+) -> Result<(Reader<N>, OpenGroup<N>), OpenError> {
     // Taken before anything is opened: from here on a signal handler may fork, and the child must not use what the
     // parent has opened and mapped.
     let process = Process::current().map_err(OpenError::of_call("pthread_atfork"))?;
@@ -77,12 +78,13 @@ fn open_in<const N: usize>(
     process: Process,
     events: [Event; N],
     options: Options,
-) -> Result<(Reader<N>, Box<OpenGroup<N>>), OpenError> {
-    if N > 1 && cost::is_virtual() {
-        Options::check_that_they_count(&events)?;
+) -> Result<(Reader<N>, OpenGroup<N>), OpenError> {
+    if N > 1 && checks::is_virtual() {
+        checks::check_that_they_count(&events)?;
     }
-    events.into_iter().try_for_each(|event| options.check_fixed(event))?;
-    let opened = options.open_events(&events).map_err(|error| or_fewer(error, &events))?;
+    events.into_iter().try_for_each(|event| checks::check_fixed(&options, event))?;
+    let opened =
+        events::open_events(&options, &events).map_err(|error| or_fewer(error, &events))?;
     let (mut reader, obstacle) = match map_and_judge(&events, &opened, process, Monitor::new())? {
         Ok(reader) => (reader, None),
         Err(obstacle) => (Reader::none(), Some(obstacle)),
@@ -91,17 +93,11 @@ fn open_in<const N: usize>(
     reader.moving = events.iter().rev().fold(0, |bits, event| {
         bits << 1 | u8::from(event.bare() == Event::INSTRUCTIONS && options.counts_user(*event))
     });
-    let mut group = Box::new(OpenGroup { events, opened, obstacle, choice: None, flags, process });
+    let group = OpenGroup { events, opened, obstacle, choice: None, flags, process };
     if N > 1 && !options.is_disabled() && !reader.is_scheduled() && group.has_not_run()? {
         // The group may never get counters.
-        options
-            .check_that_they_fit(&events, group.opened.config1_request)
+        checks::check_that_they_fit(&options, &events, group.opened.config1_request)
             .map_err(|error| or_fewer(error, &events))?;
-    }
-    reader.monitor().set(group.path());
-    group.choice = cost::choose(options, &reader, &group);
-    if group.choice.is_some() && !reader.is_given_up() {
-        reader.monitor().set(group.path());
     }
     Ok((reader, group))
 }
@@ -109,22 +105,18 @@ fn open_in<const N: usize>(
 /// If not all events fit, checks that those that do also count, as far as that is in doubt.
 fn or_fewer(error: OpenError, events: &[Event]) -> OpenError {
     match error {
-        OpenError::GroupTooLarge { fit: fit @ 2.., .. } if cost::is_virtual() => {
+        OpenError::GroupTooLarge { fit: fit @ 2.., .. } if checks::is_virtual() => {
             let fitting = events.get(..fit).unwrap_or(events);
-            Options::check_that_they_count(fitting).err().unwrap_or(error)
+            checks::check_that_they_count(fitting).err().unwrap_or(error)
         }
         error => error,
     }
 }
 
 impl<const N: usize> OpenGroup<N> {
-    /// Returns how it is read, unless a read is refused.
-    pub(crate) fn path(&self) -> ReadPath {
-        match (&self.obstacle, &self.choice) {
-            (Some(_), _) => ReadPath::Unreadable,
-            (None, Some(_)) => ReadPath::SystemCall,
-            (None, None) => ReadPath::UserSpace,
-        }
+    /// Whether `read` reads in user space, unless that faults.
+    pub(crate) fn is_in_user_space(&self) -> bool {
+        self.obstacle.is_none() && self.choice.is_none()
     }
 
     /// Maps the pages again. The inner error is the reason why that is not possible now.

@@ -1,18 +1,20 @@
 //! Opens events: from an event to its descriptor, its control page and a reader.
 
-// Floor 5. `options` has the settings, `attempt` opens one event, `events` opens a group, `mapping` maps the control
-// pages, `cost` measures reads, `group` puts these together. Uses the floors below: `kernel`, `asm`, `event`, `pmu`, `error`, `names`,
-// `page`.
+// Floor 5. `options` has the settings, `attempt` opens one event, `events` opens a group, `checks` finds out whether it
+// counts, `mapping` maps the control pages, and `group` puts these together. Uses the floors below: `kernel`, `asm`, `event`,
+// `pmu`, `error`, `names`, `page`.
 
 mod attempt;
 pub(crate) mod builder;
-pub(crate) mod cost;
+mod checks;
 mod events;
 mod group;
 mod mapping;
 mod options;
 
-pub(crate) use events::READ_WORDS;
-pub(crate) use group::{OpenGroup, open, open_on};
+pub(crate) use checks::is_virtual;
+pub(crate) use events::{READ_WORDS, open_events};
+pub(crate) use group::{OpenGroup, open, open_as_is, open_on};
 pub(crate) use mapping::{setting_that_forbids, why_not_mapped};
 pub(crate) use options::Options;
+pub use options::ReadBy;

@@ -1,6 +1,5 @@
 //! The settings of an event, and their flags.
 
-use super::cost::ReadBy;
 use crate::event::Event;
 use crate::kernel::flag;
 
@@ -16,6 +15,23 @@ pub(super) const NO_GUESTS: u64 =
 pub(super) const FILTER: u64 = flag::EXCLUDE_USER | flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV;
 /// Flags of a whole group, which the kernel takes from its leader only.
 pub(super) const OF_THE_LEADER: u64 = flag::PINNED | flag::EXCLUSIVE | flag::DISABLED;
+
+/// Which way `read`, and what is built on it, reads the counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadBy {
+    /// The cheaper way. In a virtual machine, `open` measures both ways while the events have counters, once per
+    /// process and set of events. Results are kept for 64 sets. Elsewhere, user space is used, and nothing is measured.
+    ///
+    /// Measuring reads the counters, which may fault as any read does: see
+    /// [`Counter`](crate::Counter#faults).
+    #[default]
+    Cheaper,
+    /// User space whenever the counts can be read there.
+    UserSpace,
+    /// A system call each time.
+    SystemCall,
+}
 
 /// The settings besides the events.
 #[derive(Clone, Copy, Debug, Default)]

@@ -19,7 +19,7 @@
 //
 // A child that shares the memory (`vfork`, `posix_spawn`) needs none of this.
 
-use super::monitor::{Monitor, ReadPath};
+use super::monitor::Monitor;
 use crate::asm::{self, Registers};
 use crate::kernel::{self, ControlPage, Errno};
 use crate::pmu::core_types;
@@ -262,7 +262,7 @@ impl Mapping {
         if !is_certain {
             return;
         }
-        self.monitor.set(ReadPath::Refused);
+        self.monitor.set(false);
         // SAFETY: this library has mapped the page, and its readers take zeros for an event without a counter.
         let replaced = unsafe { kernel::replace_by_zeros(self.page, lock) };
         // If the kernel has removed the page and had no memory for the zeros, there is nothing at the address.

@@ -1,36 +1,12 @@
 //! What other threads can see of a handle.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
-
-/// How `read` gets its counts, as a small number (`ReadPath::UserSpace as u8`), from [`Monitor::path`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-#[repr(u8)]
-pub enum ReadPath {
-    /// From user space. While the event has no counter, by a system call.
-    UserSpace = 0,
-    /// By a system call, because that is cheaper here or was requested. `read_user` still reads in user space.
-    SystemCall = 1,
-    /// By a system call, because user space can never read this handle. [`access`](crate::Counter::access) has the
-    /// reason.
-    Unreadable = 2,
-    /// By a system call, because a read in user space faulted. The handle does not try again until
-    /// [`retry_user`](crate::Counter::retry_user).
-    Refused = 3,
-    /// Not at all: the handle was dropped.
-    Closed = 4,
-}
-
-impl ReadPath {
-    const ALL: [ReadPath; 4] =
-        [ReadPath::UserSpace, ReadPath::SystemCall, ReadPath::Unreadable, ReadPath::Refused];
-}
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// A view of one handle for other threads: `Send`, `Sync` and cheap to clone, unlike the handle.
 ///
 /// ```
-/// use rdpmc::{Counter, Event, ReadPath};
+/// use rdpmc::{Counter, Event};
 ///
 /// # fn main() -> Result<(), rdpmc::Error> {
 /// # if Counter::open(Event::PAGE_FAULTS).is_err() { return Ok(()) }
@@ -38,8 +14,8 @@ impl ReadPath {
 /// let monitor = counter.monitor();
 /// counter.read()?;
 /// std::thread::spawn(move || {
-///     let (path, system_calls) = (monitor.path(), monitor.system_calls());
-///     println!("{path:?} ({}), {system_calls} system calls so far", path as u8);
+///     println!("in user space: {}", monitor.is_in_user_space());
+///     println!("{} system calls so far", monitor.system_calls());
 ///     println!("{} faults in this process", rdpmc::contained_faults());
 /// }).join().unwrap();
 /// # Ok(())
@@ -47,37 +23,41 @@ impl ReadPath {
 /// ```
 ///
 /// A handle updates it on its slow paths only: reads in user space cost nothing more.
-///
-/// | path | cost of a read |
-/// |---|---|
-/// | [`UserSpace`](ReadPath::UserSpace) | some 15 instructions; while the event has no counter, a system call |
-/// | [`SystemCall`](ReadPath::SystemCall), [`Unreadable`](ReadPath::Unreadable) | a system call: 0.1 to 5 microseconds |
-/// | [`Refused`](ReadPath::Refused) | a system call, after one fault of 2 to 4 microseconds per event |
-///
-/// On riscv64 and on CPUs with several core types, each event faults twice before `Refused`.
 #[derive(Clone, Debug)]
 pub struct Monitor(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// A [`ReadPath`].
-    path: AtomicU8,
+    is_in_user_space: AtomicBool,
+    is_closed: AtomicBool,
     system_calls: AtomicUsize,
 }
 
 impl Monitor {
     pub(crate) fn new() -> Monitor {
-        let path = AtomicU8::new(ReadPath::UserSpace as u8);
-        Monitor(Arc::new(Shared { path, system_calls: AtomicUsize::new(0) }))
+        Monitor(Arc::new(Shared {
+            is_in_user_space: AtomicBool::new(true),
+            is_closed: AtomicBool::new(false),
+            system_calls: AtomicUsize::new(0),
+        }))
     }
 
-    /// Returns how the handle is read.
+    /// Whether `read` reads in user space, in some 15 instructions, while its events have hardware counters.
     ///
-    /// The path does not show whether the event has a hardware counter at this moment. Without one, `read` makes a
-    /// system call, which [`system_calls`](Monitor::system_calls) counts.
-    pub fn path(&self) -> ReadPath {
-        let path = self.0.path.load(Relaxed);
-        ReadPath::ALL.into_iter().find(|known| *known as u8 == path).unwrap_or(ReadPath::Closed)
+    /// False if each read is a system call, which takes 0.1 to 5 microseconds: because that is cheaper here or was requested, or
+    /// because user space cannot read the handle ([`access`](crate::Counter::access) has the reason). A read that faulted
+    /// makes it false until [`retry_user`](crate::Counter::retry_user). Also false for a handle that is
+    /// [closed](Monitor::is_closed).
+    ///
+    /// Does not show whether the events have hardware counters at this moment. Without one, `read` makes a system call,
+    /// which [`system_calls`](Monitor::system_calls) counts.
+    pub fn is_in_user_space(&self) -> bool {
+        self.0.is_in_user_space.load(Relaxed) && !self.is_closed()
+    }
+
+    /// Whether the handle was dropped.
+    pub fn is_closed(&self) -> bool {
+        self.0.is_closed.load(Relaxed)
     }
 
     /// Returns how many of the handle's reads went to the kernel. One may be missing if a signal handler reads the same
@@ -86,8 +66,12 @@ impl Monitor {
         self.0.system_calls.load(Relaxed) as u64
     }
 
-    pub(crate) fn set(&self, path: ReadPath) {
-        self.0.path.store(path as u8, Relaxed);
+    pub(crate) fn set(&self, is_in_user_space: bool) {
+        self.0.is_in_user_space.store(is_in_user_space, Relaxed);
+    }
+
+    pub(crate) fn close(&self) {
+        self.0.is_closed.store(true, Relaxed);
     }
 
     pub(crate) fn count_system_call(&self) {

@@ -4,7 +4,7 @@
 use crate::asm::{self, ROUNDS, Register, Registers};
 use crate::error::SyscallReason;
 use crate::kernel::{ControlPage, capability};
-use crate::page::monitor::{Monitor, ReadPath};
+use crate::page::monitor::Monitor;
 use crate::page::{self, Page, Pages};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -211,7 +211,7 @@ fn next_id() -> u32 {
 
 impl<const N: usize> Drop for Reader<N> {
     fn drop(&mut self) {
-        self.monitor().set(ReadPath::Closed);
+        self.monitor().close();
     }
 }
 

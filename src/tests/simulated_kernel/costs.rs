@@ -2,14 +2,13 @@
 
 use super::kernel::Kernel;
 use super::stepper::{time_stamps, with};
+use crate::counter::cost::{self, ReadCost, Timing};
 use crate::counter::{Counter, Group};
 use crate::error::SyscallReason;
 use crate::error::access::Access;
 use crate::event::Event as What;
-use crate::open::cost::{self, ReadCost, Timing};
-use crate::open::{OpenGroup, Options};
+use crate::open::{OpenGroup, Options, open_events};
 use crate::page::fork::Process;
-use crate::page::monitor::ReadPath;
 use crate::page::reader::Reader;
 use crate::tests::skips;
 use std::sync::atomic::Ordering::SeqCst;
@@ -22,14 +21,14 @@ fn trapped<const N: usize>(
     choice: impl FnOnce(&ReadCost) -> Option<SyscallReason>,
 ) -> Option<(Group<N>, ReadCost)> {
     let options = Options::default();
-    let opened = options.open_events(&[What::TASK_CLOCK; N]).ok()?;
+    let opened = open_events(&options, &[What::TASK_CLOCK; N]).ok()?;
     let process = Process::current().unwrap();
     let events = [event; N];
     let (obstacle, flags) = (None, 0);
     let mut open = OpenGroup { events, opened, obstacle, choice: None, flags, process };
     let cost = cost::of_group(&reader, &open);
     open.choice = choice(&cost);
-    Some((Group::of((reader, Box::new(open))), cost))
+    Some((Group::of(reader, open), cost))
 }
 
 /// Measures both ways of a group of N, and reads by the cheaper one. Prints a row.
@@ -61,7 +60,7 @@ fn priced<const N: usize>(test: &str) {
         assert!(first < group.reading().unwrap()[0].value);
         assert!(first < group.read().unwrap()[0]);
         assert_eq!((faults(), monitor.system_calls()), (before, reads + 3));
-        assert_eq!(monitor.path(), ReadPath::UserSpace); // as `open` has not set it here
+        assert!(!monitor.is_in_user_space());
         assert!(group.read_user().is_some());
         assert_eq!(faults(), before + N as u64);
     });

@@ -10,7 +10,7 @@ use crate::system::{self, Changed, USER_ACCESS, set};
 use rdpmc::error::SyscallReason;
 use rdpmc::internals::expected;
 use rdpmc::region::Disturbed;
-use rdpmc::{Access, Event, Group, ReadPath};
+use rdpmc::{Access, Event, Group};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::ptr;
@@ -176,7 +176,7 @@ fn a_handle_gives_up_after_a_fault(facts: &Facts) -> Outcome {
     }
     let mut group = group.allow_all_privilege_levels(true).open()?;
     let (monitor, of_group) = (counter.monitor(), group.monitor());
-    equal("path", [monitor.path(), of_group.path()], [ReadPath::UserSpace; 2])?;
+    equal("in user space", [monitor.is_in_user_space(), of_group.is_in_user_space()], [true; 2])?;
     let (first, [first_of_group, _]) = (counter.read()?, group.read()?);
     let calls = monitor.system_calls() + of_group.system_calls();
     require(calls == 0 || !is_certain, || format!("{calls} system calls"))?;
@@ -190,12 +190,14 @@ fn a_handle_gives_up_after_a_fault(facts: &Facts) -> Outcome {
     }
     let faults = rdpmc::contained_faults() - before;
     println!("{faults} faults for two handles");
-    let path = std::thread::spawn(move || (monitor.path(), of_group.path(), monitor));
+    let path = std::thread::spawn(move || {
+        (monitor.is_in_user_space(), of_group.is_in_user_space(), monitor)
+    });
     let (of_counter, of_group, monitor) = path.join().map_err(|_| "it panicked".to_owned())?;
     if is_certain {
         // One for each event: arm64 reads all of a group even if the first has no counter.
         equal("faults", faults, all)?;
-        equal("paths", (of_counter, of_group), (ReadPath::Refused, ReadPath::Refused))?;
+        equal("in user space", (of_counter, of_group), (false, false))?;
         let off = expected::switched_off(USER_ACCESS, 0);
         equal("access", counter.access(), Access::SystemCall(off))?;
     }
@@ -204,7 +206,7 @@ fn a_handle_gives_up_after_a_fault(facts: &Facts) -> Outcome {
         let off = expected::switched_off(USER_ACCESS, 0);
         equal("a retry", counter.retry_user()?, Access::SystemCall(off))?;
         equal("faults after a retry", rdpmc::contained_faults() - before, all + 1)?;
-        equal("path", monitor.path(), ReadPath::Refused)?;
+        equal("in user space", monitor.is_in_user_space(), false)?;
     }
     // The kernel goes on counting, and resets to 0.
     // On riscv64, a group may have to wait for the registers of an event that was dropped: until its next turn.
@@ -234,7 +236,7 @@ fn a_handle_gives_up_after_a_fault(facts: &Facts) -> Outcome {
     let access = [counter.retry_user()?, group.retry_user()?];
     if is_certain {
         equal("access", access, [Access::UserSpace; 2])?;
-        equal("path", monitor.path(), ReadPath::UserSpace)?;
+        equal("in user space", monitor.is_in_user_space(), true)?;
         let kernel = counter.reading_by_system_call()?.value;
         let (user, after) = (counter.read()?, counter.read()?);
         require(kernel < user && user < after && user < read + 1_000_000, || {
@@ -246,7 +248,7 @@ fn a_handle_gives_up_after_a_fault(facts: &Facts) -> Outcome {
     }
     equal("mapped pages", perf_mappings(), if is_certain { 3 } else { perf_mappings() })?;
     drop((counter, group));
-    equal("path", monitor.path(), ReadPath::Closed)?;
+    equal("closed", monitor.is_closed(), true)?;
     equal("mapped pages", perf_mappings(), 0)?;
     drop(on);
     Ok(())
@@ -317,7 +319,7 @@ fn a_refused_region() -> Outcome {
         set(USER_ACCESS, "0");
         // A read that faults has the page replaced by zeros, which looks like an update of the page.
         let samples = [region.measure(|| ()).1, region.measure(|| ()).1];
-        let is_given_up = counter.monitor().path() == ReadPath::Refused;
+        let is_given_up = !counter.monitor().is_in_user_space();
         if samples.contains(&Err(Disturbed::Faulted)) || is_given_up {
             return Ok(());
         }

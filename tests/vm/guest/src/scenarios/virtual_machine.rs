@@ -7,7 +7,7 @@ use crate::kernels::countdown;
 use crate::process::perf_descriptors;
 use rdpmc::error::{Disturbed, OpenError, SyscallReason};
 use rdpmc::region::{Overhead, Region};
-use rdpmc::{Access, Counter, DynGroup, Event, Group, ReadBy, ReadPath};
+use rdpmc::{Access, Counter, DynGroup, Event, Group, ReadBy};
 use rdpmc_doctor::{Trust, Verdict, test_counters};
 use std::hint::black_box;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -28,7 +28,7 @@ fn a_healthy_virtual_machine(_: &Facts) -> Outcome {
     rdpmc::contain_faults()?;
     let counter = open(Event::INSTRUCTIONS)?;
     equal("access", counter.access(), Access::UserSpace)?;
-    equal("path", counter.monitor().path(), ReadPath::UserSpace)?;
+    equal("in user space", counter.monitor().is_in_user_space(), true)?;
     let cost = counter.read_cost();
     require(!cost.is_trapped, || format!("{cost:?}"))?;
     let (user, system_call) = (cost.user.map(|user| user.median), cost.system_call);
@@ -56,7 +56,7 @@ fn trapped_reads_go_to_the_kernel(_: &Facts) -> Outcome {
     }
     let counter = open(Event::INSTRUCTIONS)?;
     let monitor = counter.monitor();
-    equal("path", monitor.path(), ReadPath::SystemCall)?;
+    equal("in user space", monitor.is_in_user_space(), false)?;
     let before = monitor.system_calls();
     for _ in 0..10 {
         counter.read()?;
@@ -78,8 +78,8 @@ fn trapped_reads_go_to_the_kernel(_: &Facts) -> Outcome {
     asks.read()?;
     equal("system calls", asks.monitor().system_calls(), 1)?;
     // The first of a process decides for later ones of the same events.
-    equal("path", open(Event::INSTRUCTIONS)?.monitor().path(), ReadPath::SystemCall)?;
-    equal("path", open(Event::CYCLES)?.monitor().path(), ReadPath::UserSpace)
+    equal("in user space", open(Event::INSTRUCTIONS)?.monitor().is_in_user_space(), false)?;
+    equal("in user space", open(Event::CYCLES)?.monitor().is_in_user_space(), true)
 }
 
 /// Whether all counters have right verdicts but the last, and that has this one.
@@ -226,7 +226,7 @@ fn a_disabled_counter_knows_its_cost(_: &Facts) -> Outcome {
     rdpmc::contain_faults()?;
     Fault::IsTrapped.of_counter(0);
     let counter = Counter::builder(Event::INSTRUCTIONS).disabled(true).open()?;
-    equal("path", counter.monitor().path(), ReadPath::SystemCall)?;
+    equal("in user space", counter.monitor().is_in_user_space(), false)?;
     equal("descriptors", perf_descriptors().len(), 1)?;
     counter.enable()?;
     let before = counter.read()?;

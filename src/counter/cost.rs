@@ -1,32 +1,13 @@
 //! The cost of a read on this machine, and the cheaper way to read.
 #![allow(unsafe_code)]
 
-use super::group::open_as_is;
-use super::{OpenGroup, Options};
 use crate::asm;
 use crate::error::SyscallReason;
 use crate::event::Event;
-use crate::kernel::{self, Errno, List, flag, machine};
+use crate::kernel::{self, Errno, List, flag};
+use crate::open::{self, OpenGroup, Options, READ_WORDS, ReadBy};
 use crate::page::reader::Reader;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
-
-/// Which way `read`, and what is built on it, reads the counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ReadBy {
-    /// The cheaper way. In a virtual machine, `open` measures both ways while the events have counters, once per
-    /// process and set of events. Results are kept for 64 sets. Elsewhere, user space is used, and nothing is measured.
-    ///
-    /// Measuring reads the counters, which may fault as any read does: see
-    /// [`Counter`](crate::Counter#faults).
-    #[default]
-    Cheaper,
-    /// User space whenever the counts can be read there.
-    UserSpace,
-    /// A system call each time.
-    SystemCall,
-}
 
 /// The time that a read takes, from [`Counter::read_cost`](crate::Counter::read_cost) or
 /// [`Group::read_cost`](crate::Group::read_cost).
@@ -200,7 +181,7 @@ pub(crate) fn of_group<const N: usize>(reader: &Reader<N>, group: &OpenGroup<N>)
     let empty_call = || {
         let _ = read(&mut []);
     };
-    let cost = measure(reader, empty_call, || match read(&mut [0; super::READ_WORDS]) {
+    let cost = measure(reader, empty_call, || match read(&mut [0; READ_WORDS]) {
         Ok(1..) => Some(()),
         Ok(0) | Err(Errno(_)) => None,
     });
@@ -220,36 +201,18 @@ pub(super) fn choose<const N: usize>(
     match options.read_by {
         ReadBy::SystemCall => Some(SyscallReason::Requested),
         ReadBy::UserSpace => None,
-        ReadBy::Cheaper if group.obstacle.is_some() || !is_virtual() => None,
+        ReadBy::Cheaper if group.obstacle.is_some() || !open::is_virtual() => None,
         ReadBy::Cheaper if reader.is_scheduled() => of_group(reader, group).reason(),
         ReadBy::Cheaper => match known(&group.events, group.flags) {
             Some(known) => known.reason(),
             None if options.is_disabled() => {
                 let running = options.with(flag::DISABLED, false);
-                let (reader, group) = open_as_is(group.events, running).ok()?;
+                let (reader, group) = open::open_as_is(group.events, running).ok()?;
                 of_group(&reader, &group).reason()
             }
             // Others have its counters now, so there is nothing to measure.
             None => None,
         },
-    }
-}
-
-/// Whether this is known to be a virtual machine. Makes no system call on x86-64. Elsewhere, the first call looks at
-/// files.
-pub(crate) fn is_virtual() -> bool {
-    const UNKNOWN: u8 = 2;
-    static IS_VIRTUAL: AtomicU8 = AtomicU8::new(UNKNOWN);
-    match IS_VIRTUAL.load(Ordering::Relaxed) {
-        UNKNOWN => {
-            let is_virtual = match cfg!(target_arch = "x86_64") {
-                true => asm::hypervisor().is_some(),
-                false => machine::is_virtual(),
-            };
-            IS_VIRTUAL.store(is_virtual.into(), Ordering::Relaxed); // every thread stores an equal value
-            is_virtual
-        }
-        known => known == 1,
     }
 }
 
