@@ -3,7 +3,6 @@
 //!
 //! `cargo run --release --example group`
 
-use rdpmc::event::{Cache, CacheAccess, CacheResult};
 use rdpmc::{DynGroup, Error, Event, Reading};
 use std::hint::black_box;
 
@@ -17,7 +16,7 @@ fn main() {
 
 fn compare() -> Result<(), Error> {
     rdpmc::contain_faults()?;
-    let misses = Event::cache(Cache::L1Data, CacheAccess::Read, CacheResult::Miss);
+    let misses = Event::L1D_LOAD_MISSES;
     let wanted = [Event::CYCLES, Event::INSTRUCTIONS, misses];
     let builder = DynGroup::builder(&wanted).allow_all_privilege_levels(true);
     let fit = builder.fit()?;

@@ -104,7 +104,7 @@ pub fn fence() {
 
 #[doc(inline)]
 pub use clock::Clock;
-pub use counter::{Counter, DynGroup, Fit, Group, PerEvent, ReadCost, Reading, Timing, WithGroup};
+pub use counter::{Counter, DynGroup, Fit, Group, PerEvent, ReadCost, Reading, WithGroup};
 #[doc(inline)]
 pub use error::Error;
 pub use error::access::Access;

@@ -14,7 +14,6 @@ use std::sync::LazyLock;
 
 use rdpmc::Event;
 use rdpmc::error::NameError;
-use rdpmc::event::{Cache, CacheAccess, CacheResult};
 
 const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", "config4"];
 
@@ -607,8 +606,12 @@ fn constants_are_their_names() {
         (Event::CONTEXT_SWITCHES, "cs"),
         (Event::CPU_MIGRATIONS, "migrations"),
         (Event::DUMMY, "dummy"),
-        (Event::cache(Cache::DataTlb, CacheAccess::Write, CacheResult::Miss), "dTLB-store-misses"),
-        (Event::cache(Cache::Node, CacheAccess::Prefetch, CacheResult::Access), "node-prefetches"),
+        (Event::DTLB_STORE_MISSES, "dTLB-store-misses"),
+        (Event::L1D_LOADS, "L1-dcache-loads"),
+        (Event::L1D_LOAD_MISSES, "L1-dcache-load-misses"),
+        (Event::LLC_LOAD_MISSES, "LLC-load-misses"),
+        (Event::DTLB_LOAD_MISSES, "dTLB-load-misses"),
+        (Event::ITLB_LOAD_MISSES, "iTLB-load-misses"),
         (Event::raw(0x1c2), "r01c2"),
         (Event::raw(u64::MAX), "rffffffffffffffff"),
     ] {

@@ -9,37 +9,26 @@ use crate::open::{self, OpenGroup, Options, READ_WORDS, ReadBy};
 use crate::page::reader::Reader;
 use std::time::Duration;
 
-/// The time that a read takes, from [`Counter::read_cost`](crate::Counter::read_cost) or
+/// The median time that a read takes, rounded to nanoseconds, from [`Counter::read_cost`](crate::Counter::read_cost) or
 /// [`Group::read_cost`](crate::Group::read_cost).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadCost {
     /// By `read_user`. None if user space cannot read the counters now.
-    pub user: Option<Timing>,
+    pub user: Option<Duration>,
     /// By `read(2)`. None if that fails.
-    pub system_call: Option<Timing>,
+    pub system_call: Option<Duration>,
     /// Of the tick counter, for comparison ([`Clock::ticks`](crate::Clock::ticks)). None if this thread may not read it.
-    pub tick: Option<Timing>,
+    pub tick: Option<Duration>,
     /// Whether the instruction that reads a counter is trapped, for example by a hypervisor. The criterion is a time per
     /// counter in user space above that of an empty system call, or above both 20 ticks and 300 nanoseconds.
     pub is_trapped: bool,
 }
 
-/// The distribution of a measured time, rounded to nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Timing {
-    /// The minimum.
-    pub minimum: Duration,
-    /// The median, or the minimum if the operation is too slow for more than seven samples.
-    pub median: Duration,
-}
-
 impl ReadCost {
     /// Returns the median time of the way that `read` takes by [`ReadBy::Cheaper`].
     pub fn cheaper(&self) -> Option<Duration> {
-        let [user, system_call] = [self.user, self.system_call].map(|way| Some(way?.median));
-        match (user, system_call) {
+        match (self.user, self.system_call) {
             (Some(user), Some(system_call)) => Some(user.min(system_call)),
             (user, system_call) => user.or(system_call),
         }
@@ -53,7 +42,7 @@ impl ReadCost {
 
     /// Returns the reason to read by system call: it takes less time than user space.
     pub(crate) fn reason(&self) -> Option<SyscallReason> {
-        let (user, system_call) = (self.user?.median, self.system_call?.median);
+        let (user, system_call) = (self.user?, self.system_call?);
         (system_call < user).then_some(SyscallReason::Slower { user, system_call })
     }
 }
@@ -73,6 +62,14 @@ const TRAPPED: Duration = Duration::from_nanos(300);
 const TRAPPED_TICKS: u32 = 20;
 /// The maximum number of calls in a sample.
 const MOST_CALLS: u64 = 64;
+
+/// The distribution of a measured time, rounded to nanoseconds.
+#[derive(Clone, Copy)]
+struct Timing {
+    minimum: Duration,
+    /// Or the minimum if the operation is too slow for more than seven samples.
+    median: Duration,
+}
 
 /// A clock for short times: `now` returns nanoseconds.
 struct Stopwatch<F> {
@@ -168,6 +165,7 @@ pub(crate) fn measure<const N: usize>(
     let is_longer =
         |limit: Option<Duration>| each.zip(limit).is_some_and(|(each, limit)| each > limit);
     let is_trapped = is_longer(empty.map(|empty| empty.minimum)) || is_longer(tick.map(ticks));
+    let [user, system_call, tick] = [user, system_call, tick].map(|way| Some(way?.median));
     ReadCost { user, system_call, tick, is_trapped }
 }
 
@@ -281,7 +279,9 @@ mod tests {
             })
         };
         let system_call = timed(TIME, 250);
-        ReadCost { system_call, user: timed(TIME_TO_READ, 30), ..ReadCost::default() }
+        let [user, system_call] =
+            [timed(TIME_TO_READ, 30), system_call].map(|way| Some(way?.median));
+        ReadCost { system_call, user, ..ReadCost::default() }
     }
 
     /// The thread is switched out for 4 ms, at each of 30,000 instants.
@@ -293,8 +293,8 @@ mod tests {
                 let absence = (1_000_000_000_000 + instant * 5_000, 4_000_000_000);
                 let thread = Thread { time: Cell::new(1_000_000_000_000), absence, step };
                 let cost = choice(&thread, cold);
-                let near = |timing: Option<Timing>, truth: u64| {
-                    let median = timing.unwrap().median.as_nanos() as u64;
+                let near = |median: Option<Duration>, truth: u64| {
+                    let median = median.unwrap().as_nanos() as u64;
                     median.abs_diff(truth) <= 1 + truth / 10
                 };
                 let is_right =

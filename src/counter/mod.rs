@@ -10,7 +10,7 @@ mod group;
 pub(crate) mod reading;
 mod sum;
 
-pub use cost::{ReadCost, Timing};
+pub use cost::ReadCost;
 pub use counter::Counter;
 pub use dyn_group::{DynGroup, PerEvent, WithGroup};
 pub use fit::Fit;

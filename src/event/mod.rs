@@ -19,7 +19,7 @@ pub(crate) const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", 
 
 /// An event that the kernel can count for a thread.
 ///
-/// It is a constant of this type, a [cache event](Event::cache), a [raw](Event::raw) event of the CPU, or an event of
+/// It is a constant of this type, a [raw](Event::raw) event of the CPU, or an event of
 /// [any PMU](Event::of_pmu). It can also be parsed from a name in perf's syntax.
 ///
 /// ```
@@ -80,7 +80,9 @@ pub(crate) const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", 
 /// # Constants
 ///
 /// The constants up to [`REF_CYCLES`](Event::REF_CYCLES) are the kernel's generic hardware events
-/// (`PERF_TYPE_HARDWARE`). The kernel translates them for the CPU, and every CPU lacks some.
+/// (`PERF_TYPE_HARDWARE`). The kernel translates them for the CPU, and every CPU lacks some. So it does with those from
+/// [`L1D_LOADS`](Event::L1D_LOADS) on (`PERF_TYPE_HW_CACHE`): the cache events that are asked for most. The other
+/// combinations of cache, access and result have names, such as `LLC-store-misses` and `node-prefetches`.
 ///
 /// The constants from [`CPU_CLOCK`](Event::CPU_CLOCK) on are software events (`PERF_TYPE_SOFTWARE`). The kernel
 /// counts them itself, on every machine, and reading one is always a system call.
@@ -110,6 +112,9 @@ impl Event {
     const fn hardware(config: u64) -> Event {
         Event::new(kind::HARDWARE, config)
     }
+    const fn cached(which: u64, access: u64, result: u64) -> Event {
+        Event::new(kind::HW_CACHE, cache::config(which, access, result))
+    }
     const fn software(config: u64) -> Event {
         Event::new(kind::SOFTWARE, config)
     }
@@ -135,6 +140,23 @@ impl Event {
     /// Cycles of a clock of constant frequency.
     pub const REF_CYCLES: Event = Event::hardware(hardware::REF_CPU_CYCLES);
 
+    /// Loads, by the first-level data cache.
+    pub const L1D_LOADS: Event = Event::cached(cache::L1D, cache::OP_READ, cache::RESULT_ACCESS);
+    /// Loads that missed the first-level data cache.
+    pub const L1D_LOAD_MISSES: Event =
+        Event::cached(cache::L1D, cache::OP_READ, cache::RESULT_MISS);
+    /// Loads that missed the last-level cache.
+    pub const LLC_LOAD_MISSES: Event = Event::cached(cache::LL, cache::OP_READ, cache::RESULT_MISS);
+    /// Loads whose address missed the TLB.
+    pub const DTLB_LOAD_MISSES: Event =
+        Event::cached(cache::DTLB, cache::OP_READ, cache::RESULT_MISS);
+    /// Stores whose address missed the TLB.
+    pub const DTLB_STORE_MISSES: Event =
+        Event::cached(cache::DTLB, cache::OP_WRITE, cache::RESULT_MISS);
+    /// Instruction fetches whose address missed the TLB.
+    pub const ITLB_LOAD_MISSES: Event =
+        Event::cached(cache::ITLB, cache::OP_READ, cache::RESULT_MISS);
+
     /// Nanoseconds of the CPU's clock while this thread runs: nearly equal to [`TASK_CLOCK`](Event::TASK_CLOCK).
     pub const CPU_CLOCK: Event = Event::software(software::CPU_CLOCK);
     /// Nanoseconds for which this thread has run.
@@ -159,11 +181,6 @@ impl Event {
     pub const DUMMY: Event = Event::software(software::DUMMY);
     /// Switches to a thread of another control group. The kernel is included.
     pub const CGROUP_SWITCHES: Event = Event::software(software::CGROUP_SWITCHES);
-
-    /// Returns a generic cache event (`PERF_TYPE_HW_CACHE`). Every CPU has only some of the combinations.
-    pub const fn cache(cache: Cache, access: CacheAccess, outcome: CacheResult) -> Event {
-        Event::new(kind::HW_CACHE, cache::config(cache as u64, access as u64, outcome as u64))
-    }
 
     /// Returns an event by the CPU's own encoding (`PERF_TYPE_RAW`), e.g. event select and unit mask on x86-64. See
     /// the CPU's manual.
@@ -324,51 +341,6 @@ impl Event {
     }
 }
 
-/// The cache of a [cache event](Event::cache) (`enum perf_hw_cache_id`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u64)]
-#[non_exhaustive]
-pub enum Cache {
-    /// The first-level data cache.
-    L1Data = cache::L1D,
-    /// The first-level instruction cache.
-    L1Instruction = cache::L1I,
-    /// The last-level cache.
-    LastLevel = cache::LL,
-    /// The TLB of data addresses.
-    DataTlb = cache::DTLB,
-    /// The TLB of instruction addresses.
-    InstructionTlb = cache::ITLB,
-    /// The branch predictor.
-    BranchPrediction = cache::BPU,
-    /// The memory of the local NUMA node.
-    Node = cache::NODE,
-}
-
-/// The kind of access to the cache (`enum perf_hw_cache_op_id`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u64)]
-#[non_exhaustive]
-pub enum CacheAccess {
-    /// Loads.
-    Read = cache::OP_READ,
-    /// Stores.
-    Write = cache::OP_WRITE,
-    /// Prefetches: fills ahead of use.
-    Prefetch = cache::OP_PREFETCH,
-}
-
-/// The result of the access (`enum perf_hw_cache_op_result_id`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u64)]
-#[non_exhaustive]
-pub enum CacheResult {
-    /// All accesses, with either result.
-    Access = cache::RESULT_ACCESS,
-    /// Misses.
-    Miss = cache::RESULT_MISS,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -379,7 +351,7 @@ mod tests {
         let firmware = Event::raw(1 << 63 | 5);
         assert_eq!(topdown.is_not_in_its_register(), cfg!(target_arch = "x86_64"));
         assert_eq!(firmware.is_not_in_its_register(), cfg!(target_arch = "riscv64"));
-        let cache = Event::cache(Cache::L1Data, CacheAccess::Read, CacheResult::Miss);
+        let cache = Event::L1D_LOAD_MISSES;
         for event in
             [Event::CYCLES, cache, Event::TASK_CLOCK, Event::raw(0x00c0), Event::raw(0x81c0)]
         {
@@ -400,7 +372,7 @@ mod tests {
 
     #[test]
     fn cache_events_are_three_bytes() {
-        let event = Event::cache(Cache::DataTlb, CacheAccess::Prefetch, CacheResult::Miss);
-        assert_eq!((event.kind, event.config), (3, 0x01_02_03));
+        let event = Event::DTLB_STORE_MISSES;
+        assert_eq!((event.kind, event.config), (3, 0x01_01_03));
     }
 }

@@ -86,12 +86,11 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Cache, CacheAccess, CacheResult};
 
     #[test]
     fn whatever_counts_it_the_unit_is_that_of_the_event() {
-        let misses = Event::cache(Cache::L1Data, CacheAccess::Read, CacheResult::Miss);
-        let loads = Event::cache(Cache::L1Data, CacheAccess::Read, CacheResult::Access);
+        let misses = Event::L1D_LOAD_MISSES;
+        let loads = Event::L1D_LOADS;
         for (event, unit) in [
             (Event::CYCLES.on_core_pmu(10), Unit::Cycles),
             (Event::INSTRUCTIONS.kernel(), Unit::Instructions),

@@ -182,7 +182,6 @@ impl ValueFormatter for Unit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdpmc::event::{Cache, CacheAccess, CacheResult};
 
     fn printed(event: Event, value: f64) -> String {
         Unit::of(event).format_value(value).trim().to_owned()
@@ -212,8 +211,8 @@ mod tests {
             (Event::EMULATION_FAULTS, "faults"),
             (Event::DUMMY, "events"),
             (Event::CGROUP_SWITCHES, "switches"),
-            (Event::cache(Cache::L1Data, CacheAccess::Read, CacheResult::Miss), "misses"),
-            (Event::cache(Cache::L1Data, CacheAccess::Read, CacheResult::Access), "accesses"),
+            (Event::L1D_LOAD_MISSES, "misses"),
+            (Event::L1D_LOADS, "accesses"),
             (Event::raw(0x01c2), "events"),
             (Event::of_pmu(8, 3), "events"),
             // On one of several core types.

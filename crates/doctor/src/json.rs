@@ -3,9 +3,10 @@
 use crate::pmu::Description;
 use crate::report::{Availability, EventCost, LockedMemory, Report, Seccomp};
 use crate::trust::Trust;
+use rdpmc::Access;
 use rdpmc::error::OpenError;
-use rdpmc::{Access, Timing};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 impl Report {
     /// Returns the report as a JSON object with the fields of this structure. Unknown values are `null`, nested
@@ -88,8 +89,8 @@ fn pmu(pmu: &Description) -> Value {
 }
 
 fn cost(cost: &EventCost) -> Value {
-    let median = |timing: Option<Timing>| {
-        timing.map(|timing| u64::try_from(timing.median.as_nanos()).unwrap_or(u64::MAX))
+    let median = |median: Option<Duration>| {
+        median.map(|median| u64::try_from(median.as_nanos()).unwrap_or(u64::MAX))
     };
     json!({
         "events": cost.events.iter().map(ToString::to_string).collect::<Vec<_>>(),

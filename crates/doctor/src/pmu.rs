@@ -3,7 +3,6 @@
 use crate::facts;
 use crate::trust::{self, Trust};
 use rdpmc::error::{OpenError, SyscallReason};
-use rdpmc::event::{Cache, CacheAccess, CacheResult};
 use rdpmc::pmu::{CpuSet, Pmu, Pmus};
 use rdpmc::{Access, Counter, Event};
 use std::fmt;
@@ -131,7 +130,7 @@ struct Counters {
 /// Counts the counters of the PMU that `own` chooses. None if that is not possible.
 fn counters(own: impl Fn(Event) -> Event) -> Option<Counters> {
     // Events without a fixed counter. Every PMU should have one of them.
-    let misses = Event::cache(Cache::L1Data, CacheAccess::Read, CacheResult::Miss);
+    let misses = Event::L1D_LOAD_MISSES;
     let mut any = vec![Event::BRANCH_MISSES, Event::CACHE_MISSES, Event::BRANCHES, misses];
     if cfg!(target_arch = "aarch64") {
         any.push(Event::INSTRUCTIONS); // only cycles have a fixed counter there

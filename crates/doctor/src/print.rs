@@ -94,7 +94,7 @@ impl Report {
         lines.extend(tests.map(|trust| ("known work", trust.to_string())));
         lines.extend(self.costs.iter().map(|cost| ("cost of a read", cost.line())));
         let tick = self.costs.first().and_then(|cost| cost.cost.tick);
-        lines.extend(tick.map(|tick| ("cost of a tick", nanoseconds(tick.median))));
+        lines.extend(tick.map(|tick| ("cost of a tick", nanoseconds(tick))));
         lines.extend(self.errata.iter().map(|erratum| ("erratum", erratum.name.to_owned())));
         let exempt = match self.capability {
             Some(capability) => format!(" (bypassed: {capability})"),

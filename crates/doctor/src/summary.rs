@@ -2,7 +2,7 @@
 
 use crate::report::{EventCost, Report};
 use crate::text::nanoseconds;
-use rdpmc::{Access, Timing};
+use rdpmc::Access;
 use std::time::Duration;
 
 /// The instruction that reads a counter.
@@ -50,10 +50,9 @@ impl Report {
 
 impl EventCost {
     fn summary(&self, hypervisor: Option<&str>) -> String {
-        let median = |timing: Option<Timing>| timing.map(|timing| nanoseconds(timing.median));
         let used = |used: bool| if used { " (used)" } else { "" };
         let in_user_space = self.access == Access::UserSpace;
-        match (median(self.cost.user), median(self.cost.system_call)) {
+        match (self.cost.user.map(nanoseconds), self.cost.system_call.map(nanoseconds)) {
             (Some(user), Some(system_call)) if self.cost.is_trapped => format!(
                 "Counters work here, but {} traps {INSTRUCTION}: {user} per read from user space{}, {system_call} by \
                  system call{}.",
@@ -79,12 +78,11 @@ impl EventCost {
         let events: Vec<String> = self.events.iter().map(ToString::to_string).collect();
         let mut line = events.join(" + ");
         let ways = [("from user space", self.cost.user), ("by system call", self.cost.system_call)];
-        for (place, (way, timing)) in
-            ways.iter().filter_map(|(way, timing)| Some((way, (*timing)?))).enumerate()
+        for (place, (way, median)) in
+            ways.iter().filter_map(|(way, median)| Some((way, (*median)?))).enumerate()
         {
             let separator = if place == 0 { ": " } else { ", " };
-            let (median, minimum) = (nanoseconds(timing.median), nanoseconds(timing.minimum));
-            line += &format!("{separator}{median} {way} (minimum {minimum})");
+            line += &format!("{separator}{} {way}", nanoseconds(median));
         }
         line
     }

@@ -117,7 +117,7 @@ fn json_is_what_the_report_is() {
             ("system_call_ns", cost.cost.system_call),
             ("tick_ns", cost.cost.tick),
         ] {
-            let median = timing.map(|timing| timing.median.as_nanos() as u64);
+            let median = timing.map(|median| median.as_nanos() as u64);
             assert_eq!(json[name].as_u64(), median, "{name}");
         }
     }

@@ -2,7 +2,7 @@
 
 use super::kernel::Kernel;
 use super::stepper::{time_stamps, with};
-use crate::counter::cost::{self, ReadCost, Timing};
+use crate::counter::cost::{self, ReadCost};
 use crate::counter::{Counter, Group};
 use crate::error::SyscallReason;
 use crate::error::access::Access;
@@ -12,6 +12,7 @@ use crate::page::fork::Process;
 use crate::page::reader::Reader;
 use crate::tests::skips;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 /// Returns a group whose reads in user space fault, as a hypervisor's traps do, and whose system calls read software
 /// events. `choice` decides how it is read. The costs of `event` are kept in this process.
@@ -39,7 +40,7 @@ fn priced<const N: usize>(test: &str) {
         let Some((group, cost)) = trapped(reader, What::raw(0x7ead), ReadCost::reason) else {
             return skips::skip(test, "no software event can be opened");
         };
-        let ns = |timing: Option<Timing>| timing.map_or(0, |timing| timing.median.as_nanos());
+        let ns = |median: Option<Duration>| median.map_or(0, |median| median.as_nanos());
         let [user, system_call, tick] = [cost.user, cost.system_call, cost.tick].map(ns);
         let trapped = if cost.is_trapped { "yes" } else { "no" };
         let access = group.access();

@@ -75,7 +75,7 @@ fn group(request: &Request) -> Result<(DynGroup, Fit), TimeOnlyReason> {
     match (cost.user, group.access()) {
         (None, Access::SystemCall(reason)) => Err(TimeOnlyReason::NotReadable(reason)),
         (Some(user), _) if cost.is_trapped && request.counters == Counters::IfCheap => {
-            Err(TimeOnlyReason::Trapped { read: user.median })
+            Err(TimeOnlyReason::Trapped { read: user })
         }
         _ => Ok((group, fit)),
     }

@@ -3,7 +3,6 @@
 
 use crate::harness::Facts;
 use rdpmc::error::OpenError;
-use rdpmc::event::{Cache, CacheAccess, CacheResult};
 use rdpmc::region::{Delta, Disturbed};
 use rdpmc::{Clock, Counter, Event, Group, Region};
 use rdpmc_spans::{Counters, Laps, Settings, Site, span};
@@ -103,12 +102,7 @@ pub struct Cost {
 
 /// Four events that this PMU counts at the same time, instructions first.
 pub const FOUR: [Event; 4] = if cfg!(target_arch = "riscv64") {
-    [
-        Event::INSTRUCTIONS,
-        Event::CYCLES,
-        Event::cache(Cache::DataTlb, CacheAccess::Read, CacheResult::Miss),
-        Event::cache(Cache::DataTlb, CacheAccess::Write, CacheResult::Miss),
-    ]
+    [Event::INSTRUCTIONS, Event::CYCLES, Event::DTLB_LOAD_MISSES, Event::DTLB_STORE_MISSES]
 } else {
     [Event::INSTRUCTIONS; 4]
 };
@@ -380,7 +374,7 @@ pub fn print(facts: &Facts) -> ExitCode {
 
 /// Two events beside the counter that measures the spans.
 const TWO: [Event; 2] = if cfg!(target_arch = "riscv64") {
-    [Event::CYCLES, Event::cache(Cache::DataTlb, CacheAccess::Read, CacheResult::Miss)]
+    [Event::CYCLES, Event::DTLB_LOAD_MISSES]
 } else {
     [Event::INSTRUCTIONS; 2]
 };

@@ -12,7 +12,6 @@ use crate::kernels::countdown;
 use crate::process::{self, in_child, perf_descriptors, perf_mappings};
 use crate::system::{Changed, USER_ACCESS};
 use rdpmc::error::{OpenError, ReadError, RegionError, SyscallReason};
-use rdpmc::event::{Cache, CacheAccess, CacheResult};
 use rdpmc::internals::expected;
 use rdpmc::{Access, DynGroup, Event, Group, Region};
 use std::hint::black_box;
@@ -448,7 +447,7 @@ fn group_of_as_many_as_fit(facts: &Facts) -> Outcome {
     const I: Event = Event::INSTRUCTIONS;
     let (cycles, branches) = (Event::CYCLES, Event::BRANCHES);
     if cfg!(target_arch = "riscv64") {
-        let fetches = Event::cache(Cache::InstructionTlb, CacheAccess::Read, CacheResult::Miss);
+        let fetches = Event::ITLB_LOAD_MISSES;
         let [_, _, loads, stores] = FOUR;
         return in_their_places(&[cycles, loads, I, fetches, stores].map(|e| (e, per_round(e))));
     }

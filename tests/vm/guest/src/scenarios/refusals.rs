@@ -5,7 +5,6 @@ use crate::harness::{Facts, Outcome, Stop, equal, require};
 use crate::process::{self, in_child, wait};
 use crate::system::{Changed, PARANOID, set};
 use rdpmc::error::OpenError;
-use rdpmc::event::{Cache, CacheAccess, CacheResult};
 use rdpmc::internals::abi::open_flag::FD_CLOEXEC;
 use rdpmc::internals::expected;
 use rdpmc::{Counter, Event};
@@ -78,7 +77,7 @@ fn foreign_use(_: &Facts) -> Outcome {
             Event::CYCLES,
             Event::TASK_CLOCK,
             Event::CONTEXT_SWITCHES,
-            Event::cache(Cache::LastLevel, CacheAccess::Read, CacheResult::Miss),
+            Event::LLC_LOAD_MISSES,
             Event::raw(u64::MAX),
             Event::of_pmu(u32::MAX, u64::MAX).with_config1(u64::MAX).with_config2(u64::MAX),
             Event::DUMMY.with_config3(u64::MAX).with_config4(u64::MAX),
@@ -152,7 +151,7 @@ fn descriptors_used_up(_: &Facts) -> Outcome {
 
 fn event_not_supported(facts: &Facts) -> Outcome {
     // The emulated PMUs do not have this event.
-    let odd = Event::cache(Cache::Node, CacheAccess::Prefetch, CacheResult::Miss);
+    let odd: Event = "node-prefetch-misses".parse()?;
     if !facts.say_no_pmu() {
         match refused(open(odd))? {
             OpenError::EventNotSupported { event, .. } => equal("the event", event.event(), odd)?,
