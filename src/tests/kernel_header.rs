@@ -97,24 +97,16 @@ mod header {
             )*};
         }
         flags!(
-            DISABLED = "disabled", INHERIT = "inherit", PINNED = "pinned", EXCLUSIVE = "exclusive",
-            EXCLUDE_USER = "exclude_user", EXCLUDE_KERNEL = "exclude_kernel",
-            EXCLUDE_HV = "exclude_hv", EXCLUDE_IDLE = "exclude_idle", MMAP = "mmap", COMM = "comm",
-            FREQ = "freq", INHERIT_STAT = "inherit_stat", ENABLE_ON_EXEC = "enable_on_exec",
-            TASK = "task", WATERMARK = "watermark", PRECISE_IP = "precise_ip",
-            MMAP_DATA = "mmap_data", SAMPLE_ID_ALL = "sample_id_all",
-            EXCLUDE_HOST = "exclude_host", EXCLUDE_GUEST = "exclude_guest",
-            EXCLUDE_CALLCHAIN_KERNEL = "exclude_callchain_kernel",
-            EXCLUDE_CALLCHAIN_USER = "exclude_callchain_user", MMAP2 = "mmap2",
-            COMM_EXEC = "comm_exec", USE_CLOCKID = "use_clockid" since (4, 1),
-            CONTEXT_SWITCH = "context_switch" since (4, 3), WRITE_BACKWARD = "write_backward" since (4, 7),
-            NAMESPACES = "namespaces" since (4, 12), KSYMBOL = "ksymbol" since (5, 1),
-            BPF_EVENT = "bpf_event" since (5, 1), AUX_OUTPUT = "aux_output" since (5, 4),
-            CGROUP = "cgroup" since (5, 7), TEXT_POKE = "text_poke" since (5, 9),
-            BUILD_ID = "build_id" since (5, 12), INHERIT_THREAD = "inherit_thread" since (5, 13),
-            REMOVE_ON_EXEC = "remove_on_exec" since (5, 13), SIGTRAP = "sigtrap" since (5, 13),
-            DEFER_CALLCHAIN = "defer_callchain" since (6, 19),
-            DEFER_OUTPUT = "defer_output" since (6, 19),
+            DISABLED = "disabled",
+            PINNED = "pinned",
+            EXCLUSIVE = "exclusive",
+            EXCLUDE_USER = "exclude_user",
+            EXCLUDE_KERNEL = "exclude_kernel",
+            EXCLUDE_HV = "exclude_hv",
+            EXCLUDE_IDLE = "exclude_idle",
+            ENABLE_ON_EXEC = "enable_on_exec",
+            EXCLUDE_HOST = "exclude_host",
+            EXCLUDE_GUEST = "exclude_guest",
         );
         macro_rules! capabilities {
             ($($bit:ident = $name:literal $(since $since:expr)?),* $(,)?) => {$(
@@ -153,11 +145,10 @@ mod header {
             PAGE_FAULTS_MAJ, ALIGNMENT_FAULTS, EMULATION_FAULTS, DUMMY, BPF_OUTPUT since (4, 4),
             CGROUP_SWITCHES since (5, 13));
         constants!(format, "PERF_FORMAT_":
-            TOTAL_TIME_ENABLED, TOTAL_TIME_RUNNING, ID, GROUP, LOST since (6, 0));
-        constants!(open_flag, "PERF_FLAG_": FD_NO_GROUP, FD_OUTPUT, PID_CGROUP, FD_CLOEXEC);
+            TOTAL_TIME_ENABLED, TOTAL_TIME_RUNNING, GROUP);
+        constants!(open_flag, "PERF_FLAG_": FD_CLOEXEC);
         constants!(ioctl, "PERF_EVENT_IOC_":
-            ENABLE, DISABLE, REFRESH, RESET, PERIOD, SET_OUTPUT, SET_FILTER, ID, SET_BPF since (4, 1),
-            PAUSE_OUTPUT since (4, 7), QUERY_BPF since (4, 16), MODIFY_ATTRIBUTES since (4, 17));
+            ENABLE, DISABLE, RESET, ID);
         constants!(ioctl, "PERF_IOC_": FLAG_GROUP);
         add("PERF_PMU_TYPE_SHIFT".into(), kernel::PMU_TYPE_SHIFT.into(), (5, 15));
         add("PERF_HW_EVENT_MASK".into(), kernel::HW_EVENT_MASK, (5, 15));
