@@ -1,6 +1,7 @@
 //! Other programs, and the directories in which they run.
 
 use std::env;
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -70,7 +71,9 @@ pub(crate) fn text(command: &mut Command) -> Result<String, String> {
     let output =
         command.stderr(Stdio::inherit()).output().map_err(|error| unstarted(command, &error))?;
     if !output.status.success() {
-        return Err(format!("{command:?} failed: {}", output.status));
+        let name = Path::new(command.get_program()).display();
+        let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
+        return Err(format!("{name} {} failed: {}", arguments.join(" "), output.status));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

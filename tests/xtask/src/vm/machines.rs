@@ -41,9 +41,12 @@ impl Machine {
             return Err(format!("no target {name}: there are {}", names()?.join(" ")));
         }
         let mut bash = commands::program("bash");
-        let variables = commands::text(bash.args(["-c", PRINT, "bash"]).arg(vm).arg(name))?;
-        Machine::parse(name, &variables)
-            .ok_or_else(|| format!("tests/vm/targets/{name} is incomplete"))
+        let variables = commands::text(bash.args(["-c", PRINT, "bash"]).arg(vm).arg(name));
+        let parse = |variables: String| Machine::parse(name, &variables);
+        variables
+            .ok()
+            .and_then(parse)
+            .ok_or_else(|| format!("tests/vm/targets/{name} cannot be loaded"))
     }
 
     fn parse(name: &str, variables: &str) -> Option<Machine> {
