@@ -247,14 +247,21 @@ impl House {
              [dependencies]\n{rdpmc}{}{LIBC}",
             self.name, self.dependencies
         );
-        fs::write(package.join("empty.rs"), "").unwrap();
+        // A file that is as before keeps its date, so that cargo checks it again only if a folder has changed.
+        let write = |name: &str, text: &str| {
+            let path = package.join(name);
+            if fs::read_to_string(&path).ok().as_deref() != Some(text) {
+                fs::write(path, text).unwrap();
+            }
+        };
+        write("empty.rs", "");
         let mut add = |name: &str, folders: &[&str]| {
             let mut text = String::from("#![allow(warnings)]\n");
             for folder in folders {
                 let path = self.home_of(root, folder).join("mod.rs");
                 text += &format!("#[path = {path:?}]\npub mod {folder};\n");
             }
-            fs::write(package.join(name).with_extension("rs"), text).unwrap();
+            write(&format!("{name}.rs"), &text);
             manifest += &format!(
                 "[[example]]\nname = \"{name}\"\npath = \"{name}.rs\"\ncrate-type = [\"lib\"]\n"
             );
@@ -272,7 +279,7 @@ impl House {
         let without: Vec<&str> =
             below[..=until].iter().copied().filter(|below| *below != needed).collect();
         add("control", &without);
-        fs::write(package.join("Cargo.toml"), manifest).unwrap();
+        write("Cargo.toml", &manifest);
 
         let check = |examples: &[&str]| {
             let output = Command::new(env!("CARGO"))

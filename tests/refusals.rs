@@ -27,13 +27,16 @@ const COPY: Operation = Operation {
 #[test]
 fn each_call_is_refused_in_turn() {
     let _copy = machines::Machine::new("intel-hybrid", "refusals");
-    let Some((trials, wrong)) = everywhere(OPERATIONS, 8, usize::MAX) else {
+    // In the short walk, each call is refused with the next of its errors.
+    let is_whole = skips::is_whole("each_call_is_refused_in_turn");
+    let errors = if is_whole { usize::MAX } else { 1 };
+    let Some((trials, wrong)) = everywhere(OPERATIONS, 8, errors) else {
         return skips::skip(
             "each_call_is_refused_in_turn",
             "no process may answer for another here",
         );
     };
-    let (more, wrong_there) = everywhere(&[COPY], 40, usize::MAX).unwrap_or_default();
+    let (more, wrong_there) = everywhere(&[COPY], 40, errors).unwrap_or_default();
     skips::say(&format!("{} system calls were refused", trials + more));
     let wrong = [wrong, wrong_there].concat();
     assert!(
@@ -42,5 +45,6 @@ fn each_call_is_refused_in_turn() {
         wrong.len(),
         wrong.get(..wrong.len().min(20))
     );
-    assert!(trials > 500 && more > 100, "{trials} and {more} trials only");
+    let least = if is_whole { (500, 100) } else { (150, 50) };
+    assert!(trials > least.0 && more > least.1, "{trials} and {more} trials only");
 }

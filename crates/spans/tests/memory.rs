@@ -6,6 +6,8 @@
 #![allow(clippy::disallowed_types, reason = "no child of a fork comes here")]
 
 mod recording;
+#[path = "../../../tests/skips/mod.rs"]
+mod skips;
 
 use rdpmc_spans::{Settings, Storage, span};
 use recording::turn;
@@ -20,7 +22,7 @@ fn resident() -> u64 {
 /// Pools of short threads, of a few names, that nobody collects.
 #[test]
 fn ten_thousand_short_threads() {
-    const THREADS: u64 = 10_000;
+    let all = if skips::is_whole("ten_thousand_short_threads") { 10_000 } else { 2_000 };
     let _turn = turn();
     for storage in [Storage::Ring { records: 1 << 10 }, Storage::Histograms] {
         let mut spans = Settings::new().storage(storage).start().unwrap();
@@ -32,45 +34,46 @@ fn ten_thousand_short_threads() {
             }
         };
         // The first ones fill the place for ended threads.
-        run(0..THREADS / 4);
+        run(0..all / 4);
         let before = resident();
-        run(THREADS / 4..THREADS);
+        run(all / 4..all);
         let after = resident();
-        println!(
-            "{storage:?}: {before} KiB after {} threads, {after} KiB after {THREADS}",
-            THREADS / 4
-        );
+        println!("{storage:?}: {before} KiB after {} threads, {after} KiB after {all}", all / 4);
         assert!(after < before + 8 * 1_024, "{before} KiB, {after} KiB");
         let interval = spans.take();
         let report = interval.report();
-        assert_eq!(report.rows.iter().map(|row| row.count).sum::<u64>(), 10 * THREADS);
-        assert_eq!(report.threads.iter().map(|thread| thread.ended).sum::<u64>(), THREADS);
+        assert_eq!(report.rows.iter().map(|row| row.count).sum::<u64>(), 10 * all);
+        assert_eq!(report.threads.iter().map(|thread| thread.ended).sum::<u64>(), all);
         assert!(report.threads.len() <= 65, "{} names", report.threads.len());
         assert_eq!(
             (report.lost, report.threads.iter().map(|thread| thread.dropped).sum()),
             (0, 0_u64)
         );
         if storage != Storage::Histograms {
-            assert_eq!(interval.records().count() as u64 + interval.not_kept(), 10 * THREADS);
+            assert_eq!(interval.records().count() as u64 + interval.not_kept(), 10 * all);
         }
     }
 }
 
-/// A hundred million spans, in both sinks.
+/// A hundred million spans, in both sinks. Ten million in the short walk.
 #[test]
 fn a_hundred_million_spans() {
-    const SPANS: u64 = 50_000_000;
+    let spans_of_each = match skips::is_whole("a_hundred_million_spans") {
+        true => 50_000_000,
+        false => 5_000_000,
+    };
+    let rounds = spans_of_each / 10_000;
     let _turn = turn();
     for storage in [Storage::Ring { records: 1 << 14 }, Storage::Histograms] {
         let mut spans = Settings::new().storage(storage).keep(100_000).slowest(4).start().unwrap();
         let mut measured = Vec::new();
-        for round in 0..SPANS / 10_000 {
+        for round in 0..rounds {
             for _ in 0..5_000 {
                 let _outer = span!("outer");
                 drop(span!("inner"));
             }
             spans.collect();
-            if round % 1_000 == 500 {
+            if round % (rounds / 5) == rounds / 10 {
                 measured.push(resident());
             }
         }
@@ -78,6 +81,6 @@ fn a_hundred_million_spans() {
         let (first, last) = (measured[0], measured[measured.len() - 1]);
         assert!(last < first + 8 * 1_024, "{measured:?}");
         let report = spans.report();
-        assert_eq!(report.rows.iter().map(|row| row.count).sum::<u64>(), SPANS);
+        assert_eq!(report.rows.iter().map(|row| row.count).sum::<u64>(), spans_of_each);
     }
 }

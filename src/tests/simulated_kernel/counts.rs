@@ -1,9 +1,9 @@
 //! Counts of one event, sums of two, and readings.
 
-use super::clock::clock;
 use super::kernel::{CHANGES, Change, Kernel, MASK, Moment, WIDTH};
 use super::map;
-use super::stepper::{Over, after_each_step, stepping, with};
+use super::stepper::{Over, Walk, stepping, with};
+use super::times::clock;
 use crate::error::SyscallReason;
 use crate::kernel::capability;
 use crate::page::reader::{self, Reader, Timed};
@@ -21,11 +21,12 @@ pub(super) fn read_one(reader: &Reader<1>) -> Option<u64> {
 
 #[test]
 fn ten_million_reads_with_a_kernel_on_another_processor() {
-    const READS: u64 = 10_000_000;
     if !std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1) {
         let why = "on one processor the kernel's thread would move nothing meanwhile";
         return skips::skip("ten_million_reads_with_a_kernel_on_another_processor", why);
     }
+    let walk = Walk::of("ten_million_reads_with_a_kernel_on_another_processor");
+    let reads = walk.times(10_000_000, 300_000);
     let kernel = Kernel::new(1);
     let over = AtomicBool::new(false);
     let none = with(
@@ -50,8 +51,8 @@ fn ten_million_reads_with_a_kernel_on_another_processor() {
                 });
                 let (mut counts, mut none, mut last) = (0, 0u64, 0);
                 // Longer if the other thread gets little time on a busy machine.
-                let is_calm = || moves_of(&kernel) <= READS / 1_000;
-                while counts < READS || counts < 20 * READS && is_calm() {
+                let is_calm = || moves_of(&kernel) <= reads / 1_000;
+                while counts < reads || counts < 20 * reads && is_calm() {
                     let done = kernel.events[0].done.load(SeqCst);
                     let count = read_one(&reader);
                     kernel.check(count, done, true);
@@ -70,8 +71,8 @@ fn ten_million_reads_with_a_kernel_on_another_processor() {
     );
     if let Some(none) = none {
         let moves = moves_of(&kernel);
-        skips::say(&format!("{READS} counts, {none} none, {moves} moves meanwhile, none torn"));
-        assert!(moves > READS / 1_000, "too calm a kernel: {moves} moves");
+        skips::say(&format!("{reads} counts, {none} none, {moves} moves meanwhile, none torn"));
+        assert!(moves > reads / 1_000, "too calm a kernel: {moves} moves");
     }
 }
 
@@ -82,10 +83,11 @@ fn moves_of(kernel: &Kernel) -> u64 {
 
 #[test]
 fn a_million_reads_interrupted_at_the_instruction() {
+    let walk = Walk::of("a_million_reads_interrupted_at_the_instruction");
     let kernel = Kernel::new(2);
     with("a_million_reads_interrupted_at_the_instruction", &kernel, |reader: Reader<1>| {
-        for round in 0..1_000_000 {
-            let change = CHANGES[round % CHANGES.len()];
+        for round in 0..walk.times(1_000_000, 100_000) {
+            let change = CHANGES[round as usize % CHANGES.len()];
             let moment = if round % 8 < 4 { Moment::BeforeRead } else { Moment::AfterRead };
             if kernel.events[0].index() == 0 {
                 kernel.enter();
@@ -107,17 +109,15 @@ fn a_count_interrupted_after_every_single_instruction() {
     with("a_count_interrupted_after_every_single_instruction", &kernel, |reader: Reader<1>| {
         let mut boundaries = 0;
         for repetition in 0..50 {
-            for change in CHANGES {
-                let steps = after_each_step(&kernel, |step| {
-                    kernel.happen(Change::Move);
-                    let done = kernel.events[0].done.load(SeqCst);
-                    kernel.plan.set(Some((Moment::AfterStep(step), change)));
-                    let count = stepping(&kernel, || read_one(&reader));
-                    let left = matches!(change, Change::Leave);
-                    kernel.check(count, done, left);
-                });
-                boundaries += if repetition == 0 { steps } else { 0 };
-            }
+            let steps = Walk::Whole.make(&kernel, &CHANGES, repetition, |change, step| {
+                kernel.happen(Change::Move);
+                let done = kernel.events[0].done.load(SeqCst);
+                kernel.plan.set(Some((Moment::AfterStep(step), change)));
+                let count = stepping(&kernel, || read_one(&reader));
+                let left = matches!(change, Change::Leave);
+                kernel.check(count, done, left);
+            });
+            boundaries += if repetition == 0 { steps } else { 0 };
         }
         // At least 11 instructions, and 5 kinds of change after each.
         assert!(boundaries >= 55, "{boundaries}");
@@ -127,33 +127,33 @@ fn a_count_interrupted_after_every_single_instruction() {
 /// The sum over two core types. The thread is on one of them at a time.
 #[test]
 fn a_sum_interrupted_after_every_single_instruction() {
+    let walk = Walk::of("a_sum_interrupted_after_every_single_instruction");
     let kernel = Kernel::with_events(12, 2);
     with("a_sum_interrupted_after_every_single_instruction", &kernel, |_: Reader<1>| {
         let (first, second) = (kernel.reader_of(0), kernel.reader_of(1));
         let mut boundaries = 0;
-        for repetition in 0..20 {
-            for change in [Change::Count, Change::Migrate, Change::Leave] {
-                let steps = after_each_step(&kernel, |step| {
-                    if kernel.events.iter().all(|event| event.place().is_none()) {
-                        kernel.enter_at(&kernel.events[0], 0);
-                    }
-                    kernel.happen(Change::Migrate);
-                    let done = kernel.sum(|event| &event.done);
-                    kernel.plan.set(Some((Moment::AfterStep(step), change)));
-                    let sum = stepping(&kernel, || {
-                        reader::sum([&first, &second].into_iter()).map(|(sum, _)| sum)
-                    });
-                    assert!(!kernel.broken.load(SeqCst), "rdpmc of a register of nobody");
-                    let begun = kernel.sum(|event| &event.begun);
-                    match sum {
-                        Some(sum) => {
-                            assert!((done..=begun).contains(&sum), "{sum}: {done}..{begun}")
-                        }
-                        None => assert!(matches!(change, Change::Leave), "no sum, {change:?}"),
-                    }
+        for repetition in 0..walk.times(20, 6) as u32 {
+            let changes = [Change::Count, Change::Migrate, Change::Leave];
+            let steps = walk.make(&kernel, &changes, repetition, |change, step| {
+                if kernel.events.iter().all(|event| event.place().is_none()) {
+                    kernel.enter_at(&kernel.events[0], 0);
+                }
+                kernel.happen(Change::Migrate);
+                let done = kernel.sum(|event| &event.done);
+                kernel.plan.set(Some((Moment::AfterStep(step), change)));
+                let sum = stepping(&kernel, || {
+                    reader::sum([&first, &second].into_iter()).map(|(sum, _)| sum)
                 });
-                boundaries += if repetition == 0 { steps } else { 0 };
-            }
+                assert!(!kernel.broken.load(SeqCst), "rdpmc of a register of nobody");
+                let begun = kernel.sum(|event| &event.begun);
+                match sum {
+                    Some(sum) => {
+                        assert!((done..=begun).contains(&sum), "{sum}: {done}..{begun}")
+                    }
+                    None => assert!(matches!(change, Change::Leave), "no sum, {change:?}"),
+                }
+            });
+            boundaries += if repetition == 0 { steps } else { 0 };
         }
         // Two reads of at least 11 instructions, and 3 kinds of change after each.
         assert!(boundaries >= 66, "{boundaries}");
@@ -164,27 +164,25 @@ fn a_sum_interrupted_after_every_single_instruction() {
 fn a_reading_interrupted_after_every_single_instruction() {
     let kernel = Kernel::new(4);
     with("a_reading_interrupted_after_every_single_instruction", &kernel, |reader: Reader<1>| {
-        let mut boundaries = 0;
-        for change in CHANGES {
-            boundaries += after_each_step(&kernel, |step| {
-                kernel.happen(Change::Move);
-                kernel.count(kernel.random() % 1_000);
-                kernel.tick();
-                let done = kernel.events[0].done.load(SeqCst);
-                let before = kernel.ticks.load(SeqCst);
-                kernel.plan.set(Some((Moment::AfterStep(step), change)));
-                let reading = stepping(&kernel, || reader.timed::<true>());
-                let after = kernel.ticks.load(SeqCst);
-                let left = matches!(change, Change::Leave);
-                kernel.check(reading.map(|Timed { counts: [value], .. }| value), done, left);
-                if let Some(Timed { time_enabled, time_running, .. }) = reading {
-                    // One tick is one nanosecond. The event ran for half of the time up to the page's update.
-                    assert!((before..=after).contains(&time_enabled), "{change:?} {step}");
-                    assert!(time_running <= time_enabled, "{time_running} {time_enabled}");
-                    assert!(time_running >= time_enabled / 2, "{time_running} {time_enabled}");
-                }
-            });
-        }
+        let boundaries = Walk::Whole.make(&kernel, &CHANGES, 0, |change, step| {
+            kernel.happen(Change::Move);
+            kernel.count(kernel.random() % 1_000);
+            kernel.tick();
+            let done = kernel.events[0].done.load(SeqCst);
+            let before = kernel.ticks.load(SeqCst);
+            kernel.plan.set(Some((Moment::AfterStep(step), change)));
+            let reading = stepping(&kernel, || reader.timed::<true>());
+            let after = kernel.ticks.load(SeqCst);
+            let left = matches!(change, Change::Leave);
+            kernel.check(reading.map(|Timed { counts: [value], .. }| value), done, left);
+            if let Some(Timed { time_enabled, time_running, .. }) = reading {
+                // One tick is one nanosecond. The event ran for half of the time up to the page's update.
+                assert!((before..=after).contains(&time_enabled), "{change:?} {step}");
+                assert!(time_running <= time_enabled, "{time_running} {time_enabled}");
+                assert!(time_running >= time_enabled / 2, "{time_running} {time_enabled}");
+            }
+        });
+
         // With the times, at least twice a count's 11 instructions, and 5 kinds of change.
         assert!(boundaries >= 110, "{boundaries}");
     });

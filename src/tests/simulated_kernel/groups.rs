@@ -2,7 +2,7 @@
 
 use super::kernel::{CHANGES, Change, Kernel, Moment, TURN};
 use super::regions::{empty, region};
-use super::stepper::{Over, after_each_step, stepping, with};
+use super::stepper::{Over, Walk, stepping, with};
 use crate::page::reader::Reader;
 use crate::tests::skips;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -30,41 +30,40 @@ fn a_group_with_a_register_at_0_is_not_read() {
 
 /// Makes a change after every single instruction of a group's read, and checks that the counts are simultaneous.
 /// Returns the number of instructions with a change. None if this cannot be tried.
-fn group_interrupted<const N: usize>(repetitions: u32) -> Option<u32> {
+fn group_interrupted<const N: usize>(walk: Walk, repetitions: u64) -> Option<u32> {
     let kernel = Kernel::with_events(8 + N as u64, N);
     let test = "groups_interrupted_after_every_single_instruction";
     with(test, &kernel, |reader: Reader<N>| {
         let mut boundaries = 0;
-        for repetition in 0..repetitions {
-            for change in CHANGES {
-                let steps = after_each_step(&kernel, |step| {
-                    kernel.happen(Change::Move);
-                    let done = kernel.events[0].done.load(SeqCst);
-                    kernel.plan.set(Some((Moment::AfterStep(step), change)));
-                    // Every other time, with the times.
-                    let counts = stepping(&kernel, || match repetition % 2 {
-                        0 => reader.counts(),
-                        _ => reader.timed::<true>().map(|all| all.counts),
-                    });
-                    assert!(!kernel.broken.load(SeqCst));
-                    let begun = kernel.events[0].begun.load(SeqCst);
-                    match counts {
-                        Some(counts) => {
-                            assert!(counts.iter().all(|count| (done..=begun).contains(count)));
-                            // All events have equal counts at each moment. If the group stays in place, what happens
-                            // between two reads is in the later counts. If all events were moved, the read detects it
-                            // at any moment.
-                            let one_moment = match change {
-                                Change::Move => counts.iter().all(|count| *count == counts[0]),
-                                _ => counts.is_sorted(),
-                            };
-                            assert!(one_moment, "{counts:?} after {change:?} at {step}");
-                        }
-                        None => assert!(matches!(change, Change::Leave), "none: {change:?}"),
-                    }
+        for repetition in 0..repetitions as u32 {
+            let round = repetition + N as u32;
+            let steps = walk.over(N).make(&kernel, &CHANGES, round, |change, step| {
+                kernel.happen(Change::Move);
+                let done = kernel.events[0].done.load(SeqCst);
+                kernel.plan.set(Some((Moment::AfterStep(step), change)));
+                // Every other time, with the times.
+                let counts = stepping(&kernel, || match repetition % 2 {
+                    0 => reader.counts(),
+                    _ => reader.timed::<true>().map(|all| all.counts),
                 });
-                boundaries += if repetition == 0 { steps } else { 0 };
-            }
+                assert!(!kernel.broken.load(SeqCst));
+                let begun = kernel.events[0].begun.load(SeqCst);
+                match counts {
+                    Some(counts) => {
+                        assert!(counts.iter().all(|count| (done..=begun).contains(count)));
+                        // All events have equal counts at each moment. If the group stays in place, what happens
+                        // between two reads is in the later counts. If all events were moved, the read detects it
+                        // at any moment.
+                        let one_moment = match change {
+                            Change::Move => counts.iter().all(|count| *count == counts[0]),
+                            _ => counts.is_sorted(),
+                        };
+                        assert!(one_moment, "{counts:?} after {change:?} at {step}");
+                    }
+                    None => assert!(matches!(change, Change::Leave), "none: {change:?}"),
+                }
+            });
+            boundaries += if repetition == 0 { steps } else { 0 };
         }
         boundaries
     })
@@ -72,12 +71,13 @@ fn group_interrupted<const N: usize>(repetitions: u32) -> Option<u32> {
 
 #[test]
 fn groups_interrupted_after_every_single_instruction() {
+    let walk = Walk::of("groups_interrupted_after_every_single_instruction");
     let found = [
-        group_interrupted::<1>(2),
-        group_interrupted::<2>(4),
-        group_interrupted::<4>(4),
-        group_interrupted::<5>(2),
-        group_interrupted::<8>(2),
+        group_interrupted::<1>(walk, 2),
+        group_interrupted::<2>(walk, walk.times(4, 2)),
+        group_interrupted::<4>(walk, walk.times(4, 2)),
+        group_interrupted::<5>(walk, 2),
+        group_interrupted::<8>(walk, 2),
     ];
     // At least 10 instructions for each counter, and 5 kinds of change after each.
     for (boundaries, counters) in found.into_iter().zip([1, 2, 4, 5, 8]) {
@@ -92,7 +92,8 @@ fn a_million_groups_with_a_kernel_on_another_processor() {
         let why = "on one processor the kernel's thread would move nothing meanwhile";
         return skips::skip("a_million_groups_with_a_kernel_on_another_processor", why);
     }
-    const READS: u64 = 1_000_000;
+    let walk = Walk::of("a_million_groups_with_a_kernel_on_another_processor");
+    let reads = walk.times(1_000_000, 30_000);
     let kernel = Kernel::with_events(20, 4);
     let over = AtomicBool::new(false);
     let none = with(
@@ -115,10 +116,10 @@ fn a_million_groups_with_a_kernel_on_another_processor() {
                 let (mut counts, mut none, mut last, mut wrong) = (0, 0u64, [0; 4], None);
                 let (mut undisturbed, mut disturbed) = (0u64, 0u64);
                 let turns = || kernel.events[0].done.load(SeqCst) / TURN;
-                let is_calm = |disturbed| disturbed <= 1_000 || turns() <= READS / 1_000;
+                let is_calm = |disturbed| disturbed <= reads / 1_000 || turns() <= reads / 1_000;
                 // Longer if the other thread gets little time on a busy machine.
                 while wrong.is_none()
-                    && (counts < READS || counts < 20 * READS && is_calm(disturbed))
+                    && (counts < reads || counts < 20 * reads && is_calm(disturbed))
                 {
                     let done = [0, 1, 2, 3].map(|n| kernel.events[n].done.load(SeqCst));
                     let found = reader.counts();
@@ -148,14 +149,17 @@ fn a_million_groups_with_a_kernel_on_another_processor() {
                     counts += 1;
                 }
                 assert_eq!(wrong, None);
-                assert!(undisturbed > 10_000 && disturbed > 1_000, "{undisturbed}, {disturbed}");
+                assert!(
+                    undisturbed > reads / 100 && disturbed > reads / 1_000,
+                    "{undisturbed}, {disturbed}"
+                );
                 none
             })
         },
     );
     if let Some(none) = none {
         let moves = kernel.events[0].done.load(SeqCst) / TURN;
-        skips::say(&format!("{READS} groups of four, {none} none, {moves} moves, none torn"));
-        assert!(moves > READS / 1_000, "too calm a kernel: {moves} moves");
+        skips::say(&format!("{reads} groups of four, {none} none, {moves} moves, none torn"));
+        assert!(moves > reads / 1_000, "too calm a kernel: {moves} moves");
     }
 }

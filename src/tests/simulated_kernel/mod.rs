@@ -7,7 +7,6 @@
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
-mod clock;
 mod costs;
 mod counts;
 mod event;
@@ -15,6 +14,7 @@ mod groups;
 mod kernel;
 mod regions;
 mod stepper;
+mod times;
 
 use crate::page::Pages;
 use crate::page::fork::Process;

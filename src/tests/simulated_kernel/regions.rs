@@ -1,7 +1,7 @@
 //! Regions, their overhead, and differences of snapshots.
 
 use super::kernel::{CHANGES, Change, Kernel, MASK, Moment, TURN};
-use super::stepper::{after_each_step, stepping, with};
+use super::stepper::{Walk, stepping, with};
 use crate::error::{Disturbed, RegionError};
 use crate::event::Event as What;
 use crate::page::reader::Reader;
@@ -21,6 +21,7 @@ fn fenced_region<const N: usize>(reader: &Reader<N>) -> Region<'_, N, true> {
 /// they are exactly what was counted between its reads, and an error if the kernel was at work between them. None if
 /// this cannot be tried.
 fn region_interrupted<const N: usize, const ORDERED: bool>(
+    walk: Walk,
     region: impl Fn(&Reader<N>) -> Result<[u64; N], Disturbed>,
 ) -> Option<[u32; 3]> {
     let kernel = Kernel::with_events(40 + N as u64, N);
@@ -28,56 +29,57 @@ fn region_interrupted<const N: usize, const ORDERED: bool>(
     with(test, &kernel, |reader: Reader<N>| {
         // The samples that were undisturbed, interrupted, and without a counter.
         let mut found = [0; 3];
-        for change in CHANGES {
-            after_each_step(&kernel, |step| {
-                kernel.happen(Change::Move);
-                kernel.reads.set(0);
-                kernel.plan.set(Some((Moment::AfterStep(step), change)));
-                let sample = stepping(&kernel, || region(&reader));
-                assert!(!kernel.broken.load(SeqCst), "{change:?} at {step}");
-                let reads = kernel.reads.get();
-                match sample {
-                    Ok(counts) => {
-                        found[0] += 1;
-                        assert_eq!(reads, 2 * N);
-                        for (n, count) in counts.into_iter().enumerate() {
-                            // The first counter is read last at the start, and first at the stop.
-                            let (owner, start) = kernel.log[N - 1 - n].get();
-                            assert_eq!(owner, n);
-                            let (owner, end) = kernel.log[N + n].get();
-                            assert_eq!(owner, n);
-                            assert_eq!(count, end - start, "{change:?} at {step}");
-                        }
+        walk.over(N).make(&kernel, &CHANGES, N as u32, |change, step| {
+            kernel.happen(Change::Move);
+            kernel.reads.set(0);
+            kernel.plan.set(Some((Moment::AfterStep(step), change)));
+            let sample = stepping(&kernel, || region(&reader));
+            assert!(!kernel.broken.load(SeqCst), "{change:?} at {step}");
+            let reads = kernel.reads.get();
+            match sample {
+                Ok(counts) => {
+                    found[0] += 1;
+                    assert_eq!(reads, 2 * N);
+                    for (n, count) in counts.into_iter().enumerate() {
+                        // The first counter is read last at the start, and first at the stop.
+                        let (owner, start) = kernel.log[N - 1 - n].get();
+                        assert_eq!(owner, n);
+                        let (owner, end) = kernel.log[N + n].get();
+                        assert_eq!(owner, n);
+                        assert_eq!(count, end - start, "{change:?} at {step}");
                     }
-                    Err(Disturbed::Interrupted { lock_moved }) => {
-                        found[1] += 1;
-                        assert!(lock_moved > 0 && lock_moved % 2 == 0, "{lock_moved}");
-                        assert!(!matches!(change, Change::Count), "{change:?} at {step}");
-                    }
-                    Err(Disturbed::NoCounter) => {
-                        found[2] += 1;
-                        assert!(matches!(change, Change::Leave), "{change:?} at {step}");
-                        assert_eq!(reads, 0);
-                    }
-                    Err(other) => panic!("{other:?}"),
                 }
-            });
-        }
+                Err(Disturbed::Interrupted { lock_moved }) => {
+                    found[1] += 1;
+                    assert!(lock_moved > 0 && lock_moved % 2 == 0, "{lock_moved}");
+                    assert!(!matches!(change, Change::Count), "{change:?} at {step}");
+                }
+                Err(Disturbed::NoCounter) => {
+                    found[2] += 1;
+                    assert!(matches!(change, Change::Leave), "{change:?} at {step}");
+                    assert_eq!(reads, 0);
+                }
+                Err(other) => panic!("{other:?}"),
+            }
+        });
+
         found
     })
 }
 
 #[test]
 fn regions_interrupted_after_every_single_instruction() {
+    let walk = Walk::of("regions_interrupted_after_every_single_instruction");
+    let least = walk.times(20, 4) as u32;
     let found = [
-        region_interrupted::<1, false>(|reader| empty(&region(reader))),
-        region_interrupted::<1, true>(|reader| empty(&fenced_region(reader))),
-        region_interrupted::<2, false>(|reader| empty(&region(reader))),
-        region_interrupted::<4, true>(|reader| empty(&fenced_region(reader))),
+        region_interrupted::<1, false>(walk, |reader| empty(&region(reader))),
+        region_interrupted::<1, true>(walk, |reader| empty(&fenced_region(reader))),
+        region_interrupted::<2, false>(walk, |reader| empty(&region(reader))),
+        region_interrupted::<4, true>(walk, |reader| empty(&fenced_region(reader))),
     ];
     for found in found {
         let Some([undisturbed, interrupted, without]) = found else { return };
-        assert!(undisturbed > 20 && interrupted > 20 && without > 0, "{found:?}");
+        assert!(undisturbed > least && interrupted > least && without > 0, "{found:?}");
     }
 }
 
@@ -92,52 +94,56 @@ pub(super) fn empty<const N: usize, const FENCED: bool>(
 /// Makes a change after every single instruction from before a snapshot to after the next. Their difference is disturbed
 /// exactly if the kernel was at work between the two. Returns the numbers of undisturbed and disturbed differences. None
 /// if this cannot be tried.
-fn snapshots_interrupted<const N: usize>() -> Option<[u32; 2]> {
+fn snapshots_interrupted<const N: usize>(walk: Walk) -> Option<[u32; 2]> {
     let kernel = Kernel::with_events(50 + N as u64, N);
     let test = "snapshots_interrupted_after_every_single_instruction";
     with(test, &kernel, |reader: Reader<N>| {
         let mut found = [0; 2];
-        for change in CHANGES {
-            after_each_step(&kernel, |step| {
-                kernel.happen(Change::Move);
-                kernel.plan.set(Some((Moment::AfterStep(step), change)));
-                let delta = stepping(&kernel, || {
-                    let earlier = Snapshot::take(&reader)?;
-                    let later = Snapshot::take(&reader)?;
-                    Some(later - earlier)
-                });
-                assert!(!kernel.broken.load(SeqCst), "{change:?} at {step}");
-                let Some(delta) = delta else {
-                    return assert!(matches!(change, Change::Leave), "none: {change:?} at {step}");
-                };
-                // A move adds a turn to all counts, the others to some or none.
-                let turns = delta.counts().map(|count| count / TURN);
-                match (delta.disturbed(), change) {
-                    (None, _) => {
-                        found[0] += 1;
-                        assert_eq!(turns, [0; N], "{change:?} at {step}");
-                    }
-                    (Some(Disturbed::Interrupted { lock_moved }), Change::Move) => {
-                        found[1] += 1;
-                        assert_eq!(turns, [1; N], "at {step}");
-                        assert!(lock_moved > 0 && lock_moved % 2 == 0, "{lock_moved}");
-                    }
-                    (Some(_), Change::Restart | Change::Exchange) => found[1] += 1,
-                    (Some(other), _) => panic!("{other:?} after {change:?} at {step}"),
-                }
+        walk.over(N).make(&kernel, &CHANGES, N as u32, |change, step| {
+            kernel.happen(Change::Move);
+            kernel.plan.set(Some((Moment::AfterStep(step), change)));
+            let delta = stepping(&kernel, || {
+                let earlier = Snapshot::take(&reader)?;
+                let later = Snapshot::take(&reader)?;
+                Some(later - earlier)
             });
-        }
+            assert!(!kernel.broken.load(SeqCst), "{change:?} at {step}");
+            let Some(delta) = delta else {
+                return assert!(matches!(change, Change::Leave), "none: {change:?} at {step}");
+            };
+            // A move adds a turn to all counts, the others to some or none.
+            let turns = delta.counts().map(|count| count / TURN);
+            match (delta.disturbed(), change) {
+                (None, _) => {
+                    found[0] += 1;
+                    assert_eq!(turns, [0; N], "{change:?} at {step}");
+                }
+                (Some(Disturbed::Interrupted { lock_moved }), Change::Move) => {
+                    found[1] += 1;
+                    assert_eq!(turns, [1; N], "at {step}");
+                    assert!(lock_moved > 0 && lock_moved % 2 == 0, "{lock_moved}");
+                }
+                (Some(_), Change::Restart | Change::Exchange) => found[1] += 1,
+                (Some(other), _) => panic!("{other:?} after {change:?} at {step}"),
+            }
+        });
+
         found
     })
 }
 
 #[test]
 fn snapshots_interrupted_after_every_single_instruction() {
-    let found =
-        [snapshots_interrupted::<1>(), snapshots_interrupted::<2>(), snapshots_interrupted::<4>()];
+    let walk = Walk::of("snapshots_interrupted_after_every_single_instruction");
+    let least = walk.times(20, 4) as u32;
+    let found = [
+        snapshots_interrupted::<1>(walk),
+        snapshots_interrupted::<4>(walk),
+        snapshots_interrupted::<2>(walk),
+    ];
     for found in found {
         let Some([undisturbed, disturbed]) = found else { return };
-        assert!(undisturbed > 20 && disturbed > 20, "{found:?}");
+        assert!(undisturbed > least && disturbed > least, "{found:?}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Instructions that fault are answered by the thread's kernel, and traps after each instruction are its moments.
 
-use super::kernel::Kernel;
+use super::kernel::{Change, Kernel};
 use crate::page::reader::Reader;
 use crate::tests::skips;
 use std::arch::asm;
@@ -88,16 +88,64 @@ pub(super) fn stepping<T>(kernel: &Kernel, body: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Calls `body` with 0, 1, 2 and so on, until the plan that it makes for the moment after this step remains, because it has
-/// fewer steps. Returns the number of steps.
-pub(super) fn after_each_step(kernel: &Kernel, mut body: impl FnMut(u32)) -> u32 {
-    let mut step = 0;
-    loop {
-        body(step);
-        if kernel.plan.take().is_some() {
-            return step;
+/// The changes that a test makes after the instructions of a read, in turn or all of them.
+#[derive(Clone, Copy)]
+pub(super) enum Walk {
+    /// Each change after each instruction.
+    Whole,
+    /// One of the changes after each instruction, in another order in each round.
+    Short,
+}
+
+impl Walk {
+    pub(super) fn of(test: &str) -> Walk {
+        if skips::is_whole(test) { Walk::Whole } else { Walk::Short }
+    }
+
+    /// Returns the walk for reads of this number of counters. One has few instructions, so its whole walk is short.
+    pub(super) fn over(self, counters: usize) -> Walk {
+        if counters == 1 { Walk::Whole } else { self }
+    }
+
+    /// Calls `body` with a change and a step, until the plan that it makes for the moment after this step remains, because
+    /// it has fewer steps. Returns the sum of the steps of all changes.
+    pub(super) fn make(
+        self,
+        kernel: &Kernel,
+        changes: &[Change],
+        round: u32,
+        mut body: impl FnMut(Change, u32),
+    ) -> u32 {
+        let every = self.every(changes);
+        let mut steps = 0;
+        for (n, change) in (round..).zip(changes) {
+            let mut step = n % every;
+            loop {
+                body(*change, step);
+                if kernel.plan.take().is_some() {
+                    break;
+                }
+                step += every;
+            }
+            steps += step;
         }
-        step += 1;
+        steps
+    }
+
+    /// Returns the number of instructions from one that a change follows to the next.
+    pub(super) fn every(self, changes: &[Change]) -> u32 {
+        match self {
+            Walk::Whole => 1,
+            Walk::Short => changes.len() as u32,
+        }
+    }
+
+    /// Returns a number of repetitions.
+    pub(super) fn times(self, whole: u64, short: u64) -> u64 {
+        match self {
+            Walk::Whole => whole,
+            Walk::Short => short,
+        }
     }
 }
 

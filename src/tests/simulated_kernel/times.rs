@@ -2,7 +2,7 @@
 
 use super::kernel::{CHANGES, Change, Kernel, Moment, NARROW};
 use super::map;
-use super::stepper::{stepping, with};
+use super::stepper::{Walk, stepping, with};
 use crate::clock::source::{Kind, Source};
 use crate::clock::{Clock, ClockKind, KernelReason};
 use crate::kernel::capability;
@@ -18,12 +18,14 @@ pub(super) fn clock(kernel: &Kernel) -> Clock {
 
 #[test]
 fn a_time_interrupted_after_every_single_instruction() {
+    let walk = Walk::of("a_time_interrupted_after_every_single_instruction");
     let kernel = Kernel::new(9);
     with("a_time_interrupted_after_every_single_instruction", &kernel, |_: Reader<1>| {
         let clock = clock(&kernel);
         let (mut last, mut boundaries) = (0, 0);
-        for change in CHANGES {
-            for step in 0.. {
+        let every = walk.every(&CHANGES);
+        for (n, change) in (0..).zip(CHANGES) {
+            for step in (0..).filter(|step| step / 3 % every == n % every) {
                 // Every third time, the clock already has the page's parameters.
                 match step % 3 {
                     0 => last = clock.now(),
@@ -44,7 +46,7 @@ fn a_time_interrupted_after_every_single_instruction() {
                 if kernel.plan.take().is_some() && step % 3 == 1 {
                     break;
                 }
-                boundaries += 1;
+                boundaries += every;
             }
         }
         assert!(boundaries > 3 * 5 * 100, "{boundaries}");
