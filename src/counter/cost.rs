@@ -4,7 +4,7 @@
 use crate::asm;
 use crate::error::SyscallReason;
 use crate::event::Event;
-use crate::kernel::{self, Errno, List, flag};
+use crate::kernel::{self, Descriptor, Errno, List, flag};
 use crate::open::{self, OpenGroup, Options, READ_WORDS, ReadBy};
 use crate::page::reader::Reader;
 use std::time::Duration;
@@ -71,6 +71,21 @@ struct Timing {
     median: Duration,
 }
 
+/// Does something this many times. None if it fails.
+///
+/// The loop is in the operation, so that one measurement, compiled once, times groups of all sizes: it adds one call to a
+/// sample.
+type Repeated<'a> = &'a mut dyn FnMut(u64) -> Option<()>;
+
+fn repeated(mut operation: impl FnMut() -> Option<()>) -> impl FnMut(u64) -> Option<()> {
+    move |calls| {
+        for _ in 0..calls {
+            operation()?;
+        }
+        Some(())
+    }
+}
+
 /// A clock for short times: `now` returns nanoseconds.
 struct Stopwatch<F> {
     now: F,
@@ -95,28 +110,26 @@ impl<F: Fn() -> Option<u64>> Stopwatch<F> {
     }
 
     /// Times `calls` of an operation, in nanoseconds. None if it fails.
-    fn sample(&self, calls: u64, operation: &mut impl FnMut() -> Option<()>) -> Option<u64> {
+    fn sample(&self, calls: u64, operation: Repeated<'_>) -> Option<u64> {
         let before = (self.now)()?;
-        for _ in 0..calls {
-            operation()?;
-        }
+        operation(calls)?;
         Some((self.now)()?.saturating_sub(before).saturating_sub(self.empty))
     }
 
     /// Times an operation, in samples of several calls, until there are enough of them or `budget` nanoseconds are
     /// over. None if the operation fails, or if the clock is too coarse.
-    fn time(&self, budget: u64, mut operation: impl FnMut() -> Option<()>) -> Option<Timing> {
+    fn time(&self, budget: u64, operation: Repeated<'_>) -> Option<Timing> {
         // The first calls fill the caches and tell how many a sample needs. They are no samples themselves. The shortest
         // counts, because the first is slow, and an interrupt may disturb another.
         let mut least = u64::MAX;
         for _ in 0..3 {
-            least = least.min(self.sample(1, &mut operation)?);
+            least = least.min(self.sample(1, operation)?);
         }
         let calls = (SAMPLE / least.max(1)).clamp(1, MOST_CALLS);
         let mut samples = [0_u64; SAMPLES]; // picoseconds per call
         let (mut taken, mut all) = (0, 0_u64);
         for sample in &mut samples {
-            let time = self.sample(calls, &mut operation)?;
+            let time = self.sample(calls, operation)?;
             *sample = time.saturating_mul(1_000) / calls;
             taken += 1;
             all = all.saturating_add(time);
@@ -136,30 +149,28 @@ impl<F: Fn() -> Option<u64>> Stopwatch<F> {
     }
 }
 
-/// Measures reads of `reader`, whose counts `by_system_call` reads as well. `empty_call` is a system call that does
+/// Measures reads of `counters` counters at once in user space, and by system call. `empty_call` is a system call that does
 /// nothing. Takes at most about 200 microseconds, or longer if three of these calls do.
-pub(crate) fn measure<const N: usize>(
-    reader: &Reader<N>,
-    empty_call: impl Fn(),
-    by_system_call: impl Fn() -> Option<()>,
+fn measure(
+    counters: usize,
+    user: Repeated<'_>,
+    empty_call: Repeated<'_>,
+    system_call: Repeated<'_>,
 ) -> ReadCost {
     let is_forbidden = kernel::ticks_are_forbidden();
     let now = || kernel::monotonic_raw(is_forbidden).ok();
     let Some(stopwatch) = Stopwatch::new(now) else { return ReadCost::default() };
     let may_tick = asm::TICKS.is_some() && !is_forbidden;
-    let tick = || {
+    let mut tick = repeated(|| {
         // SAFETY: this thread may read the tick counter, as `may_tick` says.
         std::hint::black_box(unsafe { asm::ticks::<false>() });
         Some(())
-    };
-    let tick = may_tick.then(|| stopwatch.time(TIME, tick)).flatten();
-    let empty = stopwatch.time(TIME, || {
-        empty_call();
-        Some(())
     });
-    let system_call = stopwatch.time(TIME, by_system_call);
-    let user = stopwatch.time(TIME_TO_READ, || reader.counts().map(drop));
-    let each = user.map(|user| user.minimum / (N as u32).max(1));
+    let tick = may_tick.then(|| stopwatch.time(TIME, &mut tick)).flatten();
+    let empty = stopwatch.time(TIME, empty_call);
+    let system_call = stopwatch.time(TIME, system_call);
+    let user = stopwatch.time(TIME_TO_READ, user);
+    let each = user.map(|user| user.minimum / (counters as u32).max(1));
     // Where system calls are slow, the tick counter tells.
     let ticks = |tick: Timing| (tick.minimum * TRAPPED_TICKS).max(TRAPPED);
     let is_longer =
@@ -171,21 +182,32 @@ pub(crate) fn measure<const N: usize>(
 
 /// Measures an open group, or returns what this process knows of its events.
 pub(crate) fn of_group<const N: usize>(reader: &Reader<N>, group: &OpenGroup<N>) -> ReadCost {
-    if let Some(known) = known(&group.events, group.flags) {
+    let mut user = repeated(|| reader.counts().map(drop));
+    known_or_measured(&group.events, group.flags, &group.opened.leader, &mut user)
+}
+
+fn known_or_measured(
+    events: &[Event],
+    flags: u64,
+    leader: &Descriptor,
+    user: Repeated<'_>,
+) -> ReadCost {
+    if let Some(known) = known(events, flags) {
         return known;
     }
-    let read = |words: &mut [u64]| kernel::read(&group.opened.leader, words);
     // The kernel refuses a buffer that is too small before it looks at the counters.
-    let empty_call = || {
-        let _ = read(&mut []);
-    };
-    let cost = measure(reader, empty_call, || match read(&mut [0; READ_WORDS]) {
+    let mut empty_call = repeated(|| {
+        let _ = kernel::read(leader, &mut []);
+        Some(())
+    });
+    let mut system_call = repeated(|| match kernel::read(leader, &mut [0; READ_WORDS]) {
         Ok(1..) => Some(()),
         Ok(0) | Err(Errno(_)) => None,
     });
+    let cost = measure(events.len(), user, &mut empty_call, &mut system_call);
     // Only a complete answer is kept.
     if cost.user.is_some() && cost.system_call.is_some() {
-        keep(&group.events, group.flags, cost);
+        keep(events, flags, cost);
     }
     cost
 }
@@ -273,10 +295,11 @@ mod tests {
         let stopwatch = Stopwatch::new(|| thread.now()).unwrap();
         let timed = |budget, warm: u64| {
             let is_cold = Cell::new(true);
-            stopwatch.time(budget, || {
+            let mut operation = repeated(|| {
                 thread.take(1_000 * if is_cold.take() { cold.max(warm) } else { warm });
                 Some(())
-            })
+            });
+            stopwatch.time(budget, &mut operation)
         };
         let system_call = timed(TIME, 250);
         let [user, system_call] =

@@ -79,12 +79,7 @@ fn open_in<const N: usize>(
     events: [Event; N],
     options: Options,
 ) -> Result<(Reader<N>, OpenGroup<N>), OpenError> {
-    if N > 1 && checks::is_virtual() {
-        checks::check_that_they_count(&events)?;
-    }
-    events.into_iter().try_for_each(|event| checks::check_fixed(&options, event))?;
-    let opened =
-        events::open_events(&options, &events).map_err(|error| or_fewer(error, &events))?;
+    let opened = open_checked(&events, &options)?;
     let (mut reader, obstacle) = match map_and_judge(&events, &opened, process, Monitor::new())? {
         Ok(reader) => (reader, None),
         Err(obstacle) => (Reader::none(), Some(obstacle)),
@@ -94,12 +89,42 @@ fn open_in<const N: usize>(
         bits << 1 | u8::from(event.bare() == Event::INSTRUCTIONS && options.counts_user(*event))
     });
     let group = OpenGroup { events, opened, obstacle, choice: None, flags, process };
-    if N > 1 && !options.is_disabled() && !reader.is_scheduled() && group.has_not_run()? {
-        // The group may never get counters.
-        checks::check_that_they_fit(&options, &events, group.opened.config1_request)
-            .map_err(|error| or_fewer(error, &events))?;
+    if N > 1 && !options.is_disabled() && !reader.is_scheduled() {
+        check_if_idle(&events, &options, &group.opened, process)?;
     }
     Ok((reader, group))
+}
+
+/// Opens events that are known to count, as far as that is in doubt.
+fn open_checked(events: &[Event], options: &Options) -> Result<Opened, OpenError> {
+    if events.len() > 1 && checks::is_virtual() {
+        checks::check_that_they_count(events)?;
+    }
+    events.iter().try_for_each(|event| checks::check_fixed(options, *event))?;
+    events::open_events(options, events).map_err(|error| or_fewer(error, events))
+}
+
+/// Checks that a group fits that has had no counters yet: it may never get any.
+fn check_if_idle(
+    events: &[Event],
+    options: &Options,
+    opened: &Opened,
+    process: Process,
+) -> Result<(), OpenError> {
+    if process.is_past() {
+        return Err(OpenError::Forked);
+    }
+    let mut words = [0; READ_WORDS];
+    let has_run = match kernel::read(&opened.leader, &mut words) {
+        Ok(0) => false,                           // in error state
+        Ok(_) => !matches!(words, [_, _, 0, ..]), // the running time
+        Err(errno) => return Err(OpenError::of_call("read")(errno)),
+    };
+    if has_run {
+        return Ok(());
+    }
+    checks::check_that_they_fit(options, events, opened.config1_request)
+        .map_err(|error| or_fewer(error, events))
 }
 
 /// If not all events fit, checks that those that do also count, as far as that is in doubt.
@@ -129,18 +154,5 @@ impl<const N: usize> OpenGroup<N> {
     ) -> Result<Result<Reader<N>, SyscallReason>, OpenError> {
         let mapped = map_and_judge(&self.events, &self.opened, self.process, monitor)?;
         Ok(mapped.map_err(|(_, reason)| reason))
-    }
-
-    /// Whether the group has had no counters yet.
-    fn has_not_run(&self) -> Result<bool, OpenError> {
-        if self.process.is_past() {
-            return Err(OpenError::Forked);
-        }
-        let mut words = [0; READ_WORDS];
-        match kernel::read(&self.opened.leader, &mut words) {
-            Ok(0) => Ok(true),                           // in error state
-            Ok(_) => Ok(matches!(words, [_, _, 0, ..])), // the running time
-            Err(errno) => Err(OpenError::of_call("read")(errno)),
-        }
     }
 }

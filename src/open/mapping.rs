@@ -32,20 +32,9 @@ pub(super) fn map_and_judge<const N: usize>(
     let [first, ..] = events.as_slice() else {
         return Ok(Err((Event::DUMMY, SyscallReason::NotOffered)));
     };
-    for &event in events {
-        let obstacle = if event.is_software() {
-            Some(SyscallReason::SoftwareEvent)
-        } else if event.is_not_in_its_register() {
-            Some(SyscallReason::NotInItsRegister)
-        } else if !asm::FIXED_WHEN_MAPPED {
-            // The page does not show whether user access is allowed.
-            setting_that_forbids(event)
-        } else {
-            None
-        };
-        if let Some(obstacle) = obstacle {
-            return Ok(Err((event, obstacle)));
-        }
+    if let Some(obstacle) = events.iter().find_map(|event| Some((*event, known_obstacle(*event)?)))
+    {
+        return Ok(Err(obstacle));
     }
     let descriptors = std::iter::once(&opened.leader).chain(&opened.siblings);
     let pages = match Pages::map(descriptors, process, monitor) {
@@ -59,6 +48,20 @@ pub(super) fn map_and_judge<const N: usize>(
             obstacle => (event, obstacle),
         }
     }))
+}
+
+/// Returns why user space cannot read this event, as far as that is known without its page.
+fn known_obstacle(event: Event) -> Option<SyscallReason> {
+    if event.is_software() {
+        Some(SyscallReason::SoftwareEvent)
+    } else if event.is_not_in_its_register() {
+        Some(SyscallReason::NotInItsRegister)
+    } else if !asm::FIXED_WHEN_MAPPED {
+        // The page does not show whether user access is allowed.
+        setting_that_forbids(event)
+    } else {
+        None
+    }
 }
 
 /// Returns the administrator's setting, if it forbids user access to this event.
