@@ -38,7 +38,7 @@ fn group_interrupted<const N: usize>(walk: Walk, repetitions: u64) -> Option<u32
         let mut boundaries = 0;
         for repetition in 0..repetitions as u32 {
             let round = repetition + N as u32;
-            let steps = walk.make(&kernel, &CHANGES, round, |change, step| {
+            let steps = walk.over(N).make(&kernel, &CHANGES, round, |change, step| {
                 kernel.happen(Change::Move);
                 let done = kernel.events[0].done.load(SeqCst);
                 kernel.plan.set(Some((Moment::AfterStep(step), change)));

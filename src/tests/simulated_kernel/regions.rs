@@ -30,7 +30,7 @@ fn region_interrupted<const N: usize, const ORDERED: bool>(
     with(test, &kernel, |reader: Reader<N>| {
         // The samples that were undisturbed, interrupted, and without a counter.
         let mut found = [0; 3];
-        walk.make(&kernel, &CHANGES, N as u32, |change, step| {
+        walk.over(N).make(&kernel, &CHANGES, N as u32, |change, step| {
             kernel.happen(Change::Move);
             kernel.reads.set(0);
             kernel.plan.set(Some((Moment::AfterStep(step), change)));
@@ -100,7 +100,7 @@ fn snapshots_interrupted<const N: usize, O: Order>(walk: Walk) -> Option<[u32; 2
     let test = "snapshots_interrupted_after_every_single_instruction";
     with(test, &kernel, |reader: Reader<N>| {
         let mut found = [0; 2];
-        walk.make(&kernel, &CHANGES, N as u32, |change, step| {
+        walk.over(N).make(&kernel, &CHANGES, N as u32, |change, step| {
             kernel.happen(Change::Move);
             kernel.plan.set(Some((Moment::AfterStep(step), change)));
             let delta = stepping(&kernel, || {

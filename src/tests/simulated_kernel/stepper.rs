@@ -102,6 +102,11 @@ impl Walk {
         if skips::is_whole(test) { Walk::Whole } else { Walk::Short }
     }
 
+    /// Returns the walk for reads of this number of counters. One has few instructions, so its whole walk is short.
+    pub(super) fn over(self, counters: usize) -> Walk {
+        if counters == 1 { Walk::Whole } else { self }
+    }
+
     /// Calls `body` with a change and a step, until the plan that it makes for the moment after this step remains, because
     /// it has fewer steps. Returns the sum of the steps of all changes.
     pub(super) fn make(
