@@ -232,8 +232,8 @@ impl Counter {
     /// Returns the count, the time that the event was enabled, and the time that it was running. Use them to judge and
     /// [scale](Reading::scaled) a multiplexed event.
     ///
-    /// Makes no system call if the page has a clock (`cap_user_time`) and the event is on a hardware counter: 93
-    /// instructions on x86-64, 79 on arm64 (80 with 32-bit counters), 89 on riscv64. Otherwise makes one `read(2)` per
+    /// Makes no system call if the page has a clock (`cap_user_time`) and the event is on a hardware counter: 91
+    /// instructions on x86-64, 77 on arm64 (78 with 32-bit counters), 87 on riscv64. Otherwise makes one `read(2)` per
     /// event.
     ///
     /// # Errors
