@@ -224,7 +224,7 @@ impl<const N: usize> Group<N> {
     }
 
     #[inline(always)]
-    pub(crate) fn timed(view: &View<N>) -> Option<[Reading; N]> {
+    fn timed(view: &View<N>) -> Option<[Reading; N]> {
         let Timed { counts, time_enabled, time_running } = view.timed::<true>()?;
         Some(counts.map(|value| Reading { value, time_enabled, time_running }))
     }
