@@ -27,7 +27,7 @@ macro_rules! stays {
 }
 
 stays!(Counter, Group<2>, DynGroup, Clock);
-stays!(Region<'static, 1>, Region<'static, 2, true>, Start<'static, 2>,);
+stays!(Region<'static, 1>, Region<'static, 2, true>, Start<'static, 2>, Start<'static, 2, true>);
 
 /// Events and counts can go anywhere.
 #[test]

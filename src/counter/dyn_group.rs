@@ -7,7 +7,6 @@ use crate::error::access::Access;
 use crate::error::{OpenError, ReadError};
 use crate::event::Event;
 use crate::open::builder::Builder;
-
 use crate::page::MOST;
 use crate::page::monitor::Monitor;
 use crate::region::Snapshot;

@@ -537,6 +537,13 @@ impl<const N: usize> Builder<[Event; N]> {
     }
 }
 
+impl<const N: usize> Drop for Group<N> {
+    fn drop(&mut self) {
+        // Not when a reader is dropped: a new one may have its monitor, after `retry_user`.
+        self.reader.monitor().close();
+    }
+}
+
 impl<const N: usize> fmt::Debug for Group<N> {
     /// Writes its events, and how they are read as far as the control pages tell. No system call.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -71,7 +71,10 @@ impl Sum {
     /// Returns the group of the core type that the thread is on, and drops the others.
     pub(crate) fn into_here(self) -> Group<1> {
         let other = self.place_here().and_then(|place| place.checked_sub(1));
-        other.and_then(|other| self.others.into_iter().nth(other)).unwrap_or(self.first)
+        let here = other.and_then(|other| self.others.into_iter().nth(other));
+        let mut group = here.unwrap_or(self.first);
+        group.reader.renumber(); // a snapshot of the sum is none of the group's
+        group
     }
 
     /// Returns the count, read by user space, and the sum of the pages' locks. None unless one of the groups has a counter

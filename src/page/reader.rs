@@ -209,12 +209,6 @@ fn next_id() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-impl<const N: usize> Drop for Reader<N> {
-    fn drop(&mut self) {
-        self.monitor().close();
-    }
-}
-
 impl View<1> {
     /// Returns the count. None while `index` is 0.
     #[inline(always)]

@@ -110,16 +110,24 @@ impl<const N: usize, const FENCED: bool> fmt::Debug for Region<'_, N, FENCED> {
     }
 }
 
-/// The start of a region, from [`Region::start`].
+/// The start of a region, from [`Region::start`]. A fenced region does not end what another has started, which would have other
+/// fences between its reads than the overhead:
+///
+/// ```compile_fail,E0308
+/// # fn mixed(region: rdpmc::Region<'_, 1>) -> Result<(), rdpmc::Error> {
+/// region.fenced().stop(region.start()?)?; // mismatched types
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a region that is not stopped measures nothing"]
 #[derive(Clone, Copy)]
-pub struct Start<'a, const N: usize> {
+pub struct Start<'a, const N: usize, const FENCED: bool = false> {
     reader: &'a Reader<N>,
     locks: u64,
     values: [Value; N],
 }
 
-impl<const N: usize> fmt::Debug for Start<'_, N> {
+impl<const N: usize, const FENCED: bool> fmt::Debug for Start<'_, N, FENCED> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Start").field("values", &self.values).finish_non_exhaustive()
     }
@@ -148,7 +156,7 @@ impl<'a, const N: usize, const FENCED: bool> Region<'a, N, FENCED> {
     /// [`Disturbed::NoCounter`] while an event has no counter, after a read of the handle has faulted, and in the
     /// child of a fork.
     #[inline(always)]
-    pub fn start(&self) -> Result<Start<'a, N>, Disturbed> {
+    pub fn start(&self) -> Result<Start<'a, N, FENCED>, Disturbed> {
         let reader = self.reader;
         let locks = asm::settled(reader.locks()); // pairs with the locks in stop
         let registers = reader.named().ok_or(Disturbed::NoCounter)?;
@@ -179,7 +187,7 @@ impl<'a, const N: usize, const FENCED: bool> Region<'a, N, FENCED> {
     /// - [`Disturbed::Faulted`] if a counter could not be read.
     /// - [`Disturbed::OtherCounters`] if the region was started with other counters.
     #[inline(always)]
-    pub fn stop(&self, start: Start<'_, N>) -> Result<[u64; N], Disturbed> {
+    pub fn stop(&self, start: Start<'_, N, FENCED>) -> Result<[u64; N], Disturbed> {
         if FENCED {
             asm::fence();
         }

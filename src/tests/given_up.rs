@@ -19,7 +19,10 @@ use crate::page::reader::Reader;
 use crate::pmu::core_types;
 use std::arch::asm;
 use std::cell::Cell;
+use std::fs::File;
+use std::mem::offset_of;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::ptr;
 
 /// A file with a page of this index.
@@ -308,4 +311,37 @@ fn a_fault_after_every_single_instruction_of_a_drop() {
         }
     }
     assert!(steps > 50, "{steps} steps");
+}
+
+/// The monitor of a handle whose pages are mapped again is that of an open handle.
+#[test]
+fn a_retry_keeps_the_monitor_open() {
+    if !can_fault("a_retry_keeps_the_monitor_open") {
+        return;
+    }
+    in_child(|| {
+        contain_faults();
+        // The leader is the file of the page, so that it can be mapped again.
+        let memory = page_of(1);
+        let process = Process::current().unwrap();
+        let pages = Pages::map([&memory].into_iter(), process, Monitor::new()).unwrap().unwrap();
+        let reader: Reader<1> = Reader::new(pages).unwrap();
+        let file = File::from(memory.try_clone().unwrap());
+        let mut opened = open_events(&Options::default(), &[Event::TASK_CLOCK]).unwrap();
+        opened.leader = memory;
+        let (events, obstacle, choice) = ([Event::raw(1)], None, None);
+        let open = OpenGroup { events, opened, obstacle, choice, flags: 0, process };
+        let mut group = Group::of(reader, open);
+        let monitor = group.monitor();
+        check(group.read_user().is_none() && group.reader.is_given_up(), || "a count".into())?;
+        check(!monitor.is_in_user_space() && !monitor.is_closed(), || format!("{monitor:?}"))?;
+        let index = offset_of!(ControlPage, index) as u64;
+        file.write_all_at(&0_u32.to_ne_bytes(), index).unwrap(); // no counter now, so that nothing is stopped
+        let retried = group.retry_user();
+        check(!group.reader.is_given_up(), || format!("{retried:?}"))?;
+        check(monitor.is_in_user_space() && !monitor.is_closed(), || format!("{monitor:?}"))?;
+        drop(group);
+        check(monitor.is_closed(), || format!("{monitor:?}"))
+    })
+    .unwrap_or_else(|why| panic!("{why}"));
 }
