@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::open::builder::Builder;
 use crate::page::fork::Process;
 use crate::page::monitor::Monitor;
-use crate::page::reader::{Timed, View};
+use crate::page::reader::Timed;
 use crate::pmu::core_types;
 use crate::region::{Region, Snapshot};
 use std::fmt;
@@ -240,8 +240,11 @@ impl Counter {
     /// # Errors
     /// As [`read`](Counter::read).
     pub fn reading(&self) -> Result<Reading, ReadError> {
-        match timed(self.group.view_of_read()) {
-            Some(reading) => Ok(reading),
+        // Not by way of the group, whose arrays of readings take more instructions at `opt-level = "z"`.
+        match self.group.view_of_read().timed::<true>() {
+            Some(Timed { counts: [value], time_enabled, time_running }) => {
+                Ok(Reading { value, time_enabled, time_running })
+            }
             None => self.reading_by_system_call(),
         }
     }
@@ -251,7 +254,8 @@ impl Counter {
     /// None in any of these cases: the event is not on a hardware counter now; the page has no clock (`cap_user_time`;
     /// most virtual machines); user space may not read the counter; the count is a sum over several core types.
     pub fn reading_user(&self) -> Option<Reading> {
-        timed(&self.group.reader)
+        let [reading] = self.group.reading_user()?;
+        Some(reading)
     }
 
     /// Returns the [`reading`](Counter::reading) by `read(2)`, always a system call.
@@ -431,13 +435,6 @@ impl Counter {
             Some(sum) => sum.with_each(request),
         }
     }
-}
-
-// Not by way of `Group`, whose array of readings costs 27 instructions at `opt-level = "z"`.
-#[inline(always)]
-fn timed(view: &View<1>) -> Option<Reading> {
-    let Timed { counts: [value], time_enabled, time_running } = view.timed::<true>()?;
-    Some(Reading { value, time_enabled, time_running })
 }
 
 impl fmt::Debug for Counter {
