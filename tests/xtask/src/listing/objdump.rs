@@ -161,8 +161,12 @@ fn hide_distances(code: &mut [String]) {
         let Some([before, branch]) = code.get_mut(index - 1..=index) else { continue };
         let words: Vec<&str> = before.split_whitespace().collect();
         let is_zero = matches!(words.as_slice(), ["or", operands] if operands.starts_with("%rax,"));
-        let is_retry =
-            matches!(words.as_slice(), ["cmp", "0x8(%r8),%r9d"] | ["sub", "0x30008(%rdi),%r8d"]);
+        // After the last lock of one page, or of four.
+        let is_retry = match words.as_slice() {
+            ["cmp", operands] => operands.starts_with("0x8("),
+            ["sub", operands] => operands.starts_with("0x30008("),
+            _ => false,
+        };
         if is_zero && is_branch_away(branch, "je") {
             *branch = "je     ZERO".to_owned();
         } else if is_retry && is_branch_away(branch, "jne") {
