@@ -241,8 +241,6 @@ pub(crate) unsafe fn counts<const N: usize, const LOCKS: bool>(
                 "cmp  {index:w}, #33\n",
                 "csel {index:w}, {index:w}, wzr, lo\n",
                 "add  {entry}, {registers}, {index:w}, uxtw #4\n",
-                ".if ", $n, " == 0\n",
-                ".endif\n",
                 ".if ", $is_retry, "\n",
                 "ldr  {", stringify!($into), "}, [{page}, #{OFFSET}]\n",
                 ".endif\n",

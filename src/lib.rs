@@ -118,7 +118,7 @@ pub use page::monitor::Monitor;
 #[doc(inline)]
 pub use region::Region;
 
-/// The README's examples are compiled and run with the others.
+/// The README's examples are compiled with the others, and those with a `main` run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -54,7 +54,7 @@ use std::time::Duration;
 /// thread moves to another CPU, and not when the counter is set back. (A call that a signal handler interrupts may
 /// return an earlier time than the handler got.)
 ///
-/// Across threads, [ordered](Clock::ordered) times do not go backwards if both clocks are `Page`, or both `Kernel`.
+/// [Ordered](Clock::now_ordered) times of different threads do not go backwards if both clocks are `Page`, or both `Kernel`.
 /// x86-64 kernels offer the page's clock only if the counters of all CPUs are synchronized. On arm64 and riscv64 all
 /// CPUs share one counter, so times agree to within one nanosecond: the fraction that the page omits. Two calibrated
 /// clocks may differ by the sum of their error bounds. The same rules apply to two clocks on one thread. Exceptions:

@@ -10,7 +10,7 @@ use crate::page::reader::Reader;
 use std::time::Duration;
 
 /// The median time that a read takes, rounded to nanoseconds, from [`Counter::read_cost`](crate::Counter::read_cost) or
-/// [`Group::read_cost`](crate::Group::read_cost).
+/// [`Group::read_cost`](crate::Group::read_cost). If it is too slow for eight samples, the minimum of those taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadCost {
@@ -26,7 +26,8 @@ pub struct ReadCost {
 }
 
 impl ReadCost {
-    /// Returns the median time of the way that `read` takes by [`ReadBy::Cheaper`].
+    /// Returns the median time of the way that `read` takes by [`ReadBy::Cheaper`]. None if neither way could be
+    /// measured.
     pub fn cheaper(&self) -> Option<Duration> {
         match (self.user, self.system_call) {
             (Some(user), Some(system_call)) => Some(user.min(system_call)),
@@ -35,7 +36,7 @@ impl ReadCost {
     }
 
     /// Returns the duration of the shortest work to which two reads add at most a tenth. Measure shorter work by time,
-    /// or repeat it many times.
+    /// or repeat it many times. None if neither way could be measured.
     pub fn shortest_work(&self) -> Option<Duration> {
         Some(self.cheaper()?.saturating_mul(20))
     }
@@ -63,7 +64,7 @@ const TRAPPED_TICKS: u32 = 20;
 /// The maximum number of calls in a sample.
 const MOST_CALLS: u64 = 64;
 
-/// The distribution of a measured time, rounded to nanoseconds.
+/// The minimum and the median of a measured time, rounded to nanoseconds.
 #[derive(Clone, Copy)]
 struct Timing {
     minimum: Duration,
@@ -71,7 +72,7 @@ struct Timing {
     median: Duration,
 }
 
-/// Does something this many times. None if it fails.
+/// Runs an operation this many times. None if one run fails.
 ///
 /// The loop is in the operation, so that one measurement, compiled once, times groups of all sizes: it adds one call to a
 /// sample.

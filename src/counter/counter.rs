@@ -130,8 +130,7 @@ use std::fmt;
 /// `PERF_EVENT_IOC_RESET`, would change the count in ways that this library cannot account for.
 #[repr(C)]
 pub struct Counter {
-    /// A group of one event, which has all paths of a counter. On several core types it has no pages, so its reads in user
-    /// space are None.
+    /// The group that reads go to first. On several core types it has no pages, so its reads in user space return None.
     group: Group<1>,
     /// The same event on the PMU of each core type, if the counter is their sum.
     sum: Option<Box<Sum>>,

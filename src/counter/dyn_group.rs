@@ -34,7 +34,7 @@ use std::time::Duration;
 /// ```
 ///
 /// A read takes some instructions more than that of a [`Group`], to choose the code for the number of events. For
-/// [regions](crate::Region) and ordered reads, use a `Group`: [`DynGroup::with`] has it.
+/// [regions](crate::Region), use a `Group`: [`DynGroup::with`] has it.
 pub struct DynGroup(BySize);
 
 /// One group type for each number of events.
@@ -145,8 +145,8 @@ impl DynGroup {
         Builder::new(events)
     }
 
-    /// Passes the group, whose size is known then, to `code`: for regions, ordered reads, or a loop that is compiled for the
-    /// number of events.
+    /// Passes the group, whose size is known then, to `code`: for regions, or a loop that is compiled for the number of
+    /// events.
     pub fn with<W: WithGroup>(self, code: W) -> W::Output {
         with_group!(self.0, group => code.with(group))
     }

@@ -39,7 +39,16 @@ impl Sum {
     ) -> Sum {
         let are_readable =
             !are_pinned && first.is_readable() && others.iter().all(Group::is_readable);
-        Sum { event, first, others, are_readable, are_pinned, apart: Cell::new(0) }
+        let sum = Sum { event, first, others, are_readable, are_pinned, apart: Cell::new(0) };
+        sum.tell_monitors();
+        sum
+    }
+
+    /// If reads of the sum are always system calls, the monitors say so, whatever each group could do alone.
+    fn tell_monitors(&self) {
+        if !self.are_readable || self.prefers_system_call() {
+            self.readers().for_each(|reader| reader.monitor().set(false));
+        }
     }
 
     pub(crate) fn event(&self) -> Event {
@@ -95,6 +104,7 @@ impl Sum {
             // Snapshots of the sum have the first group's number.
             self.first.reader.renumber();
         }
+        self.tell_monitors();
         result
     }
 

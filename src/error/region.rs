@@ -18,7 +18,8 @@ pub enum RegionError {
     /// Reading a counter at the end of a region may fault on this machine.
     /// Call [`contain_faults`](crate::contain_faults) first.
     FaultsNotContained,
-    /// The overhead was measured with other events than those of the region.
+    /// The overhead was measured with other events than those of the region, or only one of the two is
+    /// [fenced](crate::Region::fenced).
     OtherOverhead,
     /// This process is a fork of the one that opened the counters.
     Forked,
@@ -68,8 +69,9 @@ impl RegionError {
                 "Call rdpmc::contain_faults() before making regions"
             ),
             RegionError::OtherOverhead => say!(
-                "the overhead was measured with other events than those of the region",
-                "Measure it with Overhead::measure and a region of the same counters"
+                "the overhead was measured with other events than those of the region, or only one of \
+                 the two has fences",
+                "Measure it with Overhead::measure and a region of the same counters and fences"
             ),
             RegionError::Forked => super::ReadError::Forked.message(),
             RegionError::Unreadable(unreadable) => unreadable.message(),

@@ -80,9 +80,10 @@ pub(crate) const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", 
 /// # Constants
 ///
 /// The constants up to [`REF_CYCLES`](Event::REF_CYCLES) are the kernel's generic hardware events
-/// (`PERF_TYPE_HARDWARE`). The kernel translates them for the CPU, and every CPU lacks some. So it does with those from
-/// [`L1D_LOADS`](Event::L1D_LOADS) on (`PERF_TYPE_HW_CACHE`): the cache events that are asked for most. The other
-/// combinations of cache, access and result have names, such as `LLC-store-misses` and `node-prefetches`.
+/// (`PERF_TYPE_HARDWARE`). The kernel translates them for the CPU, and every CPU lacks some. The constants
+/// from [`L1D_LOADS`](Event::L1D_LOADS) to [`ITLB_LOAD_MISSES`](Event::ITLB_LOAD_MISSES) are common cache events
+/// (`PERF_TYPE_HW_CACHE`). The other combinations of cache, access and result have names, such as `LLC-store-misses` and
+/// `node-prefetches`.
 ///
 /// The constants from [`CPU_CLOCK`](Event::CPU_CLOCK) on are software events (`PERF_TYPE_SOFTWARE`). The kernel
 /// counts them itself, on every machine, and reading one is always a system call.
@@ -140,7 +141,7 @@ impl Event {
     /// Cycles of a clock of constant frequency.
     pub const REF_CYCLES: Event = Event::hardware(hardware::REF_CPU_CYCLES);
 
-    /// Loads, by the first-level data cache.
+    /// Loads that access the first-level data cache.
     pub const L1D_LOADS: Event = Event::cached(cache::L1D, cache::OP_READ, cache::RESULT_ACCESS);
     /// Loads that missed the first-level data cache.
     pub const L1D_LOAD_MISSES: Event =

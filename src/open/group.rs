@@ -95,7 +95,7 @@ fn open_in<const N: usize>(
     Ok((reader, group))
 }
 
-/// Opens events that are known to count, as far as that is in doubt.
+/// Opens events, after checks that their counters exist and advance.
 fn open_checked(events: &[Event], options: &Options) -> Result<Opened, OpenError> {
     if events.len() > 1 && checks::is_virtual() {
         checks::check_that_they_count(events)?;

@@ -42,7 +42,8 @@ impl Monitor {
         }))
     }
 
-    /// Whether `read` reads in user space, in some 15 instructions, while its events have hardware counters.
+    /// Whether `read` reads in user space, in some 15 instructions per event, while its events have
+    /// hardware counters.
     ///
     /// False if each read is a system call, which takes 0.1 to 5 microseconds: because that is cheaper here or was requested, or
     /// because user space cannot read the handle ([`access`](crate::Counter::access) has the reason). A read that faulted

@@ -110,8 +110,8 @@ impl<const N: usize, const FENCED: bool> fmt::Debug for Region<'_, N, FENCED> {
     }
 }
 
-/// The start of a region, from [`Region::start`]. A fenced region does not end what another has started, which would have other
-/// fences between its reads than the overhead:
+/// The start of a region, from [`Region::start`]. A fenced region stops only a fenced start. Otherwise its fences would differ
+/// from those of its overhead:
 ///
 /// ```compile_fail,E0308
 /// # fn mixed(region: rdpmc::Region<'_, 1>) -> Result<(), rdpmc::Error> {
@@ -141,8 +141,8 @@ impl<'a, const N: usize> Region<'a, N> {
     /// Returns this region with a [`fence`](crate::fence) before and after the reads of its start, and of its stop. The
     /// code in between begins after everything before it is complete, and is complete itself at the stop.
     ///
-    /// Two of the fences are between the reads: two instructions more on x86-64 and arm64. The overhead of the region
-    /// without fences is not that of this one, so this one is not [`corrected`](Region::corrected) yet.
+    /// Two of the fences are between the reads: two instructions more on x86-64 and arm64. The result is
+    /// uncorrected: measure its [`Overhead`] anew.
     #[must_use = "the region itself stays as it is"]
     pub fn fenced(self) -> Region<'a, N, true> {
         Region { reader: self.reader, events: self.events, overhead: None }
