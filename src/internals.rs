@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::event::WORDS;
 use crate::names;
 use crate::page::Pages;
-use crate::page::fork::Process;
+use crate::page::fork;
 use crate::page::monitor::Monitor;
 use crate::page::reader;
 use crate::pmu::field;
@@ -24,7 +24,7 @@ pub struct Reader<const N: usize>(reader::Reader<N>);
 impl<const N: usize> Reader<N> {
     /// Maps the pages of these descriptors. An error if the kernel refuses, or if the pages cannot be read.
     pub fn map(descriptors: &[OwnedFd]) -> Result<Reader<N>, String> {
-        let process = Process::current().map_err(|errno| errno.to_string())?;
+        let process = fork::process().map_err(|errno| errno.to_string())?;
         let pages = Pages::map(descriptors.iter(), process, Monitor::new())
             .map_err(|errno| errno.to_string())?;
         let pages = pages.ok_or("forked")?;

@@ -11,8 +11,9 @@ use crate::kernel::conversion::{Conversion, Line};
 use crate::kernel::{self, machine};
 use crate::open::{Options, open_events, why_not_mapped};
 use crate::page::Pages;
-use crate::page::fork::Process;
+use crate::page::fork;
 use crate::page::monitor::Monitor;
+use crate::page::process::Process;
 use std::cell::{Cell, UnsafeCell};
 use std::rc::Rc;
 #[cfg(target_has_atomic = "64")]
@@ -125,7 +126,7 @@ impl Source {
         if !kernel::SUPPORTED {
             return Err(OpenError::Unsupported);
         }
-        let process = Process::current().map_err(OpenError::of_call("pthread_atfork"))?;
+        let process = fork::process().map_err(OpenError::of_call("pthread_atfork"))?;
         let is_forbidden = asm::TICKS.is_some() && kernel::ticks_are_forbidden();
         kernel::monotonic_raw(is_forbidden).map_err(OpenError::of_call("clock_gettime"))?;
         let page = match asm::TICKS {
@@ -502,7 +503,7 @@ mod tests {
     /// Imitates a sample that shows that the clock ran ahead.
     #[test]
     fn a_clock_that_was_ahead_stands_still_and_says_by_how_much() -> Result<(), OpenError> {
-        let process = Process::current().map_err(|_| OpenError::Unsupported)?;
+        let process = fork::process().map_err(|_| OpenError::Unsupported)?;
         let clock = Source::new(Pages::empty(), Kind::Calibrated, None, false, process);
         // Any call updates the latest time that the hot path knows.
         let told = clock.now::<false>();
@@ -526,7 +527,7 @@ mod tests {
     /// Only a request for the time calibrates.
     #[test]
     fn what_has_to_be_calibrated_has_no_bound() -> Result<(), OpenError> {
-        let process = Process::current().map_err(|_| OpenError::Unsupported)?;
+        let process = fork::process().map_err(|_| OpenError::Unsupported)?;
         let reason = Some(CalibratedReason::NotOffered);
         let clock = Source::new(Pages::empty(), Kind::Calibrated, reason, false, process);
         assert!(clock.error_bound().is_some());

@@ -10,7 +10,7 @@ use crate::error::access::Access;
 use crate::error::{OpenError, ReadError, RegionError};
 use crate::event::Event;
 use crate::open::builder::Builder;
-use crate::page::fork::Process;
+use crate::page::fork;
 use crate::page::monitor::Monitor;
 use crate::page::reader::Timed;
 use crate::pmu::core_types;
@@ -460,7 +460,7 @@ impl Builder<Event> {
             [one] => Ok(Counter::of(alone.open_on(one.pmu)?)),
             [first, others @ ..] => {
                 // A signal handler may fork between one and the next.
-                let process = Process::current().map_err(OpenError::of_call("pthread_atfork"))?;
+                let process = fork::process().map_err(OpenError::of_call("pthread_atfork"))?;
                 // Disabled, so that there is little time between the start of one and of the next.
                 let idle = alone.disabled(true);
                 let first = idle.open_on(first.pmu)?;

@@ -7,8 +7,9 @@ use super::options::Options;
 use crate::error::{OpenError, SyscallReason};
 use crate::event::Event;
 use crate::kernel;
-use crate::page::fork::Process;
+use crate::page::fork;
 use crate::page::monitor::Monitor;
+use crate::page::process::Process;
 use crate::page::reader::Reader;
 use crate::pmu::core_types;
 
@@ -69,7 +70,7 @@ pub(crate) fn open_as_is<const N: usize>(
 ) -> Result<(Reader<N>, OpenGroup<N>), OpenError> {
     // Taken before anything is opened: from here on a signal handler may fork, and the child must not use what the
     // parent has opened and mapped.
-    let process = Process::current().map_err(OpenError::of_call("pthread_atfork"))?;
+    let process = fork::process().map_err(OpenError::of_call("pthread_atfork"))?;
     let group = open_in(process, events, options);
     if process.is_past() { Err(OpenError::Forked) } else { group }
 }

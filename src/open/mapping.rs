@@ -6,8 +6,8 @@ use crate::error::{OpenError, SyscallReason};
 use crate::event::Event;
 use crate::kernel::{self, Errno, machine};
 use crate::page::Pages;
-use crate::page::fork::Process;
 use crate::page::monitor::Monitor;
+use crate::page::process::Process;
 use crate::page::reader::Reader;
 
 /// Returns the reason for which a control page could not be mapped.

@@ -109,7 +109,7 @@ static CONTAINED: AtomicUsize = AtomicUsize::new(0);
 mod handler {
     use crate::asm;
     use crate::kernel::{self, Errno, List};
-    use crate::page::fork;
+    use crate::page::mapped;
     use libc::{SIG_DFL, SIG_IGN, c_int, c_void, siginfo_t};
     use std::ops::Range;
     use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -273,7 +273,7 @@ mod handler {
                 Some(place) if is_fault => {
                     super::CONTAINED.fetch_add(1, Ordering::Relaxed);
                     let registers = asm::saved_registers(context);
-                    kernel::keeping_errno(|| fork::give_up(registers));
+                    kernel::keeping_errno(|| mapped::give_up(registers));
                     *counter = place;
                     true
                 }

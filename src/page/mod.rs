@@ -3,18 +3,22 @@
 
 // Floor 4. Uses `kernel`, `asm`, `event`, `pmu` and `error`.
 //
-// This file maps the pages and loads their fields. `fork` covers them in the child of a fork, `reader` is the hot
-// path over them, `faults` contains the faults of reads, and `monitor` shows other threads how a handle is read.
+// This file maps the pages and loads their fields. `mapped` has the list of them, `process` tells a fork from its parent,
+// `fork` has the fork handlers, `reader` is the hot path over the pages, `faults` contains the faults of reads, and
+// `monitor` shows other threads how a handle is read.
 
 pub(crate) mod faults;
 pub(crate) mod fork;
+mod mapped;
 pub(crate) mod monitor;
+pub(crate) mod process;
 pub(crate) mod reader;
 
 use crate::kernel::conversion::Conversion;
 use crate::kernel::{self, ControlPage, Descriptor, EEXIST, EINVAL, Errno, STRIDE, capability};
-use fork::{Process, Watched};
+use mapped::Mapped;
 use monitor::Monitor;
+use process::Process;
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::AtomicUsize;
@@ -47,7 +51,7 @@ pub(crate) fn empty() -> *const ControlPage {
 #[derive(Debug)]
 pub(crate) struct Pages<const N: usize> {
     /// Unmaps the pages when dropped.
-    owner: Option<[Watched; N]>,
+    owner: Option<[Mapped; N]>,
     address: *const ControlPage,
     monitor: Monitor,
 }
@@ -63,7 +67,7 @@ impl<const N: usize> Pages<N> {
     }
 
     /// Maps the pages of `N` events. None if this process is a fork of `process` by then. In that case, a page that
-    /// this child may have mapped itself stays mapped: see [`Watched::new`]. `monitor` is shown when a page is given up.
+    /// this child may have mapped itself stays mapped: see [`Mapped::new`]. `monitor` is shown when a page is given up.
     ///
     /// Never maps over an existing mapping. If it did and the kernel refused the page, the old mapping would already
     /// be gone, and another thread's mapping could take its address.
@@ -102,7 +106,7 @@ impl<const N: usize> Pages<N> {
 
     /// Whether zeros are in place of a page, because reading its counter faults.
     pub(crate) fn are_given_up(&self) -> bool {
-        self.owner.as_ref().is_some_and(|pages| pages.iter().any(Watched::is_given_up))
+        self.owner.as_ref().is_some_and(|pages| pages.iter().any(Mapped::is_given_up))
     }
 
     /// Returns each page.
@@ -133,7 +137,7 @@ fn map_in_a_row<'a, const N: usize>(
     events: impl Iterator<Item = &'a Descriptor>,
     process: Process,
     monitor: &Monitor,
-) -> Result<([Watched; N], *const ControlPage), Errno> {
+) -> Result<([Mapped; N], *const ControlPage), Errno> {
     let first = if N == 1 { ptr::null_mut() } else { kernel::free_place(N * STRIDE)? };
     let (mut place, mut address) = (first, first);
     let mut pages = Vec::with_capacity(N);
@@ -146,7 +150,7 @@ fn map_in_a_row<'a, const N: usize>(
             address = page.as_ptr();
         }
         // SAFETY: this thread has just mapped the page, and nothing else knows its address.
-        pages.push(unsafe { Watched::new(page, process, monitor.clone()) });
+        pages.push(unsafe { Mapped::new(page, process, monitor.clone()) });
         place = place.wrapping_byte_add(STRIDE);
     }
     Ok((pages.try_into().map_err(|_| Errno(EINVAL))?, address)) // EINVAL: a fork or too few events

@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::kernel::{ControlPage, capability};
 use crate::open::{OpenGroup, Options, open_events};
 use crate::page::Pages;
-use crate::page::fork::Process;
+use crate::page::fork;
 use crate::page::monitor::Monitor;
 use crate::page::reader::Reader;
 use crate::pmu::core_types;
@@ -45,7 +45,7 @@ fn page_of(index: u32) -> OwnedFd {
 }
 
 fn reader_of(index: u32) -> Reader<1> {
-    let (memory, process) = (page_of(index), Process::current().unwrap());
+    let (memory, process) = (page_of(index), fork::process().unwrap());
     let pages = Pages::map([&memory].into_iter(), process, Monitor::new()).unwrap().unwrap();
     Reader::new(pages).unwrap()
 }
@@ -54,7 +54,7 @@ fn reader_of(index: u32) -> Reader<1> {
 fn group_of(index: u32) -> Group<1> {
     let reader = reader_of(index);
     let opened = open_events(&Options::default(), &[Event::TASK_CLOCK]).unwrap();
-    let process = Process::current().unwrap();
+    let process = fork::process().unwrap();
     let (events, obstacle, choice) = ([Event::raw(1)], None, None);
     let open = OpenGroup { events, opened, obstacle, choice, flags: 0, process };
     Group::of(reader, open)
@@ -237,7 +237,7 @@ fn a_counter_of_a_child_without_fork_handlers() {
         contain_faults();
         let options = Options::default();
         let opened = open_events(&options, &[Event::TASK_CLOCK]).unwrap();
-        let process = Process::current().unwrap();
+        let process = fork::process().unwrap();
         let parents: Pages<1> =
             Pages::map([&opened.leader].into_iter(), process, Monitor::new()).unwrap().unwrap();
         let reader = reader_of(1);
@@ -323,7 +323,7 @@ fn a_retry_keeps_the_monitor_open() {
         contain_faults();
         // The leader is the file of the page, so that it can be mapped again.
         let memory = page_of(1);
-        let process = Process::current().unwrap();
+        let process = fork::process().unwrap();
         let pages = Pages::map([&memory].into_iter(), process, Monitor::new()).unwrap().unwrap();
         let reader: Reader<1> = Reader::new(pages).unwrap();
         let file = File::from(memory.try_clone().unwrap());

@@ -4,7 +4,7 @@ use super::process::{in_child, perf_mappings};
 use super::skips;
 use crate::kernel::{self, Attr, Errno, kind, software};
 use crate::page::Pages;
-use crate::page::fork::Process;
+use crate::page::fork;
 use crate::page::monitor::Monitor;
 use std::process::Command;
 use std::sync::atomic::Ordering::SeqCst;
@@ -88,7 +88,7 @@ fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
     };
     // SAFETY: the handler only maps a page, raises a signal and uses atomics.
     assert_eq!(unsafe { libc::pthread_atfork(None, None, Some(earlier::in_child)) }, 0);
-    let process = Process::current()?;
+    let process = fork::process()?;
     for _ in 0..10_000 {
         // A new event each time, because the kernel is slow to map an event again.
         Pages::<1>::map([&open()?].into_iter(), process, Monitor::new())?;

@@ -8,7 +8,7 @@ use crate::error::SyscallReason;
 use crate::error::access::Access;
 use crate::event::Event as What;
 use crate::open::{OpenGroup, Options, open_events};
-use crate::page::fork::Process;
+use crate::page::fork;
 use crate::page::reader::Reader;
 use crate::tests::skips;
 use std::sync::atomic::Ordering::SeqCst;
@@ -23,7 +23,7 @@ fn trapped<const N: usize>(
 ) -> Option<(Group<N>, ReadCost)> {
     let options = Options::default();
     let opened = open_events(&options, &[What::TASK_CLOCK; N]).ok()?;
-    let process = Process::current().unwrap();
+    let process = fork::process().unwrap();
     let events = [event; N];
     let (obstacle, flags) = (None, 0);
     let mut open = OpenGroup { events, opened, obstacle, choice: None, flags, process };

@@ -17,10 +17,10 @@ mod stepper;
 mod times;
 
 use crate::page::Pages;
-use crate::page::fork::Process;
+use crate::page::fork;
 use crate::page::monitor::Monitor;
 use std::os::fd::OwnedFd;
 
 fn map<'a, const N: usize>(events: impl Iterator<Item = &'a OwnedFd> + Clone) -> Pages<N> {
-    Pages::map(events, Process::current().unwrap(), Monitor::new()).unwrap().unwrap()
+    Pages::map(events, fork::process().unwrap(), Monitor::new()).unwrap().unwrap()
 }

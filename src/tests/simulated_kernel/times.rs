@@ -6,14 +6,14 @@ use super::stepper::{Walk, stepping, with};
 use crate::clock::source::{Kind, Source};
 use crate::clock::{Clock, ClockKind, KernelReason};
 use crate::kernel::capability;
-use crate::page::fork::Process;
+use crate::page::fork;
 use crate::page::reader::Reader;
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 
 pub(super) fn clock(kernel: &Kernel) -> Clock {
     let pages = map([&kernel.events[0].memory].into_iter());
-    Clock::of(Source::new(pages, Kind::Page, None, false, Process::current().unwrap()))
+    Clock::of(Source::new(pages, Kind::Page, None, false, fork::process().unwrap()))
 }
 
 #[test]
