@@ -21,6 +21,7 @@
 //! | several events at the same instants, for ratios | [`Group`], [`DynGroup`] |
 //! | a few nano- or microseconds of code | [`Region`] |
 //! | time, in nanoseconds or ticks | [`Clock`] |
+//! | what a test sets, in place of an event | [`Counter::mock`] |
 //!
 //! [`Event`] has constants and perf's names for what can be counted, [`pmu::Pmus`] lists what this machine has, and
 //! [`Builder`] has privilege levels and pinning. Errors ([`Error`]) name the cause on this machine and the remedy.
@@ -111,8 +112,8 @@ pub use error::access::Access;
 #[doc(inline)]
 pub use event::Event;
 pub use names::IntoEvent;
-pub use open::ReadBy;
 pub use open::builder::Builder;
+pub use open::{Mock, ReadBy};
 pub use page::faults::{contain_faults, contained_faults, faults_are_contained};
 pub use page::monitor::Monitor;
 #[doc(inline)]

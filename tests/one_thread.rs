@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use rdpmc::region::Start;
-use rdpmc::{Clock, Counter, DynGroup, Event, Group, Region};
+use rdpmc::{Clock, Counter, DynGroup, Event, Group, Mock, Region};
 
 /// If a type has the trait, two implementations apply, and the compiler cannot choose.
 macro_rules! is_not {
@@ -26,7 +26,7 @@ macro_rules! stays {
     };
 }
 
-stays!(Counter, Group<2>, DynGroup, Clock);
+stays!(Counter, Group<2>, DynGroup, Clock, Mock);
 stays!(Region<'static, 1>, Region<'static, 2, true>, Start<'static, 2>, Start<'static, 2, true>);
 
 /// Events and counts can go anywhere.

@@ -4,8 +4,8 @@
 use crate::asm;
 use crate::error::SyscallReason;
 use crate::event::Event;
-use crate::kernel::{self, Descriptor, Errno, List, flag};
-use crate::open::{self, OpenGroup, Options, READ_WORDS, ReadBy};
+use crate::kernel::{self, Errno, List, flag};
+use crate::open::{self, Answers, OpenGroup, Options, READ_WORDS, ReadBy};
 use crate::page::reader::Reader;
 use std::time::Duration;
 
@@ -184,13 +184,13 @@ fn measure(
 /// Measures an open group, or returns what this process knows of its events.
 pub(crate) fn of_group<const N: usize>(reader: &Reader<N>, group: &OpenGroup<N>) -> ReadCost {
     let mut user = repeated(|| reader.counts().map(drop));
-    known_or_measured(&group.events, group.flags, &group.opened.leader, &mut user)
+    known_or_measured(&group.events, group.flags, &group.answers, &mut user)
 }
 
 fn known_or_measured(
     events: &[Event],
     flags: u64,
-    leader: &Descriptor,
+    answers: &Answers,
     user: Repeated<'_>,
 ) -> ReadCost {
     if let Some(known) = known(events, flags) {
@@ -198,10 +198,10 @@ fn known_or_measured(
     }
     // The kernel refuses a buffer that is too small before it looks at the counters.
     let mut empty_call = repeated(|| {
-        let _ = kernel::read(leader, &mut []);
+        let _ = answers.read(&mut []);
         Some(())
     });
-    let mut system_call = repeated(|| match kernel::read(leader, &mut [0; READ_WORDS]) {
+    let mut system_call = repeated(|| match answers.read(&mut [0; READ_WORDS]) {
         Ok(1..) => Some(()),
         Ok(0) | Err(Errno(_)) => None,
     });

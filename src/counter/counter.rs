@@ -9,6 +9,7 @@ use crate::asm;
 use crate::error::access::Access;
 use crate::error::{OpenError, ReadError, RegionError};
 use crate::event::Event;
+use crate::open::Mock;
 use crate::open::builder::Builder;
 use crate::page::fork;
 use crate::page::monitor::Monitor;
@@ -175,6 +176,17 @@ impl Counter {
         Builder::new(event)
     }
 
+    /// Returns a counter whose counts a test sets, and the [`Mock`] that sets them. Counts nothing, needs no permission and
+    /// makes no system call.
+    ///
+    /// It starts at 0, enabled and read from user space. `read_user` takes longer than that of an open event. The event is
+    /// what [`event`](Counter::event) returns, and need not exist on this machine. There are no regions: see
+    /// [`Counter::region`]. The counter's group ([`into_group`](Counter::into_group)) is read by `read` and `reading` only.
+    pub fn mock(event: Event) -> (Counter, Mock) {
+        let mock = Mock::new();
+        (Counter::of(Group::mocked(event, mock.clone())), mock)
+    }
+
     /// Turns the counter into a group of one event. On a hybrid CPU, the group keeps only the current core type.
     pub fn into_group(self) -> Group<1> {
         match self.sum {
@@ -196,7 +208,7 @@ impl Counter {
     pub fn read_user(&self) -> Option<u64> {
         match self.group.reader.count() {
             Some(count) => Some(count),
-            None => self.sum(),
+            None => self.count_elsewhere(),
         }
     }
 
@@ -208,7 +220,7 @@ impl Counter {
     pub fn snapshot(&self) -> Option<Snapshot<1>> {
         match self.group.snapshot() {
             Some(snapshot) => Some(snapshot),
-            None => self.snapshot_of_sum(),
+            None => self.snapshot_elsewhere(),
         }
     }
 
@@ -399,31 +411,39 @@ impl Counter {
         self.sum.as_ref().map_or(&self.group, |sum| sum.here())
     }
 
-    /// The sum over several core types, one of which has a counter now. None if there are not several, or nothing to
-    /// read.
+    /// Returns the count that the group's pages do not have: the sum over several core types, one of which has a counter now,
+    /// or that of a mock. None if it is neither, or if there is nothing to read.
     #[cold]
     #[inline(never)]
-    fn sum(&self) -> Option<u64> {
-        let (count, _) = self.sum.as_ref()?.read_user()?;
-        Some(count)
+    fn count_elsewhere(&self) -> Option<u64> {
+        self.sum_or_mock().map(|(count, _)| count)
     }
 
-    /// The snapshot over several core types.
+    /// Returns the count, and the sum of the pages' locks.
+    fn sum_or_mock(&self) -> Option<(u64, u32)> {
+        match &self.sum {
+            Some(sum) => sum.read_user(),
+            None => self.group.count_of_mock().map(|count| (count, 0)),
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    fn snapshot_of_sum(&self) -> Option<Snapshot<1>> {
-        let sum = self.sum.as_ref()?;
-        let (count, locks) = sum.read_user()?;
-        Some(Snapshot::new([count], locks, &sum.first().reader))
+    fn snapshot_elsewhere(&self) -> Option<Snapshot<1>> {
+        let (count, locks) = self.sum_or_mock()?;
+        Some(Snapshot::new([count], locks, &self.first().reader))
     }
 
-    /// Returns the sum over several core types, or what the kernel reads.
+    /// Returns the count that the group's pages do not have, or what the kernel reads.
     #[cold]
     #[inline(never)]
     fn read_otherwise(&self) -> Result<u64, ReadError> {
-        let sum = self.sum.as_ref().filter(|sum| !sum.prefers_system_call());
-        match sum.and_then(|sum| sum.read_user()) {
-            Some((count, _)) => Ok(count),
+        let count = match &self.sum {
+            Some(sum) if sum.prefers_system_call() => None,
+            _ => self.count_elsewhere(),
+        };
+        match count {
+            Some(count) => Ok(count),
             None => Ok(self.reading_by_system_call()?.value),
         }
     }

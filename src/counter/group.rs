@@ -7,11 +7,15 @@ use crate::asm;
 use crate::error::access::Access;
 use crate::error::{OpenError, ReadError, RegionError, SyscallReason};
 use crate::event::Event;
-use crate::kernel::{self, Control, machine};
+use crate::kernel::{Control, machine};
 use crate::names::named;
 use crate::open::builder::Builder;
-use crate::open::{OpenGroup, Options, READ_WORDS, open, open_on, setting_that_forbids};
+use crate::open::{
+    Answers, Mock, OpenGroup, Options, READ_WORDS, open, open_on, setting_that_forbids,
+};
+use crate::page::fork;
 use crate::page::monitor::Monitor;
+use crate::page::process::Process;
 use crate::page::reader::{Reader, Timed, View};
 use crate::page::{MOST, faults};
 use crate::pmu::core_types;
@@ -245,7 +249,7 @@ impl<const N: usize> Group<N> {
             return Err(ReadError::Forked);
         }
         let mut words = [0; READ_WORDS];
-        match kernel::read(&self.open.opened.leader, &mut words) {
+        match self.open.answers.read(&mut words) {
             Ok(0) => Err(ReadError::ErrorState),
             Ok(bytes) => {
                 let [first, time_enabled, time_running, values @ ..] = words;
@@ -414,7 +418,9 @@ impl<const N: usize> Group<N> {
         if self.open.process.is_past() {
             return Err(ReadError::Forked);
         }
-        kernel::control(&self.open.opened.leader, request)
+        self.open
+            .answers
+            .control(request)
             .map_err(|errno| ReadError::System { call: "ioctl", errno })
     }
 
@@ -430,6 +436,9 @@ impl<const N: usize> Group<N> {
         // First, as `read` does.
         if !self.reader.is_scheduled() && self.is_in_error_state() {
             return Access::SystemCall(SyscallReason::ErrorState);
+        }
+        if let Some(mock) = self.open.answers.mock() {
+            return mock.access();
         }
         match self.obstacle() {
             None => self.chosen(),
@@ -447,6 +456,9 @@ impl<const N: usize> Group<N> {
     pub(crate) fn access_in_memory(&self) -> Access {
         if self.open.process.is_past() {
             return Access::Forked;
+        }
+        if let Some(mock) = self.open.answers.mock() {
+            return mock.access();
         }
         match &self.open.obstacle {
             Some((_, reason)) => Access::SystemCall(*reason),
@@ -509,7 +521,7 @@ impl<const N: usize> Group<N> {
     /// Whether at least one event is counted at all privilege levels, because its PMU cannot exclude any level. Always
     /// false unless [`allow_all_privilege_levels`](Builder::allow_all_privilege_levels) was set.
     pub fn counts_all_privilege_levels(&self) -> bool {
-        self.open.opened.counts_all_levels
+        self.open.answers.opened().is_some_and(|opened| opened.counts_all_levels)
     }
 }
 
@@ -534,6 +546,25 @@ impl<const N: usize> Builder<[Event; N]> {
     /// Opens the group with events that name no core type on this PMU.
     pub(crate) fn open_on(self, pmu: u32) -> Result<Group<N>, OpenError> {
         Group::new(open_on(self.events, self.options, pmu)?, self.options)
+    }
+}
+
+impl Group<1> {
+    /// Returns a group whose counts are those of the mock.
+    pub(super) fn mocked(event: Event, mock: Mock) -> Group<1> {
+        // Where forks cannot be counted, a mock is as good in a child as in its parent.
+        let process = fork::process().unwrap_or_else(|_| Process::current());
+        let obstacle = Some((event, SyscallReason::NotInItsRegister));
+        let (events, answers, choice) = ([event], Answers::OfATest(mock), None);
+        let mut reader = Reader::none();
+        reader.renumber(); // its snapshots are of no other handle
+        Group::of(reader, OpenGroup { events, answers, obstacle, choice, flags: 0, process })
+    }
+
+    /// Returns the count of a mock, if user space could read it now.
+    pub(super) fn count_of_mock(&self) -> Option<u64> {
+        let mock = self.open.answers.mock()?;
+        if self.open.process.is_past() { None } else { mock.count_in_user_space() }
     }
 }
 

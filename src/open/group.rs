@@ -3,6 +3,7 @@
 use super::checks;
 use super::events::{self, Opened, READ_WORDS};
 use super::mapping::map_and_judge;
+use super::mock::Answers;
 use super::options::Options;
 use crate::error::{OpenError, SyscallReason};
 use crate::event::Event;
@@ -16,7 +17,7 @@ use crate::pmu::core_types;
 /// An open group without its reader: the parts that only the slower paths need.
 pub(crate) struct OpenGroup<const N: usize> {
     pub(crate) events: [Event; N],
-    pub(crate) opened: Opened,
+    pub(crate) answers: Answers,
     /// Why user space never reads the group, and the event that is the cause. None if it does while the events have
     /// counters.
     pub(crate) obstacle: Option<(Event, SyscallReason)>,
@@ -89,11 +90,11 @@ fn open_in<const N: usize>(
     reader.moving = events.iter().rev().fold(0, |bits, event| {
         bits << 1 | u8::from(event.bare() == Event::INSTRUCTIONS && options.counts_user(*event))
     });
-    let group = OpenGroup { events, opened, obstacle, choice: None, flags, process };
     if N > 1 && !options.is_disabled() && !reader.is_scheduled() {
-        check_if_idle(&events, &options, &group.opened, process)?;
+        check_if_idle(&events, &options, &opened, process)?;
     }
-    Ok((reader, group))
+    let answers = Answers::OfTheKernel(opened);
+    Ok((reader, OpenGroup { events, answers, obstacle, choice: None, flags, process }))
 }
 
 /// Opens events, after checks that their counters exist and advance.
@@ -153,7 +154,10 @@ impl<const N: usize> OpenGroup<N> {
         &self,
         monitor: Monitor,
     ) -> Result<Result<Reader<N>, SyscallReason>, OpenError> {
-        let mapped = map_and_judge(&self.events, &self.opened, self.process, monitor)?;
+        let Some(opened) = self.answers.opened() else {
+            return Ok(Err(SyscallReason::NotInItsRegister));
+        };
+        let mapped = map_and_judge(&self.events, opened, self.process, monitor)?;
         Ok(mapped.map_err(|(_, reason)| reason))
     }
 }

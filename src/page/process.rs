@@ -14,7 +14,8 @@ static LATEST: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Process(usize);
 
 impl Process {
-    pub(super) fn current() -> Process {
+    /// Returns this process. Its forks are counted if the fork handlers are registered.
+    pub(crate) fn current() -> Process {
         Process(FORKS.load(Ordering::Relaxed))
     }
 

@@ -11,7 +11,7 @@ use crate::error::access::Access;
 use crate::error::{Disturbed, RegionError, SyscallReason};
 use crate::event::Event;
 use crate::kernel::{ControlPage, capability};
-use crate::open::{OpenGroup, Options, open_events};
+use crate::open::{Answers, OpenGroup, Options, open_events};
 use crate::page::Pages;
 use crate::page::fork;
 use crate::page::monitor::Monitor;
@@ -56,7 +56,14 @@ fn group_of(index: u32) -> Group<1> {
     let opened = open_events(&Options::default(), &[Event::TASK_CLOCK]).unwrap();
     let process = fork::process().unwrap();
     let (events, obstacle, choice) = ([Event::raw(1)], None, None);
-    let open = OpenGroup { events, opened, obstacle, choice, flags: 0, process };
+    let open = OpenGroup {
+        events,
+        answers: Answers::OfTheKernel(opened),
+        obstacle,
+        choice,
+        flags: 0,
+        process,
+    };
     Group::of(reader, open)
 }
 
@@ -330,7 +337,14 @@ fn a_retry_keeps_the_monitor_open() {
         let mut opened = open_events(&Options::default(), &[Event::TASK_CLOCK]).unwrap();
         opened.leader = memory;
         let (events, obstacle, choice) = ([Event::raw(1)], None, None);
-        let open = OpenGroup { events, opened, obstacle, choice, flags: 0, process };
+        let open = OpenGroup {
+            events,
+            answers: Answers::OfTheKernel(opened),
+            obstacle,
+            choice,
+            flags: 0,
+            process,
+        };
         let mut group = Group::of(reader, open);
         let monitor = group.monitor();
         check(group.read_user().is_none() && group.reader.is_given_up(), || "a count".into())?;

@@ -7,7 +7,7 @@ use crate::counter::{Counter, Group};
 use crate::error::SyscallReason;
 use crate::error::access::Access;
 use crate::event::Event as What;
-use crate::open::{OpenGroup, Options, open_events};
+use crate::open::{Answers, OpenGroup, Options, open_events};
 use crate::page::fork;
 use crate::page::reader::Reader;
 use crate::tests::skips;
@@ -26,7 +26,8 @@ fn trapped<const N: usize>(
     let process = fork::process().unwrap();
     let events = [event; N];
     let (obstacle, flags) = (None, 0);
-    let mut open = OpenGroup { events, opened, obstacle, choice: None, flags, process };
+    let answers = Answers::OfTheKernel(opened);
+    let mut open = OpenGroup { events, answers, obstacle, choice: None, flags, process };
     let cost = cost::of_group(&reader, &open);
     open.choice = choice(&cost);
     Some((Group::of(reader, open), cost))

@@ -95,11 +95,11 @@ impl Listed<'_> {
     }
 
     /// The one other function of the library that this one may continue in: a part of its symbol, and its name in the
-    /// listing. The clock's slow path is its only jump. The sum over core types is a read's only call.
+    /// listing. The clock's slow path is its only jump. The count that is not in the group's pages is a read's only call.
     fn slow_path(&self) -> Option<(&'static str, &'static str)> {
         match self.function {
             "now" | "now_ordered" => Some(("now_slowly", "now_slowly")),
-            "read_user" | "read_user_ordered" => Some(("3sum", "sum")),
+            "read_user" | "read_user_ordered" => Some(("15count_elsewhere", "count_elsewhere")),
             _ => None,
         }
     }
@@ -108,8 +108,12 @@ impl Listed<'_> {
     fn with_slow_path_by_name(&self, line: String) -> String {
         let Some((_, name)) = self.slow_path() else { return line };
         let line = line.replace("*FAULTS(%rip)", name);
-        if name == "sum" {
-            return if has_distance(&line, "jalr ", "(ra)") { "jalr sum".to_owned() } else { line };
+        if name == "count_elsewhere" {
+            return if has_distance(&line, "jalr ", "(ra)") {
+                "jalr count_elsewhere".to_owned()
+            } else {
+                line
+            };
         }
         if has_distance(&line, "jr ", "(t1)") {
             return format!("jr {name}");

@@ -40,16 +40,16 @@ Disassembly of section .fini:
 
 #[test]
 fn instructions_without_what_varies() {
-    let sum = "_ZN5rdpmc7counter7counter11OpenCounter3sum17hf8e6f7cc8884cc84E";
+    let elsewhere = "_ZN5rdpmc7counter7counter11Counter15count_elsewhere17hf8e6f7cc8884cc84E";
     let slowly = "_ZN5rdpmc5clock6source6Source10now_slowly17h76005cfb1dba46c4E";
     for (architecture, function, line, expected) in [
         // Calls and jumps to the slow paths.
-        (X86_64, "read_user", format!("call   102e0 <{sum}>"), "call   sum"),
+        (X86_64, "read_user", format!("call   102e0 <{elsewhere}>"), "call   count_elsewhere"),
         (
             X86_64,
             "read_user",
             "call   *0x16e9(%rip)        # 189d18 <_GLOBAL+0xa10>".into(),
-            "call   sum",
+            "call   count_elsewhere",
         ),
         (
             X86_64,
@@ -57,17 +57,22 @@ fn instructions_without_what_varies() {
             "jmp    *0x16e986(%rip)        # 189d18 <_GLOBAL+0xa10>".into(),
             "jmp    now_slowly",
         ),
-        (Aarch64, "read_user", format!("bl\t4003a8 <{sum}>"), "bl sum"),
+        (Aarch64, "read_user", format!("bl\t4003a8 <{elsewhere}>"), "bl count_elsewhere"),
         (Aarch64, "now", format!("b\t400490 <{slowly}>"), "b now_slowly"),
-        (Riscv64, "read_user", format!("jalr\t-1234(ra) # 10f62 <{sum}>"), "jalr sum"),
+        (
+            Riscv64,
+            "read_user",
+            format!("jalr\t-1234(ra) # 10f62 <{elsewhere}>"),
+            "jalr count_elsewhere",
+        ),
         (Riscv64, "now", "auipc\tt1,0xfffff".into(), "auipc t1,now_slowly"),
         (Riscv64, "now", format!("jr\t-1234(t1) # 10f62 <{slowly}>"), "jr now_slowly"),
         // A function that may not call them.
         (
             Aarch64,
             "region",
-            "bl\t4003a8 <_ZN5rdpmc3sum17hE>".into(),
-            "bl 4003a8 <_ZN5rdpmc3sum17hE>",
+            "bl\t4003a8 <_ZN5rdpmc15count_elsewhere17hE>".into(),
+            "bl 4003a8 <_ZN5rdpmc15count_elsewhere17hE>",
         ),
         (Aarch64, "region", "bl\t4003a8 <memcpy>".into(), "bl memcpy"),
         // Comments.

@@ -35,7 +35,7 @@ fn forbidden_instructions() {
             &[
                 "push   %rbx",
                 "pop    %rbx",
-                "call   sum",
+                "call   count_elsewhere",
                 "add    $0x8,%rsp",
                 "jmp    now_slowly",
                 "jmp    +0x30",
@@ -56,7 +56,7 @@ fn forbidden_instructions() {
             &[
                 "str x30, [sp, #-16]!",
                 "ldr x30, [sp], #16",
-                "bl sum",
+                "bl count_elsewhere",
                 "b now_slowly",
                 "b +0x50",
                 "blr x15",
@@ -79,7 +79,7 @@ fn forbidden_instructions() {
                 "addi sp,sp,16",
                 "sd ra,8(sp)",
                 "ld ra,8(sp)",
-                "jalr sum",
+                "jalr count_elsewhere",
                 "jalr t0,t1",
                 "j +0x56",
             ],
