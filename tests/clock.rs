@@ -9,7 +9,7 @@ mod skips;
 
 use process::{in_child, monotonic_raw};
 use rdpmc::Clock;
-use rdpmc::clock::{CalibratedReason, ClockKind, KernelReason};
+use rdpmc::clock::{ClockKind, ClockReason};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -95,9 +95,9 @@ fn without_an_event_it_is_within_its_bound() {
         process::refuse(libc::SYS_perf_event_open, libc::EPERM);
         let clock = Clock::open().map_err(|why| why.to_string())?;
         match clock.kind() {
-            ClockKind::Calibrated(CalibratedReason::NoEvent(_)) => {}
+            ClockKind::Calibrated(ClockReason::NoEvent(_)) => {}
             ClockKind::Kernel(
-                KernelReason::NotInvariant | KernelReason::NotTrusted | KernelReason::NotHere,
+                ClockReason::NotInvariant | ClockReason::NotTrusted | ClockReason::NotHere,
             ) => {}
             kind => return Err(format!("{kind:?}")),
         }
@@ -156,7 +156,7 @@ fn a_thread_that_may_not_read_ticks_asks_the_kernel() {
         }
         let clock = Clock::open().unwrap();
         // If the library reads no ticks, the setting does not matter.
-        let reasons = [KernelReason::Forbidden, KernelReason::NotHere].map(ClockKind::Kernel);
+        let reasons = [ClockReason::Forbidden, ClockReason::NotHere].map(ClockKind::Kernel);
         assert!(reasons.contains(&clock.kind()), "{:?}", clock.kind());
         let times = [
             monotonic_raw(),
@@ -203,7 +203,7 @@ fn in_a_fork_it_goes_on() {
     in_child(|| {
         let now = goes_on(before)?;
         match (&kind, clock.kind()) {
-            (ClockKind::Page, ClockKind::Calibrated(CalibratedReason::Forked)) => {}
+            (ClockKind::Page, ClockKind::Calibrated(ClockReason::Forked)) => {}
             (ClockKind::Page, ClockKind::Kernel(_)) => {}
             (_, same) if same == kind && kind != ClockKind::Page => {}
             (_, other) => return Err(format!("{kind:?} has become {other:?}")),

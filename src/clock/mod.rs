@@ -7,7 +7,7 @@ pub(crate) mod calibration;
 pub(crate) mod source;
 mod step;
 
-pub use crate::error::clock::{CalibratedReason, ClockKind, KernelReason};
+pub use crate::error::clock::{ClockKind, ClockReason};
 pub use crate::kernel::conversion::Conversion;
 
 use crate::asm;

@@ -5,7 +5,7 @@ use super::calibration::{Calibration, Sample};
 use super::step::step_of;
 use crate::asm::{self, ROUNDS};
 use crate::error::OpenError;
-use crate::error::clock::{CalibratedReason, ClockKind, KernelReason};
+use crate::error::clock::{ClockKind, ClockReason};
 use crate::event::Event;
 use crate::kernel::conversion::{Conversion, Line};
 use crate::kernel::{self, machine};
@@ -44,7 +44,7 @@ pub(crate) struct Source {
     /// The control page. If the clock was opened without one, a page that never changes.
     pages: Pages<1>,
     /// Why the clock was opened without a page.
-    reason: Option<CalibratedReason>,
+    reason: Option<ClockReason>,
     /// The offset to CLOCK_MONOTONIC_RAW with which a clock that has lost its page continues its timeline.
     offset: AtomicU64,
     state: Reserved<State>,
@@ -102,12 +102,12 @@ impl AtomicU64 {
     }
 }
 
-/// [`ClockKind`] without the reasons that are not `Copy`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// [`ClockKind`] without the reason for which there is no page, which stays the same.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
     Page,
     Calibrated,
-    Kernel(KernelReason),
+    Kernel(ClockReason),
 }
 
 /// The state that only the slower paths need.
@@ -130,8 +130,8 @@ impl Source {
         let is_forbidden = asm::TICKS.is_some() && kernel::ticks_are_forbidden();
         kernel::monotonic_raw(is_forbidden).map_err(OpenError::of_call("clock_gettime"))?;
         let page = match asm::TICKS {
-            None => Err((Kind::Kernel(KernelReason::NotHere), None)),
-            Some(_) if is_forbidden => Err((Kind::Kernel(KernelReason::Forbidden), None)),
+            None => Err((Kind::Kernel(ClockReason::NotHere), None)),
+            Some(_) if is_forbidden => Err((Kind::Kernel(ClockReason::Forbidden), None)),
             Some(name) => open_page(process).map_err(|reason| {
                 // On other architectures, there is one counter for all CPUs.
                 let is_trusted =
@@ -149,7 +149,7 @@ impl Source {
     pub(crate) fn new(
         pages: Pages<1>,
         kind: Kind,
-        reason: Option<CalibratedReason>,
+        reason: Option<ClockReason>,
         is_forbidden: bool,
         process: Process,
     ) -> Source {
@@ -170,7 +170,7 @@ impl Source {
             process,
         };
         clock.state.with(|state| {
-            if kind == Kind::Calibrated {
+            if state.kind == Kind::Calibrated {
                 state.calibration = calibrate(asm::TICKS.is_some_and(machine::keeps_time_by));
             }
             clock.renew(state);
@@ -254,22 +254,22 @@ impl Source {
 
     /// Returns the clock's current source: see [`Clock::kind`](super::Clock::kind).
     pub(super) fn kind(&self) -> ClockKind {
-        self.kind_of(self.state.with(|state| match (self.update(state), state.kind) {
+        self.kind_of(self.state.with(|state| match (self.update(state), &state.kind) {
             (None, Kind::Page) => Kind::without_page(self.process.is_past()),
-            (_, kind) => kind,
+            (_, kind) => kind.clone(),
         }))
     }
 
     /// Returns the kind as of the last update.
     pub(super) fn kind_in_memory(&self) -> ClockKind {
-        self.kind_of(self.state.with(|state| state.kind))
+        self.kind_of(self.state.with(|state| state.kind.clone()))
     }
 
     /// Adds the reason to a kind. `kind` is None in a signal handler that interrupts a use of the state. Then
     /// the kind is derived from the other fields.
     fn kind_of(&self, kind: Option<Kind>) -> ClockKind {
         let kind = kind.unwrap_or(match (self.ticking.get(), &self.reason) {
-            (false, _) => Kind::Kernel(KernelReason::NotTrusted),
+            (false, _) => Kind::Kernel(ClockReason::NotTrusted),
             (true, None) if !self.process.is_past() => Kind::Page,
             (true, _) => Kind::Calibrated,
         });
@@ -277,7 +277,7 @@ impl Source {
             (Kind::Page, _) => ClockKind::Page,
             (Kind::Kernel(reason), _) => ClockKind::Kernel(reason),
             (Kind::Calibrated, Some(reason)) => ClockKind::Calibrated(reason.clone()),
-            (Kind::Calibrated, None) => ClockKind::Calibrated(CalibratedReason::Forked),
+            (Kind::Calibrated, None) => ClockKind::Calibrated(ClockReason::Forked),
         }
     }
 
@@ -327,7 +327,7 @@ impl Source {
             if page.lock() != lock && !is_seen_again {
                 continue;
             }
-            let (conversion, limit) = match (state.kind, &mut state.calibration) {
+            let (conversion, limit) = match (&state.kind, &mut state.calibration) {
                 (Kind::Page, _) => (of_the_page?, u64::MAX),
                 (Kind::Calibrated, Some(calibration)) if calibration.covers(ticks) => {
                     (calibration.conversion(self.offset.load(Relaxed)), calibration.until())
@@ -359,7 +359,7 @@ impl Source {
                 limit
             };
             let line = conversion.line().below(limit);
-            match state.kind {
+            match &state.kind {
                 Kind::Page => self.follow(line, page.lock_at(), lock),
                 Kind::Calibrated | Kind::Kernel(_) => {
                     let number = self.lines.load(Relaxed).wrapping_add(2);
@@ -369,7 +369,7 @@ impl Source {
             }
             return Some((ticks, conversion));
         }
-        match state.kind {
+        match &state.kind {
             // The parameters have changed each time. The last ones still convert, and `now` repeats the latest time.
             Kind::Page => {
                 if state.conversion == Conversion::standing_still(0) {
@@ -383,13 +383,13 @@ impl Source {
 
     /// Leaves a lost page, or replaces a calibration that no longer holds.
     fn begin_anew(&self, state: &mut State) {
-        match state.kind {
+        match &state.kind {
             Kind::Page => self.go_on_without_page(state),
             Kind::Kernel(_) => {} // never out of date
             Kind::Calibrated => {
                 state.calibration = calibrate(false);
                 if state.calibration.is_none() {
-                    self.become_kind(state, Kind::Kernel(KernelReason::NotInvariant));
+                    self.become_kind(state, Kind::Kernel(ClockReason::NotInvariant));
                 }
             }
         }
@@ -407,8 +407,8 @@ impl Source {
     }
 
     fn become_kind(&self, state: &mut State, kind: Kind) {
-        state.kind = kind;
         self.ticking.set(!matches!(kind, Kind::Kernel(_)));
+        state.kind = kind;
     }
 
     /// Continues without the page.
@@ -440,25 +440,24 @@ impl Kind {
     /// Returns the best kind without a page, by whether the kernel trusts the tick counter.
     fn without_page(is_trusted: bool) -> Kind {
         match is_trusted {
-            false => Kind::Kernel(KernelReason::NotTrusted),
-            true if !asm::ticks_are_invariant() => Kind::Kernel(KernelReason::NotInvariant),
+            false => Kind::Kernel(ClockReason::NotTrusted),
+            true if !asm::ticks_are_invariant() => Kind::Kernel(ClockReason::NotInvariant),
             true => Kind::Calibrated,
         }
     }
 }
 
 /// Opens an event that counts nothing, and maps its page. An error if the page has no clock.
-fn open_page(process: Process) -> Result<Pages<1>, CalibratedReason> {
-    let opened =
-        open_events(&Options::default(), &[Event::DUMMY]).map_err(CalibratedReason::NoEvent)?;
+fn open_page(process: Process) -> Result<Pages<1>, ClockReason> {
+    let opened = open_events(&Options::default(), &[Event::DUMMY]).map_err(ClockReason::NoEvent)?;
     // The mapping keeps the event alive.
     let pages = Pages::<1>::map([&opened.leader].into_iter(), process, Monitor::new())
-        .map_err(|errno| CalibratedReason::NotMapped(why_not_mapped(errno)))?
-        .ok_or(CalibratedReason::Forked)?;
+        .map_err(|errno| ClockReason::NotMapped(why_not_mapped(errno)))?
+        .ok_or(ClockReason::Forked)?;
     let [page] = pages.each();
     match page.since_zero() {
         Some(_) => Ok(pages),
-        None => Err(CalibratedReason::NotOffered),
+        None => Err(ClockReason::NotOffered),
     }
 }
 
@@ -528,13 +527,13 @@ mod tests {
     #[test]
     fn what_has_to_be_calibrated_has_no_bound() -> Result<(), OpenError> {
         let process = fork::process().map_err(|_| OpenError::Unsupported)?;
-        let reason = Some(CalibratedReason::NotOffered);
+        let reason = Some(ClockReason::NotOffered);
         let clock = Source::new(Pages::empty(), Kind::Calibrated, reason, false, process);
         assert!(clock.error_bound().is_some());
         let is_calibrated = || clock.state.with(|state| state.calibration.is_some());
         clock.state.with(|state| state.calibration = None);
         assert_eq!(clock.error_bound(), None);
-        assert_eq!(clock.kind(), ClockKind::Calibrated(CalibratedReason::NotOffered));
+        assert_eq!(clock.kind(), ClockKind::Calibrated(ClockReason::NotOffered));
         assert_eq!(is_calibrated(), Some(false));
         clock.now::<false>();
         // A second later it would take another sample, and not calibrate.

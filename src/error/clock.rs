@@ -1,6 +1,7 @@
 //! Where a clock's time comes from, and why not from the control page.
 
 use super::{OpenError, SyscallReason};
+use crate::kernel::{Message, has_message, say};
 use std::fmt;
 
 /// The source of a [`Clock`](crate::Clock)'s time, from [`Clock::kind`](crate::Clock::kind).
@@ -12,10 +13,10 @@ pub enum ClockKind {
     Page,
     /// The tick counter, calibrated against CLOCK_MONOTONIC_RAW, for this reason. Nanoseconds are on that clock's
     /// timeline. A clock that had a page before continues its timeline.
-    Calibrated(CalibratedReason),
+    Calibrated(ClockReason),
     /// CLOCK_MONOTONIC_RAW by `clock_gettime`, for this reason. A tick is a nanosecond. A clock that had a page
     /// before continues its timeline.
-    Kernel(KernelReason),
+    Kernel(ClockReason),
 }
 
 impl fmt::Display for ClockKind {
@@ -30,10 +31,10 @@ impl fmt::Display for ClockKind {
     }
 }
 
-/// Why a [`Clock`](crate::Clock) calibrates its tick counter: no control page has the conversion.
+/// Why a [`Clock`](crate::Clock) has no time from the control page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum CalibratedReason {
+pub enum ClockReason {
     /// The page has no conversion (`cap_user_time_zero` is 0): the kernel's scheduler uses another clock.
     NotOffered,
     /// No event can be opened, and so there is no page.
@@ -42,58 +43,50 @@ pub enum CalibratedReason {
     NotMapped(SyscallReason),
     /// This process is a fork of the one that opened the clock.
     Forked,
-}
-
-impl fmt::Display for CalibratedReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CalibratedReason::NotOffered => write!(
-                f,
-                "the kernel's scheduler clock is not the tick counter (usual in virtual machines). No action needed"
-            ),
-            CalibratedReason::NoEvent(error) => error.fmt(f),
-            CalibratedReason::NotMapped(reason) => reason.fmt(f),
-            CalibratedReason::Forked => write!(
-                f,
-                "this process is a fork of the one that opened the clock. Open a new clock in this process"
-            ),
-        }
-    }
-}
-
-/// Why a [`Clock`](crate::Clock) does not use the tick counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum KernelReason {
     /// This library knows no tick counter of this CPU.
     NotHere,
-    /// This thread has forbidden itself to read it (`PR_SET_TSC`).
+    /// This thread has forbidden itself to read the tick counter (`PR_SET_TSC`).
     Forbidden,
-    /// The CPU does not advertise a constant-rate counter (invariant TSC), or the counter did not advance when
+    /// The CPU does not advertise a constant-rate tick counter (invariant TSC), or the counter did not advance when
     /// sampled.
     NotInvariant,
-    /// The kernel does not list it as a clock source: the kernel found it to be wrong, was told so
+    /// The kernel does not list the tick counter as a clock source: the kernel found it to be wrong, was told so
     /// (`tsc=unstable`), or the list cannot be read.
     NotTrusted,
 }
 
-impl fmt::Display for KernelReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            KernelReason::NotHere => "this library knows no tick counter of this CPU. No action needed",
-            KernelReason::Forbidden => {
-                "this thread may not read the tick counter. Allow it with prctl(PR_SET_TSC, PR_TSC_ENABLE), then \
-                 open the clock again"
+has_message!(ClockReason);
+
+impl ClockReason {
+    fn message(&self) -> Message {
+        match self {
+            ClockReason::NotOffered => say!(
+                "the kernel's scheduler clock is not the tick counter (usual in virtual machines)",
+                "No action needed"
+            ),
+            ClockReason::NoEvent(error) => error.message(),
+            ClockReason::NotMapped(reason) => reason.message(),
+            ClockReason::Forked => say!(
+                "this process is a fork of the one that opened the clock",
+                "Open a new clock in this process"
+            ),
+            ClockReason::NotHere => {
+                say!("this library knows no tick counter of this CPU", "No action needed")
             }
-            KernelReason::NotInvariant => {
+            ClockReason::Forbidden => say!(
+                "this thread may not read the tick counter",
+                "Allow it with prctl(PR_SET_TSC, PR_TSC_ENABLE), then open the clock again"
+            ),
+            ClockReason::NotInvariant => say!(
                 "the CPU does not advertise a constant-rate tick counter (no `nonstop_tsc` in /proc/cpuinfo on \
-                 x86-64), or the counter stood still. In a virtual machine, enable the feature in the hypervisor \
-                 (QEMU: `-cpu host,+invtsc`)"
-            }
-            KernelReason::NotTrusted => {
+                 x86-64), or the counter stood still",
+                "In a virtual machine, enable the feature in the hypervisor (QEMU: `-cpu host,+invtsc`)"
+            ),
+            ClockReason::NotTrusted => say!(
                 "the kernel does not list the tick counter in /sys/devices/system/clocksource/\
-                 clocksource0/available_clocksource. Its log has the cause (`dmesg | grep -i tsc`)"
-            }
-        })
+                 clocksource0/available_clocksource",
+                "Its log has the cause (`dmesg | grep -i tsc`)"
+            ),
+        }
     }
 }

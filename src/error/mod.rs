@@ -20,7 +20,7 @@ mod region;
 pub use crate::kernel::{Errno, Unreadable};
 pub use access::SyscallReason;
 pub use disturbed::Disturbed;
-pub use name::{NameError, NotAnEvent};
+pub use name::NameError;
 pub use named_event::NamedEvent;
 pub use open::OpenError;
 pub use read::ReadError;

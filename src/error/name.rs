@@ -2,24 +2,6 @@
 
 use crate::kernel::{Message, PMU_DIRECTORY, Unreadable, has_message, say};
 
-/// What a name is that other tools know, if it is not an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NotAnEvent {
-    /// A metric: it is computed from several events.
-    Metric,
-    /// A clock of `perf stat`.
-    Clock,
-    /// A name of PAPI's.
-    Papi,
-    /// A name of LIKWID's.
-    Likwid,
-    /// A tracepoint, or a probe.
-    Tracepoint,
-    /// A breakpoint on memory.
-    Breakpoint,
-}
-
 /// Why a name is not the name of an event, from `"name".parse::<Event>()` or
 /// [`Pmus::event`](crate::pmu::Pmus::event).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,10 +20,10 @@ pub enum NameError {
     NotAnEvent {
         /// The name.
         name: String,
-        /// What it is.
-        kind: NotAnEvent,
-        /// What to count or use here in its place, if that is known.
-        instead: Option<&'static str>,
+        /// What it is, such as "a metric, computed from several events".
+        what: &'static str,
+        /// What to count or use here in its place.
+        instead: String,
     },
     /// The name requests what a counter does not do: precise samples (`:p`, `:P`), or the count of a whole core
     /// (`percore`).
@@ -196,29 +178,8 @@ impl NameError {
                 let remedy = suggest(nearest, all);
                 say!("there is no event `{name}` on this machine", "{remedy}")
             }
-            NameError::NotAnEvent { name, kind, instead } => {
-                let what = match kind {
-                    NotAnEvent::Metric => "a metric, computed from several events",
-                    NotAnEvent::Clock => "a clock of `perf stat`",
-                    NotAnEvent::Papi => "a name of PAPI's",
-                    NotAnEvent::Likwid => "a name of LIKWID's",
-                    NotAnEvent::Tracepoint => "a tracepoint or a probe",
-                    NotAnEvent::Breakpoint => "a breakpoint on memory",
-                };
-                let remedy = match (kind, instead) {
-                    (NotAnEvent::Metric, instead) => {
-                        let events = instead.unwrap_or("its events");
-                        format!("Count {events} as a group, and compute it from their counts")
-                    }
-                    (_, Some(instead)) => format!("Use {instead}"),
-                    (NotAnEvent::Tracepoint | NotAnEvent::Breakpoint, None) => {
-                        "This library counts hardware and software events. Use `perf stat -e` for others".into()
-                    }
-                    (NotAnEvent::Clock | NotAnEvent::Papi | NotAnEvent::Likwid, None) => {
-                        "Use the event that it stands for, by perf's name or as cpu/event=...,umask=.../".into()
-                    }
-                };
-                say!("`{name}` is {what}, not an event", "{remedy}")
+            NameError::NotAnEvent { name, what, instead } => {
+                say!("`{name}` is {what}, not an event", "{instead}")
             }
             NameError::NotOfACounter { part } if part == "percore" => say!(
                 "`percore` counts all threads of a core, and a counter counts its own thread",

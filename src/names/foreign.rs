@@ -1,95 +1,111 @@
 //! Names that other tools know and that are not events: metrics, clocks, and the names of PAPI and LIKWID.
 
 use super::suggest::nearest;
-use crate::error::NotAnEvent;
+use crate::error::NameError;
 use crate::event::generic;
 
-/// Returns what a name is that no PMU has, if other tools know it, and what counts the same here.
-pub(super) fn kind_of(name: &str) -> Option<(NotAnEvent, Option<&'static str>)> {
+const METRIC: &str = "a metric, computed from several events";
+const CLOCK: &str = "a clock of `perf stat`";
+const PAPI: &str = "a name of PAPI's";
+const LIKWID: &str = "a name of LIKWID's";
+const TRACEPOINT: &str = "a tracepoint or a probe";
+const BREAKPOINT: &str = "a breakpoint on memory";
+
+/// What a name is that is no event's.
+#[derive(Debug, PartialEq)]
+pub(super) struct Foreign {
+    what: &'static str,
+    /// What counts the same here, if that is known.
+    instead: Option<&'static str>,
+}
+
+impl Foreign {
+    pub(super) fn named(self, name: &str) -> NameError {
+        let instead = match (self.what, self.instead) {
+            (METRIC, instead) => {
+                let events = instead.unwrap_or("its events");
+                format!("Count {events} as a group, and compute it from their counts")
+            }
+            (_, Some(instead)) => format!("Use {instead}"),
+            (TRACEPOINT | BREAKPOINT, None) => {
+                "This library counts hardware and software events. Use `perf stat -e` for others"
+                    .into()
+            }
+            (_, None) => {
+                "Use the event that it stands for, by perf's name or as cpu/event=...,umask=.../"
+                    .into()
+            }
+        };
+        NameError::NotAnEvent { name: name.to_owned(), what: self.what, instead }
+    }
+}
+
+/// Returns what a name is that no PMU has, if other tools know it.
+pub(super) fn of(name: &str) -> Option<Foreign> {
     let lower = name.to_ascii_lowercase();
-    let instead_of = |table: &[(&str, &'static str)]| {
-        table.iter().find(|(known, _)| *known == lower).map(|(_, instead)| *instead)
+    let known = KNOWN.iter().find(|(_, known, _)| *known == lower);
+    let what = match known {
+        Some((what, ..)) => what,
+        None if lower.starts_with("tma_") || lower.starts_with("topdownl") => METRIC,
+        None if lower.starts_with("papi_") => PAPI,
+        None => return None,
     };
-    if let Some(instead) = instead_of(&CLOCKS) {
-        return Some((NotAnEvent::Clock, Some(instead)));
-    }
-    if let Some(instead) = instead_of(&METRICS) {
-        return Some((NotAnEvent::Metric, Some(instead)));
-    }
-    if lower.starts_with("tma_") || lower.starts_with("topdownl") {
-        return Some((NotAnEvent::Metric, None));
-    }
-    if lower.starts_with("papi_") {
-        return Some((NotAnEvent::Papi, instead_of(&PAPI)));
-    }
-    instead_of(&LIKWID).map(|instead| (NotAnEvent::Likwid, Some(instead)))
+    Some(Foreign { what, instead: known.map(|(.., instead)| *instead) })
 }
 
 /// Returns what a name with a colon is, if there is no event of the first part, and the second is not modifiers. None if
 /// the first is a misspelt event.
-pub(super) fn kind_with_colon(
-    first: &str,
-    second: &str,
-) -> Option<(NotAnEvent, Option<&'static str>)> {
-    if let Some(known) = kind_of(first) {
+pub(super) fn with_colon(first: &str, second: &str) -> Option<Foreign> {
+    if let Some(known) = of(first) {
         return Some(known);
     }
     // PAPI's native names are libpfm4's: `skl::INST_RETIRED:ANY`.
-    if second.starts_with(':') || first.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        return Some((NotAnEvent::Papi, None));
-    }
-    match first {
-        "mem" => Some((NotAnEvent::Breakpoint, None)),
-        _ if nearest(first, generic::all()).is_empty() => Some((NotAnEvent::Tracepoint, None)),
-        _ => None,
-    }
+    let is_native = second.starts_with(':') || first.bytes().any(|byte| byte.is_ascii_uppercase());
+    let what = match first {
+        _ if is_native => PAPI,
+        "mem" => BREAKPOINT,
+        _ if nearest(first, generic::all()).is_empty() => TRACEPOINT,
+        _ => return None,
+    };
+    Some(Foreign { what, instead: None })
 }
 
-/// `perf stat`'s own clocks.
-const CLOCKS: [(&str, &str); 3] = [
-    ("duration_time", "rdpmc::Clock"),
-    ("user_time", "getrusage, or task-clock for both modes"),
-    ("system_time", "getrusage, or task-clock for both modes"),
-];
-
-const METRICS: [(&str, &str); 7] = [
-    ("ipc", "instructions and cycles"),
-    ("cpi", "cycles and instructions"),
-    ("insn_per_cycle", "instructions and cycles"),
-    ("branch_miss_rate", "branch-misses and branches"),
-    ("cache_miss_rate", "cache-misses and cache-references"),
-    ("cpu_utilization", "task-clock and rdpmc::Clock"),
-    ("cpus_utilized", "task-clock and rdpmc::Clock"),
-];
-
-const PAPI: [(&str, &str); 16] = [
-    ("papi_tot_ins", "instructions"),
-    ("papi_tot_cyc", "cycles"),
-    ("papi_ref_cyc", "ref-cycles"),
-    ("papi_br_ins", "branches"),
-    ("papi_br_msp", "branch-misses"),
-    ("papi_l1_dca", "L1-dcache-loads"),
-    ("papi_l1_dcm", "L1-dcache-load-misses"),
-    ("papi_l1_ldm", "L1-dcache-load-misses"),
-    ("papi_l1_icm", "L1-icache-load-misses"),
-    ("papi_l3_tca", "cache-references"),
-    ("papi_l3_tcm", "cache-misses"),
-    ("papi_l3_ldm", "LLC-load-misses"),
-    ("papi_tlb_dm", "dTLB-load-misses"),
-    ("papi_tlb_im", "iTLB-load-misses"),
-    ("papi_stl_icy", "stalled-cycles-frontend"),
-    ("papi_res_stl", "stalled-cycles-backend"),
-];
-
-const LIKWID: [(&str, &str); 8] = [
-    ("instr_retired_any", "instructions"),
-    ("cpu_clk_unhalted_core", "cycles"),
-    ("cpu_clk_unhalted_ref", "ref-cycles"),
-    ("retired_instructions", "instructions"),
-    ("cpu_clocks_unhalted", "cycles"),
-    ("br_inst_retired_all_branches", "branches"),
-    ("br_misp_retired_all_branches", "branch-misses"),
-    ("actual_cpu_clock", "cycles"),
+/// What it is, its name in lower case, and what counts the same here.
+const KNOWN: [(&str, &str, &str); 34] = [
+    (CLOCK, "duration_time", "rdpmc::Clock"),
+    (CLOCK, "user_time", "getrusage, or task-clock for both modes"),
+    (CLOCK, "system_time", "getrusage, or task-clock for both modes"),
+    (METRIC, "ipc", "instructions and cycles"),
+    (METRIC, "cpi", "cycles and instructions"),
+    (METRIC, "insn_per_cycle", "instructions and cycles"),
+    (METRIC, "branch_miss_rate", "branch-misses and branches"),
+    (METRIC, "cache_miss_rate", "cache-misses and cache-references"),
+    (METRIC, "cpu_utilization", "task-clock and rdpmc::Clock"),
+    (METRIC, "cpus_utilized", "task-clock and rdpmc::Clock"),
+    (PAPI, "papi_tot_ins", "instructions"),
+    (PAPI, "papi_tot_cyc", "cycles"),
+    (PAPI, "papi_ref_cyc", "ref-cycles"),
+    (PAPI, "papi_br_ins", "branches"),
+    (PAPI, "papi_br_msp", "branch-misses"),
+    (PAPI, "papi_l1_dca", "L1-dcache-loads"),
+    (PAPI, "papi_l1_dcm", "L1-dcache-load-misses"),
+    (PAPI, "papi_l1_ldm", "L1-dcache-load-misses"),
+    (PAPI, "papi_l1_icm", "L1-icache-load-misses"),
+    (PAPI, "papi_l3_tca", "cache-references"),
+    (PAPI, "papi_l3_tcm", "cache-misses"),
+    (PAPI, "papi_l3_ldm", "LLC-load-misses"),
+    (PAPI, "papi_tlb_dm", "dTLB-load-misses"),
+    (PAPI, "papi_tlb_im", "iTLB-load-misses"),
+    (PAPI, "papi_stl_icy", "stalled-cycles-frontend"),
+    (PAPI, "papi_res_stl", "stalled-cycles-backend"),
+    (LIKWID, "instr_retired_any", "instructions"),
+    (LIKWID, "cpu_clk_unhalted_core", "cycles"),
+    (LIKWID, "cpu_clk_unhalted_ref", "ref-cycles"),
+    (LIKWID, "retired_instructions", "instructions"),
+    (LIKWID, "cpu_clocks_unhalted", "cycles"),
+    (LIKWID, "br_inst_retired_all_branches", "branches"),
+    (LIKWID, "br_misp_retired_all_branches", "branch-misses"),
+    (LIKWID, "actual_cpu_clock", "cycles"),
 ];
 
 #[cfg(test)]
@@ -98,15 +114,18 @@ mod tests {
 
     #[test]
     fn every_substitute_is_an_event() {
-        for (name, instead) in PAPI.into_iter().chain(LIKWID) {
-            assert!(generic::generic(instead).is_some(), "{name}: {instead}");
-            assert!(kind_of(&name.to_ascii_uppercase()).is_some());
+        for (what, name, instead) in KNOWN {
+            assert!(
+                [METRIC, CLOCK].contains(&what) || generic::generic(instead).is_some(),
+                "{name}"
+            );
+            assert!(of(&name.to_ascii_uppercase()).is_some());
         }
         // No event of perf's own is taken for something else.
         for name in generic::all() {
-            assert_eq!(kind_of(&name), None, "{name}");
+            assert_eq!(of(&name), None, "{name}");
         }
-        assert_eq!(kind_of("PAPI_FP_OPS"), Some((NotAnEvent::Papi, None)));
-        assert_eq!(kind_of("inst_retired.any"), None);
+        assert_eq!(of("PAPI_FP_OPS"), Some(Foreign { what: PAPI, instead: None }));
+        assert_eq!(of("inst_retired.any"), None);
     }
 }

@@ -90,9 +90,8 @@ impl Pmus {
                 Some((event, letters)) => {
                     let modifiers = of_letters(letters);
                     if modifiers.is_err() && self.event_of_no_pmu(event).is_err() {
-                        if let Some((kind, instead)) = foreign::kind_with_colon(event, letters) {
-                            let name = name.to_owned();
-                            return Err(NameError::NotAnEvent { name, kind, instead });
+                        if let Some(foreign) = foreign::with_colon(event, letters) {
+                            return Err(foreign.named(name));
                         }
                     }
                     (event, modifiers?)
@@ -163,8 +162,8 @@ impl Pmus {
         match having.as_slice() {
             [pmu] => self.event_of(pmu, name),
             [] => {
-                if let Some((kind, instead)) = foreign::kind_of(name) {
-                    return Err(NameError::NotAnEvent { name: name.to_owned(), kind, instead });
+                if let Some(foreign) = foreign::of(name) {
+                    return Err(foreign.named(name));
                 }
                 let events = |pmu: &'_ Pmu| {
                     pmu.events().iter().map(|event| event.name.clone()).collect::<Vec<_>>()

@@ -3,7 +3,7 @@
 use crate::report::{LockedMemory, Report, Seccomp, Settings};
 use crate::text::{Visible, nanoseconds};
 use rdpmc::Access;
-use rdpmc::clock::{CalibratedReason, ClockKind};
+use rdpmc::clock::{ClockKind, ClockReason};
 use std::fmt::{self, Write as _};
 
 const UNKNOWN: &str = "unknown";
@@ -132,7 +132,7 @@ impl Report {
         };
         let clock = match &self.clock {
             // The events' line has the reason.
-            Ok(ClockKind::Calibrated(CalibratedReason::NoEvent(_))) => {
+            Ok(ClockKind::Calibrated(ClockReason::NoEvent(_))) => {
                 "the tick counter, calibrated against CLOCK_MONOTONIC_RAW: no event can be opened"
                     .into()
             }

@@ -4,7 +4,7 @@ use super::kernel::{CHANGES, Change, Kernel, Moment, NARROW};
 use super::map;
 use super::stepper::{Walk, stepping, with};
 use crate::clock::source::{Kind, Source};
-use crate::clock::{Clock, ClockKind, KernelReason};
+use crate::clock::{Clock, ClockKind, ClockReason};
 use crate::kernel::capability;
 use crate::page::fork;
 use crate::page::reader::Reader;
@@ -206,14 +206,14 @@ fn a_page_that_loses_its_clock_is_done_without() {
     };
     let with_clock = capabilities(capability::BIT0_IS_DEPRECATED);
     // Asking for the kind changes nothing, because a change would cost a calibration.
-    assert_eq!(clock.kind(), ClockKind::Kernel(KernelReason::NotTrusted));
+    assert_eq!(clock.kind(), ClockKind::Kernel(ClockReason::NotTrusted));
     assert_eq!(clock.error_bound(), None);
     capabilities(with_clock);
     assert_eq!(clock.kind(), ClockKind::Page);
     capabilities(capability::BIT0_IS_DEPRECATED);
     let mut last = clock.now();
     assert!(now <= last, "{last} after {now}");
-    assert_eq!(clock.kind(), ClockKind::Kernel(KernelReason::NotTrusted));
+    assert_eq!(clock.kind(), ClockKind::Kernel(ClockReason::NotTrusted));
     // It continues from where it was, at the true rate, which is not a tick per nanosecond.
     let outer = std::time::Instant::now();
     let begun = (clock.now(), std::time::Instant::now());

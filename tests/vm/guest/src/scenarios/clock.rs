@@ -7,7 +7,7 @@ use crate::kernels::countdown;
 use crate::neighbour::Neighbour;
 use crate::process::{self, in_child, monotonic_raw, perf_descriptors, perf_mappings, wait};
 use rdpmc::Clock;
-use rdpmc::clock::{CalibratedReason, ClockKind, KernelReason};
+use rdpmc::clock::{ClockKind, ClockReason};
 use rdpmc::internals::expected;
 use std::hint::black_box;
 use std::sync::mpsc::channel;
@@ -42,14 +42,14 @@ fn of_the_page(facts: &Facts) -> Result<Clock, Stop> {
 }
 
 /// Returns the kind of a clock without a page, for this reason.
-fn without_page(facts: &Facts, reason: CalibratedReason) -> ClockKind {
+fn without_page(facts: &Facts, reason: ClockReason) -> ClockKind {
     if !cfg!(target_arch = "x86_64") {
         ClockKind::Calibrated(reason)
     } else if has_page(facts) {
         // The emulator's CPUs do not advertise an invariant counter.
-        ClockKind::Kernel(KernelReason::NotInvariant)
+        ClockKind::Kernel(ClockReason::NotInvariant)
     } else {
-        ClockKind::Kernel(KernelReason::NotTrusted)
+        ClockKind::Kernel(ClockReason::NotTrusted)
     }
 }
 
@@ -65,7 +65,7 @@ fn ahead(clock: &Clock) -> (i64, i64) {
 }
 
 fn clock_of_the_page(facts: &Facts) -> Outcome {
-    let kinds = (ClockKind::Page, without_page(facts, CalibratedReason::NotOffered));
+    let kinds = (ClockKind::Page, without_page(facts, ClockReason::NotOffered));
     for _ in 0..1_000 {
         let clock = Clock::open()?;
         let kind = clock.kind();
@@ -234,7 +234,7 @@ fn clock_across_threads(_: &Facts) -> Outcome {
 fn clock_without_an_event(facts: &Facts) -> Outcome {
     process::refuse(libc::SYS_perf_event_open, libc::EPERM);
     let clock = Clock::open()?;
-    let reason = CalibratedReason::NoEvent(expected::seccomp(libc::EPERM));
+    let reason = ClockReason::NoEvent(expected::seccomp(libc::EPERM));
     equal("the kind", clock.kind(), without_page(facts, reason))?;
     equal("mappings", perf_mappings(), 0)?;
     let mut last = 0;
@@ -262,7 +262,7 @@ fn clock_without_ticks(_: &Facts) -> Outcome {
         return skip("this kernel does not let a thread forbid itself the tick counter");
     }
     let clock = Clock::open()?;
-    equal("the kind", clock.kind(), ClockKind::Kernel(KernelReason::Forbidden))?;
+    equal("the kind", clock.kind(), ClockKind::Kernel(ClockReason::Forbidden))?;
     let (before, ticks, now, after) =
         (monotonic_raw(), clock.ticks(), clock.now_ordered(), monotonic_raw());
     require([before, ticks, now, after].is_sorted(), || {
@@ -290,7 +290,7 @@ fn clock_in_a_fork(facts: &Facts) -> Outcome {
         };
         let now = goes_on(before)?;
         let should = match has_page(facts) {
-            true => without_page(facts, CalibratedReason::Forked),
+            true => without_page(facts, ClockReason::Forked),
             false => kind.clone(),
         };
         equal("the child's kind", clock.kind(), should)?;
