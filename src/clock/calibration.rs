@@ -38,10 +38,10 @@ impl Sample {
 /// The denominator of fractions in this module, 2^32.
 const ONE: u128 = 1 << 32;
 /// The maximum time between two samples, in nanoseconds.
-const LONGEST: u64 = 1_000_000_000;
+const MAX_BETWEEN: u64 = 1_000_000_000;
 /// The minimum time between the samples that determine the rate, in nanoseconds, once such samples exist. More
 /// samples do not make it much longer.
-const BASELINE: u64 = 4 * LONGEST;
+const BASELINE: u64 = 4 * MAX_BETWEEN;
 /// The allowed drift between two oscillators, relative to their rates during the baseline, in fractions of the time:
 /// 100 ppb. By its temperature, a crystal drifts less within these seconds.
 const WANDER: u64 = 430;
@@ -96,7 +96,7 @@ impl Calibration {
     /// Schedules the next sample, often enough at first that the error does not double.
     fn until_the_next_look(self, latest: Sample) -> Calibration {
         let so_far = latest.middle().saturating_sub(self.from.middle());
-        let longest = narrow(u128::from(LONGEST) * ONE / u128::from(self.rate.tick));
+        let longest = narrow(u128::from(MAX_BETWEEN) * ONE / u128::from(self.rate.tick));
         Calibration { until: latest.after.saturating_add(so_far.min(longest)), ..self }
     }
 

@@ -6,7 +6,7 @@ const CHANGES: usize = 32;
 /// A change that is no sum of extra ticks.
 const MORE_THAN_EXTRA: u64 = 8;
 /// The maximum number of reads.
-const MOST_READS: u32 = 100_000;
+const MAX_READS: u32 = 100_000;
 
 /// Returns the step of a counter, in its unit: the smallest difference between two of its values. At least 1.
 pub(crate) fn step_of(mut read: impl FnMut() -> u64) -> u64 {
@@ -16,7 +16,7 @@ pub(crate) fn step_of(mut read: impl FnMut() -> u64) -> u64 {
     // The last value that was more than an extra tick. AMD's CPUs return no value twice: the second read in a step returns
     // one more than the first.
     let mut begun = None;
-    for _ in 0..MOST_READS {
+    for _ in 0..MAX_READS {
         let now = read();
         let change = match now.wrapping_sub(last) {
             0 => None,

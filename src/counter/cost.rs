@@ -49,9 +49,9 @@ impl ReadCost {
 }
 
 /// The maximum number of samples of one operation.
-const SAMPLES: usize = 24;
+const MAX_SAMPLES: usize = 24;
 /// The minimum number, which no time limit reduces. One of these may be disturbed: their median is not.
-const FEWEST: usize = 3;
+const MIN_SAMPLES: usize = 3;
 /// The time limit for the other samples, in nanoseconds.
 const TIME: u64 = 40_000;
 /// The same limit for user-space reads. These come last, because a trapped read may take very long.
@@ -62,7 +62,7 @@ const SAMPLE: u64 = 800;
 const TRAPPED: Duration = Duration::from_nanos(300);
 const TRAPPED_TICKS: u32 = 20;
 /// The maximum number of calls in a sample.
-const MOST_CALLS: u64 = 64;
+const MAX_CALLS: u64 = 64;
 
 /// The minimum and the median of a measured time, rounded to nanoseconds.
 #[derive(Clone, Copy)]
@@ -126,8 +126,8 @@ impl<F: Fn() -> Option<u64>> Stopwatch<F> {
         for _ in 0..3 {
             least = least.min(self.sample(1, operation)?);
         }
-        let calls = (SAMPLE / least.max(1)).clamp(1, MOST_CALLS);
-        let mut samples = [0_u64; SAMPLES]; // picoseconds per call
+        let calls = (SAMPLE / least.max(1)).clamp(1, MAX_CALLS);
+        let mut samples = [0_u64; MAX_SAMPLES]; // picoseconds per call
         let (mut taken, mut all) = (0, 0_u64);
         for sample in &mut samples {
             let time = self.sample(calls, operation)?;
@@ -135,7 +135,7 @@ impl<F: Fn() -> Option<u64>> Stopwatch<F> {
             taken += 1;
             all = all.saturating_add(time);
             // The next sample must end in time.
-            if taken >= FEWEST && all.saturating_add(time) > budget {
+            if taken >= MIN_SAMPLES && all.saturating_add(time) > budget {
                 break;
             }
         }
@@ -145,7 +145,7 @@ impl<F: Fn() -> Option<u64>> Stopwatch<F> {
             |picoseconds: u64| Duration::from_nanos(picoseconds.saturating_add(500) / 1_000);
         let minimum = nanoseconds(*samples.first().filter(|least| **least > 0)?);
         // If the time was over early, most of the few samples may be disturbed.
-        let middle = if taken < SAMPLES / 3 { 0 } else { taken / 2 };
+        let middle = if taken < MAX_SAMPLES / 3 { 0 } else { taken / 2 };
         Some(Timing { minimum, median: nanoseconds(*samples.get(middle)?) })
     }
 }
@@ -244,10 +244,10 @@ struct Known {
     cost: ReadCost,
 }
 
-/// The known costs: [`MOST_KNOWN`], and one more for each thread that adds one at the same time.
+/// The known costs: [`MAX_KNOWN`], and one more for each thread that adds one at the same time.
 static COSTS: List<Known> = List::new();
 /// Costs of more sets of events are not kept.
-const MOST_KNOWN: usize = 64;
+const MAX_KNOWN: usize = 64;
 
 fn known(events: &[Event], flags: u64) -> Option<ReadCost> {
     let mut all = COSTS.iter();
@@ -256,7 +256,7 @@ fn known(events: &[Event], flags: u64) -> Option<ReadCost> {
 
 /// Keeps a cost for the rest of the process. Two threads may both keep one, which does no harm.
 fn keep(events: &[Event], flags: u64, cost: ReadCost) {
-    if COSTS.iter().count() < MOST_KNOWN {
+    if COSTS.iter().count() < MAX_KNOWN {
         COSTS.push(Known { events: events.to_vec(), flags, cost });
     }
 }

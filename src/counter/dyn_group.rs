@@ -7,7 +7,7 @@ use crate::error::access::Access;
 use crate::error::{OpenError, ReadError};
 use crate::event::Event;
 use crate::open::builder::Builder;
-use crate::page::MOST;
+use crate::page::MAX_EVENTS;
 use crate::page::monitor::Monitor;
 use crate::region::Snapshot;
 use std::fmt;
@@ -77,13 +77,13 @@ pub trait WithGroup {
 /// A value for each event of a [`DynGroup`], in the events' order. Dereferences to a slice.
 #[derive(Clone, Copy)]
 pub struct PerEvent<T> {
-    values: [T; MOST],
+    values: [T; MAX_EVENTS],
     events: usize,
 }
 
 impl<T: Copy + Default> PerEvent<T> {
     fn of<const N: usize>(values: [T; N]) -> PerEvent<T> {
-        let mut all = [T::default(); MOST];
+        let mut all = [T::default(); MAX_EVENTS];
         for (into, value) in all.iter_mut().zip(values) {
             *into = value;
         }
@@ -101,7 +101,7 @@ impl<T> Deref for PerEvent<T> {
 
 impl<T> IntoIterator for PerEvent<T> {
     type Item = T;
-    type IntoIter = std::iter::Take<std::array::IntoIter<T, MOST>>;
+    type IntoIter = std::iter::Take<std::array::IntoIter<T, MAX_EVENTS>>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.values.into_iter().take(self.events)
@@ -160,7 +160,7 @@ impl DynGroup {
     /// Returns the counts of this instant as a plain value, without a system call: see [`Group::snapshot`]. Counts after
     /// those of the group's events are 0.
     #[inline]
-    pub fn snapshot(&self) -> Option<Snapshot<MOST>> {
+    pub fn snapshot(&self) -> Option<Snapshot<MAX_EVENTS>> {
         with_group!(&self.0, group => group.snapshot().map(Snapshot::widened))
     }
 
@@ -250,7 +250,7 @@ impl DynGroup {
     pub fn events(&self) -> PerEvent<Event> {
         with_group!(&self.0, group => {
             let events = group.events();
-            let mut all = [Event::DUMMY; MOST];
+            let mut all = [Event::DUMMY; MAX_EVENTS];
             for (into, event) in all.iter_mut().zip(events) {
                 *into = event;
             }

@@ -17,7 +17,7 @@ use crate::page::fork;
 use crate::page::monitor::Monitor;
 use crate::page::process::Process;
 use crate::page::reader::{Reader, Timed, View};
-use crate::page::{MOST, faults};
+use crate::page::{MAX_EVENTS, faults};
 use crate::pmu::core_types;
 use crate::region::{Region, Snapshot};
 use std::fmt;
@@ -117,7 +117,7 @@ impl<const N: usize> Group<N> {
 
     /// Returns a builder, to choose privilege levels, pinning and more for all events before opening a group.
     pub fn builder(events: [Event; N]) -> Builder<[Event; N]> {
-        const { assert!(N >= 1 && N <= MOST, "a group has 1 to 8 events") };
+        const { assert!(N >= 1 && N <= MAX_EVENTS, "a group has 1 to 8 events") };
         Builder::new(events)
     }
 
@@ -263,7 +263,7 @@ impl<const N: usize> Group<N> {
                 }
                 let mut values = values.into_iter();
                 Ok([(); N].map(|()| Reading {
-                    value: values.next().unwrap_or(0), // N is no more than MOST
+                    value: values.next().unwrap_or(0), // N is no more than MAX_EVENTS
                     time_enabled,
                     time_running,
                 }))
@@ -323,7 +323,7 @@ impl<const N: usize> Group<N> {
             self.control(Control::Disable)?;
             self.control(Control::Enable)?;
         }
-        reader.moving = self.reader.moving;
+        reader.must_advance = self.reader.must_advance;
         // The view first: the old pages are unmapped with the old reader.
         self.read = view_to_read(&reader, &self.open);
         self.reader = reader;

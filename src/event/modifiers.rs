@@ -13,7 +13,7 @@ const HYPERVISOR: u16 = 1 << 2;
 const GUEST: u16 = 1 << 3;
 const HOST: u16 = 1 << 4;
 const NOT_IDLE: u16 = 1 << 5;
-const MOST_PRECISE: u16 = 1 << 6;
+const MAX_PRECISE: u16 = 1 << 6;
 const PINNED: u16 = 1 << 7;
 const EXCLUSIVE: u16 = 1 << 8;
 const GROUP_SAMPLES: u16 = 1 << 12;
@@ -32,7 +32,7 @@ const LETTERS: [(char, u16); 14] = [
     ('p', PRECISE[0]),
     ('p', PRECISE[1]),
     ('p', PRECISE[2]),
-    ('P', MOST_PRECISE),
+    ('P', MAX_PRECISE),
     ('D', PINNED),
     ('e', EXCLUSIVE),
     ('S', GROUP_SAMPLES),
@@ -87,7 +87,7 @@ impl Modifiers {
 impl Modifiers {
     /// Whether they request precise samples (`p`, `P`), which no counter takes.
     pub(crate) fn are_precise(self) -> bool {
-        self.0 & (PRECISE.into_iter().fold(MOST_PRECISE, |bits, bit| bits | bit)) != 0
+        self.0 & (PRECISE.into_iter().fold(MAX_PRECISE, |bits, bit| bits | bit)) != 0
     }
 
     /// Returns the letters without a colon, as they follow a slash.

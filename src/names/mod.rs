@@ -15,7 +15,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The maximum length of a name, in bytes.
-const LONGEST: usize = 1024;
+const MAX_NAME_LENGTH: usize = 1024;
 
 impl FromStr for Event {
     type Err = NameError;
@@ -81,8 +81,8 @@ impl Pmus {
     /// # Errors
     /// [`NameError`] with the fault in the name, and the nearest known names.
     pub fn event(&self, name: &str) -> Result<Event, NameError> {
-        if name.len() > LONGEST {
-            return Err(NameError::TooLong { limit: LONGEST });
+        if name.len() > MAX_NAME_LENGTH {
+            return Err(NameError::TooLong { limit: MAX_NAME_LENGTH });
         }
         let name = name.trim();
         let Some((pmu, rest)) = name.split_once('/') else {

@@ -4,7 +4,7 @@
 const SUGGESTED: usize = 3;
 
 /// The maximum length of a name that is compared, in bytes.
-const LONGEST: usize = 64;
+const MAX_LENGTH: usize = 64;
 
 /// Returns the names in `known` that `name` may have been meant for, nearest first. Each word of a name is compared with
 /// the word in its place: `mem-loads` is not a misspelt `LLC-loads`.
@@ -48,19 +48,19 @@ fn words_are_near(one: &[u8], other: &[u8]) -> bool {
     one.clone().count() != other.clone().count() || one.zip(other).all(are_near)
 }
 
-/// Returns the case-insensitive optimal string alignment distance. None if either is longer than `LONGEST`.
+/// Returns the case-insensitive optimal string alignment distance. None if either is longer than `MAX_LENGTH`.
 fn edit_distance(one: &[u8], other: &[u8]) -> Option<usize> {
-    if one.len().max(other.len()) > LONGEST {
+    if one.len().max(other.len()) > MAX_LENGTH {
         return None;
     }
     let same =
         |a: Option<&u8>, b: Option<&u8>| a.zip(b).is_some_and(|(a, b)| a.eq_ignore_ascii_case(b));
     // Rows of the table of distances between all prefixes.
-    let mut before = [0; LONGEST + 1];
-    let mut last: [usize; LONGEST + 1] = std::array::from_fn(|place| place);
+    let mut before = [0; MAX_LENGTH + 1];
+    let mut last: [usize; MAX_LENGTH + 1] = std::array::from_fn(|place| place);
     for (i, a) in one.iter().enumerate() {
-        let at = |row: &[usize], place: usize| row.get(place).copied().unwrap_or(LONGEST);
-        let mut row = [i + 1; LONGEST + 1];
+        let at = |row: &[usize], place: usize| row.get(place).copied().unwrap_or(MAX_LENGTH);
+        let mut row = [i + 1; MAX_LENGTH + 1];
         let mut left = i + 1;
         for (j, b) in other.iter().enumerate() {
             let changed = at(&last, j) + usize::from(!same(Some(a), Some(b)));

@@ -7,7 +7,7 @@ use crate::error::OpenError;
 use crate::event::Event;
 use crate::kernel::{self, flag, kind, machine};
 use crate::names::named;
-use crate::page::MOST;
+use crate::page::MAX_EVENTS;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
 /// The rounds of known work that show whether a counter counts: some microseconds.
@@ -50,7 +50,7 @@ pub(super) fn check_that_they_fit(
 pub(super) fn check_that_they_count(events: &[Event]) -> Result<(), OpenError> {
     // Whether as many counters have counted before in this process: by the number of events, and by how many of
     // them are not the first of cycles or instructions, which may have counters of their own.
-    static COUNTING: [AtomicU16; MOST + 1] = [const { AtomicU16::new(0) }; MOST + 1];
+    static COUNTING: [AtomicU16; MAX_EVENTS + 1] = [const { AtomicU16::new(0) }; MAX_EVENTS + 1];
     let places: Vec<usize> = (0..events.len())
         .filter(|place| events.get(*place).is_some_and(|event| !event.is_software()))
         .collect();

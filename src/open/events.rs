@@ -6,7 +6,7 @@ use crate::error::OpenError;
 use crate::event::Event;
 use crate::kernel::{self, Control, Descriptor, Errno, flag, format};
 use crate::names::named;
-use crate::page::MOST;
+use crate::page::MAX_EVENTS;
 use crate::pmu::core_types;
 
 /// Opens the events as one group, with the first as its leader. Takes one system call for each event if the first
@@ -132,4 +132,4 @@ pub(crate) struct Opened {
 ///
 /// For a group, these are the number of events, enabled time, running time, and the counts. For a single event, they
 /// are its count, enabled time and running time.
-pub(crate) const READ_WORDS: usize = 3 + MOST;
+pub(crate) const READ_WORDS: usize = 3 + MAX_EVENTS;

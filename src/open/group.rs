@@ -87,7 +87,7 @@ fn open_in<const N: usize>(
         Err(obstacle) => (Reader::none(), Some(obstacle)),
     };
     let flags = options.flags_of_cost();
-    reader.moving = events.iter().rev().fold(0, |bits, event| {
+    reader.must_advance = events.iter().rev().fold(0, |bits, event| {
         bits << 1 | u8::from(event.bare() == Event::INSTRUCTIONS && options.counts_user(*event))
     });
     if N > 1 && !options.is_disabled() && !reader.is_scheduled() {

@@ -24,7 +24,7 @@ use std::ptr;
 use std::sync::atomic::AtomicUsize;
 
 /// The maximum number of events in a group.
-pub(crate) const MOST: usize = 8;
+pub(crate) const MAX_EVENTS: usize = 8;
 
 /// The pages of a handle without a mapping, so that reads need no special case: a page of zeros (`index` 0, no
 /// capabilities) for each event.
@@ -33,7 +33,7 @@ pub(crate) const MOST: usize = 8;
 /// puts it into `.bss` and not into the file.
 static EMPTY: Zeros = Zeros([const { AtomicUsize::new(0) }; WORDS]);
 
-const WORDS: usize = if kernel::SUPPORTED { MOST } else { 1 } * STRIDE / size_of::<usize>();
+const WORDS: usize = if kernel::SUPPORTED { MAX_EVENTS } else { 1 } * STRIDE / size_of::<usize>();
 
 #[repr(C, align(64))]
 struct Zeros([AtomicUsize; WORDS]);
@@ -62,7 +62,7 @@ const PLACES: u32 = 64;
 impl<const N: usize> Pages<N> {
     /// Returns pages of zeros.
     pub(crate) fn empty() -> Pages<N> {
-        const { assert!(N <= MOST) };
+        const { assert!(N <= MAX_EVENTS) };
         Pages { owner: None, address: empty(), monitor: Monitor::new() }
     }
 

@@ -135,7 +135,7 @@ pub(crate) struct Reader<const N: usize> {
     view: View<N>,
     pages: Pages<N>,
     /// A bit for each event that counts at least one instruction in any region.
-    pub(crate) moving: u8,
+    pub(crate) must_advance: u8,
 }
 
 impl<const N: usize> Deref for Reader<N> {
@@ -171,7 +171,7 @@ impl<const N: usize> Reader<N> {
             }
         }
         let view = View { address: pages.address(), registers, id: next_id() };
-        Ok(Reader { view, pages, moving: 0 })
+        Ok(Reader { view, pages, must_advance: 0 })
     }
 
     /// Gives the reader a new number, so that snapshots before and after have no difference.
@@ -181,7 +181,7 @@ impl<const N: usize> Reader<N> {
 
     /// Returns a reader that always returns None.
     pub(crate) fn none() -> Reader<N> {
-        Reader { view: View::none(), pages: Pages::empty(), moving: 0 }
+        Reader { view: View::none(), pages: Pages::empty(), must_advance: 0 }
     }
 
     /// Returns a view of the pages, to be kept apart from the reader.

@@ -142,9 +142,9 @@ impl<'a, const N: usize, const FENCED: bool> Region<'a, N, FENCED> {
         &self,
         found: Result<Overhead<N>, Disturbed>,
     ) -> Result<Overhead<N>, Disturbed> {
-        let moving = |place: usize| self.reader.moving >> place & 1 != 0;
+        let must_advance = |place: usize| self.reader.must_advance >> place & 1 != 0;
         let stands = |found: &Overhead<N>| {
-            found.maximum.iter().enumerate().any(|(place, most)| *most == 0 && moving(place))
+            found.maximum.iter().enumerate().any(|(place, most)| *most == 0 && must_advance(place))
         };
         if found.as_ref().is_ok_and(stands) { Err(Disturbed::StandsStill) } else { found }
     }

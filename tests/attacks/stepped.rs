@@ -8,7 +8,7 @@ use rdpmc::{Clock, Counter, Event, Group};
 use std::hint::black_box;
 
 /// The steps after which a read passes for one that never ends. A clock that calibrates takes the most: some thousands.
-const MOST_STEPS: u32 = 60_000;
+const MAX_STEPS: u32 = 60_000;
 
 /// The handles that a debugged program has.
 struct Handles {
@@ -66,14 +66,14 @@ pub fn every_read_ends(events: [Event; 2]) -> Result<Result<String, OpenError>, 
     for (name, read) in READS {
         match steps(|| all().ok(), read)? {
             Some(steps) => said.push(format!("{name} {steps}")),
-            None => return Err(format!("{name}: it has not ended after {MOST_STEPS} steps")),
+            None => return Err(format!("{name}: it has not ended after {MAX_STEPS} steps")),
         }
     }
     Ok(Ok(said.join(", ")))
 }
 
 /// Returns the number of steps of `body` in a child of its own, stepped by this process. None if there are more than
-/// [`MOST_STEPS`].
+/// [`MAX_STEPS`].
 fn steps<T>(prepare: impl FnOnce() -> Option<T>, body: impl Fn(&T)) -> Result<Option<u32>, String> {
     let child = fork(|| {
         // SAFETY: the call takes numbers. The parent traces from now on.
@@ -105,7 +105,7 @@ fn steps<T>(prepare: impl FnOnce() -> Option<T>, body: impl Fn(&T)) -> Result<Op
             libc::SIGSTOP | libc::SIGTRAP => steps += 1,
             signal => return Err(format!("the child got signal {signal}")),
         }
-        if steps > MOST_STEPS {
+        if steps > MAX_STEPS {
             break Ok(None);
         }
         // SAFETY: the child is ours, and stopped.

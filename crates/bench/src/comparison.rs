@@ -6,7 +6,7 @@ use crate::sample::{Sample, Shape};
 use crate::verdict::{Cause, Verdict};
 use rdpmc::Event;
 use rdpmc_gate::cells::{escaped, exact, upwards, with_error};
-use rdpmc_gate::{FEWEST, Interval, median, slices};
+use rdpmc_gate::{Interval, MIN_VALUES, median, slices};
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -201,14 +201,14 @@ fn difference(row: &Measured, other: &Measured) -> Option<Difference> {
     let pairs = |(row, other): (&Vec<Cost>, &Vec<Cost>)| paired(row, other);
     let processes: Vec<Vec<f64>> = row.costs.iter().zip(&other.costs).map(pairs).collect();
     let all = processes.concat();
-    if all.len() < FEWEST {
+    if all.len() < MIN_VALUES {
         return None;
     }
     let centre = |ratios: &[f64]| median(ratios.iter().copied());
     let value = centre(&all)?;
     let ratio = match processes.len() {
         // Each process places its memory elsewhere, so the medians of enough processes are independent.
-        FEWEST.. => {
+        MIN_VALUES.. => {
             let medians: Vec<f64> = processes.iter().filter_map(|it| centre(it)).collect();
             let Interval { low, median, high } = Interval::of(&medians);
             Estimate { value: median, low, high }

@@ -2,7 +2,7 @@
 
 use crate::code::Content;
 use crate::sample::{Sample, Shape};
-use rdpmc_gate::{FEWEST, median, slices};
+use rdpmc_gate::{MIN_VALUES, median, slices};
 
 /// A centre and its 95 % interval.
 ///
@@ -110,7 +110,7 @@ pub(crate) fn speed(samples: &[&Sample], place: usize, shape: &Shape) -> Option<
     let turns = Turns::of(samples, place, shape)?;
     let centre = |samples: &[&Sample]| Some(turns.median(samples)? - turns.overhead(samples));
     let value = centre(samples)?;
-    if samples.len() < FEWEST {
+    if samples.len() < MIN_VALUES {
         return Some(Estimate { value, low: f64::NEG_INFINITY, high: f64::INFINITY });
     }
     let estimate = Estimate::of_slices(value, slices(samples).filter_map(centre));
@@ -237,7 +237,7 @@ pub(crate) fn count(samples: &[&Sample], place: usize, shape: &Shape) -> Option<
         (runs > 0.0).then_some(all / runs)
     };
     let value = mean(samples)?;
-    if samples.len() < FEWEST {
+    if samples.len() < MIN_VALUES {
         return Some(Estimate { value, low: f64::NEG_INFINITY, high: f64::INFINITY });
     }
     Some(Estimate::of_slices(value, slices(samples).filter_map(mean)))

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 /// The codes take at most this long each, however long a row takes.
-pub(crate) const MOST_TIME: Duration = Duration::from_millis(20);
+pub(crate) const MAX_TIME: Duration = Duration::from_millis(20);
 
 /// The number of codes that [`codes`] returns.
 pub(crate) const CODES: usize = 7;

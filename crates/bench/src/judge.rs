@@ -5,7 +5,7 @@ use crate::fence::FenceCost;
 use crate::paths::{OF_INTERRUPTS, Paths, tally};
 use crate::sample::{Sample, Shape, TICKS, VALUES};
 use crate::verdict::{Cause, Verdict};
-use rdpmc_gate::{FEWEST, SLICES, median};
+use rdpmc_gate::{MIN_VALUES, SLICES, median};
 
 /// What the fence after each run adds to each value. None for values to which it adds nothing, or if there is no fence.
 pub(crate) type FenceCosts = [Option<FenceCost>; VALUES];
@@ -39,7 +39,7 @@ pub(crate) fn judge<'a>(
     let calm: Vec<&Sample> = samples.iter().filter(|sample| !sample.is_disturbed).collect();
     let switched = all - calm.len();
     // If too few are left, those with a context switch are better than none.
-    let too_few_calm = calm.len() < FEWEST && switched > 0;
+    let too_few_calm = calm.len() < MIN_VALUES && switched > 0;
     let calm = if too_few_calm { samples.iter().collect() } else { calm };
     let whole: Vec<&Sample> = match too_few_calm {
         true => samples.iter().collect(),
@@ -66,7 +66,7 @@ pub(crate) fn judge<'a>(
         else {
             continue;
         };
-        if kept.len() < FEWEST {
+        if kept.len() < MIN_VALUES {
             set(&mut figures, place, estimate, Verdict::Unstable(Cause::Unreadable));
             continue;
         }
@@ -150,8 +150,9 @@ fn found(
     let is_time = place == TICKS;
     let is_speed = is_time || shape.cycles == Some(place);
     let first = kept.first()?.run(place);
-    let is_exact =
-        !is_time && kept.len() >= FEWEST && kept.iter().all(|sample| sample.run(place) == first);
+    let is_exact = !is_time
+        && kept.len() >= MIN_VALUES
+        && kept.iter().all(|sample| sample.run(place) == first);
     let fence = fence.get(place).copied().flatten();
     let fence = fence.map(|fence| fence.in_loop_of(kept, place, shape));
     let without_fence = |estimate: Estimate| match fence {
@@ -251,7 +252,7 @@ fn witnessed<'a>(samples: Vec<&'a Sample>, shape: &Shape, are_several: bool) -> 
             varies = times < kept.len();
         } else if is_witness || is_most && are_far == 0 {
             has_rare_path |= are_far > 0;
-            if times >= FEWEST {
+            if times >= MIN_VALUES {
                 kept.retain(|sample| sample.run(place) == mode || is_far(sample));
             }
         }

@@ -44,7 +44,7 @@ static ACCEPTED: AtomicU32 = AtomicU32::new(0);
 const REFUSED: u32 = u32::MAX;
 
 /// The longest line that is read: results of some hundred rows.
-const LONGEST: u64 = 256 << 20;
+const MAX_LINE: u64 = 256 << 20;
 
 /// One end of a connection.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Lines {
     /// None if the other program has ended.
     pub(crate) fn read(&mut self) -> Option<String> {
         let mut line = String::new();
-        let length = self.0.by_ref().take(LONGEST).read_line(&mut line).ok()?;
+        let length = self.0.by_ref().take(MAX_LINE).read_line(&mut line).ok()?;
         (length > 0 && line.pop() == Some('\n')).then_some(line)
     }
 

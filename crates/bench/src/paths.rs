@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 /// Single runs, to find paths.
 const RUNS: usize = 100;
 /// Fewer runs show no shares.
-const FEWEST: usize = 4;
+const MIN_RUNS: usize = 4;
 /// An interrupt adds an instruction, and a loop has few of them: a sample with more than this took another path.
 pub(crate) const OF_INTERRUPTS: u64 = 8;
 /// The share of the most frequent path below which code has several.
-const MOST: f64 = 0.9;
+const MIN_SHARE: f64 = 0.9;
 
 /// A path that the code takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,7 +44,7 @@ pub(crate) fn paths(
     let begun = Instant::now();
     let (mut work, mut nothing) = (Vec::new(), Vec::new());
     for run in 0..RUNS {
-        if run >= FEWEST && begun.elapsed() > time {
+        if run >= MIN_RUNS && begun.elapsed() > time {
             break;
         }
         let mut order = [(Content::Work, &mut work), (Content::Nothing, &mut nothing)];
@@ -90,7 +90,7 @@ pub(crate) fn paths(
         tally.iter().filter(calm).filter(|(_, count)| *count >= 2).map(|(instructions, count)| {
             Path { instructions: instructions - nothing, share: share(*count) }
         });
-    Paths { found: found.collect(), are_several: share(on_others) > 1.0 - MOST }
+    Paths { found: found.collect(), are_several: share(on_others) > 1.0 - MIN_SHARE }
 }
 
 /// Returns each value and how often it occurs, the most frequent first.

@@ -61,7 +61,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     if tasks.iter().any(|task| task.code.has_fence()) {
         let unit = rows.len();
         let tasks_of_fence = fence::codes().map(|code| Task::new(code as Box<dyn Loops>, unit, 1));
-        tasks.extend(tasks_of_fence.map(|task| Task { most_time: fence::MOST_TIME, ..task }));
+        tasks.extend(tasks_of_fence.map(|task| Task { most_time: fence::MAX_TIME, ..task }));
     }
     let rows_and_tasks = rows.iter().zip(&task_of);
     let without_inputs: Vec<&str> =

@@ -11,15 +11,15 @@ const LOOP: Duration = Duration::from_micros(20);
 /// Code that takes longer than this has one run in its short loops.
 const LONG: Duration = Duration::from_millis(1);
 /// The search for the length of the loops ends after this time, even if the clock stands still.
-const MOST_TIME: Duration = Duration::from_millis(200);
+const MAX_SEARCH: Duration = Duration::from_millis(200);
 /// Other programs on the CPU may slow a row down by up to this factor, before it has fewer samples.
 const PATIENCE: u32 = 8;
 /// The maximum number of samples: those of some five seconds.
-const MOST: usize = 1 << 15;
+const MAX_SAMPLES: usize = 1 << 15;
 /// A sample that takes longer than this, and longer than the row may, is of code that has become slow.
 const SLOW: Duration = Duration::from_millis(200);
 /// The maximum number of failed reads.
-const MOST_UNREADABLE: usize = 64;
+const MAX_UNREADABLE: usize = 64;
 
 /// The number of turns that makes loops long enough.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ impl Length {
                 }
             }
             let ns = work as f64 * shape.ns_per_tick;
-            let is_long = ns >= LOOP.as_nanos() as f64 || begun.elapsed() > MOST_TIME;
+            let is_long = ns >= LOOP.as_nanos() as f64 || begun.elapsed() > MAX_SEARCH;
             if work == u64::MAX || is_long || k >= 1 << 40 {
                 // Even numbers, so that code that takes two paths in turn does the same in each loop.
                 let is_odd = multiple == 1 && ns < LONG.as_nanos() as f64;
@@ -120,7 +120,7 @@ impl Series {
         // less, and so do the runs before.
         let loops = if length.with_copies { 7.0 } else { 4.5 };
         let wanted = time.as_secs_f64() / (length.time.as_secs_f64() * loops).max(1e-9);
-        let wanted = (wanted as usize).clamp(SLICES, MOST);
+        let wanted = (wanted as usize).clamp(SLICES, MAX_SAMPLES);
         let samples = Vec::with_capacity(wanted);
         Series { length, samples, wanted, time, spent: Duration::ZERO, unreadable: 0 }
     }
@@ -130,7 +130,7 @@ impl Series {
         let is_slow = self.spent >= self.time.saturating_mul(PATIENCE);
         self.samples.len() >= self.wanted
             || is_slow && self.samples.len() >= SLICES
-            || self.unreadable >= MOST_UNREADABLE
+            || self.unreadable >= MAX_UNREADABLE
     }
 
     /// Takes a sample.

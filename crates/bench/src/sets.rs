@@ -5,7 +5,7 @@ use rdpmc::error::{NameError, OpenError};
 use rdpmc::{Access, Builder, DynGroup, Error, Event};
 
 /// The maximum number of events in a group.
-const MOST: usize = 8;
+const MAX_EVENTS: usize = 8;
 
 /// Events that are counted at the same time.
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ pub(crate) fn fit(events: &[Event]) -> (Vec<Set>, Vec<Missing>) {
     let kernel = Event::INSTRUCTIONS.kernel();
     let mut left = hardware;
     while !left.is_empty() || (sets.is_empty() && witness.is_some()) {
-        let wanted: Vec<Event> = witness.iter().chain(&left).copied().take(MOST).collect();
+        let wanted: Vec<Event> = witness.iter().chain(&left).copied().take(MAX_EVENTS).collect();
         let events = builder(&wanted).fit().map_or(Vec::new(), |fit| fit.events);
         let before = left.len();
         left.retain(|event| !events.contains(event));
@@ -95,7 +95,7 @@ pub(crate) fn fit(events: &[Event]) -> (Vec<Set>, Vec<Missing>) {
         let with_kernel: Vec<Event> = events.iter().copied().chain([kernel]).collect();
         let adds_kernel = events.first() == witness.as_ref()
             && witness.is_some()
-            && with_kernel.len() <= MOST
+            && with_kernel.len() <= MAX_EVENTS
             && !open(&events).is_ok_and(|group| group.counts_all_privilege_levels())
             && open(&with_kernel).is_ok_and(|group| group.access() == Access::UserSpace);
         sets.push(Set { events: if adds_kernel { with_kernel } else { events } });
@@ -103,7 +103,7 @@ pub(crate) fn fit(events: &[Event]) -> (Vec<Set>, Vec<Missing>) {
     // Context switches tell which loops were disturbed, where the kernel allows to count them.
     let switches = Event::CONTEXT_SWITCHES;
     let counts_switches = open(&[switches]).is_ok();
-    for events in software.chunks(MOST - 1) {
+    for events in software.chunks(MAX_EVENTS - 1) {
         let is_added = counts_switches && !events.contains(&switches);
         let events = events.iter().copied().chain(is_added.then_some(switches)).collect();
         sets.push(Set { events });

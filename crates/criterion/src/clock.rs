@@ -1,6 +1,6 @@
 //! A measurement of time.
 
-use crate::meter::{empty_batches, usual};
+use crate::meter::{empty_batches, percentile_90};
 use crate::notes::Batches;
 use crate::print;
 use crate::stand_ins::StandIns;
@@ -65,7 +65,7 @@ impl From<Clock> for ClockMeasurement {
             stand_ins: StandIns::default(),
         };
         clock.overhead = clock.mean_of_nothing();
-        clock.floor = usual(empty_batches(&clock));
+        clock.floor = percentile_90(empty_batches(&clock));
         clock
     }
 }

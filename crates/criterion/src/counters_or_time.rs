@@ -1,7 +1,7 @@
 //! A measurement by counters where there are counters, and by time elsewhere.
 
 use crate::clock::ClockMeasurement;
-use crate::meter::{Cost, Counts, MOST, empty_batches, empty_samples, floor};
+use crate::meter::{Cost, Counts, MAX_EVENTS, empty_batches, empty_samples, floor};
 use crate::recorder::Recorder;
 use crate::sized_meter::SizedMeter;
 use crate::stand_ins::StandIns;
@@ -112,7 +112,7 @@ pub fn counters<E: IntoEvent, const N: usize>(events: [E; N]) -> Criterion {
 pub struct CountersOrTime {
     driver: Driver,
     counters: Option<SizedMeter>,
-    overhead: Cost<MOST>,
+    overhead: Cost<MAX_EVENTS>,
     stand_ins: StandIns,
     recorder: Recorder,
 }
@@ -137,14 +137,14 @@ pub struct Started {
 /// `iter_custom`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
-    counts: Counts<MOST>,
+    counts: Counts<MAX_EVENTS>,
     ns: u64,
 }
 
 impl CountersOrTime {
     /// Returns the measurement, and the directory for its results.
     fn open<E: IntoEvent, const N: usize>(events: [E; N]) -> (CountersOrTime, PathBuf) {
-        const { assert!(N >= 1 && N <= MOST, "there are 1 to 8 events") };
+        const { assert!(N >= 1 && N <= MAX_EVENTS, "there are 1 to 8 events") };
         let mut unknown = Vec::new();
         let events = events.map(|event| {
             event.into_event().unwrap_or_else(|why| {

@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(crate) const TIMES: usize = 100;
 
 /// The most events in a group.
-pub(crate) const MOST: usize = 8;
+pub(crate) const MAX_EVENTS: usize = 8;
 
 /// The number of attempts to take them: other events may have the counters for some milliseconds.
 const ATTEMPTS: usize = 1_000;
@@ -111,8 +111,8 @@ impl<const N: usize> Counts<N> {
     }
 
     /// Returns these counts, and 0 for further events.
-    pub(crate) fn widened(self) -> Counts<MOST> {
-        let mut counted = [0; MOST];
+    pub(crate) fn widened(self) -> Counts<MAX_EVENTS> {
+        let mut counted = [0; MAX_EVENTS];
         for (into, count) in counted.iter_mut().zip(self.counted) {
             *into = count;
         }
@@ -208,13 +208,13 @@ pub(crate) fn floor<const N: usize>(batches: Vec<Counts<N>>) -> [u64; N] {
     let mut floor = [0; N];
     for (place, floor) in floor.iter_mut().enumerate() {
         let of = |counts: &Counts<N>| counts.counts().get(place).copied().unwrap_or(0);
-        *floor = usual(batches.iter().map(of).collect());
+        *floor = percentile_90(batches.iter().map(of).collect());
     }
     floor
 }
 
 /// Returns the 90th percentile.
-pub(crate) fn usual(mut values: Vec<u64>) -> u64 {
+pub(crate) fn percentile_90(mut values: Vec<u64>) -> u64 {
     values.sort_unstable();
     values.get(values.len() * 9 / 10).copied().unwrap_or(0)
 }

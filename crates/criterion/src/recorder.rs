@@ -2,7 +2,7 @@
 
 use crate::alone;
 use crate::arguments::Arguments;
-use crate::meter::{Counts, MOST};
+use crate::meter::{Counts, MAX_EVENTS};
 use crate::notes::{Batches, SampleNotes};
 use crate::print;
 use crate::saved::{Run, Saved, Unknown};
@@ -38,7 +38,7 @@ pub(crate) struct Recorder {
     /// The directory that criterion writes to.
     home: OnceCell<PathBuf>,
     notes: SampleNotes,
-    samples: RefCell<Vec<Counts<MOST>>>,
+    samples: RefCell<Vec<Counts<MAX_EVENTS>>>,
     /// What criterion was told of each sample.
     values: RefCell<Vec<f64>>,
     /// What criterion had saved before the benchmark.
@@ -148,7 +148,7 @@ impl Recorder {
             Ok(Run { directory, iterations }) => {
                 // Earlier samples are from criterion's search for a number of iterations (`--quick`).
                 let first = samples.len().saturating_sub(iterations.len());
-                let of = |(sample, value): (&Counts<MOST>, &f64)| (*sample, *value);
+                let of = |(sample, value): (&Counts<MAX_EVENTS>, &f64)| (*sample, *value);
                 let saved = samples.iter().zip(&values).skip(first).map(of).zip(iterations);
                 let (kept, iterations) = without_few_inexact(saved.collect());
                 let (kept, values): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
@@ -199,7 +199,7 @@ impl Recorder {
         }
     }
 
-    fn counted(&self, samples: &[Counts<MOST>], iterations: &[f64]) -> Vec<Counted> {
+    fn counted(&self, samples: &[Counts<MAX_EVENTS>], iterations: &[f64]) -> Vec<Counted> {
         let of = |(place, counter): (usize, &Counter)| {
             let counts = samples.iter().map(|sample| at(sample, place)).collect();
             Counted::new(counter.name.clone(), counter.unit.name(), iterations, counts)
@@ -274,7 +274,7 @@ impl Recorder {
     }
 
     /// Returns a note for each event whose count may be the cost of reading.
-    fn floors(&self, samples: &[Counts<MOST>]) -> Vec<String> {
+    fn floors(&self, samples: &[Counts<MAX_EVENTS>]) -> Vec<String> {
         let of = |(place, counter): (usize, &Counter)| {
             let add = |sum: Batches, sample| sum.plus(at(sample, place), sample.intervals());
             let all = samples.iter().fold(Batches::default(), add);
@@ -285,15 +285,15 @@ impl Recorder {
 }
 
 /// Returns the count of the event with this place.
-fn at(sample: &Counts<MOST>, place: usize) -> u64 {
+fn at(sample: &Counts<MAX_EVENTS>, place: usize) -> u64 {
     sample.counts().get(place).copied().unwrap_or(0)
 }
 
 /// A sample, what criterion was told of it, and its number of iterations.
-type Sample = ((Counts<MOST>, f64), f64);
+type Sample = ((Counts<MAX_EVENTS>, f64), f64);
 
 /// Returns the samples, apart from their iterations, without those that are not exact, if these are at most a tenth.
-fn without_few_inexact(mut samples: Vec<Sample>) -> (Vec<(Counts<MOST>, f64)>, Vec<f64>) {
+fn without_few_inexact(mut samples: Vec<Sample>) -> (Vec<(Counts<MAX_EVENTS>, f64)>, Vec<f64>) {
     let is_exact = |((sample, _), _): &Sample| !is_inexact(sample);
     if samples.iter().filter(|sample| is_exact(sample)).count() * 10 >= samples.len() * 9 {
         samples.retain(is_exact);
@@ -301,7 +301,7 @@ fn without_few_inexact(mut samples: Vec<Sample>) -> (Vec<(Counts<MOST>, f64)>, V
     samples.into_iter().unzip()
 }
 
-fn is_inexact(sample: &Counts<MOST>) -> bool {
+fn is_inexact(sample: &Counts<MAX_EVENTS>) -> bool {
     sample.are_estimates() || sample.are_incomplete()
 }
 
@@ -331,7 +331,7 @@ fn start() -> u64 {
 mod tests {
     use super::*;
 
-    fn counts(count: u64, iterations: u64) -> Counts<MOST> {
+    fn counts(count: u64, iterations: u64) -> Counts<MAX_EVENTS> {
         (0..iterations).fold(Counts::NONE, |sum, _| sum.plus(&Counts::interval(count)))
     }
 

@@ -1,6 +1,6 @@
 //! A meter for a number of events known only at run time.
 
-use crate::meter::{Counts, MOST, Meter};
+use crate::meter::{Counts, MAX_EVENTS, Meter};
 use rdpmc::error::ReadError;
 use rdpmc::{DynGroup, Group, WithGroup};
 use std::fmt::Debug;
@@ -11,7 +11,7 @@ pub(crate) struct SizedMeter(Box<dyn AnyMeter>);
 
 trait AnyMeter: Debug {
     fn start(&self);
-    fn end(&self) -> Counts<MOST>;
+    fn end(&self) -> Counts<MAX_EVENTS>;
     fn take_error(&self) -> Option<ReadError>;
 }
 
@@ -20,7 +20,7 @@ impl<const N: usize> AnyMeter for Meter<N> {
         self.start();
     }
 
-    fn end(&self) -> Counts<MOST> {
+    fn end(&self) -> Counts<MAX_EVENTS> {
         self.end().widened()
     }
 
@@ -47,7 +47,7 @@ impl SizedMeter {
     }
 
     #[inline(always)]
-    pub(crate) fn end(&self) -> Counts<MOST> {
+    pub(crate) fn end(&self) -> Counts<MAX_EVENTS> {
         self.0.end()
     }
 

@@ -109,7 +109,7 @@ pub(crate) fn agree(reads: impl Iterator<Item = UserRead>) -> bool {
 /// A count that differs from the minimum by more than this is a jump.
 const JUMP: u64 = 1 << 30;
 /// No work here counts more than this.
-const MOST: u64 = 1 << 40;
+const MAX_COUNT: u64 = 1 << 40;
 /// The range of cycles per nanosecond, as a fraction: between 50 MHz and 10 GHz.
 const CYCLES: [(u64, u64); 2] = [(1, 20), (10, 1)];
 /// Counters of cycles that count at the same time differ by less than this part.
@@ -120,7 +120,7 @@ fn minima(lengths: &Lengths) -> Result<[u64; 3], Verdict> {
     let mut minima = [0; 3];
     for (least, counts) in minima.iter_mut().zip(lengths) {
         *least = counts.iter().copied().min().ok_or(Verdict::TooNoisy)?;
-        if *least > MOST || counts.iter().any(|count| count - *least > JUMP) {
+        if *least > MAX_COUNT || counts.iter().any(|count| count - *least > JUMP) {
             return Err(Verdict::Implausible);
         }
     }
@@ -150,7 +150,7 @@ pub(crate) fn judge_exact(lengths: &Lengths, rounds: [u64; 3], per_round: u64) -
         return Verdict::CountsNothing;
     }
     let counted = long.saturating_sub(short);
-    // The counts are below MOST.
+    // The counts are below MAX_COUNT.
     let first = short as i64 - empty as i64;
     if counted == expected {
         return match first - short_rounds as i64 {

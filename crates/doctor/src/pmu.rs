@@ -142,7 +142,9 @@ fn counters(own: impl Fn(Event) -> Event) -> Option<Counters> {
     let event = any.into_iter().find_map(known)?;
     // All are held, so that the next one finds what is left. An error, such as of too few descriptors, leaves the number open.
     let mut held = Vec::new();
-    while let Some(counter) = trust::pinned(event).ok()?.filter(|_| held.len() < trust::MOST) {
+    while let Some(counter) =
+        trust::pinned(event).ok()?.filter(|_| held.len() < trust::MAX_COUNTERS)
+    {
         held.push(counter);
     }
     let general = held.len();

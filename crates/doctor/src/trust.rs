@@ -160,7 +160,7 @@ impl fmt::Display for Trust {
 }
 
 /// More counters than any PMU has.
-pub(crate) const MOST: usize = 64;
+pub(crate) const MAX_COUNTERS: usize = 64;
 /// The number of samples of each length of work.
 const SAMPLES: usize = 9;
 /// The lengths of the work, in rounds.
@@ -168,7 +168,7 @@ const ROUNDS: [u64; 3] = [0, 1_000, 10_000];
 /// The time, in nanoseconds, in which interrupts are counted.
 const INTERRUPTED: u64 = 5_000_000;
 /// The maximum number of rounds for that: some 10 milliseconds.
-const MOST_ROUNDS: u64 = 30_000_000;
+const MAX_ROUNDS: u64 = 30_000_000;
 /// The number of user-space reads of which half are compared with the other half.
 const READS: u64 = 8;
 
@@ -215,7 +215,7 @@ pub(crate) fn test(own: impl Fn(Event) -> Event) -> Result<Trust, OpenError> {
 /// Opens as many counters of the event as the PMU has.
 fn fill(event: Event) -> Result<Vec<Counter>, OpenError> {
     let mut counters = Vec::new();
-    while counters.len() < MOST {
+    while counters.len() < MAX_COUNTERS {
         match pinned(event) {
             Ok(Some(counter)) => counters.push(counter),
             Err(error) if counters.is_empty() => return Err(error),
@@ -325,7 +325,7 @@ fn added_by_interrupts(counter: &Counter, clock: Option<&Clock>) -> Option<u64> 
     let ((empty, around), (_, time)) = (least(0)?, least(most)?);
     // None if the clock is too coarse.
     let time = time.checked_sub(around).filter(|time| *time > 0)?;
-    let rounds = (most.saturating_mul(INTERRUPTED) / time).min(MOST_ROUNDS);
+    let rounds = (most.saturating_mul(INTERRUPTED) / time).min(MAX_ROUNDS);
     let (counted, _) = count(rounds)?;
     counted.checked_sub(empty.saturating_add(rounds.saturating_mul(2)))
 }

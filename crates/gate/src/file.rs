@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The search for a name that no file has ends with this number.
-const MOST: u32 = 10_000;
+const MAX_NUMBER: u32 = 10_000;
 
 /// Larger files are not results.
 const LARGEST: u64 = 64 << 20;
@@ -80,7 +80,7 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         beside.push(format!(".{}-{number}.tmp", std::process::id()));
         let beside = path.with_file_name(beside);
         match File::create_new(&beside) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < MOST => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < MAX_NUMBER => {}
             made => break (made?, beside),
         }
     };

@@ -28,5 +28,5 @@ pub use change::{Change, Direction};
 pub use comparison::{Compared, Comparison, Outcome, Status, Values, compare};
 pub use figure::{Certainty, Figure, Row, Side};
 pub use limits::{Limits, repeats};
-pub use median::{FEWEST, Interval, SLICES, median, slices};
+pub use median::{Interval, MIN_VALUES, SLICES, median, slices};
 pub use processor::cpu_identity;

@@ -12,7 +12,7 @@ pub struct Interval {
 }
 
 /// The number of values below which no two of them are a 95 % interval of the median.
-pub const FEWEST: usize = 6;
+pub const MIN_VALUES: usize = 6;
 
 /// The number of slices of a measurement. If they are independent, the true median is outside of the range of all eight slices'
 /// medians with a probability of 2 / 2^8, less than 1 %. The rest of 5 % is for slices that are not independent.
@@ -23,7 +23,7 @@ impl Interval {
     ///
     /// The interval of the sign test ends at two of the values. It holds for values that are independent, which neighbours in time
     /// are not. So with six values for each of eight slices or more, the interval also has the median of each slice. With fewer
-    /// than [`FEWEST`] values, it has all of them, and a lower confidence.
+    /// than [`MIN_VALUES`] values, it has all of them, and a lower confidence.
     pub fn of(values: &[f64]) -> Interval {
         let mut sorted = values.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -32,7 +32,7 @@ impl Interval {
         let left_out = left_out(sorted.len());
         let median = f64::midpoint(at(last / 2), at(sorted.len() / 2));
         let (mut low, mut high) = (at(left_out), at(last - left_out));
-        if values.len() >= SLICES * FEWEST {
+        if values.len() >= SLICES * MIN_VALUES {
             let medians = slices(values).filter_map(|slice| self::median(slice.iter().copied()));
             (low, high) = medians.fold((low, high), |(low, high), it| (low.min(it), high.max(it)));
         }

@@ -10,10 +10,10 @@ use std::path::Path;
 pub const VERSION: u64 = 2;
 
 /// A file with more rows is refused. A benchmark program does not need so many.
-const MOST_ROWS: usize = 10_000;
+const MAX_ROWS: usize = 10_000;
 
 /// Longer names of a program or a processor are refused.
-const LONGEST: usize = 4_096;
+const MAX_NAME_LENGTH: usize = 4_096;
 
 /// Whether two names are those of one program. That of a package is unknown if cargo did not start the program.
 pub fn is_same_program(one: &str, other: &str) -> bool {
@@ -82,12 +82,14 @@ pub fn rows(results: &Value) -> Result<Vec<Row>, String> {
     let without_counters = missing("instructions").map(str::to_owned);
     // Each row has a copy of them.
     let texts = [Some(&program), processor.as_ref(), without_counters.as_ref()];
-    if texts.into_iter().flatten().any(|text| text.len() > LONGEST) {
-        return Err(format!("its program, processor or reason is longer than {LONGEST} bytes"));
+    if texts.into_iter().flatten().any(|text| text.len() > MAX_NAME_LENGTH) {
+        return Err(format!(
+            "its program, processor or reason is longer than {MAX_NAME_LENGTH} bytes"
+        ));
     }
     let rows = results.get("rows").and_then(Value::as_array).ok_or("it has no rows")?;
-    if rows.len() > MOST_ROWS {
-        return Err(format!("it has {} rows, and {MOST_ROWS} is the most", rows.len()));
+    if rows.len() > MAX_ROWS {
+        return Err(format!("it has {} rows, and {MAX_ROWS} is the most", rows.len()));
     }
     let (mut found, mut names) = (Vec::new(), BTreeSet::new());
     for row in rows {

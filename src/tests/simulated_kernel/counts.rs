@@ -191,7 +191,7 @@ fn a_reading_interrupted_after_every_single_instruction() {
 /// Every read ends although the kernel moves the events after each of its instructions, as under a debugger that steps.
 #[test]
 fn reads_that_are_never_left_alone_end() {
-    const MOST_STEPS: u32 = 50_000;
+    const MAX_STEPS: u32 = 50_000;
     let kernel = Kernel::with_events(15, 4);
     with("reads_that_are_never_left_alone_end", &kernel, |first: Reader<1>| {
         let other = kernel.reader_of(1);
@@ -212,7 +212,7 @@ fn reads_that_are_never_left_alone_end() {
         for (what, read) in reads {
             for change in [Change::Move, Change::Restart, Change::Exchange] {
                 kernel.happen(Change::Move);
-                kernel.always.set(Some((change, MOST_STEPS)));
+                kernel.always.set(Some((change, MAX_STEPS)));
                 let result = stepping(&kernel, read);
                 assert!(kernel.always.take().is_some(), "{what} does not end: {change:?}");
                 // Some pages may be left alone by a change.

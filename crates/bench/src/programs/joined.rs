@@ -4,7 +4,7 @@ use crate::comparison::Measured;
 use crate::estimate::Estimate;
 use crate::row::{Figure, Quantity};
 use crate::verdict::{Cause, Verdict};
-use rdpmc_gate::{FEWEST, Interval, median};
+use rdpmc_gate::{Interval, MIN_VALUES, median};
 
 /// Joins what several processes of one program measured of a row.
 pub(super) fn joined(processes: &[Vec<Measured>]) -> Vec<Measured> {
@@ -42,7 +42,7 @@ pub(super) fn joined(processes: &[Vec<Measured>]) -> Vec<Measured> {
 /// if they are enough for one. Otherwise it has the intervals of all of them.
 fn common_estimate(processes: &[Estimate]) -> Option<Estimate> {
     let values: Vec<f64> = processes.iter().map(|it| it.value).collect();
-    if values.len() >= FEWEST {
+    if values.len() >= MIN_VALUES {
         let Interval { low, median, high } = Interval::of(&values);
         return Some(Estimate { value: median, low, high });
     }

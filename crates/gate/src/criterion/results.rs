@@ -3,7 +3,7 @@
 use crate::figure::{Certainty, Figure};
 use crate::file;
 use crate::limits::repeats;
-use crate::median::{FEWEST, Interval};
+use crate::median::{Interval, MIN_VALUES};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -81,7 +81,7 @@ impl Results {
         // The range of a few samples may be narrow by chance. But if instructions are equal in two, they repeat.
         let (certainty, wider) = match self.iterations.len() {
             _ if is_inexact => (Certainty::Unstable, 0.0),
-            FEWEST.. => (Certainty::Stable, 0.0),
+            MIN_VALUES.. => (Certainty::Stable, 0.0),
             2.. if repeats(event) => (Certainty::Stable, 10.0 * (high - low)),
             _ => (Certainty::Unstable, 0.0),
         };

@@ -62,14 +62,14 @@ fn too_many_rows_are_refused() {
         rows(&file((0..count).map(row).collect()))
     };
     let side = |rows| Side { rows, ..Side::default() };
-    let most = side(of(MOST_ROWS).unwrap());
+    let most = side(of(MAX_ROWS).unwrap());
     let reversed = side(most.rows.iter().rev().cloned().collect());
     let comparison = crate::compare(&most, &reversed, &crate::Limits::new());
-    assert_eq!((comparison.status().code(), comparison.compared().len()), (0, MOST_ROWS));
-    assert_eq!(of(MOST_ROWS + 1).unwrap_err(), "it has 10001 rows, and 10000 is the most");
+    assert_eq!((comparison.status().code(), comparison.compared().len()), (0, MAX_ROWS));
+    assert_eq!(of(MAX_ROWS + 1).unwrap_err(), "it has 10001 rows, and 10000 is the most");
     for name in ["program", "processor"] {
         let mut saved = file(json!([]));
-        *saved.get_mut(name).unwrap() = "x".repeat(LONGEST + 1).into();
+        *saved.get_mut(name).unwrap() = "x".repeat(MAX_NAME_LENGTH + 1).into();
         let why = rows(&saved).unwrap_err();
         assert_eq!(why, "its program, processor or reason is longer than 4096 bytes");
     }

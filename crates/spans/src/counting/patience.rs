@@ -22,7 +22,7 @@ impl Patience {
 
     /// Waits a step. Returns false at once if no time is left.
     pub(crate) fn wait(&mut self) -> bool {
-        const LONGEST: Duration = Duration::from_millis(5);
+        const MAX_STEP: Duration = Duration::from_millis(5);
         if self.left.is_zero() {
             return false;
         }
@@ -31,7 +31,7 @@ impl Patience {
         sleep(step);
         // A signal ends it early.
         self.left = self.left.saturating_sub(step.min(begun.elapsed()));
-        self.step = step.saturating_mul(2).min(LONGEST);
+        self.step = step.saturating_mul(2).min(MAX_STEP);
         true
     }
 }

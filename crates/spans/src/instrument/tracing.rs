@@ -161,14 +161,14 @@ static LEFT: AtomicPtr<Left> = AtomicPtr::new(ptr::null_mut());
 static LEFT_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// The most of these.
-const MOST_LEFT: usize = 1_024;
+const MAX_LEFT: usize = 1_024;
 /// The age at which one is given up.
 const OLD: u32 = 100_000;
 
 /// Tells the thread that entered a span that this one has left it.
 #[cold]
 fn leave_elsewhere(key: Key) {
-    if LEFT_COUNT.fetch_add(1, Ordering::Relaxed) >= MOST_LEFT {
+    if LEFT_COUNT.fetch_add(1, Ordering::Relaxed) >= MAX_LEFT {
         LEFT_COUNT.fetch_sub(1, Ordering::Relaxed);
         return count_lost(1);
     }

@@ -54,7 +54,7 @@ pub(crate) fn save(
 
 /// Follows links. None if that is not a file, or one that may be open in this process.
 fn file_to_replace(path: &Path) -> io::Result<Option<PathBuf>> {
-    const MOST_LINKS: usize = 40; // as the kernel
+    const MAX_LINKS: usize = 40; // as the kernel
     // The kernel refuses links of others in folders of all.
     match fs::metadata(path) {
         Ok(of) if !of.is_file() => return Ok(None),
@@ -62,7 +62,7 @@ fn file_to_replace(path: &Path) -> io::Result<Option<PathBuf>> {
         _ => {}
     }
     let mut path = path.to_path_buf();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         if path.starts_with("/proc") || path.starts_with("/dev/fd") {
             return Ok(None);
         }

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The most records that are kept of the spans inside an outermost one. The latest ones are left out, and counted.
-const MOST: usize = 1_024;
+const MAX_INNER: usize = 1_024;
 /// The most further records of spans over their limits.
 const OVER: usize = 64;
 /// The records of the ring.
-pub(crate) const RECORDS: usize = 4 * MOST;
+pub(crate) const RECORDS: usize = 4 * MAX_INNER;
 
 /// Which spans are slow.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +62,7 @@ impl Trees {
     ) -> Trees {
         Trees {
             least: limits.over.iter().map(|(_, limit)| *limit).min().unwrap_or(u64::MAX),
-            records: RefCell::new(Vec::with_capacity(MOST + OVER + 2)),
+            records: RefCell::new(Vec::with_capacity(MAX_INNER + OVER + 2)),
             is_slow: Cell::new(false),
             left_out: Cell::new(0),
             number: Cell::new(None),
@@ -110,9 +110,9 @@ impl Trees {
         // There is always room for the outermost span and its number.
         let is_outermost = depth_of(last) == 1;
         let room = match (is_outermost, is_over) {
-            (true, _) => MOST + OVER + 2,
-            (false, true) => MOST + OVER,
-            (false, false) => MOST,
+            (true, _) => MAX_INNER + OVER + 2,
+            (false, true) => MAX_INNER + OVER,
+            (false, false) => MAX_INNER,
         };
         if records.len() + usize::from(number.is_some()) < room {
             records.extend(number);
