@@ -12,7 +12,6 @@
 use super::{ROUNDS, Value};
 use crate::kernel::{ControlPage, STRIDE};
 use std::arch::asm;
-use std::ffi::c_void;
 use std::mem::offset_of;
 
 /// The way from the page's `index` to a counter: a table of 33 entries of 16 bytes.
@@ -383,14 +382,7 @@ exception_table!(
     "add  {end}, {end}, :lo12:__stop_rdpmc_faults"
 );
 
-/// Returns the address of the saved program counter, where the CPU goes on after a signal handler.
-///
-/// # Safety
-/// `context` is what the kernel passed to the handler.
-pub(crate) unsafe fn program_counter(context: *mut c_void) -> *mut usize {
-    // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`.
-    unsafe { (&raw mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.pc).cast() }
-}
+interrupted!(regs, pc);
 
 #[path = "kernels/aarch64.rs"]
 #[allow(unreachable_pub, dead_code, reason = "tests compile this file too")]
@@ -400,19 +392,6 @@ mod kernels;
 pub(crate) fn known_work(rounds: u64) -> bool {
     kernels::countdown(rounds);
     true
-}
-
-/// Returns the saved general-purpose registers of the code that a signal handler has interrupted.
-///
-/// # Safety
-/// `context` is what the kernel passed to the handler, which has not returned.
-pub(crate) unsafe fn saved_registers<'a>(context: *mut c_void) -> &'a [usize] {
-    // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`, which stays as it is until the handler
-    // returns. Its registers are words.
-    unsafe {
-        let registers = &raw const (*context.cast::<libc::ucontext_t>()).uc_mcontext.regs;
-        std::slice::from_raw_parts(registers.cast(), (*registers).len())
-    }
 }
 
 /// Reads the tick counter that the page's clock fields convert: the virtual count.

@@ -48,6 +48,35 @@ macro_rules! settled {
     };
 }
 
+/// Defines `program_counter` and `saved_registers`. `$registers` is the field of `mcontext_t` that has the general-purpose
+/// registers, and `$counter` the path to the program counter.
+#[allow(unused_macros)] // none.rs does not use it
+macro_rules! interrupted {
+    ($registers:ident, $($counter:tt)+) => {
+        /// Returns the address of the saved program counter, where the CPU goes on after a signal handler.
+        ///
+        /// # Safety
+        /// `context` is what the kernel passed to the handler.
+        pub(crate) unsafe fn program_counter(context: *mut std::ffi::c_void) -> *mut usize {
+            // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`, of which this is a field.
+            unsafe { (&raw mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.$($counter)+).cast() }
+        }
+
+        /// Returns the saved general-purpose registers of the code that a signal handler has interrupted.
+        ///
+        /// # Safety
+        /// `context` is what the kernel passed to the handler, which has not returned.
+        pub(crate) unsafe fn saved_registers<'a>(context: *mut std::ffi::c_void) -> &'a [usize] {
+            // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`, which stays as it is until the
+            // handler returns. Its registers are words.
+            unsafe {
+                let registers = &raw const (*context.cast::<libc::ucontext_t>()).uc_mcontext.$registers;
+                std::slice::from_raw_parts(registers.cast(), (*registers).len())
+            }
+        }
+    };
+}
+
 /// Defines `exception_table`. The instructions load the section's bounds into `{start}` and `{end}`.
 #[allow(unused_macros)] // none.rs does not use it
 macro_rules! exception_table {

@@ -13,7 +13,6 @@
 use super::{ROUNDS, Value};
 use crate::kernel::{ControlPage, STRIDE};
 use std::arch::asm;
-use std::ffi::c_void;
 use std::mem::offset_of;
 
 /// The way from the page's `index` to a counter: a table of 33 entries of 8 bytes.
@@ -420,15 +419,8 @@ settled!();
 
 exception_table!("lla {start}, __start_rdpmc_faults", "lla {end}, __stop_rdpmc_faults");
 
-/// Returns the address of the saved program counter, where the CPU goes on after a signal handler.
-///
-/// # Safety
-/// `context` is what the kernel passed to the handler.
-pub(crate) unsafe fn program_counter(context: *mut c_void) -> *mut usize {
-    // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`. The program counter is in the slot of
-    // x0, which never changes.
-    unsafe { (&raw mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.__gregs).cast() }
-}
+// The program counter is in the slot of x0, which never changes.
+interrupted!(__gregs, __gregs[0]);
 
 #[path = "kernels/riscv64.rs"]
 #[allow(unreachable_pub, dead_code, reason = "tests compile this file too")]
@@ -438,19 +430,6 @@ mod kernels;
 pub(crate) fn known_work(rounds: u64) -> bool {
     kernels::countdown(rounds);
     true
-}
-
-/// Returns the saved general-purpose registers of the code that a signal handler has interrupted.
-///
-/// # Safety
-/// `context` is what the kernel passed to the handler, which has not returned.
-pub(crate) unsafe fn saved_registers<'a>(context: *mut c_void) -> &'a [usize] {
-    // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`, which stays as it is until the handler
-    // returns. Its registers are words.
-    unsafe {
-        let registers = &raw const (*context.cast::<libc::ucontext_t>()).uc_mcontext.__gregs;
-        std::slice::from_raw_parts(registers.cast(), (*registers).len())
-    }
 }
 
 /// Reads the tick counter that the page's clock fields convert: `time`.

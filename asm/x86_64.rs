@@ -11,7 +11,6 @@ use super::ROUNDS;
 use crate::kernel::{ControlPage, STRIDE};
 use std::arch::asm;
 use std::arch::x86_64::__cpuid;
-use std::ffi::c_void;
 use std::mem::offset_of;
 
 /// The way from the page's `index` to a counter. It is empty, because `rdpmc` takes the index directly.
@@ -400,18 +399,7 @@ exception_table!(
     "lea {end}, [rip + __stop_rdpmc_faults]"
 );
 
-/// Returns the address of the saved program counter, where the CPU goes on after a signal handler.
-///
-/// # Safety
-/// `context` is what the kernel passed to the handler.
-pub(crate) unsafe fn program_counter(context: *mut c_void) -> *mut usize {
-    // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`. REG_RIP is the index of one of its
-    // registers.
-    unsafe {
-        let registers = &raw mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
-        registers.cast::<usize>().add(libc::REG_RIP as usize)
-    }
-}
+interrupted!(gregs, gregs[libc::REG_RIP as usize]);
 
 #[path = "kernels/x86_64.rs"]
 #[allow(unreachable_pub, dead_code, reason = "tests compile this file too")]
@@ -421,19 +409,6 @@ mod kernels;
 pub(crate) fn known_work(rounds: u64) -> bool {
     kernels::countdown(rounds);
     true
-}
-
-/// Returns the saved general-purpose registers of the code that a signal handler has interrupted.
-///
-/// # Safety
-/// `context` is what the kernel passed to the handler, which has not returned.
-pub(crate) unsafe fn saved_registers<'a>(context: *mut c_void) -> &'a [usize] {
-    // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`, which stays as it is until the handler
-    // returns. Its registers are words.
-    unsafe {
-        let registers = &raw const (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
-        std::slice::from_raw_parts(registers.cast(), (*registers).len())
-    }
 }
 
 /// Reads the tick counter that the page's clock fields convert: the time stamp counter.
