@@ -42,6 +42,8 @@ fn obeys_its_handle() {
     assert_eq!(counter.read_user(), Some(101));
     counter.reset().unwrap();
     assert_eq!(counter.read_user(), Some(0));
+    assert!(counter.monitor().is_in_user_space());
+    assert_eq!(counter.monitor().system_calls(), 0);
     drop(counter);
     mock.add(1); // of a handle that is gone
 }
@@ -68,6 +70,8 @@ fn loses_its_counter() {
     assert!(counter.snapshot().is_none());
     assert_eq!(counter.access(), Access::SystemCall(SyscallReason::NotScheduled));
     assert_eq!(counter.retry_user(), Ok(Access::SystemCall(SyscallReason::NotScheduled)));
+    mock.add(1);
+    assert_eq!(counter.read(), Ok(7));
     mock.set_scheduled(true);
     mock.set_error_state(true);
     assert_eq!((counter.read_user(), counter.read()), (None, Err(ReadError::ErrorState)));
@@ -75,6 +79,40 @@ fn loses_its_counter() {
     assert!(format!("{counter:?}").contains("ErrorState"), "{counter:?}");
     mock.set_error_state(false);
     assert_eq!(counter.read_user(), Some(7));
+    mock.set_error_state(true);
+    counter.enable().unwrap();
+    assert_eq!(counter.read_user(), Some(7));
+}
+
+#[test]
+fn what_updates_a_page_disturbs() {
+    let (counter, mock) = Counter::mock(EVENT);
+    let is_disturbed = |what: &dyn Fn()| {
+        let before = counter.snapshot().unwrap();
+        what();
+        (counter.snapshot().unwrap() - before).disturbed().is_some()
+    };
+    assert!(!is_disturbed(&|| mock.add(5)));
+    assert!(is_disturbed(&|| counter.reset().unwrap()));
+    assert!(is_disturbed(&|| {
+        counter.disable().unwrap();
+        counter.enable().unwrap();
+    }));
+    assert!(is_disturbed(&|| {
+        mock.set_scheduled(false);
+        mock.set_scheduled(true);
+    }));
+}
+
+/// A handle can be moved into `catch_unwind`.
+#[test]
+fn handles_are_unwind_safe() {
+    fn moves<T: std::panic::UnwindSafe>() {}
+    moves::<Counter>();
+    fn is_safe<T: std::panic::UnwindSafe + std::panic::RefUnwindSafe>() {}
+    is_safe::<rdpmc::Group<2>>();
+    is_safe::<rdpmc::DynGroup>();
+    is_safe::<rdpmc::Mock>();
 }
 
 #[test]
@@ -89,9 +127,10 @@ fn has_no_registers() {
         other => panic!("{:?}", other.map(drop)),
     }
     assert_eq!((counter.width(), counter.known_reads(1)), (None, false));
-    assert_eq!(counter.read_cost().user, None);
+    assert_eq!((counter.read_cost().user, counter.read_cost().system_call), (None, None));
     let group = counter.into_group();
     assert_eq!((group.read_user(), group.read()), (None, Ok([7])));
+    assert_eq!(group.access(), Access::SystemCall(reason));
 }
 
 /// The mock's counts are in the memory of the process, and so would be those of its child.

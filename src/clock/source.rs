@@ -8,7 +8,7 @@ use crate::error::OpenError;
 use crate::error::clock::{ClockKind, ClockReason};
 use crate::event::Event;
 use crate::kernel::conversion::{Conversion, Line};
-use crate::kernel::{self, machine};
+use crate::kernel::{self, AtomicU64, machine};
 use crate::open::{Options, open_events, why_not_mapped};
 use crate::page::Pages;
 use crate::page::fork;
@@ -16,8 +16,6 @@ use crate::page::monitor::Monitor;
 use crate::page::process::Process;
 use std::cell::{Cell, UnsafeCell};
 use std::rc::Rc;
-#[cfg(target_has_atomic = "64")]
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fence};
 
@@ -81,24 +79,6 @@ impl<T> Reserved<T> {
         compiler_fence(Ordering::SeqCst);
         self.taken.store(false, Relaxed);
         Some(result)
-    }
-}
-
-/// For targets without 64-bit atomics. This library knows no tick counter of these, so their clock is the kernel's.
-#[cfg(not(target_has_atomic = "64"))]
-#[derive(Debug)]
-struct AtomicU64(Cell<u64>);
-
-#[cfg(not(target_has_atomic = "64"))]
-impl AtomicU64 {
-    fn new(value: u64) -> AtomicU64 {
-        AtomicU64(Cell::new(value))
-    }
-    fn load(&self, _: Ordering) -> u64 {
-        self.0.get()
-    }
-    fn store(&self, value: u64, _: Ordering) {
-        self.0.set(value);
     }
 }
 

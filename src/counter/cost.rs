@@ -183,6 +183,9 @@ fn measure(
 
 /// Measures an open group, or returns what this process knows of its events.
 pub(crate) fn of_group<const N: usize>(reader: &Reader<N>, group: &OpenGroup<N>) -> ReadCost {
+    if group.answers.mock().is_some() {
+        return ReadCost::default();
+    }
     let mut user = repeated(|| reader.counts().map(drop));
     known_or_measured(&group.events, group.flags, &group.answers, &mut user)
 }

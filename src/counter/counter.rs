@@ -176,12 +176,15 @@ impl Counter {
         Builder::new(event)
     }
 
-    /// Returns a counter whose counts a test sets, and the [`Mock`] that sets them. Counts nothing, needs no permission and
-    /// makes no system call.
+    /// Returns a counter whose counts a test sets, and the [`Mock`] that sets them. Counts nothing, and needs no PMU and no
+    /// permission. Its reads make no system call.
     ///
     /// It starts at 0, enabled and read from user space. `read_user` takes longer than that of an open event. The event is
-    /// what [`event`](Counter::event) returns, and need not exist on this machine. There are no regions: see
-    /// [`Counter::region`]. The counter's group ([`into_group`](Counter::into_group)) is read by `read` and `reading` only.
+    /// what [`event`](Counter::event) returns, and need not exist on this machine.
+    ///
+    /// A mock has no register: [`region`](Counter::region) returns an error, [`reading_user`](Counter::reading_user) None, and
+    /// [`read_cost`](Counter::read_cost) no times. Its group ([`into_group`](Counter::into_group)) is read by `read` and
+    /// `reading` only.
     pub fn mock(event: Event) -> (Counter, Mock) {
         let mock = Mock::new();
         (Counter::of(Group::mocked(event, mock.clone())), mock)
@@ -328,7 +331,7 @@ impl Counter {
     /// [`contain_faults`](crate::contain_faults) was called, because detecting it takes a read that may fault.
     pub fn access(&self) -> Access {
         match &self.sum {
-            None => self.group.access(),
+            None => self.group.access_of_mock().unwrap_or_else(|| self.group.access()),
             Some(sum) => sum.access(),
         }
     }
@@ -350,6 +353,7 @@ impl Counter {
     /// As [`Group::retry_user`].
     pub fn retry_user(&mut self) -> Result<Access, ReadError> {
         match &mut self.sum {
+            None if self.group.access_of_mock().is_some() => Ok(self.access()),
             None => self.group.retry_user(),
             Some(sum) => {
                 sum.retry_user()?;
@@ -423,7 +427,7 @@ impl Counter {
     fn sum_or_mock(&self) -> Option<(u64, u32)> {
         match &self.sum {
             Some(sum) => sum.read_user(),
-            None => self.group.count_of_mock().map(|count| (count, 0)),
+            None => self.group.count_of_mock(),
         }
     }
 
@@ -460,7 +464,7 @@ impl fmt::Debug for Counter {
     /// Writes its event, and how it is read as far as the control page tells. No system call.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let access = match &self.sum {
-            None => self.group.access_in_memory(),
+            None => self.group.access_of_mock().unwrap_or_else(|| self.group.access_in_memory()),
             Some(sum) => sum.access_in_memory(),
         };
         f.debug_struct("Counter").field("event", &self.event()).field("access", &access).finish()

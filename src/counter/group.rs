@@ -240,7 +240,9 @@ impl<const N: usize> Group<N> {
     #[cold]
     #[inline(never)]
     pub fn reading_by_system_call(&self) -> Result<[Reading; N], ReadError> {
-        self.reader.monitor().count_system_call();
+        if self.open.answers.mock().is_none() {
+            self.reader.monitor().count_system_call();
+        }
         self.ask_kernel()
     }
 
@@ -437,9 +439,6 @@ impl<const N: usize> Group<N> {
         if !self.reader.is_scheduled() && self.is_in_error_state() {
             return Access::SystemCall(SyscallReason::ErrorState);
         }
-        if let Some(mock) = self.open.answers.mock() {
-            return mock.access();
-        }
         match self.obstacle() {
             None => self.chosen(),
             Some((_, reason)) => Access::SystemCall(reason),
@@ -456,9 +455,6 @@ impl<const N: usize> Group<N> {
     pub(crate) fn access_in_memory(&self) -> Access {
         if self.open.process.is_past() {
             return Access::Forked;
-        }
-        if let Some(mock) = self.open.answers.mock() {
-            return mock.access();
         }
         match &self.open.obstacle {
             Some((_, reason)) => Access::SystemCall(*reason),
@@ -558,11 +554,20 @@ impl Group<1> {
         let (events, answers, choice) = ([event], Answers::OfATest(mock), None);
         let mut reader = Reader::none();
         reader.renumber(); // its snapshots are of no other handle
-        Group::of(reader, OpenGroup { events, answers, obstacle, choice, flags: 0, process })
+        let open = OpenGroup { events, answers, obstacle, choice, flags: 0, process };
+        let group = Group::of(reader, open);
+        group.reader.monitor().set(true); // its counter is read so, if not the group
+        group
     }
 
-    /// Returns the count of a mock, if user space could read it now.
-    pub(super) fn count_of_mock(&self) -> Option<u64> {
+    /// Returns how a mock's counter is read now. None if this is an event of the kernel.
+    pub(super) fn access_of_mock(&self) -> Option<Access> {
+        let mock = self.open.answers.mock()?;
+        Some(if self.open.process.is_past() { Access::Forked } else { mock.access() })
+    }
+
+    /// Returns the count of a mock and the number of its updates, if user space could read it now.
+    pub(super) fn count_of_mock(&self) -> Option<(u64, u32)> {
         let mock = self.open.answers.mock()?;
         if self.open.process.is_past() { None } else { mock.count_in_user_space() }
     }

@@ -31,7 +31,8 @@ impl fmt::Display for ClockKind {
     }
 }
 
-/// Why a [`Clock`](crate::Clock) has no time from the control page.
+/// Why a [`Clock`](crate::Clock) has no time from the control page. The first four reasons are those of a calibrated clock, the
+/// others those of the kernel's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClockReason {

@@ -11,7 +11,7 @@
 pub(crate) mod access;
 pub(crate) mod clock;
 mod disturbed;
-mod name;
+pub(crate) mod name;
 mod named_event;
 mod open;
 mod read;

@@ -1,6 +1,17 @@
 //! Errors of event names.
 
+use self::foreign::{BREAKPOINT, METRIC, TRACEPOINT};
 use crate::kernel::{Message, PMU_DIRECTORY, Unreadable, has_message, say};
+
+/// What a name is that other tools know, if it is not an event.
+pub(crate) mod foreign {
+    pub(crate) const METRIC: &str = "a metric, computed from several events";
+    pub(crate) const CLOCK: &str = "a clock of `perf stat`";
+    pub(crate) const PAPI: &str = "a name of PAPI's";
+    pub(crate) const LIKWID: &str = "a name of LIKWID's";
+    pub(crate) const TRACEPOINT: &str = "a tracepoint or a probe";
+    pub(crate) const BREAKPOINT: &str = "a breakpoint on memory";
+}
 
 /// Why a name is not the name of an event, from `"name".parse::<Event>()` or
 /// [`Pmus::event`](crate::pmu::Pmus::event).
@@ -22,8 +33,8 @@ pub enum NameError {
         name: String,
         /// What it is, such as "a metric, computed from several events".
         what: &'static str,
-        /// What to count or use here in its place.
-        instead: String,
+        /// What to count or use here in its place, if that is known.
+        instead: Option<&'static str>,
     },
     /// The name requests what a counter does not do: precise samples (`:p`, `:P`), or the count of a whole core
     /// (`percore`).
@@ -179,7 +190,20 @@ impl NameError {
                 say!("there is no event `{name}` on this machine", "{remedy}")
             }
             NameError::NotAnEvent { name, what, instead } => {
-                say!("`{name}` is {what}, not an event", "{instead}")
+                let remedy = match (*what, instead) {
+                    (METRIC, instead) => {
+                        let events = instead.unwrap_or("its events");
+                        format!("Count {events} as a group, and compute it from their counts")
+                    }
+                    (_, Some(instead)) => format!("Use {instead}"),
+                    (TRACEPOINT | BREAKPOINT, None) => {
+                        "This library counts hardware and software events. Use `perf stat -e` for others".into()
+                    }
+                    (_, None) => {
+                        "Use the event that it stands for, by perf's name or as cpu/event=...,umask=.../".into()
+                    }
+                };
+                say!("`{name}` is {what}, not an event", "{remedy}")
             }
             NameError::NotOfACounter { part } if part == "percore" => say!(
                 "`percore` counts all threads of a core, and a counter counts its own thread",

@@ -12,6 +12,7 @@ mod message;
 mod publish;
 mod unreadable;
 mod visible;
+mod wide;
 
 pub(crate) use abi::*;
 pub(crate) use calls::*;
@@ -21,6 +22,7 @@ pub(crate) use message::{Message, has_message, say};
 pub(crate) use publish::List;
 pub use unreadable::Unreadable;
 pub(crate) use visible::{Thousands, Visible};
+pub(crate) use wide::AtomicU64;
 
 /// A request for [`control`].
 #[derive(Clone, Copy, Debug)]

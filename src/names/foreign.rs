@@ -2,14 +2,8 @@
 
 use super::suggest::nearest;
 use crate::error::NameError;
+use crate::error::name::foreign::{BREAKPOINT, CLOCK, LIKWID, METRIC, PAPI, TRACEPOINT};
 use crate::event::generic;
-
-const METRIC: &str = "a metric, computed from several events";
-const CLOCK: &str = "a clock of `perf stat`";
-const PAPI: &str = "a name of PAPI's";
-const LIKWID: &str = "a name of LIKWID's";
-const TRACEPOINT: &str = "a tracepoint or a probe";
-const BREAKPOINT: &str = "a breakpoint on memory";
 
 /// What a name is that is no event's.
 #[derive(Debug, PartialEq)]
@@ -21,22 +15,7 @@ pub(super) struct Foreign {
 
 impl Foreign {
     pub(super) fn named(self, name: &str) -> NameError {
-        let instead = match (self.what, self.instead) {
-            (METRIC, instead) => {
-                let events = instead.unwrap_or("its events");
-                format!("Count {events} as a group, and compute it from their counts")
-            }
-            (_, Some(instead)) => format!("Use {instead}"),
-            (TRACEPOINT | BREAKPOINT, None) => {
-                "This library counts hardware and software events. Use `perf stat -e` for others"
-                    .into()
-            }
-            (_, None) => {
-                "Use the event that it stands for, by perf's name or as cpu/event=...,umask=.../"
-                    .into()
-            }
-        };
-        NameError::NotAnEvent { name: name.to_owned(), what: self.what, instead }
+        NameError::NotAnEvent { name: name.to_owned(), what: self.what, instead: self.instead }
     }
 }
 

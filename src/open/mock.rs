@@ -3,9 +3,10 @@
 use super::events::Opened;
 use crate::error::SyscallReason;
 use crate::error::access::Access;
-use crate::kernel::{self, Control, Errno};
-use std::cell::Cell;
+use crate::kernel::{self, AtomicU64, Control, Errno};
 use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
 /// The event of a [`Counter::mock`](crate::Counter::mock): a test sets what the counter returns.
@@ -27,42 +28,47 @@ use std::time::Duration;
 /// assert_eq!(per_item(&counter, 10, || mock.add(420)), None);
 /// ```
 ///
-/// Clones are of the same event.
+/// Clones are of the same event. A signal handler may read the counter, as with other counters.
 #[derive(Clone, Debug)]
 pub struct Mock(Rc<State>);
 
 #[derive(Debug)]
 struct State {
-    count: Cell<u64>,
-    time_enabled: Cell<u64>,
-    time_running: Cell<u64>,
-    is_enabled: Cell<bool>,
-    is_scheduled: Cell<bool>,
-    is_in_error_state: Cell<bool>,
+    count: AtomicU64,
+    time_enabled: AtomicU64,
+    time_running: AtomicU64,
+    is_enabled: AtomicBool,
+    is_scheduled: AtomicBool,
+    is_in_error_state: AtomicBool,
+    /// How often an event of the kernel would have had its page updated.
+    updates: AtomicU32,
 }
 
+// One thread and its signal handlers change these, so Relaxed is enough.
 impl Mock {
     pub(crate) fn new() -> Mock {
         Mock(Rc::new(State {
-            count: Cell::new(0),
-            time_enabled: Cell::new(0),
-            time_running: Cell::new(0),
-            is_enabled: Cell::new(true),
-            is_scheduled: Cell::new(true),
-            is_in_error_state: Cell::new(false),
+            count: AtomicU64::new(0),
+            time_enabled: AtomicU64::new(0),
+            time_running: AtomicU64::new(0),
+            is_enabled: AtomicBool::new(true),
+            is_scheduled: AtomicBool::new(true),
+            is_in_error_state: AtomicBool::new(false),
+            updates: AtomicU32::new(0),
         }))
     }
 
     /// Sets the count.
     pub fn set(&self, count: u64) {
-        self.0.count.set(count);
+        self.0.count.store(count, Relaxed);
     }
 
     /// Adds to the count, modulo 2^64, as if the events had happened. Does nothing while the counter is
-    /// [disabled](crate::Counter::disable).
+    /// [disabled](crate::Counter::disable), not [scheduled](Mock::set_scheduled) or in
+    /// [error state](Mock::set_error_state).
     pub fn add(&self, events: u64) {
-        if self.0.is_enabled.get() {
-            self.0.count.set(self.0.count.get().wrapping_add(events));
+        if self.access() == Access::UserSpace {
+            self.set(self.0.count.load(Relaxed).wrapping_add(events));
         }
     }
 
@@ -70,32 +76,40 @@ impl Mock {
     /// is that of a multiplexed event. Times are limited to 584 years.
     pub fn set_times(&self, enabled: Duration, running: Duration) {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.0.time_enabled.set(nanoseconds(enabled));
-        self.0.time_running.set(nanoseconds(running));
+        self.0.time_enabled.store(nanoseconds(enabled), Relaxed);
+        self.0.time_running.store(nanoseconds(running), Relaxed);
     }
 
     /// Sets whether the event is on a hardware counter, as it is at first. While it is not,
-    /// [`read_user`](crate::Counter::read_user) returns None and [`read`](crate::Counter::read) the count.
+    /// [`read_user`](crate::Counter::read_user) returns None and [`read`](crate::Counter::read) the count. A
+    /// [`Snapshot`](crate::region::Snapshot) from before is disturbed.
     pub fn set_scheduled(&self, is_scheduled: bool) {
-        self.0.is_scheduled.set(is_scheduled);
+        self.0.is_scheduled.store(is_scheduled, Relaxed);
+        self.update();
     }
 
     /// Sets whether the event is in error state, as a pinned event without a hardware counter is. While it is, reads return
-    /// None or [`ReadError::ErrorState`](crate::error::ReadError::ErrorState).
+    /// None or [`ReadError::ErrorState`](crate::error::ReadError::ErrorState). [`enable`](crate::Counter::enable) ends it.
     pub fn set_error_state(&self, is_in_error_state: bool) {
-        self.0.is_in_error_state.set(is_in_error_state);
+        self.0.is_in_error_state.store(is_in_error_state, Relaxed);
+        self.update();
     }
 
-    /// Returns the count, if user space could read it now.
-    pub(crate) fn count_in_user_space(&self) -> Option<u64> {
-        (self.access() == Access::UserSpace).then(|| self.0.count.get())
+    fn update(&self) {
+        self.0.updates.store(self.0.updates.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// Returns the count and the number of updates, if user space could read the count now.
+    pub(crate) fn count_in_user_space(&self) -> Option<(u64, u32)> {
+        let is_there = self.access() == Access::UserSpace;
+        is_there.then(|| (self.0.count.load(Relaxed), self.0.updates.load(Relaxed)))
     }
 
     pub(crate) fn access(&self) -> Access {
         let state = &self.0;
-        if state.is_in_error_state.get() {
+        if state.is_in_error_state.load(Relaxed) {
             Access::SystemCall(SyscallReason::ErrorState)
-        } else if state.is_enabled.get() && state.is_scheduled.get() {
+        } else if state.is_enabled.load(Relaxed) && state.is_scheduled.load(Relaxed) {
             Access::UserSpace
         } else {
             Access::SystemCall(SyscallReason::NotScheduled)
@@ -104,20 +118,25 @@ impl Mock {
 
     /// Answers `read(2)`, as the kernel does for an event that is no group.
     fn read(&self, into: &mut [u64]) -> usize {
-        if self.0.is_in_error_state.get() {
+        let State { count, time_enabled, time_running, .. } = &*self.0;
+        if self.0.is_in_error_state.load(Relaxed) {
             return 0;
         }
-        let words = [&self.0.count, &self.0.time_enabled, &self.0.time_running];
-        into.iter_mut().zip(words).for_each(|(into, word)| *into = word.get());
-        size_of_val(&words.map(Cell::get))
+        let words = [count, time_enabled, time_running].map(|word| word.load(Relaxed));
+        into.iter_mut().zip(words).for_each(|(into, word)| *into = word);
+        size_of_val(&words)
     }
 
     fn control(&self, what: Control) {
         match what {
-            Control::Enable => self.0.is_enabled.set(true),
-            Control::Disable => self.0.is_enabled.set(false),
-            Control::Reset => self.0.count.set(0),
+            Control::Enable => {
+                self.0.is_enabled.store(true, Relaxed);
+                self.0.is_in_error_state.store(false, Relaxed);
+            }
+            Control::Disable => self.0.is_enabled.store(false, Relaxed),
+            Control::Reset => self.set(0),
         }
+        self.update();
     }
 }
 

@@ -2,8 +2,7 @@
 
 // Floor 5. `options` has the settings, `attempt` opens one event, `events` opens a group, `checks` finds out whether it
 // counts, `mapping` maps the control pages, `mock` has events that a test plays, and `group` puts these together. Uses the
-// floors below: `kernel`, `asm`, `event`,
-// `pmu`, `error`, `names`, `page`.
+// floors below: `kernel`, `asm`, `event`, `pmu`, `error`, `names`, `page`.
 
 mod attempt;
 pub(crate) mod builder;
