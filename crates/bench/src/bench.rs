@@ -6,6 +6,7 @@ use crate::results::Results;
 use crate::row_builder::RowBuilder;
 use crate::run;
 use crate::sets::{self, Missing};
+use crate::stepped;
 use rdpmc::error::OpenError;
 use rdpmc::{Clock, Event, IntoEvent};
 use std::time::Duration;
@@ -97,6 +98,7 @@ impl<'a> Bench<'a> {
             entries: Vec::new(),
             baseline: None,
             time_per_row: Duration::from_millis(50),
+            time_to_step: stepped::time(Duration::from_secs(1)),
             target: 0.01,
         };
         Ok(Bench { plan })
@@ -111,6 +113,18 @@ impl<'a> Bench<'a> {
     /// - [`latency`](RowBuilder::latency) measures seven more pieces of code for the cost of the fence, of 20 ms at most each.
     pub fn time_per_row(&mut self, time: Duration) -> &mut Bench<'a> {
         self.plan.time_per_row = time;
+        self
+    }
+
+    /// Sets the time that counting instructions by single-stepping may take for each row: a second by default, or the number of
+    /// seconds in the environment variable `RDPMC_STEP_SECONDS`. Zero switches it off.
+    ///
+    /// Where instructions are among the events and cannot be counted, for example because a virtual machine has no PMU, the
+    /// CPU steps through a few runs of each row, after the times are measured. A step takes 3 to 12 microseconds, so a second is
+    /// enough for runs of some 5,000 instructions. The figure is
+    /// [`Quantity::SteppedInstructions`](crate::Quantity::SteppedInstructions). On x86-64 Linux only: see [`rdpmc_step`].
+    pub fn time_to_step(&mut self, time: Duration) -> &mut Bench<'a> {
+        self.plan.time_to_step = time;
         self
     }
 

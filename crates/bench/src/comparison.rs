@@ -121,7 +121,8 @@ impl fmt::Display for RowComparison {
             None if self.differences.is_empty() => write!(f, "not compared with {other}")?,
             None => write!(f, "not compared with {other}: too few samples, or too short")?,
         }
-        let instructions = self.difference(Quantity::Event(Event::INSTRUCTIONS));
+        let counted = self.difference(Quantity::Event(Event::INSTRUCTIONS));
+        let instructions = counted.or(self.difference(Quantity::SteppedInstructions));
         match instructions {
             Some(Difference { difference, verdict: Verdict::Exact, .. }) => {
                 let count = exact(difference.value.abs());

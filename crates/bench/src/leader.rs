@@ -16,6 +16,7 @@ use crate::row::{Figure, Quantity};
 use crate::table::word;
 use crate::verdict::{Cause, Verdict};
 use rdpmc::IntoEvent;
+use rdpmc_gate::STEPPED_INSTRUCTIONS;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -186,6 +187,7 @@ pub(crate) fn measured(line: &str) -> Option<Vec<Vec<Measured>>> {
 fn of_json(json: &Value) -> Option<Measured> {
     let quantity = match json.get("quantity")?.as_str()? {
         "ns" => Quantity::Time,
+        STEPPED_INSTRUCTIONS => Quantity::SteppedInstructions,
         name => Quantity::Event(name.into_event().ok()?),
     };
     // An end that is not known is null.

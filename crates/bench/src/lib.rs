@@ -34,7 +34,7 @@
 // `bench` keeps a `plan`, to which `row_builder` adds a piece of `code` for each row. `sets` splits the events into those that fit together.
 // `run` takes samples of all rows in turns: each is a `series` of `sample`s, which `machine` measures. `paths` looks at
 // single runs. `judge` turns samples into an `estimate` and a `verdict`, without what the `fence` adds, and names `slow` loops.
-// `blocked` tells whether the code gave up the CPU. `comparison` sets two rows against each other. `leader` is the connection to
+// `stepped` counts instructions where no counter does. `blocked` tells whether the code gave up the CPU. `comparison` sets two rows against each other. `leader` is the connection to
 // `programs`, which runs two programs in turns. `results` has the `row`s, `table` prints them. `rdpmc-gate`
 // compares them with saved ones.
 
@@ -60,6 +60,7 @@ mod sample;
 mod series;
 mod sets;
 mod slow;
+mod stepped;
 mod table;
 mod verdict;
 

@@ -17,6 +17,8 @@ pub(crate) struct Plan<'a> {
     /// The row that others are compared with.
     pub(crate) baseline: Option<String>,
     pub(crate) time_per_row: Duration,
+    /// Zero to step nothing.
+    pub(crate) time_to_step: Duration,
     pub(crate) target: f64,
 }
 

@@ -6,6 +6,7 @@ use crate::paths::{Path, Paths};
 use crate::slow::Slow;
 use crate::verdict::Verdict;
 use rdpmc::Event;
+use rdpmc_gate::STEPPED_INSTRUCTIONS;
 use std::fmt;
 
 /// What a figure measures.
@@ -18,6 +19,9 @@ pub enum Quantity {
     Event(Event),
     /// Instructions per cycle.
     InstructionsPerCycle,
+    /// Instructions, counted by single-stepping where no counter counts them: see
+    /// [`Bench::time_to_step`](crate::Bench::time_to_step).
+    SteppedInstructions,
 }
 
 impl fmt::Display for Quantity {
@@ -26,6 +30,7 @@ impl fmt::Display for Quantity {
             Quantity::Time => f.write_str("ns"),
             Quantity::Event(event) => event.fmt(f),
             Quantity::InstructionsPerCycle => f.write_str("IPC"),
+            Quantity::SteppedInstructions => f.write_str(STEPPED_INSTRUCTIONS),
         }
     }
 }

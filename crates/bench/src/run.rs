@@ -16,6 +16,7 @@ use crate::sample::{Sample, Shape, TICKS, VALUES};
 use crate::series::{Length, Series};
 use crate::sets::Set;
 use crate::slow;
+use crate::stepped;
 use crate::verdict::{Cause, Verdict};
 use rdpmc::error::SyscallReason;
 use rdpmc::{Access, Clock, DynGroup, Event};
@@ -39,7 +40,17 @@ struct Task<'a> {
 }
 
 pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
-    let Plan { clock, sets, events, missing, entries, baseline, time_per_row, target } = plan;
+    let Plan {
+        clock,
+        sets,
+        events,
+        missing,
+        entries,
+        baseline,
+        time_per_row,
+        time_to_step,
+        target,
+    } = plan;
     let compared = compared(&entries, baseline.as_deref());
     let units = units(entries.len(), &compared);
     let mut tasks: Vec<Task<'_>> = Vec::new();
@@ -136,6 +147,10 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
             let fence = if task.code.has_fence() { &fence } else { &none };
             task.add(set, series, judged, is_first, &shape, fence, &events);
         }
+    }
+    let is_missing = missing.iter().any(|missing| missing.event == Some(Event::INSTRUCTIONS));
+    if is_missing && !time_to_step.is_zero() {
+        tasks.iter_mut().take(measured).for_each(|task| task.step(time_to_step, target));
     }
     progress.end();
 
@@ -405,6 +420,19 @@ impl<'a> Task<'a> {
         }
     }
 
+    /// Adds the instructions by single-stepping.
+    fn step(&mut self, time: Duration, target: f64) {
+        match stepped::instructions(&mut *self.code, time, target) {
+            Ok((estimate, verdict)) => {
+                let quantity = Quantity::SteppedInstructions;
+                let estimate = estimate.scaled(1.0 / self.operations.max(1) as f64);
+                let figure = Figure { quantity, estimate, verdict };
+                self.measured.push(Measured { figure, costs: Vec::new() });
+            }
+            Err(why) => self.row.notes.push(format!("instructions were not counted: {why}")),
+        }
+    }
+
     /// Returns the row, with its figures in the order of the events. The ratio comes after the instructions.
     fn finished(self, events: &[Event]) -> Row {
         let mut row = self.row;
@@ -418,6 +446,7 @@ impl<'a> Task<'a> {
         row.figures.sort_by_key(|figure| match figure.quantity {
             Quantity::Time => (None, 0),
             Quantity::Event(event) => (place(event), 0),
+            Quantity::SteppedInstructions => (place(Event::INSTRUCTIONS), 0),
             Quantity::InstructionsPerCycle => (place(Event::INSTRUCTIONS), 1),
         });
         row

@@ -75,8 +75,9 @@ impl Results {
         let mut columns = Vec::new();
         for quantity in std::iter::once(Quantity::Time).chain(events) {
             let is_instructions = quantity == Quantity::Event(Event::INSTRUCTIONS);
-            let ratio = is_instructions.then_some(Quantity::InstructionsPerCycle);
-            let shown = std::iter::once(quantity).chain(ratio).filter(|quantity| has(*quantity));
+            let others = [Quantity::SteppedInstructions, Quantity::InstructionsPerCycle];
+            let others = others.into_iter().filter(|_| is_instructions);
+            let shown = std::iter::once(quantity).chain(others).filter(|quantity| has(*quantity));
             columns.extend(shown.map(Column::Of));
         }
         columns.extend((!self.comparisons.is_empty()).then_some(Column::Comparison));

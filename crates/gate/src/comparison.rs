@@ -2,7 +2,7 @@
 
 use crate::change::{Change, Direction};
 use crate::figure::{Certainty, Figure, Row, Side};
-use crate::limits::{Limits, repeats};
+use crate::limits::{Limits, REPEATED, STEPPED_INSTRUCTIONS, repeats};
 use crate::saved::is_same_program;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{ExitCode, Termination};
@@ -122,7 +122,7 @@ pub fn compare(old: &Side, new: &Side, limits: &Limits) -> Comparison {
     let (wanted, unknown): (BTreeSet<&str>, BTreeSet<&str>) =
         limits.named().partition(|name| known.contains(name));
     // Benchmarks with instructions and benchmarks without them are not measured alike.
-    let usual = known.get("instructions").copied();
+    let usual = ["instructions", STEPPED_INSTRUCTIONS].into_iter().filter(|it| known.contains(it));
     let wanted: BTreeSet<&str> = wanted.into_iter().chain(usual).collect();
     for was in &old.rows {
         match of_new.get(was.key.as_str()) {
@@ -188,11 +188,11 @@ impl Comparison {
         for of_old in &was.figures {
             match of_is.get(of_old.name.as_str()) {
                 Some(of_new) => self.add_figures(name, of_old, of_new),
-                None => self.add_missing_figure(name, &of_old.name, &new),
+                None => self.add_missing_figure(is, &of_old.name, &new),
             }
         }
         for of_new in is.figures.iter().filter(|it| !of_was.contains_key(it.name.as_str())) {
-            self.add_missing_figure(name, &of_new.name, &old);
+            self.add_missing_figure(was, &of_new.name, &old);
         }
         // A benchmark without any figures cannot be accepted as one in which some are missing.
         let has_figures = !of_was.is_empty() || !of_is.is_empty();
@@ -213,15 +213,17 @@ impl Comparison {
             self.explain(was, &old);
             self.explain(is, &new);
             let others = self.limits.named().filter(|name| !repeats(name));
-            let figures: Vec<&str> =
-                ["instructions", "branches"].into_iter().chain(others).collect();
+            let figures: Vec<&str> = REPEATED.into_iter().chain(others).collect();
             let reason = format!("it has no {}", figures.join(", "));
             self.add(name, None, Outcome::NotComparable(reason), true);
         }
     }
 
-    fn add_missing_figure(&mut self, row: &str, figure: &str, label: &str) {
-        self.add(row, Some(figure), Outcome::Missing(format!("not in {label}")), true);
+    fn add_missing_figure(&mut self, row: &Row, figure: &str, label: &str) {
+        self.add(&row.name, Some(figure), Outcome::Missing(format!("not in {label}")), true);
+        if repeats(figure) && figure != STEPPED_INSTRUCTIONS {
+            self.explain(row, label);
+        }
     }
 
     fn add_figures(&mut self, row: &str, was: &Figure, is: &Figure) {

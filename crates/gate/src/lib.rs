@@ -27,6 +27,6 @@ pub mod saved;
 pub use change::{Change, Direction};
 pub use comparison::{Compared, Comparison, Outcome, Status, Values, compare};
 pub use figure::{Certainty, Figure, Row, Side};
-pub use limits::{Limits, repeats};
+pub use limits::{Limits, STEPPED_INSTRUCTIONS, repeats};
 pub use median::{Interval, MIN_VALUES, SLICES, median, slices};
 pub use processor::cpu_identity;

@@ -1,8 +1,14 @@
 //! Which figures are compared, and how much more of each is accepted.
 
+/// The figure of instructions that were counted by single-stepping. It is never compared with that of a counter.
+pub const STEPPED_INSTRUCTIONS: &str = "stepped-instructions";
+
+/// The figures whose counts are equal for equal code and data.
+pub(crate) const REPEATED: [&str; 3] = ["instructions", "branches", STEPPED_INSTRUCTIONS];
+
 /// Whether the count is equal for equal code and data.
 pub fn repeats(figure: &str) -> bool {
-    ["instructions", "branches"].contains(&figure)
+    REPEATED.contains(&figure)
 }
 
 /// The relative growth of instructions and branches that is accepted by default, unless both figures are exact. Interrupts

@@ -1,0 +1,79 @@
+//! Counts the instructions of a piece of code exactly, without hardware counters: the CPU steps through it.
+//!
+//! ```
+//! use rdpmc_step::{StepError, count};
+//! use std::hint::black_box;
+//!
+//! fn instructions_of_parsing() -> Result<u64, StepError> {
+//!     let parse = |times: usize| {
+//!         count(1_000_000, || {
+//!             for _ in 0..times {
+//!                 let _ = black_box(black_box("4294967295").parse::<u32>());
+//!             }
+//!         })
+//!     };
+//!     parse(1)?; // what happens only once, such as the linking of a function, comes first
+//!     Ok(parse(2)? - parse(1)?) // what surrounds the code cancels
+//! }
+//!
+//! match instructions_of_parsing() {
+//!     Ok(instructions) => println!("{instructions} instructions"),
+//!     Err(why) => println!("{why}"), // for example, a debugger is attached
+//! }
+//! ```
+//!
+//! # How it counts
+//!
+//! The CPU's trap flag is set while the code runs. After each instruction, the kernel sends SIGTRAP to this thread, and a handler
+//! counts it: some 3 microseconds an instruction, or some 12 in a virtual machine. The code runs in this process and thread, with
+//! the CPU's own instructions. So it takes the paths that it takes otherwise, unless it looks at the time.
+//!
+//! - The instructions of this thread in user mode are counted, those of the C library and of the vDSO as well.
+//! - A system call counts as one instruction. What the kernel executes does not count.
+//! - An instruction with a `rep` prefix counts once, however often it repeats.
+//! - Signal handlers that run meanwhile do not count, nor do other threads, nor children.
+//!
+//! These are the instructions that a hardware counter counts in user mode, without the additional ones of interrupts, which
+//! some CPUs count. Code that a library chooses by the CPU's model (`memcpy`, for example) has other counts on other models,
+//! however they are counted.
+#![deny(unsafe_code)]
+
+// `architecture` sets the trap flag and handles its signal. `error` has the reasons why not.
+
+#[cfg_attr(
+    all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64"),
+    path = "x86_64.rs"
+)]
+#[cfg_attr(
+    not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")),
+    path = "none.rs"
+)]
+mod architecture;
+mod error;
+
+pub use error::StepError;
+
+/// Returns the number of instructions that `code` executes on this thread, and a constant number for its call.
+///
+/// The constant depends on `code`'s type and on the build. The difference of two counts with one closure's code does not have
+/// it: see the [example](crate).
+///
+/// SIGTRAP has this library's handler until the function returns, on a stack of its own. A handler that was there before gets
+/// the signals that are no steps. `code` must not clear the trap flag, and must not wait for a signal handler of SIGTRAP.
+/// A panic of `code` goes on, after everything is restored.
+///
+/// # Errors
+/// - [`StepError::Unsupported`], [`StepError::Traced`], [`StepError::Inexact`]: not on this machine, or not now. `code` has
+///   not run.
+/// - [`StepError::Busy`]: two at a time. `code` has not run.
+/// - [`StepError::TooLong`] after `limit` instructions, [`StepError::Disturbed`]: `code` has run to its end.
+/// - [`StepError::System`]: no such error is known.
+pub fn count<T>(limit: u64, code: impl FnOnce() -> T) -> Result<u64, StepError> {
+    architecture::check()?;
+    let mut code = Some(code);
+    architecture::count(limit, &mut || {
+        if let Some(code) = code.take() {
+            std::hint::black_box(code());
+        }
+    })
+}
