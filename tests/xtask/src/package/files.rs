@@ -25,6 +25,7 @@ const CHECKOUT: &[&str] = &[
     "tests/contained/",
     "tests/machines/",
     "tests/perf/",
+    "tests/testing/",
     "tests/tracing/",
     "tests/contained_faults.rs",
     "tests/layers.rs",
