@@ -4,17 +4,11 @@
 //! one before. Then it plants 5 % more. `-- --quick` runs it four times.
 #![allow(missing_docs)]
 
-#[path = "support/load.rs"]
-mod load;
-#[path = "../crates/criterion/tests/memory/mod.rs"]
-#[allow(unsafe_code, dead_code)]
-mod memory;
-
 use criterion::{SamplingMode, criterion_group};
-use load::Load;
-use memory::Memory;
 use rdpmc::Event;
 use rdpmc_criterion::{Compared, Criterion, Gate, Limits, Outcome, Status};
+use rdpmc_testing::load::{self, Load};
+use rdpmc_testing::memory::Memory;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use std::{env, io};

@@ -5,13 +5,9 @@
 //! tool runs twice and criterion takes less time than it would by itself.
 #![allow(missing_docs)]
 
-#[path = "../asm/kernels/chains.rs"]
-#[allow(unsafe_code, unreachable_pub, dead_code)]
-mod chains;
-
-use chains::multiplications;
 use criterion::Criterion;
 use rdpmc_bench::Bench;
+use rdpmc_testing::chains::multiplications;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::io;

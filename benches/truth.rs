@@ -6,16 +6,10 @@
 #![allow(missing_docs)]
 #![allow(unsafe_code, reason = "page faults on purpose")]
 
-#[path = "../asm/kernels/chains.rs"]
-#[allow(unreachable_pub, dead_code)]
-mod chains;
-#[path = "support/load.rs"]
-mod load;
-
-use chains::{additions, multiplications};
-use load::Load;
 use rdpmc::Event;
 use rdpmc_bench::{Bench, Figure, Limits, Outcome, Programs, Quantity, Results, Verdict};
+use rdpmc_testing::chains::{additions, multiplications};
+use rdpmc_testing::load::{self, Load};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::io;

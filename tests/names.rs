@@ -15,6 +15,9 @@ use std::sync::LazyLock;
 use rdpmc::Event;
 use rdpmc::error::NameError;
 
+/// The directory in which the machines are unpacked.
+const TEMPORARY: &str = env!("CARGO_TARGET_TMPDIR");
+
 const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", "config4"];
 
 fn event_of_words(pmu: u32, words: [u64; 5]) -> Event {
@@ -71,7 +74,7 @@ fn every_machine_of_the_folder_is_tested() {
 #[test]
 fn every_event_of_every_machine() {
     let (mut events_seen, mut terms_seen, mut scaled) = (0, 0, 0);
-    for machine in NAMES.map(|name| Machine::new(name, "every_event")) {
+    for machine in NAMES.map(|name| Machine::new(TEMPORARY, name, "every_event")) {
         let pmus = machine.pmus();
         let all = pmus.all().unwrap();
         let is_type = |path: &str| path.split('/').skip(1).eq(["type"]);
@@ -155,7 +158,7 @@ fn every_event_of_every_machine() {
 /// Checks that these names give these events on a machine, and that the events are written back as given.
 fn check(machine: &str, names: &[(&str, u32, [u64; 5], &str)]) {
     let name = NAMES.iter().find(|name| **name == machine).unwrap();
-    let machine = Machine::new(name, "check");
+    let machine = Machine::new(TEMPORARY, name, "check");
     let pmus = machine.pmus();
     for (name, kind, words, back) in names {
         let event = pmus.event(name).unwrap_or_else(|why| panic!("{name}: {why}"));
@@ -230,7 +233,7 @@ fn on_an_intel_server() {
 #[test]
 fn on_an_intel_hybrid() {
     let atom = 10 << 32;
-    let machine = Machine::new("intel-hybrid", "hybrid");
+    let machine = Machine::new(TEMPORARY, "intel-hybrid", "hybrid");
     let number = machine.pmus().get("cpu_atom").unwrap().unwrap().type_id();
     let words = |config| [config, 0, 0, 0, 0];
     assert_eq!(number, 10);
@@ -267,7 +270,7 @@ fn on_an_intel_hybrid() {
 fn on_the_others() {
     let words = |config, config1| [config, config1, 0, 0, 0];
     let pmu = |machine, name: &str| {
-        Machine::new(machine, "number").pmus().get(name).unwrap().unwrap().type_id()
+        Machine::new(TEMPORARY, machine, "number").pmus().get(name).unwrap().unwrap().type_id()
     };
     let (l3, df) = (pmu("amd-zen", "amd_l3"), pmu("amd-zen", "amd_df"));
     check(
@@ -282,7 +285,7 @@ fn on_the_others() {
             ),
         ],
     );
-    let machine = Machine::new("amd-zen", "others");
+    let machine = Machine::new(TEMPORARY, "amd-zen", "others");
     let pmus = machine.pmus();
     let event = pmus.event("amd_df/event=0x3fff,umask=0xfff/").unwrap();
     assert_eq!(event, Event::of_pmu(df, 0x3f_0f00_ffff), "14 bits in two ranges, 12 in two others");
@@ -380,7 +383,7 @@ fn modifiers_say_whose_faults_are_counted() {
 
 #[test]
 fn what_is_wrong_and_what_is_near() {
-    let machine = Machine::new("intel-server", "wrong");
+    let machine = Machine::new(TEMPORARY, "intel-server", "wrong");
     let pmus = machine.pmus();
     for (name, says) in [
         ("cylces", "there is no event `cylces` on this machine. Did you mean cycles?"),
@@ -459,7 +462,7 @@ fn what_is_wrong_and_what_is_near() {
     assert!(matches!(pmus.event(&long), Err(NameError::TooLong { limit: 1024, .. })));
     assert!(matches!(pmus.event(&"c".repeat(1024)), Err(NameError::UnknownEvent { .. })));
 
-    let arm = Machine::new("arm64-server", "wrong");
+    let arm = Machine::new(TEMPORARY, "arm64-server", "wrong");
     let pmus = arm.pmus();
     let error = pmus.event("arm_cmn_0/watchpoint_up,wp_val=1/").unwrap_err();
     assert!(error.to_string().contains("`wp_dev_sel` (PMU arm_cmn_0) needs a value"), "{error}");
@@ -570,7 +573,7 @@ fn a_huge_folder_is_an_error() {
 /// Characters that a terminal would obey are escaped, in names and in texts from files.
 #[test]
 fn messages_are_printable() {
-    let machine = Machine::new("intel-hybrid", "printable");
+    let machine = Machine::new(TEMPORARY, "intel-hybrid", "printable");
     let devices = machine.pmus();
     let escape = "\u{1b}]0;title\u{7}\u{9b}31m\u{202e}\r\n";
     for name in [
@@ -623,7 +626,7 @@ fn constants_are_their_names() {
 }
 
 static ALL: LazyLock<Vec<Machine>> =
-    LazyLock::new(|| NAMES.iter().map(|name| Machine::new(name, "any")).collect());
+    LazyLock::new(|| NAMES.iter().map(|name| Machine::new(TEMPORARY, name, "any")).collect());
 
 #[test]
 fn any_event_is_written_so_that_it_is_found() {

@@ -61,7 +61,7 @@ fn names_of_other_machines() {
         ("intel-hybrid", &["cpu_core", "cpu_atom", "power"]),
         ("amd-zen", &["cpu", "amd_l3", "amd_df", "ibs_op", "ibs_fetch", "power"]),
     ] {
-        let machine = Machine::new(name, test);
+        let machine = Machine::new(env!("CARGO_TARGET_TMPDIR"), name, test);
         let perf = || {
             let mut perf = Command::new("perf");
             perf.env("SYSFS_PATH", machine.sys());

@@ -26,7 +26,7 @@ const COPY: Operation = Operation {
 
 #[test]
 fn each_call_is_refused_in_turn() {
-    let _copy = machines::Machine::new("intel-hybrid", "refusals");
+    let _copy = machines::Machine::new(env!("CARGO_TARGET_TMPDIR"), "intel-hybrid", "refusals");
     let is_whole = skips::is_whole("each_call_is_refused_in_turn");
     // The short walk refuses the first call of each kind with all errors, and later calls with one of them.
     let walks: &[(usize, usize)] =

@@ -39,13 +39,14 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub fn new(name: &'static str, test: &str) -> Machine {
+    /// Unpacks it into `CARGO_TARGET_TMPDIR`, which cargo tells only those that compile a test.
+    pub fn new(temporary: &str, name: &'static str, test: &str) -> Machine {
         let lines = text_of(name).lines().filter(|line| !line.starts_with('#'));
         let files: Vec<(String, String)> = lines
             .map(|line| line.split_once(':').unwrap())
             .map(|(path, text)| (path.to_owned(), text.to_owned()))
             .collect();
-        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{name}"));
+        let root = Path::new(temporary).join(format!("{test}-{name}"));
         let folder = root.join("bus/event_source/devices");
         let _ = fs::remove_dir_all(&root);
         for (path, text) in &files {

@@ -2,14 +2,10 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
-#[path = "../../criterion/tests/memory/mod.rs"]
-#[allow(unsafe_code)]
-mod memory;
-#[path = "../../../tests/skips/mod.rs"]
-mod skips;
-
 use rdpmc::Event;
 use rdpmc_bench::{Bench, Limits, Quantity, Results, RowComparison, Status, Verdict};
+use rdpmc_testing::memory::Memory;
+use rdpmc_testing::skips;
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::hint::black_box;
@@ -152,7 +148,7 @@ fn rare_sleep_is_named() {
 /// What the kernel counts is counted in all samples, also in those in which the code waits.
 #[test]
 fn code_that_waits_has_its_page_faults() {
-    let pages = memory::Memory::new();
+    let pages = Memory::new();
     let (runs, faults) = (Cell::new(0), Cell::new(0));
     let mut bench = Bench::with_events(&[Event::PAGE_FAULTS, Event::CONTEXT_SWITCHES]).unwrap();
     bench.row("waits once in a while").throughput(|| {
@@ -332,7 +328,7 @@ fn has_instructions() -> bool {
 /// Page faults, which every machine counts, and instructions on a machine with a PMU.
 #[test]
 fn saved_results_are_compared() {
-    let pages = memory::Memory::new();
+    let pages = Memory::new();
     let measured = |names: &[&str], count: usize| {
         let mut bench = Bench::with_events(&[Event::PAGE_FAULTS, Event::INSTRUCTIONS]).unwrap();
         bench.time_per_row(Duration::from_millis(20));
@@ -397,9 +393,7 @@ fn an_older_file_remains() {
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 #[test]
 fn chains_of_known_latency() {
-    #[path = "../../../asm/kernels/chains.rs"]
-    #[allow(unsafe_code, unreachable_pub)]
-    mod chains;
+    use rdpmc_testing::chains;
     if !counts("chains_of_known_latency") {
         return;
     }

@@ -3,12 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 #![cfg(unix)]
 
-#[path = "../../criterion/tests/memory/mod.rs"]
-#[allow(unsafe_code)]
-mod memory;
-
 use rdpmc::Event;
 use rdpmc_bench::{Bench, Limits, Programs, Status};
+use rdpmc_testing::memory::Memory;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -28,7 +25,7 @@ fn a_program_to_compare() {
     let path = std::env::current_exe().unwrap();
     let name = path.file_name().unwrap().to_str().unwrap();
     let measured = |rows: &[(&str, usize)]| {
-        let memory = memory::Memory::new();
+        let memory = Memory::new();
         let mut bench = Bench::with_events(&[Event::PAGE_FAULTS]).unwrap();
         bench.time_per_row(Duration::from_millis(5));
         for (row, pages) in rows {

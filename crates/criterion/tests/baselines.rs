@@ -2,14 +2,11 @@
 //! faults, which the kernel counts exactly on every machine. There is no test harness, because the arguments are criterion's.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
-mod memory;
-#[path = "../../../tests/skips/mod.rs"]
-mod skips;
-
 use criterion::{BatchSize, BenchmarkId, Throughput, criterion_group};
-use memory::Memory;
 use rdpmc::{Counter, Event};
 use rdpmc_criterion::{Criterion, Gate, Limits, Status};
+use rdpmc_testing::memory::Memory;
+use rdpmc_testing::skips;
 use std::cell::OnceCell;
 use std::io::Read;
 use std::os::fd::FromRawFd;

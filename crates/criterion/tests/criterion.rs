@@ -2,20 +2,15 @@
 //! kernel counts exactly on every machine.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
-mod memory;
-#[path = "../../../tests/process/mod.rs"]
-mod process;
-#[path = "../../../tests/skips/mod.rs"]
-mod skips;
-
 use criterion::measurement::{Measurement, WallTime};
 use criterion::{
     AxisScale, BatchSize, BenchmarkId, Criterion, PlotConfiguration, SamplingMode, Throughput,
 };
-use memory::Memory;
 use rdpmc::Event;
 use rdpmc::error::ReadError;
 use rdpmc_criterion::{ClockMeasurement, CounterMeasurement, WithCounters};
+use rdpmc_testing::memory::Memory;
+use rdpmc_testing::{process, skips};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;

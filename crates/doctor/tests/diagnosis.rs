@@ -3,16 +3,12 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
-#[path = "../../../tests/process/mod.rs"]
-mod process;
-#[path = "../../../tests/skips/mod.rs"]
-mod skips;
-
-use process::in_child;
 use rdpmc::Counter;
 use rdpmc::error::OpenError;
 use rdpmc::pmu::Pmus;
 use rdpmc_doctor::{LockedMemory, Status, diagnose};
+use rdpmc_testing::process::{self, in_child};
+use rdpmc_testing::skips;
 use std::fs;
 
 fn file(path: &str) -> Option<i64> {

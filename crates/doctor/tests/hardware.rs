@@ -5,20 +5,12 @@
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
 ))]
-#![allow(missing_docs, dead_code, unreachable_pub)]
+#![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
-#[path = "../../../tests/skips/mod.rs"]
-mod skips;
-
-#[cfg_attr(target_arch = "x86_64", path = "../../../asm/kernels/x86_64.rs")]
-#[cfg_attr(target_arch = "aarch64", path = "../../../asm/kernels/aarch64.rs")]
-#[cfg_attr(target_arch = "riscv64", path = "../../../asm/kernels/riscv64.rs")]
-mod kernels;
-
-use kernels::countdown;
 use rdpmc::{Counter, Event};
-use skips::skip;
+use rdpmc_testing::kernels::countdown;
+use rdpmc_testing::skips::{self, skip};
 use std::hint::black_box;
 
 /// Compares the doctor's verdicts with those of a loop here, and prints what reads cost.

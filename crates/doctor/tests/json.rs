@@ -3,16 +3,12 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
-#[path = "../../../tests/machines/mod.rs"]
-mod machines;
-#[path = "../../../tests/skips/mod.rs"]
-mod skips;
-
-use machines::Machine;
 use rdpmc::Access;
 use rdpmc::error::OpenError;
 use rdpmc::pmu::Pmus;
 use rdpmc_doctor::{LockedMemory, describe, diagnose};
+use rdpmc_testing::machines::Machine;
+use rdpmc_testing::skips;
 use serde_json::Value;
 
 /// Returns the names of an object's fields, so that a new one does not stay untested.
@@ -37,7 +33,9 @@ fn json_is_what_the_report_is() {
     let others = Pmus::local().all().unwrap_or_default().into_iter().filter(|pmu| !pmu.is_core());
     report.core_pmus.extend(others.map(|pmu| describe(&pmu).unwrap()));
     // The report says nothing of another machine's PMU, though this one may have a PMU of that type.
-    for machine in ["intel-hybrid", "arm64-server"].map(|name| Machine::new(name, "json")) {
+    for machine in ["intel-hybrid", "arm64-server"]
+        .map(|name| Machine::new(env!("CARGO_TARGET_TMPDIR"), name, "json"))
+    {
         assert!(machine.pmus().all().unwrap().iter().all(|pmu| describe(pmu).is_none()));
     }
     if report.core_pmus.is_empty() {

@@ -4,14 +4,8 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../../tests/attacks/mod.rs"]
-mod attacks;
-#[path = "../../../tests/process/mod.rs"]
-mod process;
-#[path = "../../../tests/skips/mod.rs"]
-mod skips;
-
-use attacks::refusals::{Operation, everywhere};
+use rdpmc_testing::attacks::refusals::{Operation, everywhere};
+use rdpmc_testing::skips;
 
 const DIAGNOSIS: Operation = Operation {
     name: "a diagnosis",

@@ -5,11 +5,10 @@
 #![allow(unsafe_code)]
 #![allow(clippy::disallowed_types, reason = "no child of a fork comes here")]
 
-#[path = "../../../tests/process/mod.rs"]
-mod process;
 mod recording;
 
 use rdpmc_spans::{Laps, Report, Settings, Storage, span, stages};
+use rdpmc_testing::process;
 use recording::{turn, with};
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -5,14 +5,11 @@
 #![allow(unsafe_code)]
 #![allow(clippy::disallowed_types, reason = "no child of a fork comes here")]
 
-#[path = "../../../tests/process/mod.rs"]
-mod process;
 mod recording;
-#[path = "../../../tests/skips/mod.rs"]
-mod skips;
 
 use rdpmc::Event;
 use rdpmc_spans::{Counters, Laps, Settings, Storage, span, stages};
+use rdpmc_testing::{process, skips};
 use recording::turn;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

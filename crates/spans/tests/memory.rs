@@ -6,10 +6,9 @@
 #![allow(clippy::disallowed_types, reason = "no child of a fork comes here")]
 
 mod recording;
-#[path = "../../../tests/skips/mod.rs"]
-mod skips;
 
 use rdpmc_spans::{Settings, Storage, span};
+use rdpmc_testing::skips;
 use recording::turn;
 
 /// Returns the resident memory in KiB.

@@ -5,11 +5,10 @@
 #![allow(unsafe_code)]
 #![allow(clippy::disallowed_types, reason = "no child of a fork comes here")]
 
-#[path = "../../../tests/process/mod.rs"]
-mod process;
 mod recording;
 
 use rdpmc_spans::{Flags, Laps, Settings, Site, Span, Storage, ThreadInfo, span, stages};
+use rdpmc_testing::process;
 use recording::{Rec, all, counted, names, start, turn, with};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,52 +1,217 @@
-//! Code of known size is counted exactly, whatever happens meanwhile.
+//! Code of known size is counted exactly, and what cannot be counted is an error.
 #![allow(missing_docs)]
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64"))]
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_types, reason = "the tests that fork do not lock in the child")]
 
 use rdpmc_step::{StepError, count};
 use std::arch::asm;
+use std::hint::black_box;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-fn of(rounds: u64, code: impl Fn(u64)) -> i64 {
-    count(1_000_000, || code(rounds)).unwrap() as i64
+/// Two cannot count at the same time.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn in_turn(test: impl FnOnce()) {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    test();
 }
 
-/// Instructions of a round, by the difference of 10 and 20.
-fn per_round(code: impl Fn(u64)) -> i64 {
-    of(1, &code);
-    let (few, many) = (of(10, &code), of(20, &code));
-    assert_eq!((many - few) % 10, 0);
-    (many - few) / 10
+/// Returns the instructions of a round.
+fn per_round(code: &dyn Fn(u64)) -> u64 {
+    let of = |rounds: u64| count(1_000_000, || code(rounds)).unwrap();
+    of(1); // links functions
+    let difference = of(20) - of(10);
+    assert_eq!(difference % 10, 0);
+    difference / 10
+}
+
+/// Loops around instructions: `rounds` is in r12, and each round ends with two more instructions.
+macro_rules! rounds {
+    ($($line:literal),* $(; $($name:ident = $value:expr),*)?) => {
+        |rounds: u64| {
+            // SAFETY: the instructions change the registers named here, and memory that the test owns.
+            unsafe {
+                asm!("2:", $($line,)* "dec r12", "jnz 2b", inout("r12") rounds => _,
+                    $($($name = in(reg) $value,)*)?
+                    out("rax") _, out("rcx") _, out("rdx") _, out("rsi") _, out("rdi") _, out("r8") _,
+                    out("r9") _, out("r10") _, out("r11") _);
+            }
+        }
+    };
 }
 
 #[test]
-fn all() {
-    let loops = |rounds: u64| unsafe {
-        asm!("2: dec {0}", "jnz 2b", inout(reg) rounds => _, options(nomem, nostack));
-    };
-    assert_eq!(per_round(loops), 2);
-    let calls = |rounds: u64| unsafe {
-        asm!("2: mov eax, 39", "syscall", "dec {0}", "jnz 2b", inout(reg) rounds => _, out("rax") _, out("rcx") _, out("r11") _, options(nostack));
-    };
-    assert_eq!(per_round(calls), 4, "a system call");
-    let twice = |rounds: u64| unsafe {
-        asm!("2: mov eax, 39", "syscall", "mov eax, 39", "syscall", "syscall", "dec {0}", "jnz 2b", inout(reg) rounds => _, out("rax") _, out("rcx") _, out("r11") _, options(nostack));
-    };
-    assert_eq!(per_round(twice), 7, "two system calls in a row");
-    let (from, mut to) = ([1_u8; 100], [0_u8; 100]);
-    let place = to.as_mut_ptr() as usize;
-    let copies = |rounds: u64| unsafe {
-        asm!("2: mov rsi, {from}", "mov rdi, {to}", "mov ecx, 100", "rep movsb", "dec {0}", "jnz 2b",
-            inout(reg) rounds => _, from = in(reg) from.as_ptr(), to = in(reg) place, out("rsi") _, out("rdi") _, out("rcx") _, options(nostack));
-    };
-    assert_eq!(per_round(copies), 6, "rep movsb");
-    let none = |rounds: u64| unsafe {
-        asm!("2: mov ecx, 0", "rep movsb", "rep movsw", "dec {0}", "jnz 2b",
-            inout(reg) rounds => _, out("rcx") _, in("rsi") from.as_ptr(), in("rdi") place, options(nostack));
-    };
-    assert_eq!(per_round(none), 5, "rep movsb of nothing");
-    let pushes = |rounds: u64| unsafe {
-        asm!("2: pushfq", "popfq", "dec {0}", "jnz 2b", inout(reg) rounds => _);
-    };
-    assert_eq!(per_round(pushes), 4, "pushfq");
-    assert!(matches!(count(100, || loops(1_000)), Err(StepError::TooLong { limit: 100, .. })));
+fn instructions_of_known_code() {
+    in_turn(|| {
+        assert_eq!(per_round(&rounds!()), 2);
+        assert_eq!(per_round(&rounds!("nop", "pushfq", "popfq")), 5);
+        // getpid
+        assert_eq!(per_round(&rounds!("mov eax, 39", "syscall")), 4);
+        assert_eq!(per_round(&rounds!("mov eax, 39", "syscall", "syscall", "nop")), 6);
+    });
+}
+
+#[test]
+fn repeated_instructions_count_once() {
+    in_turn(|| {
+        let (from, mut to) = ([7_u8; 100], [0_u8; 100]);
+        let (source, target) = (from.as_ptr(), to.as_mut_ptr());
+        let copy = rounds!("mov rsi, {source}", "mov rdi, {target}", "mov ecx, 100", "rep movsb";
+            source = source, target = target);
+        assert_eq!(per_round(&copy), 6);
+        assert_eq!(black_box(&to), &from);
+        let none = rounds!("mov rsi, {source}", "mov rdi, {target}", "mov ecx, 0", "rep movsb", "rep movsw";
+            source = source, target = target);
+        assert_eq!(per_round(&none), 7);
+        let words = rounds!("mov rsi, {source}", "mov rdi, {target}", "mov ecx, 50", "rep movsw", "mov eax, 39", "syscall";
+            source = source, target = target);
+        assert_eq!(per_round(&words), 8);
+        let scan = rounds!("mov rdi, {source}", "mov ecx, 100", "mov al, 7", "repe scasb"; source = source);
+        assert_eq!(per_round(&scan), 6);
+    });
+}
+
+#[test]
+fn the_same_each_time() {
+    in_turn(|| {
+        let parse = || {
+            count(100_000, || {
+                let number = black_box("4294967295").parse::<u32>();
+                format!("{:?} {}", black_box(number), black_box(1.5))
+            })
+        };
+        parse().unwrap();
+        let first = parse().unwrap();
+        for _ in 0..20 {
+            assert_eq!(parse(), Ok(first));
+        }
+    });
+}
+
+#[test]
+fn a_limit() {
+    in_turn(|| {
+        let mut sum = 0_u64;
+        let counted =
+            count(100, || (0..black_box(1_000_u64)).for_each(|number| sum += black_box(number)));
+        assert!(matches!(counted, Err(StepError::TooLong { limit: 100, .. })), "{counted:?}");
+        assert_eq!(sum, 499_500, "it has run to its end");
+        assert!(count(1_000, || black_box(1)).is_ok());
+    });
+}
+
+#[test]
+fn threads_and_processes_go_on() {
+    in_turn(|| {
+        let counted = count(10_000_000, || std::thread::spawn(|| black_box(5)).join().unwrap());
+        assert_eq!(counted, Err(StepError::Disturbed));
+        let mut said = None;
+        let counted = count(10_000_000, || {
+            said = Some(std::process::Command::new("true").status().unwrap());
+        });
+        assert_eq!(counted, Err(StepError::Disturbed));
+        assert!(said.unwrap().success());
+    });
+}
+
+#[test]
+fn other_threads_do_not_count() {
+    in_turn(|| {
+        let (done, work) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(SeqCst) {
+                    work.fetch_add(1, SeqCst);
+                }
+            });
+            while work.load(SeqCst) == 0 {}
+            assert_eq!(per_round(&rounds!("nop")), 3);
+            done.store(true, SeqCst);
+        });
+    });
+}
+
+#[test]
+fn signal_handlers_do_not_count() {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn on_signal(_: libc::c_int) {
+        CALLS.fetch_add(1, SeqCst);
+    }
+    in_turn(|| {
+        // SAFETY: the handler is async-signal-safe.
+        unsafe { libc::signal(libc::SIGUSR1, on_signal as extern "C" fn(_) as libc::sighandler_t) };
+        // kill(getpid(), SIGUSR1): a handler in each round.
+        let kill = rounds!(
+            "mov eax, 39",
+            "syscall",
+            "mov edi, eax",
+            "mov esi, 10",
+            "mov eax, 62",
+            "syscall",
+            "nop"
+        );
+        assert_eq!(per_round(&kill), 9);
+        assert_eq!(CALLS.load(SeqCst), 31);
+    });
+}
+
+#[test]
+fn everything_is_restored() {
+    fn state() -> (usize, i32, usize, bool) {
+        // SAFETY: structures of integers and addresses, for which zeros are valid, and calls that fill them.
+        unsafe {
+            let (mut action, mut stack, mut mask): (
+                libc::sigaction,
+                libc::stack_t,
+                libc::sigset_t,
+            ) = std::mem::zeroed();
+            libc::sigaction(libc::SIGTRAP, std::ptr::null(), &mut action);
+            libc::sigaltstack(std::ptr::null(), &mut stack);
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut mask);
+            let is_blocked = libc::sigismember(&mask, libc::SIGTRAP) == 1;
+            (action.sa_sigaction, action.sa_flags, stack.ss_sp as usize, is_blocked)
+        }
+    }
+    in_turn(|| {
+        // SAFETY: blocks a signal of this thread, and a structure of integers for which zeros are valid.
+        unsafe {
+            let mut trap: libc::sigset_t = std::mem::zeroed();
+            libc::sigaddset(&mut trap, libc::SIGTRAP);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &trap, std::ptr::null_mut());
+        }
+        let before = state();
+        assert!(before.3);
+        assert!(count(1_000, || black_box(1)).is_ok());
+        assert_eq!(state(), before);
+        let counted = catch_unwind(AssertUnwindSafe(|| {
+            count(10_000_000, || std::panic::resume_unwind(Box::new(5)))
+        }));
+        assert!(counted.is_err());
+        assert_eq!(state(), before);
+        let mut inner = None;
+        count(100_000, || inner = Some(count(1_000, || ()))).unwrap();
+        assert_eq!(inner, Some(Err(StepError::Busy)));
+        assert_eq!(state(), before);
+    });
+}
+
+/// A breakpoint of the code goes to the handler that was there before.
+#[test]
+fn breakpoints_are_passed_on() {
+    static BREAKPOINTS: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn on_trap(_: libc::c_int) {
+        BREAKPOINTS.fetch_add(1, SeqCst);
+    }
+    in_turn(|| {
+        // SAFETY: the handler is async-signal-safe.
+        unsafe { libc::signal(libc::SIGTRAP, on_trap as extern "C" fn(_) as libc::sighandler_t) };
+        // SAFETY: the handler returns to the next instruction.
+        let counted = count(1_000, || unsafe { asm!("int3") });
+        // SAFETY: the default.
+        unsafe { libc::signal(libc::SIGTRAP, libc::SIG_DFL) };
+        assert_eq!((counted, BREAKPOINTS.load(SeqCst)), (Err(StepError::Disturbed), 1));
+    });
 }

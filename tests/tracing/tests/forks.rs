@@ -4,10 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 #![allow(unsafe_code)]
 
-#[path = "../../process/mod.rs"]
-mod process;
-
 use rdpmc_spans::{Settings, Storage, TracingLayer};
+use rdpmc_testing::process;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tracing::{Dispatch, info_span};
 use tracing_subscriber::layer::SubscriberExt;

@@ -3,11 +3,8 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-#[path = "../../../crates/spans/tests/recording/mod.rs"]
-mod recording;
-
 use rdpmc_spans::{Flags, TracingLayer, span};
-use recording::{all, names, start, turn};
+use rdpmc_testing::recording::{all, names, start, turn};
 use std::collections::HashSet;
 use std::hint::black_box;
 use std::task::{Context, Waker};

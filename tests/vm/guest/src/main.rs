@@ -2,23 +2,15 @@
 //!
 //! As `guest scenario NAME FACTS...`, it is the process that runs one scenario.
 
-#[path = "../../../attacks/mod.rs"]
-mod attacks;
-#[path = "../../../../asm/kernels/chains.rs"]
-mod chains;
 mod cost;
 mod events;
 mod faults;
 mod harness;
-mod kernels;
 mod neighbour;
-#[path = "../../../perf/mod.rs"]
-mod perf;
-#[path = "../../../process/mod.rs"]
-mod process;
 mod scenarios;
 mod system;
 
+use rdpmc_testing::perf;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 

@@ -1,6 +1,6 @@
 //! Another process that competes for the CPU.
 
-use crate::kernels::countdown;
+use rdpmc_testing::kernels::countdown;
 use std::hint::black_box;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

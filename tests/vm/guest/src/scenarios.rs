@@ -22,10 +22,10 @@ mod virtual_machine;
 
 use crate::events::read_event;
 use crate::harness::{Facts, Outcome, Scenario, Stop, equal, require, samples};
-use crate::kernels::countdown;
-use crate::process::perf_descriptors;
 use rdpmc::error::OpenError;
 use rdpmc::{Counter, Event, Reading};
+use rdpmc_testing::kernels::countdown;
+use rdpmc_testing::process::perf_descriptors;
 use std::hint::black_box;
 use std::os::fd::RawFd;
 

@@ -1,18 +1,14 @@
 //! criterion as a user runs it, with work of exactly known size. What it prints is for people. What it saves must be
 //! exact.
 
-#[path = "../../guest/src/kernels.rs"]
-mod kernels;
-#[path = "../../../process/mod.rs"]
-mod process;
-
 use criterion::measurement::Measurement;
 use criterion::{BatchSize, BenchmarkId, Criterion, SamplingMode, Throughput};
-use kernels::{COUNTDOWN_ENTRY, countdown};
 use rdpmc::Event;
 use rdpmc_criterion::{
     ClockMeasurement, Comparison, CounterMeasurement, Gate, Limits, Status, WithCounters,
 };
+use rdpmc_testing::kernels::{COUNTDOWN_ENTRY, countdown};
+use rdpmc_testing::process;
 use serde_json::Value;
 use std::hint::black_box;
 use std::process::{Command, ExitCode};

@@ -25,6 +25,7 @@ const CHECKOUT: &[&str] = &[
     "tests/contained/",
     "tests/machines/",
     "tests/perf/",
+    "tests/testing/",
     "tests/tracing/",
     "tests/contained_faults.rs",
     "tests/layers.rs",
@@ -41,9 +42,14 @@ pub(super) fn check(packages: &Packages) -> Result<(), String> {
         if !file.exists() {
             return Err(format!("there is no package {name} {}", packages.version));
         }
-        let files = text(program("tar").arg("-tzf").arg(file))?;
+        let files = text(program("tar").arg("-tzf").arg(&file))?;
         if files.lines().filter(|path| path.contains("/LICENSE-")).count() != 2 {
             return Err(format!("{name} lacks its licences"));
+        }
+        if text(program("tar").arg("-xzOf").arg(&file))?.contains("rdpmc_testing::") {
+            return Err(format!(
+                "{name} has a test that needs `tests/testing`: see exclude in its Cargo.toml"
+            ));
         }
     }
     let versioned = text(program("git").arg("ls-files"))?;

@@ -3,13 +3,13 @@
 use super::{Entry, least, newest, open, work};
 use crate::events::Published;
 use crate::harness::{Facts, Outcome, equal, require, samples};
-use crate::kernels::countdown;
-use crate::process::{self, in_child, wait};
 use crate::system::{self, Changed, USER_ACCESS};
 use rdpmc::error::SyscallReason;
 use rdpmc::internals::expected;
 use rdpmc::{Access, Counter, Event};
 use rdpmc_doctor::Seccomp;
+use rdpmc_testing::kernels::countdown;
+use rdpmc_testing::process::{self, in_child, wait};
 use std::hint::black_box;
 use std::mem::ManuallyDrop;
 use std::time::Duration;

@@ -3,13 +3,13 @@
 #![allow(clippy::disallowed_types, reason = "no child of a fork comes here")]
 
 use super::{Entry, known_events, open};
-use crate::attacks::{guests, refusals, stepped};
 use crate::harness::{Facts, Outcome, Stop, equal, patience, require, skip};
-use crate::process::supervised::{Answer, Switch, supervised};
-use crate::process::{self, drop_rights};
 use crate::system::{self, Changed};
 use rdpmc::error::{OpenError, SyscallReason};
 use rdpmc::{Access, Event, Group};
+use rdpmc_testing::attacks::{guests, refusals, stepped};
+use rdpmc_testing::process::supervised::{Answer, Switch, supervised};
+use rdpmc_testing::process::{self, drop_rights};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -324,9 +324,9 @@ fn forked_between_instructions(facts: &Facts) -> Outcome {
     return skip("it steps by x86-64's trap flag");
     #[cfg(target_arch = "x86_64")]
     {
-        use crate::attacks::counts;
-        use crate::attacks::stepped_forks::{self, Plan};
         use crate::events::Published;
+        use rdpmc_testing::attacks::counts;
+        use rdpmc_testing::attacks::stepped_forks::{self, Plan};
         patience(300);
         // A fork takes long here, so each target has a phase of its own.
         const EVERY: u32 = 31;

@@ -1,10 +1,10 @@
 //! `rdpmc-bench` measures code of known cost exactly, more events than there are counters, and finds what is planted.
 
 use super::{Entry, known_events, open};
-use crate::chains::{additions, multiplications};
 use crate::harness::{Facts, Outcome, Stop, equal, require};
 use rdpmc::Event;
 use rdpmc_bench::{Bench, Estimate, Figure, Limits, Quantity, Results, Row, Verdict};
+use rdpmc_testing::chains::{additions, multiplications};
 use std::cell::Cell;
 use std::hint::black_box;
 use std::time::Duration;

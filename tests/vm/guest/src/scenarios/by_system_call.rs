@@ -3,10 +3,10 @@
 
 use super::{Entry, known_events, open};
 use crate::harness::{Facts, Outcome, equal, require};
-use crate::kernels::countdown;
 use rdpmc::error::{ReadError, SyscallReason};
 use rdpmc::internals::expected;
 use rdpmc::{Access, Event, Group};
+use rdpmc_testing::kernels::countdown;
 use std::hint::black_box;
 
 pub const ALL: &[Entry] = &[

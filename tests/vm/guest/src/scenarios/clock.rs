@@ -3,12 +3,14 @@
 use super::Entry;
 use crate::events::Timestamps;
 use crate::harness::{Facts, Outcome, Stop, equal, require, skip};
-use crate::kernels::countdown;
 use crate::neighbour::Neighbour;
-use crate::process::{self, in_child, monotonic_raw, perf_descriptors, perf_mappings, wait};
 use rdpmc::Clock;
 use rdpmc::clock::{ClockKind, ClockReason};
 use rdpmc::internals::expected;
+use rdpmc_testing::kernels::countdown;
+use rdpmc_testing::process::{
+    self, in_child, monotonic_raw, perf_descriptors, perf_mappings, wait,
+};
 use std::hint::black_box;
 use std::sync::mpsc::channel;
 use std::thread;

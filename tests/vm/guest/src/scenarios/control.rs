@@ -3,8 +3,8 @@
 use super::{Entry, fits_between, newest, open, words, work};
 use crate::events::{Published, read_event};
 use crate::harness::{Facts, Outcome, equal, near, require};
-use crate::kernels::countdown;
 use rdpmc::{Counter, Event, Reading};
+use rdpmc_testing::kernels::countdown;
 use std::hint::black_box;
 use std::time::Duration;
 use std::time::Instant;

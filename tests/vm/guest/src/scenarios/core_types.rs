@@ -6,14 +6,14 @@
 use super::access::{Ended, in_child_without_system_calls};
 use super::{Entry, open};
 use crate::harness::{Facts, Outcome, Stop, equal, patience, report, require};
-use crate::kernels::countdown;
-use crate::process::supervised::{Answer, Switch, supervised};
-use crate::process::{fork, wait};
 use crate::system::{Changed, USER_ACCESS, keep_on, set};
 use rdpmc::error::{Disturbed, OpenError, ReadError, SyscallReason};
 use rdpmc::internals::expected;
 use rdpmc::pmu::{Pmu, Pmus};
 use rdpmc::{Access, Counter, Error, Event, Group};
+use rdpmc_testing::kernels::countdown;
+use rdpmc_testing::process::supervised::{Answer, Switch, supervised};
+use rdpmc_testing::process::{fork, wait};
 use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

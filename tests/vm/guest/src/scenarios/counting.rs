@@ -4,10 +4,10 @@ use super::{Entry, Known, distance, exact, fill_the_pmu, known_events, newest, o
 use crate::cost;
 use crate::events::Published;
 use crate::harness::{self, Facts, Outcome, Stop, equal, near, require, skip};
-use crate::kernels::{COUNTDOWN_ENTRY, countdown};
-use crate::process::perf_descriptors;
 use rdpmc::error::ReadError;
 use rdpmc::{Counter, Event};
+use rdpmc_testing::kernels::{COUNTDOWN_ENTRY, countdown};
+use rdpmc_testing::process::perf_descriptors;
 use std::hint::black_box;
 
 pub const ALL: &[Entry] = &[

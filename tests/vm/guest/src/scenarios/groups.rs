@@ -8,12 +8,12 @@ use crate::events::{
     BRANCHES, CYCLES, INSTRUCTIONS, Numbers, Options, REFERENCE_CYCLES, RawEvent, TASK_CLOCK,
 };
 use crate::harness::{Facts, Outcome, Stop, equal, near, require, samples};
-use crate::kernels::countdown;
-use crate::process::{self, in_child, perf_descriptors, perf_mappings};
 use crate::system::{Changed, USER_ACCESS};
 use rdpmc::error::{OpenError, ReadError, RegionError, SyscallReason};
 use rdpmc::internals::expected;
 use rdpmc::{Access, DynGroup, Event, Group, Region};
+use rdpmc_testing::kernels::countdown;
+use rdpmc_testing::process::{self, in_child, perf_descriptors, perf_mappings};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;

@@ -3,10 +3,10 @@
 use super::{Entry, distance, fits_between, newest, open, words};
 use crate::events::{self, INSTRUCTIONS, Options, read_event};
 use crate::harness::{Facts, Outcome, Stop, equal, near, report, require, skip};
-use crate::kernels::countdown;
 use crate::neighbour::Neighbour;
-use crate::process::{self, wait};
 use rdpmc::{Counter, Event};
+use rdpmc_testing::kernels::countdown;
+use rdpmc_testing::process::{self, wait};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 

@@ -2,10 +2,10 @@
 
 use super::{Entry, Known, exact, fill_the_pmu, open, work};
 use crate::harness::{Facts, Outcome, equal, report, require};
-use crate::kernels::countdown;
-use crate::process::{self, in_child, perf_descriptors, perf_mappings, wait};
 use rdpmc::error::ReadError;
 use rdpmc::{Access, Counter, Event};
+use rdpmc_testing::kernels::countdown;
+use rdpmc_testing::process::{self, in_child, perf_descriptors, perf_mappings, wait};
 use std::hint::black_box;
 use std::os::unix::process::CommandExt;
 use std::process::Command;

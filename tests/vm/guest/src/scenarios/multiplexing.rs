@@ -3,10 +3,10 @@
 use super::{Entry, Known, fill_the_pmu, fits_between, open, open_pinned, words};
 use crate::events::{Published, read_event};
 use crate::harness::{Facts, Outcome, Stop, equal, require};
-use crate::kernels::countdown;
-use crate::process::perf_descriptors;
 use rdpmc::error::{ReadError, SyscallReason};
 use rdpmc::{Access, Event};
+use rdpmc_testing::kernels::countdown;
+use rdpmc_testing::process::perf_descriptors;
 use std::hint::black_box;
 
 pub const ALL: &[Entry] = &[

@@ -2,12 +2,12 @@
 
 use super::{Entry, open};
 use crate::harness::{Facts, Outcome, Stop, equal, require};
-use crate::process::{self, in_child, wait};
 use crate::system::{Changed, PARANOID, set};
 use rdpmc::error::OpenError;
 use rdpmc::internals::abi::open_flag::FD_CLOEXEC;
 use rdpmc::internals::expected;
 use rdpmc::{Counter, Event};
+use rdpmc_testing::process::{self, in_child, wait};
 
 pub const ALL: &[Entry] = &[
     ("paranoid_levels", paranoid_levels),

@@ -2,13 +2,13 @@
 
 use super::{Entry, known_events, open};
 use crate::harness::{Facts, Outcome, Stop, equal, require, samples, slack};
-use crate::kernels::countdown;
 use crate::neighbour::Neighbour;
-use crate::process::{self, wait};
 use rdpmc::{Counter, Event};
 use rdpmc_spans::{
     Counters, Flags, Interval, Laps, Report, Row, Settings, Site, Spans, Storage, span, stages,
 };
+use rdpmc_testing::kernels::countdown;
+use rdpmc_testing::process::{self, wait};
 use std::mem::ManuallyDrop;
 use std::time::Duration;
 

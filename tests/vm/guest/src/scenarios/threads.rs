@@ -3,10 +3,10 @@
 
 use super::{Entry, exact, least, open, work};
 use crate::harness::{Facts, Outcome, Stop, equal, require, slack};
-use crate::kernels::countdown;
 use crate::neighbour::Neighbour;
-use crate::process::{self, perf_descriptors, perf_mappings};
 use rdpmc::Event;
+use rdpmc_testing::kernels::countdown;
+use rdpmc_testing::process::{self, perf_descriptors, perf_mappings};
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::thread;

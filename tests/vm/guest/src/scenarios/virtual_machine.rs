@@ -3,12 +3,12 @@
 use super::{Entry, open};
 use crate::faults::Fault;
 use crate::harness::{Facts, Outcome, Stop, equal, require};
-use crate::kernels::countdown;
-use crate::process::perf_descriptors;
 use rdpmc::error::{Disturbed, OpenError, SyscallReason};
 use rdpmc::region::{Overhead, Region};
 use rdpmc::{Access, Counter, DynGroup, Event, Group, ReadBy};
 use rdpmc_doctor::{Trust, Verdict, test_counters};
+use rdpmc_testing::kernels::countdown;
+use rdpmc_testing::process::perf_descriptors;
 use std::hint::black_box;
 use std::os::fd::{FromRawFd, OwnedFd};
 

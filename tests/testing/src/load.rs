@@ -8,12 +8,12 @@ use std::{env, io};
 const VARIABLE: &str = "RDPMC_BENCHES_LOAD";
 
 /// Whether this process was started to compute.
-pub(crate) fn is_child() -> bool {
+pub fn is_child() -> bool {
     env::var_os(VARIABLE).is_some()
 }
 
 /// Computes until the process is killed.
-pub(crate) fn compute() -> ! {
+pub fn compute() -> ! {
     let mut number = 3_u64;
     loop {
         number = black_box(number.wrapping_mul(number | 1));
@@ -21,11 +21,11 @@ pub(crate) fn compute() -> ! {
 }
 
 /// Processes that compute, until this is dropped.
-pub(crate) struct Load(Vec<Child>);
+pub struct Load(Vec<Child>);
 
 impl Load {
     /// Starts this program `count` times. Its `main` has to call [`compute`] if it [is a child](is_child).
-    pub(crate) fn start(count: usize) -> io::Result<Load> {
+    pub fn start(count: usize) -> io::Result<Load> {
         let mut load = Load(Vec::new());
         for _ in 0..count {
             let mut command = Command::new(env::current_exe()?);
