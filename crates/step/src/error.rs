@@ -22,7 +22,8 @@ pub enum StepError {
         /// The limit.
         limit: u64,
     },
-    /// The code has cleared the trap flag, or has a breakpoint of its own, so not all instructions were counted.
+    /// Not all instructions were counted: the code has cleared the trap flag, has a breakpoint, has started a thread or a
+    /// process, or has blocked or handled signals.
     Disturbed,
     /// Known code was counted wrong, for example because the CPU is emulated.
     Inexact,
@@ -54,7 +55,7 @@ impl fmt::Display for StepError {
                 "the code has more than {limit} instructions, which is the limit for stepping. Raise the limit, or give the code less to do"
             ),
             StepError::Disturbed => f.write_str(
-                "the code has changed the trap flag or has a breakpoint, so its steps could not be counted. Remove it from the code",
+                "the code starts a thread or a process, changes how signals are handled, or has a breakpoint, and is not stepped from there on. Do that outside of the code",
             ),
             StepError::Inexact => f.write_str(
                 "single steps do not count known code right here, for example because the CPU is emulated. Use a machine with an x86-64 CPU",

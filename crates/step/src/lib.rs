@@ -56,24 +56,49 @@ pub use error::StepError;
 /// Returns the number of instructions that `code` executes on this thread, and a constant number for its call.
 ///
 /// The constant depends on `code`'s type and on the build. The difference of two counts with one closure's code does not have
-/// it: see the [example](crate).
-///
-/// SIGTRAP has this library's handler until the function returns, on a stack of its own. A handler that was there before gets
-/// the signals that are no steps. `code` must not clear the trap flag, and must not wait for a signal handler of SIGTRAP.
-/// A panic of `code` goes on, after everything is restored.
+/// it: see the [example](crate). A panic of `code` goes on, after everything is restored.
 ///
 /// # Errors
-/// - [`StepError::Unsupported`], [`StepError::Traced`], [`StepError::Inexact`]: not on this machine, or not now. `code` has
-///   not run.
-/// - [`StepError::Busy`]: two at a time. `code` has not run.
-/// - [`StepError::TooLong`] after `limit` instructions, [`StepError::Disturbed`]: `code` has run to its end.
-/// - [`StepError::System`]: no such error is known.
+/// Those of [`Steps::start`], where `code` has not run, and of [`Steps::stop`], where it has run to its end.
 pub fn count<T>(limit: u64, code: impl FnOnce() -> T) -> Result<u64, StepError> {
-    architecture::check()?;
-    let mut code = Some(code);
-    architecture::count(limit, &mut || {
-        if let Some(code) = code.take() {
-            std::hint::black_box(code());
-        }
-    })
+    let steps = Steps::start(limit)?;
+    let result = code();
+    let count = steps.stop();
+    std::hint::black_box(result);
+    count
+}
+
+/// The counting of this thread's instructions, between two calls. Dropping it ends the counting.
+///
+/// SIGTRAP has this library's handler meanwhile, on a stack of its own, and is not blocked. A handler that was there before gets
+/// the signals that are no steps. The code in between must not wait for its own handler of SIGTRAP.
+#[derive(Debug)]
+pub struct Steps(architecture::Counting);
+
+impl Steps {
+    /// Starts to count.
+    ///
+    /// # Errors
+    /// - [`StepError::Unsupported`], [`StepError::Traced`], [`StepError::Inexact`]: not on this machine, or not now.
+    /// - [`StepError::Busy`]: two at a time.
+    /// - [`StepError::System`]: no such error is known.
+    #[inline(never)]
+    pub fn start(limit: u64) -> Result<Steps, StepError> {
+        architecture::check()?;
+        let counting = architecture::Counting::begin(limit)?;
+        // The last call, so that the same instructions follow each time.
+        architecture::set_trap_flag();
+        Ok(Steps(counting))
+    }
+
+    /// Returns the number of instructions since `start`, and a constant number for the two calls.
+    ///
+    /// # Errors
+    /// - [`StepError::TooLong`] after `limit` instructions. The code has gone on at full speed.
+    /// - [`StepError::Disturbed`] if not all instructions were counted: the code has cleared the trap flag, has a breakpoint,
+    ///   has started a thread or a process, or has blocked or handled signals.
+    #[inline(never)]
+    pub fn stop(self) -> Result<u64, StepError> {
+        self.0.end()
+    }
 }

@@ -1,13 +1,28 @@
 //! Every other target: nothing is stepped.
 
 use crate::StepError;
+use std::convert::Infallible;
 
 /// Returns [`StepError::Unsupported`].
 pub(crate) fn check() -> Result<(), StepError> {
     Err(StepError::Unsupported)
 }
 
-/// Returns [`StepError::Unsupported`].
-pub(crate) fn count(_: u64, _: &mut dyn FnMut()) -> Result<u64, StepError> {
-    Err(StepError::Unsupported)
+/// Does nothing.
+pub(crate) fn set_trap_flag() {}
+
+/// Does not exist.
+#[derive(Debug)]
+pub(crate) struct Counting(Infallible);
+
+impl Counting {
+    /// Returns [`StepError::Unsupported`].
+    pub(crate) fn begin(_: u64) -> Result<Counting, StepError> {
+        Err(StepError::Unsupported)
+    }
+
+    /// Is never called.
+    pub(crate) fn end(self) -> Result<u64, StepError> {
+        match self.0 {}
+    }
 }

@@ -16,6 +16,7 @@ use crate::StepError;
 use std::arch::asm;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
 use std::mem::{self, MaybeUninit};
 use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
@@ -79,30 +80,20 @@ fn tracer() -> Option<u32> {
 }
 
 /// Counts the instructions of `code` and of its call.
-pub(crate) fn count(limit: u64, code: &mut dyn FnMut()) -> Result<u64, StepError> {
-    if IS_BUSY.swap(true, SeqCst) {
-        return Err(StepError::Busy);
-    }
+fn count(limit: u64, code: &mut dyn FnMut()) -> Result<u64, StepError> {
     let counting = Counting::begin(limit)?;
-    step_through(code);
-    let was_set = clear_trap_flag();
-    let is_whole = was_set && !IS_DISTURBED.load(Relaxed);
-    drop(counting);
-    match COUNT.load(Relaxed) {
-        reached if reached >= limit => Err(StepError::TooLong { limit }),
-        _ if !is_whole => Err(StepError::Disturbed),
-        count => Ok(count),
-    }
+    set_trap_flag();
+    code();
+    counting.end()
 }
 
-/// Sets the trap flag and calls `code`. Each instruction after `popfq` traps.
+/// Sets the trap flag. Each instruction after `popfq` traps.
 #[inline(never)]
-fn step_through(code: &mut dyn FnMut()) {
+pub(crate) fn set_trap_flag() {
     // SAFETY: sets a flag that makes this thread trap. The handler of the trap is installed. The stack is as it was.
     unsafe {
         asm!("pushfq", "or qword ptr [rsp], {flag}", "popfq", flag = const TRAP_FLAG as i32);
     }
-    code();
 }
 
 /// Clears the trap flag. Returns whether it was set.
@@ -124,21 +115,35 @@ fn clear_trap_flag() -> bool {
 }
 
 /// What was there before, to be restored: the action of SIGTRAP, this thread's signal mask, and its signal stack.
-struct Counting {
+#[derive(Debug)]
+pub(crate) struct Counting {
+    limit: u64,
     action: Option<libc::sigaction>,
     mask: Option<libc::sigset_t>,
     stack: Option<libc::stack_t>,
     /// The handler's stack, in use until the old one is restored.
     _memory: Box<[MaybeUninit<u8>]>,
+    /// The flag and the stack are those of a thread.
+    of_a_thread: PhantomData<*const ()>,
 }
 
 impl Counting {
     /// Installs the handler of steps. The trap flag is not set yet.
-    fn begin(limit: u64) -> Result<Counting, StepError> {
+    pub(crate) fn begin(limit: u64) -> Result<Counting, StepError> {
+        if IS_BUSY.swap(true, SeqCst) {
+            return Err(StepError::Busy);
+        }
         let mut memory: Box<[MaybeUninit<u8>]> = Box::new_uninit_slice(STACK);
         let stack =
             libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
-        let mut begun = Counting { action: None, mask: None, stack: None, _memory: memory };
+        let mut begun = Counting {
+            limit,
+            action: None,
+            mask: None,
+            stack: None,
+            _memory: memory,
+            of_a_thread: PhantomData,
+        };
         let failed = |call| {
             let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
             StepError::System { call, errno }
@@ -183,6 +188,19 @@ impl Counting {
             }
         }
         Ok(begun)
+    }
+
+    /// Clears the trap flag, restores everything and returns the count.
+    pub(crate) fn end(self) -> Result<u64, StepError> {
+        let was_set = clear_trap_flag();
+        let limit = self.limit;
+        let (count, is_whole) = (COUNT.load(Relaxed), was_set && !IS_DISTURBED.load(Relaxed));
+        drop(self);
+        match is_whole {
+            _ if count >= limit => Err(StepError::TooLong { limit }),
+            true => Ok(count),
+            false => Err(StepError::Disturbed),
+        }
     }
 }
 
