@@ -14,10 +14,12 @@
 
 use crate::StepError;
 use std::arch::asm;
-use std::cell::Cell;
+use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_int, c_void};
+use std::fs::File;
+use std::io::Read;
 use std::marker::PhantomData;
-use std::mem::{self, MaybeUninit};
+use std::mem;
 use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize};
@@ -26,7 +28,15 @@ const TRAP_FLAG: u64 = 1 << 8;
 /// `si_code` of a step.
 const TRAP_TRACE: c_int = 2;
 /// The size of the handler's stack. A frame with all registers of AVX-512 and AMX takes some 11 KiB.
-const STACK: usize = 64 << 10;
+const SIZE: usize = 64 << 10;
+/// The handler's stack. Nothing here allocates memory, because that would change what the counted code finds.
+static STACK: Stack = Stack(UnsafeCell::new([0; SIZE]));
+
+#[repr(align(64))]
+struct Stack(UnsafeCell<[u8; SIZE]>);
+
+// SAFETY: only the kernel writes it, as the signal stack of the thread that counts.
+unsafe impl Sync for Stack {}
 
 /// Whether a thread is counting. The handler's state belongs to it.
 static IS_BUSY: AtomicBool = AtomicBool::new(false);
@@ -74,9 +84,12 @@ fn countdown(rounds: u64) {
 
 /// Returns the process that traces this one. None if there is none, or if `/proc` does not tell.
 fn tracer() -> Option<u32> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
-    line.trim().parse().ok().filter(|tracer| *tracer != 0)
+    let mut status = [0; 1_024];
+    let length = File::open("/proc/self/status").ok()?.read(&mut status).ok()?;
+    // The name of the program, in the first line, may be no text.
+    let mut lines = status.get(..length)?.split(|byte| *byte == b'\n');
+    let line = lines.find_map(|line| line.strip_prefix(b"TracerPid:"))?;
+    std::str::from_utf8(line).ok()?.trim().parse().ok().filter(|tracer| *tracer != 0)
 }
 
 /// Counts the instructions of `code` and of its call.
@@ -121,8 +134,6 @@ pub(crate) struct Counting {
     action: Option<libc::sigaction>,
     mask: Option<libc::sigset_t>,
     stack: Option<libc::stack_t>,
-    /// The handler's stack, in use until the old one is restored.
-    _memory: Box<[MaybeUninit<u8>]>,
     /// The flag and the stack are those of a thread.
     of_a_thread: PhantomData<*const ()>,
 }
@@ -133,17 +144,9 @@ impl Counting {
         if IS_BUSY.swap(true, SeqCst) {
             return Err(StepError::Busy);
         }
-        let mut memory: Box<[MaybeUninit<u8>]> = Box::new_uninit_slice(STACK);
-        let stack =
-            libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
-        let mut begun = Counting {
-            limit,
-            action: None,
-            mask: None,
-            stack: None,
-            _memory: memory,
-            of_a_thread: PhantomData,
-        };
+        let stack = libc::stack_t { ss_sp: STACK.0.get().cast(), ss_flags: 0, ss_size: SIZE };
+        let mut begun =
+            Counting { limit, action: None, mask: None, stack: None, of_a_thread: PhantomData };
         let failed = |call| {
             let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
             StepError::System { call, errno }
@@ -155,7 +158,7 @@ impl Counting {
         let (mut trap, mut old_mask): (libc::sigset_t, libc::sigset_t) =
             unsafe { (mem::zeroed(), mem::zeroed()) };
         // SAFETY: the pointers are valid during the call. The memory is this thread's signal stack until `drop` restores the
-        // old one.
+        // old one, and no other thread's, because one thread counts at a time.
         if unsafe { libc::sigaltstack(&stack, &mut old_stack) } != 0 {
             return Err(failed("sigaltstack"));
         }

@@ -7,6 +7,7 @@
 use rdpmc_step::{StepError, count};
 use std::arch::asm;
 use std::hint::black_box;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -77,10 +78,13 @@ fn repeated_instructions_count_once() {
 #[test]
 fn the_same_each_time() {
     in_turn(|| {
+        // Without the heap, which other threads use as well.
         let parse = || {
             count(100_000, || {
                 let number = black_box("4294967295").parse::<u32>();
-                format!("{:?} {}", black_box(number), black_box(1.5))
+                let mut text = [0; 64];
+                write!(text.as_mut_slice(), "{number:?} {}", black_box(1.5)).unwrap();
+                text
             })
         };
         parse().unwrap();

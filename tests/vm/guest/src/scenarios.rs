@@ -17,6 +17,7 @@ mod overflow;
 mod refusals;
 mod regions;
 mod spans;
+mod stepped;
 mod threads;
 mod virtual_machine;
 
@@ -41,6 +42,7 @@ pub fn all(facts: &[&str]) -> Vec<Scenario> {
         regions::ALL,
         bench::ALL,
         spans::ALL,
+        stepped::ALL,
         clock::ALL,
         faults::ALL,
         threads::ALL,

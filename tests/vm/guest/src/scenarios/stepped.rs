@@ -1,0 +1,101 @@
+//! Instructions that are counted by single-stepping are those that a counter counts.
+
+use super::{Entry, open};
+use crate::harness::{Facts, Outcome, near, require, samples, skip};
+use rdpmc::{Counter, Event};
+use rdpmc_step::StepError;
+use std::collections::BTreeMap;
+use std::hint::black_box;
+
+pub const ALL: &[Entry] = &[("stepped_and_counted_instructions", stepped_and_counted_instructions)];
+
+/// Work that runs `rounds` times. It has no `rep` instruction: an emulated counter counts each repetition of one.
+type Work = fn(u64);
+
+const WORKS: [(&str, Work); 9] = [
+    ("arithmetic", |rounds| {
+        let sum = (0..rounds).fold(1_u64, |sum, n| black_box(sum.wrapping_mul(31) ^ n));
+        black_box(sum);
+    }),
+    ("branches", |rounds| {
+        let odd =
+            (0..100 * rounds).filter(|n| black_box(n.wrapping_mul(0x9e37_79b9) >> 7) & 1 == 0);
+        black_box(odd.count());
+    }),
+    ("calls", |rounds| {
+        #[inline(never)]
+        fn depth(left: u64) -> u64 {
+            if black_box(left) == 0 { 0 } else { 1 + depth(left - 1) }
+        }
+        (0..rounds).for_each(|_| {
+            black_box(depth(20));
+        });
+    }),
+    ("allocation", |rounds| {
+        for size in 0..rounds {
+            drop(black_box(vec![1_u8; 10 + 100 * size as usize % 1_000]));
+        }
+    }),
+    ("formatting", |rounds| {
+        (0..rounds).for_each(|n| drop(black_box(format!("{n} {:.3} {n:x}", n as f64 / 7.0))));
+    }),
+    ("parsing", |rounds| {
+        (0..rounds).for_each(|_| drop(black_box(black_box("4294967295.5").parse::<f64>())));
+    }),
+    ("sorting", |rounds| {
+        for round in 0..rounds {
+            let mut all: Vec<u64> = (0..50).map(|n| n * 0x9e37_79b9 % 101 + round).collect();
+            all.sort_unstable();
+            black_box(all);
+        }
+    }),
+    ("a map", |rounds| {
+        let map: BTreeMap<u64, u64> = (0..10 * rounds).map(|n| (n * 7 % 101, n)).collect();
+        black_box(map);
+    }),
+    ("copies", |rounds| {
+        let (from, mut to) = ([7_u8; 300], [0_u8; 300]);
+        for round in 0..rounds {
+            let length = black_box(1 + 50 * round as usize % 300);
+            if let (Some(to), Some(from)) = (to.get_mut(..length), from.get(..length)) {
+                to.copy_from_slice(black_box(from));
+            }
+        }
+        black_box(to);
+    }),
+];
+
+fn counted(counter: &Counter, work: Work, rounds: u64) -> Result<u64, crate::harness::Stop> {
+    let before = counter.read()?;
+    work(black_box(rounds));
+    Ok(counter.read()? - before)
+}
+
+fn stepped(work: Work, rounds: u64) -> Result<u64, StepError> {
+    rdpmc_step::count(10_000_000, || work(black_box(rounds)))
+}
+
+fn stepped_and_counted_instructions(_: &Facts) -> Outcome {
+    if !cfg!(target_arch = "x86_64") {
+        return skip("instructions are stepped on x86-64 only");
+    }
+    let counter = open(Event::INSTRUCTIONS)?;
+    let unfiltered = counter.counts_all_privilege_levels();
+    let step = |work, rounds| stepped(work, rounds).map_err(|why| why.to_string());
+    let mut lines = Vec::new();
+    for (name, work) in WORKS {
+        let by_counter = || -> Result<u64, crate::harness::Stop> {
+            Ok(counted(&counter, work, 20)?.wrapping_sub(counted(&counter, work, 10)?))
+        };
+        by_counter()?; // links functions, and fills the allocator's lists
+        let mut least = u64::MAX;
+        for _ in 0..samples(unfiltered) {
+            least = least.min(by_counter()?);
+        }
+        let steps = step(work, 20)? - step(work, 10)?;
+        println!("# {name}: {least} counted, {steps} stepped");
+        lines.push((name, least, steps));
+    }
+    require(lines.iter().all(|(_, _, steps)| *steps > 0), || format!("{lines:?}"))?;
+    lines.iter().try_for_each(|(name, least, steps)| near(name, *steps as i64, *least as i64))
+}
