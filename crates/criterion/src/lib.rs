@@ -140,14 +140,15 @@ mod recorder;
 mod saved;
 mod sized_meter;
 mod stand_ins;
+mod stepped;
 mod units;
 mod with_counters;
 
 pub use clock::ClockMeasurement;
 pub use counter::CounterMeasurement;
 pub use counters_or_time::{
-    Bencher, BenchmarkGroup, CountersOrTime, Criterion, Measured, Started, counters, cycles,
-    instructions,
+    Bencher, BenchmarkGroup, Builder, CountersOrTime, Criterion, Measured, Started, counters,
+    cycles, instructions,
 };
 pub use meter::Counts;
 pub use rdpmc_gate::criterion::Gate;

@@ -1,0 +1,433 @@
+//! The instructions of a benchmark, counted by single-stepping where no counter counts them.
+//!
+//! The first batches of criterion's warm-up have 1, 2, 4 and 8 iterations. Their results are not used by criterion, so they are
+//! stepped. The difference of two batches has neither the cost of measuring nor what happens once per batch.
+
+use crate::arguments::Arguments;
+use rdpmc_gate::Interval;
+use rdpmc_step::{StepError, Steps};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::fmt;
+use std::hint::black_box;
+use std::mem::take;
+use std::time::{Duration, Instant};
+
+/// The variable with the seconds that stepping a benchmark may take. 0 switches it off.
+const VARIABLE: &str = "RDPMC_STEP_SECONDS";
+
+/// The time if the variable is not set.
+const TIME: Duration = Duration::from_secs(1);
+
+/// criterion's warm-up time if no argument sets it.
+const WARM_UP: Duration = Duration::from_secs(3);
+
+/// The maximum part of the warm-up that is stepped. criterion estimates the time of an iteration from the whole warm-up.
+const PART: u32 = 3;
+
+/// The number of batches for a figure: two differences, which are equal if it is exact.
+const BATCHES: usize = 3;
+
+/// The number of iterations of the largest batch that is stepped.
+const MOST: u64 = 8;
+
+/// Returns the time of the environment, or a second.
+pub(crate) fn time() -> Duration {
+    let seconds = std::env::var(VARIABLE).ok().and_then(|seconds| seconds.trim().parse().ok());
+    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(TIME)
+}
+
+/// Why there is no figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum NoFigure {
+    NotStepped(StepError),
+    /// `--quick`: criterion does not warm up, and uses the result of each batch.
+    Quick,
+    /// The warm-up ended before enough batches were stepped.
+    WarmUpTooShort,
+    /// The instructions of an iteration for which there is time, and the time that would do, if it is known.
+    TooLong {
+        instructions: u64,
+        needed: Option<Duration>,
+    },
+}
+
+impl fmt::Display for NoFigure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoFigure::NotStepped(why) => why.fmt(f),
+            NoFigure::Quick => f.write_str("there is no warm-up to step with `--quick`"),
+            NoFigure::WarmUpTooShort => f.write_str(
+                "the warm-up ended before enough batches were stepped. Set a longer warm-up time",
+            ),
+            NoFigure::TooLong { instructions, needed } => {
+                write!(
+                    f,
+                    "an iteration has more than the {instructions} instructions for which there is time. "
+                )?;
+                match needed.map(|needed| needed.as_secs_f64().ceil().max(1.0)) {
+                    Some(needed) => write!(
+                        f,
+                        "Set {VARIABLE} to {needed} and pass `--warm-up-time {}`",
+                        needed * f64::from(PART)
+                    )?,
+                    None => write!(f, "Raise {VARIABLE} and `--warm-up-time`")?,
+                }
+                f.write_str(", or give the benchmark less to do")
+            }
+        }
+    }
+}
+
+/// What a benchmark's report says of stepping.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    /// The instructions of an iteration, if they were counted.
+    pub(crate) instructions: Option<Interval>,
+    /// Why there are none.
+    pub(crate) why_not: Option<String>,
+    /// Lines for the report.
+    pub(crate) lines: Vec<String>,
+}
+
+/// Steps the first batches of each benchmark.
+#[derive(Debug)]
+pub(crate) struct Stepper {
+    /// The time for a benchmark.
+    time: Duration,
+    /// The warm-up time, as far as it is known.
+    warm_up: Cell<Duration>,
+    costs: OnceCell<Result<Costs, NoFigure>>,
+    /// Whether why nothing can be stepped was printed.
+    is_said: Cell<bool>,
+    /// Whether the next interval may be stepped.
+    is_on: Cell<bool>,
+    /// The interval that is being stepped, and when it began.
+    steps: RefCell<Option<Steps>>,
+    begun: Cell<Option<Instant>>,
+    /// The number of instructions in the last interval.
+    last: Cell<Option<Result<u64, StepError>>>,
+    batches: RefCell<Batches>,
+}
+
+/// The costs of stepping on this machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Costs {
+    /// The time of a step, in seconds.
+    step: f64,
+    /// The instructions of an interval with nothing in it.
+    interval: u64,
+}
+
+impl Stepper {
+    /// Returns a stepper that takes this time for each benchmark. None if it has nothing to do: no time, or criterion does not
+    /// measure (`--test`, `--profile-time`).
+    pub(crate) fn new(time: Duration, arguments: &Arguments) -> Option<Stepper> {
+        if time.is_zero() || !arguments.measures {
+            return None;
+        }
+        let costs = OnceCell::new();
+        if arguments.is_quick {
+            let _ = costs.set(Err(NoFigure::Quick));
+        }
+        Some(Stepper {
+            time,
+            warm_up: Cell::new(arguments.warm_up.unwrap_or(WARM_UP)),
+            costs,
+            is_said: Cell::new(false),
+            is_on: Cell::new(false),
+            steps: RefCell::default(),
+            begun: Cell::new(None),
+            last: Cell::new(None),
+            batches: RefCell::default(),
+        })
+    }
+
+    /// A benchmark begins. `empty` measures an interval with nothing in it. It is called for the first benchmark.
+    pub(crate) fn begin(&self, empty: impl Fn()) {
+        let costs = *self.costs.get_or_init(|| self.measure(empty).map_err(NoFigure::NotStepped));
+        let time = self.time.min(self.warm_up.get() / PART);
+        self.is_on.set(costs.is_ok());
+        let costs = costs.unwrap_or(Costs { step: 1.0, interval: 0 });
+        self.batches.replace(Batches::new(time, costs));
+    }
+
+    /// Measures the costs of stepping.
+    fn measure(&self, empty: impl Fn()) -> Result<Costs, StepError> {
+        const ROUNDS: u64 = 300;
+        let count = || rdpmc_step::count(100 * ROUNDS, || (0..ROUNDS).for_each(|_| black_box(())));
+        count()?; // with the check that happens once
+        let begun = Instant::now();
+        let steps = count()?.max(1);
+        let step = (begun.elapsed().as_secs_f64() / steps as f64).max(1e-9);
+        let mut interval = u64::MAX;
+        // The first one also links functions.
+        for _ in 0..3 {
+            self.batches.replace(Batches::calibrating());
+            self.is_on.set(true);
+            empty();
+            interval = interval.min(self.last.take().unwrap_or(Err(StepError::Disturbed))?);
+        }
+        Ok(Costs { step, interval })
+    }
+
+    /// criterion begins a benchmark, its samples or a batch.
+    pub(crate) fn zero(&self) {
+        if let Ok(mut batches) = self.batches.try_borrow_mut() {
+            batches.zero();
+        }
+    }
+
+    /// Whether the interval that begins is to be stepped.
+    pub(crate) fn is_due(&self) -> bool {
+        self.is_on.get() && self.plan()
+    }
+
+    /// Plans the interval that begins, and returns whether it is to be stepped.
+    #[cold]
+    fn plan(&self) -> bool {
+        let Ok(mut batches) = self.batches.try_borrow_mut() else { return false };
+        let is_due = batches.next();
+        self.is_on.set(is_due);
+        is_due
+    }
+
+    /// Starts to step, after everything else.
+    #[inline(never)]
+    pub(crate) fn start(&self) {
+        let limit = self.batches.try_borrow().map_or(0, |batches| batches.limit);
+        self.begun.set(Some(Instant::now()));
+        match Steps::start(limit) {
+            Ok(steps) => drop(self.steps.replace(Some(steps))),
+            Err(why) => self.last.set(Some(Err(why))),
+        }
+    }
+
+    /// Ends the interval that is being stepped, before everything else.
+    #[inline(never)]
+    pub(crate) fn end(&self) {
+        if let Some(steps) = self.steps.take() {
+            self.last.set(Some(steps.stop()));
+        }
+        let time = self.begun.take().map_or(Duration::ZERO, |begun| begun.elapsed());
+        let counted = self.last.get().unwrap_or(Err(StepError::Disturbed));
+        if let Ok(mut batches) = self.batches.try_borrow_mut() {
+            batches.add(counted, time);
+        }
+    }
+
+    /// A sample was taken, so the warm-up is over.
+    pub(crate) fn sample(&self) {
+        let Ok(mut batches) = self.batches.try_borrow_mut() else { return };
+        if let Some(warm_up) = batches.end_of_warm_up() {
+            self.is_on.set(false);
+            // If it was shorter than known, less of the next one is stepped.
+            if matches!(self.costs.get(), Some(Ok(_))) {
+                self.warm_up.set(self.warm_up.get().min(warm_up));
+            }
+        }
+    }
+
+    /// Returns what the report of the benchmark says.
+    pub(crate) fn report(&self) -> Report {
+        let batches = self.batches.take();
+        let result = match self.costs.get() {
+            Some(Err(why)) => Err(*why),
+            _ => batches.result.unwrap_or(Err(NoFigure::WarmUpTooShort)),
+        };
+        let mut lines = Vec::new();
+        if let Err(why) = &result {
+            // What holds for all benchmarks is printed once.
+            let is_general = matches!(self.costs.get(), Some(Err(_)));
+            if !(is_general && self.is_said.replace(true)) {
+                lines.push(format!("Not counted by stepping: {why}."));
+            }
+        }
+        if batches.warm_up.is_some_and(|warm_up| warm_up < 2 * batches.spent) {
+            lines.push(format!(
+                "stepping: it took most of the warm-up, so the samples have few iterations. Set a longer warm-up time, or {VARIABLE}=0"
+            ));
+        }
+        let why_not = result.as_ref().err().map(|why| format!("not counted by stepping: {why}"));
+        Report { instructions: result.ok(), why_not, lines }
+    }
+}
+
+/// The batches of a benchmark that were stepped. criterion does not tell a measurement where a batch begins:
+/// - `Bencher::iter` calls `zero` once, and has one interval in each batch.
+/// - `Bencher::iter_batched` calls `zero` once more before each batch, and has one or more intervals in each.
+///
+/// After the warm-up, criterion calls `zero` once more.
+#[derive(Debug, Default)]
+struct Batches {
+    time: Duration,
+    costs: Option<Costs>,
+    /// When the benchmark began, when `zero` was called last, and how long the warm-up took.
+    begun: Option<Instant>,
+    last_zero: Option<Instant>,
+    warm_up: Option<Duration>,
+    /// How long its intervals were stepped.
+    spent: Duration,
+    /// The calls of `zero` since the last interval.
+    zeros: u64,
+    is_batched: bool,
+    /// The current batch: its iterations (0 before the first one), and what was counted.
+    iterations: u64,
+    current: Option<Result<u64, StepError>>,
+    /// The limit of its next interval.
+    limit: u64,
+    /// Iterations and instructions of successive batches.
+    counted: Vec<(u64, u64)>,
+    result: Option<Result<Interval, NoFigure>>,
+    is_calibrating: bool,
+}
+
+impl Batches {
+    fn new(time: Duration, costs: Costs) -> Batches {
+        Batches { time, costs: Some(costs), begun: Some(Instant::now()), ..Batches::default() }
+    }
+
+    /// Steps a single interval.
+    fn calibrating() -> Batches {
+        Batches { is_calibrating: true, limit: 100_000, ..Batches::default() }
+    }
+
+    fn zero(&mut self) {
+        self.zeros += 1;
+        if self.warm_up.is_none() {
+            self.last_zero = Some(Instant::now());
+        }
+    }
+
+    /// An interval begins. Returns whether it is to be stepped.
+    fn next(&mut self) -> bool {
+        if self.is_calibrating {
+            return true;
+        }
+        let zeros = take(&mut self.zeros);
+        if self.iterations == 0 {
+            self.is_batched = zeros > 1;
+        }
+        match (self.is_batched, zeros) {
+            (true, 0) if self.iterations > 0 => {}
+            _ if self.iterations == 0 => self.begin_batch(1),
+            (false, 0) | (true, 1) => {
+                self.end_batch();
+                self.begin_batch(self.iterations * 2);
+            }
+            _ => self.finish(),
+        }
+        self.result.is_none()
+    }
+
+    /// Returns the number of instructions for which there is time.
+    fn steps_left(&self, spent: Duration) -> u64 {
+        let step = self.costs.map_or(1.0, |costs| costs.step);
+        (self.time.saturating_sub(spent).as_secs_f64() / step) as u64
+    }
+
+    /// Sets the limit of the batch, or ends the stepping if there is not enough time.
+    fn begin_batch(&mut self, iterations: u64) {
+        self.iterations = iterations;
+        if self.result.is_some() {
+            return;
+        }
+        let left = self.steps_left(self.spent);
+        let missing = BATCHES.saturating_sub(self.counted.len()).max(1);
+        // This batch, and those after it, each of which is twice as large.
+        let needed = iterations.saturating_mul((1 << missing) - 1);
+        let each = self.counted.last().map(|(iterations, count)| count / iterations.max(&1));
+        let expected = each.unwrap_or(0).saturating_mul(needed);
+        let is_optional = self.counted.len() >= BATCHES;
+        match each {
+            Some(_) if is_optional && (iterations > MOST || expected >= left) => self.judge(),
+            Some(_) if expected >= left => self.result = Some(Err(self.too_long(Some(expected)))),
+            Some(_) => self.limit = left,
+            None => self.limit = left / needed.max(1) * iterations,
+        }
+    }
+
+    fn too_long(&self, more: Option<u64>) -> NoFigure {
+        let step = self.costs.map_or(1.0, |costs| costs.step);
+        let needed = more.map(|steps| steps as f64 * step * 1.5).map(Duration::try_from_secs_f64);
+        let needed = needed.and_then(Result::ok).map(|time| time + self.spent);
+        NoFigure::TooLong { instructions: self.steps_left(Duration::ZERO) / 7, needed }
+    }
+
+    /// Adds an interval to the batch.
+    fn add(&mut self, counted: Result<u64, StepError>, time: Duration) {
+        if self.is_calibrating {
+            return;
+        }
+        self.spent += time;
+        let cost = self.costs.map_or(0, |costs| costs.interval);
+        let sum = match (self.current, counted) {
+            (Some(Err(why)), _) | (_, Err(why)) => Err(why),
+            (sum, Ok(count)) => {
+                Ok(sum.and_then(Result::ok).unwrap_or(0) + count.saturating_sub(cost))
+            }
+        };
+        self.limit = self.limit.saturating_sub(counted.unwrap_or(0));
+        self.current = Some(sum);
+    }
+
+    fn end_batch(&mut self) {
+        match self.current.take() {
+            Some(Ok(count)) => self.counted.push((self.iterations, count)),
+            // What the first iteration alone does: it starts threads, or makes a large table.
+            Some(Err(StepError::TooLong { .. } | StepError::Disturbed)) if self.iterations == 1 => {
+            }
+            Some(Err(StepError::TooLong { .. })) => {
+                self.result.get_or_insert(Err(self.too_long(None)));
+            }
+            Some(Err(why)) => {
+                self.result.get_or_insert(Err(NoFigure::NotStepped(why)));
+            }
+            None => {}
+        }
+        if self.counted.len() >= BATCHES {
+            let all = self.differences();
+            if matches!(all.as_slice(), [.., before, last] if before == last) {
+                self.judge();
+            }
+        }
+    }
+
+    /// Returns the instructions of an iteration, by each two successive batches.
+    fn differences(&self) -> Vec<f64> {
+        let of = |((few, less), (many, more)): (&(u64, u64), &(u64, u64))| {
+            (*more as f64 - *less as f64) / (*many as f64 - *few as f64)
+        };
+        self.counted.iter().zip(self.counted.iter().skip(1)).map(of).collect()
+    }
+
+    /// Takes the last two differences as the result.
+    fn judge(&mut self) {
+        let all = self.differences();
+        let result = match all.as_slice() {
+            [.., before, last] => {
+                let (low, high) = (before.min(*last), before.max(*last));
+                Ok(Interval { low, median: *last, high })
+            }
+            _ => Err(NoFigure::WarmUpTooShort),
+        };
+        self.result.get_or_insert(result);
+    }
+
+    /// No more is stepped.
+    fn finish(&mut self) {
+        if self.result.is_none() {
+            self.end_batch();
+            self.judge();
+        }
+    }
+
+    /// Returns how long the warm-up took, when the first sample has been taken.
+    fn end_of_warm_up(&mut self) -> Option<Duration> {
+        if self.warm_up.is_some() {
+            return None;
+        }
+        self.finish();
+        self.warm_up = Some(self.last_zero?.duration_since(self.begun?));
+        self.warm_up
+    }
+}
