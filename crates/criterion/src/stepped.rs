@@ -78,6 +78,22 @@ impl fmt::Display for NoFigure {
     }
 }
 
+/// Why a batch was not counted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Failure {
+    TooLong,
+    Other(StepError),
+}
+
+impl From<StepError> for Failure {
+    fn from(error: StepError) -> Failure {
+        match error {
+            StepError::TooLong { .. } => Failure::TooLong,
+            other => Failure::Other(other),
+        }
+    }
+}
+
 /// What a benchmark's report says of stepping.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
@@ -211,7 +227,7 @@ impl Stepper {
         let time = self.begun.take().map_or(Duration::ZERO, |begun| begun.elapsed());
         let counted = self.last.get().unwrap_or(Err(StepError::Disturbed));
         if let Ok(mut batches) = self.batches.try_borrow_mut() {
-            batches.add(counted, time);
+            batches.add(counted.map_err(Failure::from), time);
         }
     }
 
@@ -272,7 +288,7 @@ struct Batches {
     is_batched: bool,
     /// The current batch: its iterations (0 before the first one), and what was counted.
     iterations: u64,
-    current: Option<Result<u64, StepError>>,
+    current: Option<Result<u64, Failure>>,
     /// The limit of its next interval.
     limit: u64,
     /// Iterations and instructions of successive batches.
@@ -354,7 +370,7 @@ impl Batches {
     }
 
     /// Adds an interval to the batch.
-    fn add(&mut self, counted: Result<u64, StepError>, time: Duration) {
+    fn add(&mut self, counted: Result<u64, Failure>, time: Duration) {
         if self.is_calibrating {
             return;
         }
@@ -374,12 +390,12 @@ impl Batches {
         match self.current.take() {
             Some(Ok(count)) => self.counted.push((self.iterations, count)),
             // What the first iteration alone does: it starts threads, or makes a large table.
-            Some(Err(StepError::TooLong { .. } | StepError::Disturbed)) if self.iterations == 1 => {
-            }
-            Some(Err(StepError::TooLong { .. })) => {
+            Some(Err(Failure::TooLong | Failure::Other(StepError::Disturbed)))
+                if self.iterations == 1 => {}
+            Some(Err(Failure::TooLong)) => {
                 self.result.get_or_insert(Err(self.too_long(None)));
             }
-            Some(Err(why)) => {
+            Some(Err(Failure::Other(why))) => {
                 self.result.get_or_insert(Err(NoFigure::NotStepped(why)));
             }
             None => {}
@@ -429,5 +445,124 @@ impl Batches {
         self.finish();
         self.warm_up = Some(self.last_zero?.duration_since(self.begun?));
         self.warm_up
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COSTS: Costs = Costs { step: 1e-6, interval: 100 };
+
+    fn batches(time: Duration) -> Batches {
+        Batches::new(time, COSTS)
+    }
+
+    /// criterion's calls for a batch of `Bencher::iter`, or of `iter_batched` with these intervals. Returns how many were stepped.
+    fn batch(batches: &mut Batches, is_batched: bool, intervals: &[u64]) -> usize {
+        if is_batched {
+            batches.zero();
+        }
+        let mut stepped = 0;
+        for count in intervals {
+            if batches.next() {
+                let is_too_long = *count >= batches.limit;
+                let counted = if is_too_long { Err(Failure::TooLong) } else { Ok(*count) };
+                batches.add(counted, Duration::from_micros(*count));
+                stepped += 1;
+            }
+        }
+        stepped
+    }
+
+    fn exactly(count: f64) -> Option<Result<Interval, NoFigure>> {
+        Some(Ok(Interval { low: count, median: count, high: count }))
+    }
+
+    #[test]
+    fn batches_are_told_apart() {
+        // 26 instructions in each iteration, and 103 around each interval.
+        let mut iter = batches(TIME);
+        iter.zero();
+        let stepped = [1, 2, 4, 8, 16].map(|n| batch(&mut iter, false, &[103 + 26 * n]));
+        assert_eq!((stepped, iter.result), ([1, 1, 1, 0, 0], exactly(26.0)));
+        let mut batched = batches(TIME);
+        batched.zero();
+        let stepped = [1, 2, 4, 8].map(|n| batch(&mut batched, true, &vec![129; n]));
+        assert_eq!((stepped, batched.result), ([1, 2, 4, 0], exactly(29.0)));
+        // `BatchSize::NumIterations(3)`.
+        let mut threes = batches(TIME);
+        threes.zero();
+        let of = |intervals: &[u64]| intervals.iter().map(|n| 100 + 29 * n).collect::<Vec<u64>>();
+        let all: [&[u64]; 4] = [&[1], &[2], &[3, 1], &[3, 3, 2]];
+        let stepped = all.map(|intervals| batch(&mut threes, true, &of(intervals)));
+        assert_eq!((stepped, threes.result), ([1, 1, 2, 0], exactly(29.0)));
+    }
+
+    #[test]
+    fn samples_are_not_stepped() {
+        for is_batched in [false, true] {
+            for in_warm_up in [1, 2] {
+                let mut short = batches(TIME);
+                short.zero();
+                for n in 0..in_warm_up {
+                    let intervals = if is_batched { 1 << n } else { 1 };
+                    assert!(batch(&mut short, is_batched, &vec![126; intervals]) > 0);
+                }
+                short.zero();
+                assert_eq!(batch(&mut short, is_batched, &[126; 4]), 0);
+                assert!(short.end_of_warm_up().is_some() && short.end_of_warm_up().is_none());
+                assert_eq!(short.result, Some(Err(NoFigure::WarmUpTooShort)));
+            }
+        }
+    }
+
+    #[test]
+    fn what_happens_once_is_left_out() {
+        let of = |counts: &[u64]| {
+            let mut all = batches(TIME);
+            all.zero();
+            for count in counts {
+                batch(&mut all, false, &[100 + count]);
+            }
+            all.zero();
+            all.next();
+            all.result
+        };
+        assert_eq!(of(&[5_026, 52, 104, 208, 416]), exactly(26.0));
+        // More than there is time for, in the first iteration alone.
+        assert_eq!(of(&[900_000, 52, 104, 208, 416]), exactly(26.0));
+        // What differs is a range.
+        let range = Interval { low: 26.0, median: 27.0, high: 27.0 };
+        assert_eq!(of(&[26, 51, 103, 211, 416]), Some(Ok(range)));
+    }
+
+    #[test]
+    fn long_code_says_how_much_time_it_needs() {
+        let of = |time: Duration, counts: &[u64]| {
+            let mut long = batches(time);
+            long.zero();
+            for count in counts {
+                batch(&mut long, false, &[*count]);
+            }
+            long.result.and_then(Result::err).map(|why| why.to_string())
+        };
+        let unknown = "an iteration has more than the 142857 instructions for which there is time. Raise RDPMC_STEP_SECONDS and \
+                       `--warm-up-time`, or give the benchmark less to do";
+        assert_eq!(of(TIME, &[500_000, 1_000_000, 2_000_000]).as_deref(), Some(unknown));
+        let known = "an iteration has more than the 142857 instructions for which there is time. Set RDPMC_STEP_SECONDS to 2 and \
+                     pass `--warm-up-time 6`, or give the benchmark less to do";
+        assert_eq!(of(TIME, &[100_000, 400_000, 800_000]).as_deref(), Some(known));
+        assert_eq!(of(TIME, &[100_000, 200_000, 400_000, 800_000]), None);
+    }
+
+    #[test]
+    fn other_errors_end_it() {
+        let mut traced = batches(TIME);
+        traced.zero();
+        assert!(traced.next());
+        traced.add(Err(Failure::Other(StepError::Busy)), Duration::ZERO);
+        assert!(!traced.next());
+        assert_eq!(traced.result, Some(Err(NoFigure::NotStepped(StepError::Busy))));
     }
 }
