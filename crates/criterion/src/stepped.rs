@@ -44,6 +44,8 @@ pub(crate) enum NoFigure {
     Quick,
     /// The warm-up ended before enough batches were stepped.
     WarmUpTooShort,
+    /// Larger batches have fewer instructions.
+    Irregular,
     /// The instructions of an iteration for which there is time, and the time that would do, if it is known.
     TooLong {
         instructions: u64,
@@ -58,6 +60,9 @@ impl fmt::Display for NoFigure {
             NoFigure::Quick => f.write_str("there is no warm-up to step with `--quick`"),
             NoFigure::WarmUpTooShort => f.write_str(
                 "the warm-up ended before enough batches were stepped. Set a longer warm-up time",
+            ),
+            NoFigure::Irregular => f.write_str(
+                "more iterations have fewer instructions. Call `iter` once in each benchmark, and do the same in each iteration",
             ),
             NoFigure::TooLong { instructions, needed } => {
                 write!(
@@ -117,9 +122,8 @@ pub(crate) struct Stepper {
     is_said: Cell<bool>,
     /// Whether the next interval may be stepped.
     is_on: Cell<bool>,
-    /// The interval that is being stepped, and when it began.
+    /// The interval that is being stepped.
     steps: RefCell<Option<Steps>>,
-    begun: Cell<Option<Instant>>,
     /// The number of instructions in the last interval.
     last: Cell<Option<Result<u64, StepError>>>,
     batches: RefCell<Batches>,
@@ -152,7 +156,6 @@ impl Stepper {
             is_said: Cell::new(false),
             is_on: Cell::new(false),
             steps: RefCell::default(),
-            begun: Cell::new(None),
             last: Cell::new(None),
             batches: RefCell::default(),
         })
@@ -211,7 +214,6 @@ impl Stepper {
     #[inline(never)]
     pub(crate) fn start(&self) {
         let limit = self.batches.try_borrow().map_or(0, |batches| batches.limit);
-        self.begun.set(Some(Instant::now()));
         match Steps::start(limit) {
             Ok(steps) => drop(self.steps.replace(Some(steps))),
             Err(why) => self.last.set(Some(Err(why))),
@@ -224,10 +226,9 @@ impl Stepper {
         if let Some(steps) = self.steps.take() {
             self.last.set(Some(steps.stop()));
         }
-        let time = self.begun.take().map_or(Duration::ZERO, |begun| begun.elapsed());
         let counted = self.last.get().unwrap_or(Err(StepError::Disturbed));
         if let Ok(mut batches) = self.batches.try_borrow_mut() {
-            batches.add(counted.map_err(Failure::from), time);
+            batches.add(counted.map_err(Failure::from));
         }
     }
 
@@ -258,7 +259,7 @@ impl Stepper {
                 lines.push(format!("Not counted by stepping: {why}."));
             }
         }
-        if batches.warm_up.is_some_and(|warm_up| warm_up < 2 * batches.spent) {
+        if batches.warm_up.is_some_and(|warm_up| warm_up / 2 < batches.time_of(batches.steps)) {
             lines.push(format!(
                 "stepping: it took most of the warm-up, so the samples have few iterations. Set a longer warm-up time, or {VARIABLE}=0"
             ));
@@ -281,8 +282,8 @@ struct Batches {
     begun: Option<Instant>,
     last_zero: Option<Instant>,
     warm_up: Option<Duration>,
-    /// How long its intervals were stepped.
-    spent: Duration,
+    /// The number of steps in it.
+    steps: u64,
     /// The calls of `zero` since the last interval.
     zeros: u64,
     is_batched: bool,
@@ -336,9 +337,15 @@ impl Batches {
     }
 
     /// Returns the number of instructions for which there is time.
-    fn steps_left(&self, spent: Duration) -> u64 {
+    fn most_steps(&self) -> u64 {
         let step = self.costs.map_or(1.0, |costs| costs.step);
-        (self.time.saturating_sub(spent).as_secs_f64() / step) as u64
+        (self.time.as_secs_f64() / step) as u64
+    }
+
+    /// Returns the time of these steps.
+    fn time_of(&self, steps: u64) -> Duration {
+        let step = self.costs.map_or(1.0, |costs| costs.step);
+        Duration::try_from_secs_f64(steps as f64 * step).unwrap_or(Duration::MAX)
     }
 
     /// Sets the limit of the batch, or ends the stepping if there is not enough time.
@@ -347,7 +354,7 @@ impl Batches {
         if self.result.is_some() {
             return;
         }
-        let left = self.steps_left(self.spent);
+        let left = self.most_steps().saturating_sub(self.steps);
         let missing = BATCHES.saturating_sub(self.counted.len()).max(1);
         // This batch, and those after it, each of which is twice as large.
         let needed = iterations.saturating_mul((1 << missing) - 1);
@@ -363,18 +370,17 @@ impl Batches {
     }
 
     fn too_long(&self, more: Option<u64>) -> NoFigure {
-        let step = self.costs.map_or(1.0, |costs| costs.step);
-        let needed = more.map(|steps| steps as f64 * step * 1.5).map(Duration::try_from_secs_f64);
-        let needed = needed.and_then(Result::ok).map(|time| time + self.spent);
-        NoFigure::TooLong { instructions: self.steps_left(Duration::ZERO) / 7, needed }
+        let needed = more.map(|steps| steps.saturating_mul(3) / 2 + self.steps);
+        let needed = needed.map(|steps| self.time_of(steps));
+        NoFigure::TooLong { instructions: self.most_steps() / 7, needed }
     }
 
     /// Adds an interval to the batch.
-    fn add(&mut self, counted: Result<u64, Failure>, time: Duration) {
+    fn add(&mut self, counted: Result<u64, Failure>) {
         if self.is_calibrating {
             return;
         }
-        self.spent += time;
+        self.steps = self.steps.saturating_add(counted.unwrap_or(self.limit));
         let cost = self.costs.map_or(0, |costs| costs.interval);
         let sum = match (self.current, counted) {
             (Some(Err(why)), _) | (_, Err(why)) => Err(why),
@@ -420,6 +426,7 @@ impl Batches {
     fn judge(&mut self) {
         let all = self.differences();
         let result = match all.as_slice() {
+            [.., before, last] if before.min(*last) < 0.0 => Err(NoFigure::Irregular),
             [.., before, last] => {
                 let (low, high) = (before.min(*last), before.max(*last));
                 Ok(Interval { low, median: *last, high })
@@ -468,7 +475,7 @@ mod tests {
             if batches.next() {
                 let is_too_long = *count >= batches.limit;
                 let counted = if is_too_long { Err(Failure::TooLong) } else { Ok(*count) };
-                batches.add(counted, Duration::from_micros(*count));
+                batches.add(counted);
                 stepped += 1;
             }
         }
@@ -535,6 +542,7 @@ mod tests {
         // What differs is a range.
         let range = Interval { low: 26.0, median: 27.0, high: 27.0 };
         assert_eq!(of(&[26, 51, 103, 211, 416]), Some(Ok(range)));
+        assert_eq!(of(&[26, 51, 103, 90, 416]), Some(Err(NoFigure::Irregular)));
     }
 
     #[test]
@@ -561,7 +569,7 @@ mod tests {
         let mut traced = batches(TIME);
         traced.zero();
         assert!(traced.next());
-        traced.add(Err(Failure::Other(StepError::Busy)), Duration::ZERO);
+        traced.add(Err(Failure::Other(StepError::Busy)));
         assert!(!traced.next());
         assert_eq!(traced.result, Some(Err(NoFigure::NotStepped(StepError::Busy))));
     }
