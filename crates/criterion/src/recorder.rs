@@ -215,7 +215,7 @@ impl Recorder {
     fn why_not(&self, stepped: &stepped::Report) -> Option<String> {
         let why = self.without_counters.as_ref()?;
         Some(match &stepped.why_not {
-            Some(not) => format!("{why}, and {not}"),
+            Some(not) => format!("{why}. {not}"),
             None => why.clone(),
         })
     }
