@@ -1,6 +1,7 @@
 //! Those of criterion's arguments that this crate has to follow. criterion does not tell a measurement about them.
 
 use std::env;
+use std::time::Duration;
 
 /// What criterion does with results, and how it prints them.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,6 +14,12 @@ pub(crate) struct Arguments {
     pub(crate) is_quiet: bool,
     /// Whether criterion prints a line per benchmark for other programs (`--output-format bencher`).
     pub(crate) is_for_programs: bool,
+    /// Whether benchmarks are measured (`--bench` without `--test` or `--profile-time`).
+    pub(crate) measures: bool,
+    /// Whether they are measured without a warm-up (`--quick`).
+    pub(crate) is_quick: bool,
+    /// The warm-up time, if it is given.
+    pub(crate) warm_up: Option<Duration>,
 }
 
 impl Arguments {
@@ -29,7 +36,11 @@ impl Arguments {
             saves: true,
             is_quiet: false,
             is_for_programs: false,
+            measures: false,
+            is_quick: false,
+            warm_up: None,
         };
+        let mut is_other = false;
         while let Some(argument) = arguments.next() {
             if argument == "--" {
                 break;
@@ -43,15 +54,27 @@ impl Arguments {
                 }
                 "discard-baseline" => found.saves = false,
                 "quiet" => found.is_quiet = true,
+                "quick" => found.is_quick = true,
+                "bench" => found.measures = true,
+                "test" => is_other = true,
+                "profile-time" => {
+                    is_other = true;
+                    drop(value());
+                }
+                "warm-up-time" => {
+                    let seconds = value().parse().ok();
+                    found.warm_up =
+                        seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+                }
                 "output-format" => found.is_for_programs = value() == "bencher",
                 // Their values are not options.
-                "color" | "colour" | "c" | "format" | "profile-time" | "load-baseline"
-                | "sample-size" | "warm-up-time" | "measurement-time" | "nresamples"
-                | "noise-threshold" | "confidence-level" | "significance-level"
-                | "plotting-backend" => drop(value()),
+                "color" | "colour" | "c" | "format" | "load-baseline" | "sample-size"
+                | "measurement-time" | "nresamples" | "noise-threshold" | "confidence-level"
+                | "significance-level" | "plotting-backend" => drop(value()),
                 _ => {}
             }
         }
+        found.measures &= !is_other;
         found
     }
 }
@@ -118,5 +141,22 @@ mod tests {
         assert_eq!(of("--quiet"), (true, false));
         assert_eq!(of("--output-format bencher"), (false, true));
         assert_eq!(of("--output-format=criterion"), (false, false));
+    }
+
+    #[test]
+    fn only_measurements_warm_up() {
+        let of = |arguments: &str| {
+            let found = Arguments::of(arguments.split_whitespace().map(String::from));
+            (found.measures, found.is_quick, found.warm_up)
+        };
+        assert_eq!(of("--bench"), (true, false, None));
+        assert_eq!(of("--bench --quick"), (true, true, None));
+        let half = Some(Duration::from_millis(500));
+        assert_eq!(of("--warm-up-time 0.5 --bench"), (true, false, half));
+        assert_eq!(of("--bench --warm-up-time=0.5"), (true, false, half));
+        assert_eq!(of("--bench --warm-up-time -1"), (true, false, None));
+        for other in ["", "--bench --test", "--bench --profile-time 5", "--profile-time --bench"] {
+            assert_eq!(of(other), (false, false, None), "{other}");
+        }
     }
 }

@@ -1,18 +1,21 @@
 //! A measurement by counters where there are counters, and by time elsewhere.
 
+use crate::arguments::Arguments;
 use crate::clock::ClockMeasurement;
 use crate::meter::{Cost, Counts, MAX_EVENTS, empty_batches, empty_samples, floor};
 use crate::recorder::Recorder;
 use crate::sized_meter::SizedMeter;
 use crate::stand_ins::StandIns;
+use crate::stepped::{self, Stepper};
 use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::error::OpenError;
 use rdpmc::pmu::Pmus;
 use rdpmc::{Clock, DynGroup, Event, IntoEvent};
 use rdpmc_gate::criterion::home::{criterions_home, home_of};
+use std::hint::black_box;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// criterion with [`CountersOrTime`] as its measurement.
 pub type Criterion = criterion::Criterion<CountersOrTime>;
@@ -92,10 +95,32 @@ pub fn instructions() -> Criterion {
 /// Calls [`contain_faults`](rdpmc::contain_faults), which installs a signal handler. Opens the counters for this thread,
 /// which must run the benchmarks. There can be 1 to 8 events.
 pub fn counters<E: IntoEvent, const N: usize>(events: [E; N]) -> Criterion {
-    let (measurement, home) = CountersOrTime::open(events);
-    // Hidden from criterion's documentation since it moved to the command `cargo criterion`. Nothing else keeps results
-    // apart that have equal names.
-    criterion::Criterion::default().with_measurement(measurement).output_directory(&home)
+    CountersOrTime::builder(events).criterion()
+}
+
+/// Settings of [`counters`]: see [`CountersOrTime::builder`].
+#[derive(Clone, Debug)]
+#[must_use = "criterion() makes use of it"]
+pub struct Builder<E, const N: usize> {
+    events: [E; N],
+    time_to_step: Duration,
+}
+
+impl<E: IntoEvent, const N: usize> Builder<E, N> {
+    /// Sets the time that counting instructions by single-stepping may take for each benchmark: a second by default, or the
+    /// number of seconds in the environment variable `RDPMC_STEP_SECONDS`. Zero switches it off. At most a third of criterion's
+    /// warm-up time is used: see [the crate's page](crate#without-a-counter-of-instructions).
+    pub fn time_to_step(self, time: Duration) -> Builder<E, N> {
+        Builder { time_to_step: time, ..self }
+    }
+
+    /// Opens the counters, as [`counters`] does, and returns criterion.
+    pub fn criterion(self) -> Criterion {
+        let (measurement, home) = CountersOrTime::open(self.events, self.time_to_step);
+        // Hidden from criterion's documentation since it moved to the command `cargo criterion`. Nothing else keeps results
+        // apart that have equal names.
+        criterion::Criterion::default().with_measurement(measurement).output_directory(&home)
+    }
 }
 
 /// A measurement for criterion by counters, or by time on a machine without them: that of [`counters`].
@@ -103,6 +128,8 @@ pub fn counters<E: IntoEvent, const N: usize>(events: [E; N]) -> Criterion {
 /// - By counters, the first event drives criterion. All events are one group: counted together or not at all.
 /// - By time, [`ClockMeasurement`] drives criterion (on systems other than Linux, `WallTime`). Those of the events that
 ///   can be counted are counted beside it, for example page faults on a machine without a PMU.
+/// - If [`Event::INSTRUCTIONS`] is one of the events and cannot be counted, the CPU steps through the first iterations: see
+///   [the crate's page](crate#without-a-counter-of-instructions).
 ///
 /// The counts of all events are printed before criterion's report of the benchmark, and saved beside its files: see
 /// [the crate's page](crate#additional-counters).
@@ -115,6 +142,8 @@ pub struct CountersOrTime {
     overhead: Cost<MAX_EVENTS>,
     stand_ins: StandIns,
     recorder: Recorder,
+    /// Counts the instructions if no counter does.
+    stepper: Option<Stepper>,
 }
 
 /// What criterion measures.
@@ -131,6 +160,7 @@ enum Driver {
 pub struct Started {
     clock: u64,
     wall_time: Option<Instant>,
+    is_stepped: bool,
 }
 
 /// A sample of [`CountersOrTime`]: counts, and nanoseconds if time drives criterion. It cannot be made otherwise, so there is no
@@ -142,8 +172,25 @@ pub struct Measured {
 }
 
 impl CountersOrTime {
+    /// Returns settings for criterion with these events: those of [`counters`], to be changed.
+    ///
+    /// ```no_run
+    /// use rdpmc_criterion::{CountersOrTime, Criterion};
+    /// use std::time::Duration;
+    ///
+    /// let events = ["instructions", "page-faults"];
+    /// let criterion: Criterion = CountersOrTime::builder(events).time_to_step(Duration::ZERO).criterion();
+    /// # drop(criterion);
+    /// ```
+    pub fn builder<E: IntoEvent, const N: usize>(events: [E; N]) -> Builder<E, N> {
+        Builder { events, time_to_step: stepped::time() }
+    }
+
     /// Returns the measurement, and the directory for its results.
-    fn open<E: IntoEvent, const N: usize>(events: [E; N]) -> (CountersOrTime, PathBuf) {
+    fn open<E: IntoEvent, const N: usize>(
+        events: [E; N],
+        time_to_step: Duration,
+    ) -> (CountersOrTime, PathBuf) {
         const { assert!(N >= 1 && N <= MAX_EVENTS, "there are 1 to 8 events") };
         let mut unknown = Vec::new();
         let events = events.map(|event| {
@@ -153,8 +200,13 @@ impl CountersOrTime {
             })
         });
         let of_unknown = unknown.clone();
+        let mut stepper = None;
+        if events.contains(&Event::INSTRUCTIONS) {
+            stepper = Stepper::new(time_to_step, &Arguments::of_this_process());
+        }
         let (counters, recorder, driver) = match (open_group(&events, unknown), events.first()) {
             (Ok(opened), Some(first)) if opened.events.first() == Some(first) => {
+                stepper = stepper.filter(|_| !opened.events.contains(&Event::INSTRUCTIONS));
                 let mut recorder = Recorder::new(&opened.events).driven_by_first();
                 for why in opened.missing {
                     recorder = recorder.without(why);
@@ -168,6 +220,7 @@ impl CountersOrTime {
                     }
                     Err(why) => (Vec::new(), None, Some(why)),
                 };
+                stepper = stepper.filter(|_| !counted.contains(&Event::INSTRUCTIONS));
                 let mut recorder =
                     Recorder::new(&counted).without_counters(why.unwrap_or_default());
                 let is_missing = |event: &&Event| !counted.contains(event) && **event != UNKNOWN;
@@ -194,6 +247,7 @@ impl CountersOrTime {
             overhead: Cost::Wanted,
             stand_ins: StandIns::default(),
             recorder: recorder.at(home.clone()),
+            stepper,
         };
         if let Some(counters) = &all.counters {
             let counts = |all: Vec<Measured>| all.into_iter().map(|sample| sample.counts).collect();
@@ -245,18 +299,27 @@ impl Measurement for CountersOrTime {
     // Not inlined: the instructions between the two reads are then equal everywhere, and can be subtracted.
     #[inline(never)]
     fn start(&self) -> Started {
+        let stepper = self.stepper.as_ref().filter(|stepper| stepper.is_due());
         if let Some(counters) = &self.counters {
             counters.start();
         }
-        match &self.driver {
-            Driver::Counter(_) => Started { clock: 0, wall_time: None },
-            Driver::Clock(clock) => Started { clock: clock.start(), wall_time: None },
-            Driver::WallTime => Started { clock: 0, wall_time: Some(Instant::now()) },
+        let is_stepped = stepper.is_some();
+        let started = match &self.driver {
+            Driver::Counter(_) => Started { clock: 0, wall_time: None, is_stepped },
+            Driver::Clock(clock) => Started { clock: clock.start(), wall_time: None, is_stepped },
+            Driver::WallTime => Started { clock: 0, wall_time: Some(Instant::now()), is_stepped },
+        };
+        if let Some(stepper) = stepper {
+            stepper.start();
         }
+        started
     }
 
     #[inline(never)]
     fn end(&self, start: Started) -> Measured {
+        if start.is_stepped {
+            self.stepper.iter().for_each(Stepper::end);
+        }
         let ns = match (&self.driver, start.wall_time) {
             (Driver::Clock(clock), _) => clock.end(start.clock),
             (_, Some(start)) => start.elapsed().as_nanos().try_into().unwrap_or(u64::MAX),
@@ -272,7 +335,15 @@ impl Measurement for CountersOrTime {
     }
 
     fn zero(&self) -> Measured {
-        self.recorder.begin();
+        let is_first = self.recorder.begin();
+        if let Some(stepper) = &self.stepper {
+            if is_first {
+                stepper.begin(|| {
+                    black_box(self.end(black_box(self.start())));
+                });
+            }
+            stepper.zero();
+        }
         if let Driver::Clock(clock) = &self.driver {
             clock.zero();
         }
@@ -289,6 +360,7 @@ impl Measurement for CountersOrTime {
             Driver::WallTime => self.stand_ins.sample(sample.ns as f64),
         };
         self.recorder.take(sample.counts, value);
+        self.stepper.iter().for_each(Stepper::sample);
         value
     }
 
@@ -299,7 +371,7 @@ impl Measurement for CountersOrTime {
             Driver::WallTime => (&Unit::Time, None),
         };
         let error = self.counters.as_ref().and_then(SizedMeter::take_error);
-        self.recorder.report(unit.name(), error, note);
+        self.recorder.report(unit.name(), error, note, self.stepper.as_ref());
         self.stand_ins.report();
         unit
     }
@@ -333,6 +405,7 @@ mod tests {
             overhead: Cost::Wanted,
             stand_ins: StandIns::default(),
             recorder: Recorder::new(&[]),
+            stepper: None,
         };
         let pause = Duration::from_millis(2);
         let sample = || {

@@ -46,6 +46,26 @@
 //! [`counters`] calls [`contain_faults`](rdpmc::contain_faults). Call it yourself before you open another measurement, as for
 //! any counter whose read may fault: on riscv64, on machines with several core types, and if user access may be revoked.
 //!
+//! # Without a counter of instructions
+//!
+//! If [`counters`] has [`Event::INSTRUCTIONS`](rdpmc::Event::INSTRUCTIONS) and they cannot be counted, because most virtual machines
+//! have no PMU, the CPU steps through the first iterations of each benchmark. This needs x86-64 Linux: see [`rdpmc_step`]. The
+//! figure is `stepped-instructions`, which is never compared with that of a counter.
+//!
+//! - The batches with 1, 2 and 4 iterations of criterion's warm-up are stepped, and the one with 8 if these do not agree. The figure is
+//!   the difference of two batches per iteration. If two differences are equal, it is exact, and otherwise a range.
+//! - The figure has the instructions that a counter would count: those of the iteration and of criterion's loop, in user mode, on this
+//!   thread. The cost of measuring is subtracted. `iter_batched` has batches of one iteration in the first batches and larger ones
+//!   later, so its figure can differ by a few instructions from that of a counter.
+//! - Stepping takes a second for each benchmark at most, or the number of seconds in `RDPMC_STEP_SECONDS`, or
+//!   [`time_to_step`](Builder::time_to_step). 0 switches it off. A longer benchmark has a line that says so.
+//! - criterion derives the number of iterations in a sample from its warm-up, so at most a third of that is stepped. The samples have up
+//!   to a third fewer iterations. criterion does not tell a measurement about its warm-up time, which is taken for that of the
+//!   argument `--warm-up-time`, for 3 seconds, or for that of the benchmark before if it was shorter. If the first benchmark has
+//!   a shorter one, its samples have few iterations, and a line `stepping:` says so.
+//! - If stepping fails, the line `Not counted by stepping:` has the reason. There is none with `--quick`, which has no
+//!   warm-up, and none with `--test` and `--profile-time`. Only programs with the argument `--bench`, which cargo passes, are stepped.
+//!
 //! # Reports
 //!
 //! Each event has its unit: cycles, kcycles, instructions, misses, ns. Rare events are printed as their number in 1,000
@@ -108,6 +128,7 @@
 //!  "estimates": 0, "incomplete": 0}
 //! ```
 //!
+//! `stepped-instructions` are among `counters`, and have no `counts`, because they are those of the warm-up.
 //! `iters` and `times` are those of `sample.json`. `run` is the time of the program's first report in milliseconds since 1970.
 //! `shared_with` is another program whose results were in the same directory, because it has a benchmark of the same name.
 //! `estimates` and `incomplete` are the numbers of samples that are not exact.
@@ -140,14 +161,15 @@ mod recorder;
 mod saved;
 mod sized_meter;
 mod stand_ins;
+mod stepped;
 mod units;
 mod with_counters;
 
 pub use clock::ClockMeasurement;
 pub use counter::CounterMeasurement;
 pub use counters_or_time::{
-    Bencher, BenchmarkGroup, CountersOrTime, Criterion, Measured, Started, counters, cycles,
-    instructions,
+    Bencher, BenchmarkGroup, Builder, CountersOrTime, Criterion, Measured, Started, counters,
+    cycles, instructions,
 };
 pub use meter::Counts;
 pub use rdpmc_gate::criterion::Gate;

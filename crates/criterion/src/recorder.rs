@@ -6,6 +6,7 @@ use crate::meter::{Counts, MAX_EVENTS};
 use crate::notes::{Batches, SampleNotes};
 use crate::print;
 use crate::saved::{Run, Saved, Unknown};
+use crate::stepped::{self, Stepper};
 use crate::units::Unit;
 use criterion::measurement::ValueFormatter;
 use rdpmc::Event;
@@ -117,14 +118,15 @@ impl Recorder {
         self.home.get_or_init(criterions_home)
     }
 
-    /// A benchmark begins, or a sample of it.
-    pub(crate) fn begin(&self) {
-        if let Ok(mut before) = self.before.try_borrow_mut() {
-            before.get_or_insert_with(|| {
-                alone::enter(self.home());
-                Saved::below(self.home())
-            });
-        }
+    /// A benchmark begins, or a sample of it. Returns whether it is the benchmark.
+    pub(crate) fn begin(&self) -> bool {
+        let Ok(mut before) = self.before.try_borrow_mut() else { return false };
+        let is_first = before.is_none();
+        before.get_or_insert_with(|| {
+            alone::enter(self.home());
+            Saved::below(self.home())
+        });
+        is_first
     }
 
     /// A sample has been taken, and criterion is told this value.
@@ -135,11 +137,18 @@ impl Recorder {
     }
 
     /// criterion is about to print a report, if there are samples. `unit` is that of what drives it, and `note` one on that.
-    pub(crate) fn report(&self, unit: &str, error: Option<ReadError>, note: Option<String>) {
+    pub(crate) fn report(
+        &self,
+        unit: &str,
+        error: Option<ReadError>,
+        note: Option<String>,
+        stepper: Option<&Stepper>,
+    ) {
         let (samples, values) = (self.samples.take(), self.values.take());
         if samples.is_empty() {
             return;
         }
+        let stepped = stepper.map_or_else(stepped::Report::default, Stepper::report);
         let (estimates, incomplete) = self.notes.inexact();
         let (notes, mut lines) = (self.missing.take(), Vec::new());
         let run = self.before.take().unwrap_or_default().run_since(self.home(), &values);
@@ -159,8 +168,8 @@ impl Recorder {
                     run: start(),
                     processor: rdpmc_gate::cpu_identity(),
                     measured: self.driver(unit),
-                    without_counters: self.without_counters.clone(),
-                    counters: self.counted(&kept, &iterations),
+                    without_counters: self.why_not(&stepped),
+                    counters: self.counted(&kept, &iterations, &stepped),
                     iterations,
                     values,
                     estimates: if are_exact { 0 } else { estimates },
@@ -172,7 +181,9 @@ impl Recorder {
                 }
             }
             Err(Unknown { why, directories }) => {
-                if self.counters.len() > usize::from(self.first_drives) || !directories.is_empty() {
+                let is_stepped = stepped.instructions.is_some();
+                let is_lost = self.counters.len() > usize::from(self.first_drives) || is_stepped;
+                if is_lost || !directories.is_empty() {
                     lines.push(format!("counters: not known, because {why}"));
                 }
                 let arguments = Arguments::of_this_process();
@@ -187,6 +198,7 @@ impl Recorder {
         lines.extend(self.notes.lines(&events.join(", "), error));
         lines.extend(self.floors(&samples));
         lines.extend(note);
+        lines.extend(stepped.lines);
         print::before_the_report(&notes, name.as_deref(), &lines);
     }
 
@@ -199,12 +211,27 @@ impl Recorder {
         }
     }
 
-    fn counted(&self, samples: &[Counts<MAX_EVENTS>], iterations: &[f64]) -> Vec<Counted> {
+    /// Returns why time drives criterion, and why instructions were not stepped.
+    fn why_not(&self, stepped: &stepped::Report) -> Option<String> {
+        let why = self.without_counters.as_ref()?;
+        Some(match &stepped.why_not {
+            Some(not) => format!("{why}. {not}"),
+            None => why.clone(),
+        })
+    }
+
+    fn counted(
+        &self,
+        samples: &[Counts<MAX_EVENTS>],
+        iterations: &[f64],
+        stepped: &stepped::Report,
+    ) -> Vec<Counted> {
         let of = |(place, counter): (usize, &Counter)| {
             let counts = samples.iter().map(|sample| at(sample, place)).collect();
             Counted::new(counter.name.clone(), counter.unit.name(), iterations, counts)
         };
-        self.counters.iter().enumerate().map(of).collect()
+        let counted = self.counters.iter().enumerate().map(of);
+        counted.chain(stepped.instructions.map(Counted::stepped)).collect()
     }
 
     /// Adds lines with the results and their changes since the baseline that criterion compares with. Saves the results
@@ -233,18 +260,20 @@ impl Recorder {
             Ok(None) => {}
             Err(why) => no_change = Some(why),
         }
-        let printed = self.counters.iter().zip(&results.counters).skip(self.first_drives.into());
-        for (counter, counted) in printed {
-            let format = |value| counter.unit.format_value(value).trim_start().to_owned();
+        let units = self.counters.iter().map(|counter| counter.unit);
+        let units = units.chain([Unit::of(Event::INSTRUCTIONS)]); // of stepping
+        let printed = units.zip(&results.counters).skip(self.first_drives.into());
+        for (unit, counted) in printed {
+            let format = |value| unit.format_value(value).trim_start().to_owned();
             let each = counted.per_iteration;
             let [low, median, high] = [each.low, each.median, each.high].map(format);
-            let label = format!("{}:", counter.name);
+            let label = format!("{}:", counted.event);
             lines.push(format!("{label:<7} [{low} {median} {high}]"));
             let Some(before) = before.as_ref().filter(|_| !arguments.is_quiet) else { continue };
-            match before.counted(&counter.name) {
+            match before.counted(&counted.event) {
                 Some(old) => {
                     let (was, is) = (before.figure(old), results.figure(counted));
-                    let change = Change::between(&was, &is, Limits::usual(&counter.name));
+                    let change = Change::between(&was, &is, Limits::usual(&counted.event));
                     lines.push(format!("change: {change}"));
                     lines.push(in_criterions_words(change.direction).to_owned());
                 }
@@ -357,7 +386,7 @@ mod tests {
             let sample = home.join("x/new/sample.json");
             let _ = std::fs::create_dir_all(home.join("x/new"));
             let _ = std::fs::write(sample, format!("{{\"iters\": [1], \"times\": [{saved}]}}"));
-            recorder.report("faults", None, None);
+            recorder.report("faults", None, None, None);
             [of("new").exists(), of("base").exists()]
         };
         let found = [run(4.0, 4.0), run(4.25, 7.25), run(4.125, 4.125)];

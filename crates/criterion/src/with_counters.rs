@@ -109,7 +109,8 @@ impl<M: Measurement, const N: usize> Measurement for WithCounters<M, N> {
 
     fn formatter(&self) -> &dyn ValueFormatter {
         let formatter = self.primary.formatter();
-        self.recorder.report(formatter.scale_for_machines(&mut []), self.meter.take_error(), None);
+        let unit = formatter.scale_for_machines(&mut []);
+        self.recorder.report(unit, self.meter.take_error(), None, None);
         self.stand_ins.report();
         formatter
     }

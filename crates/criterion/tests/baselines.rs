@@ -20,6 +20,9 @@ const EVENTS: &str = "RDPMC_TEST_EVENTS";
 const FAULTS: &str = "RDPMC_TEST_FAULTS";
 
 fn faults(criterion: &mut Criterion) {
+    if env::var(EVENTS).unwrap() == "stepped" {
+        return instructions(criterion);
+    }
     let memory = Memory::new();
     let pages: usize = env::var(FAULTS).unwrap().parse().unwrap();
     if env::var(EVENTS).unwrap() == "namesakes" {
@@ -56,6 +59,30 @@ fn faults(criterion: &mut Criterion) {
         .bench_function("a benchmark with a long name", |bencher| bencher.iter(|| memory.fault(3)));
 }
 
+/// A benchmark with one instruction more if there is one fault more.
+fn instructions(criterion: &mut Criterion) {
+    macro_rules! instructions {
+        // SAFETY: the instructions do nothing.
+        ($($nop:literal),*) => { unsafe { std::arch::asm!($($nop),*) } };
+    }
+    let has_more = env::var(FAULTS).unwrap() == "5";
+    let mut group = criterion.benchmark_group("nops");
+    group.bench_function("iter", |bencher| match has_more {
+        false => bencher.iter(|| instructions!("nop", "nop")),
+        true => bencher.iter(|| instructions!("nop", "nop", "nop")),
+    });
+    group.bench_function("batched", |bencher| match has_more {
+        false => {
+            bencher.iter_batched(|| (), |()| instructions!("nop", "nop"), BatchSize::SmallInput)
+        }
+        true => bencher.iter_batched(
+            || (),
+            |()| instructions!("nop", "nop", "nop"),
+            BatchSize::SmallInput,
+        ),
+    });
+}
+
 fn config() -> Criterion {
     // No machine has this event.
     let nowhere = Event::of_pmu(u32::MAX, 0);
@@ -68,6 +95,10 @@ fn config() -> Criterion {
         ]),
         "time" => rdpmc_criterion::counters([nowhere, Event::PAGE_FAULTS]),
         "time alone" => rdpmc_criterion::counters([nowhere]),
+        "stepped" => {
+            let counters = rdpmc_criterion::instructions();
+            return counters.sample_size(10).nresamples(1_001).without_plots();
+        }
         _ => unreachable!(),
     };
     criterion
@@ -90,6 +121,7 @@ fn main() {
         ("kinds_do_not_share_names", kinds_do_not_share_names as fn(&Home)),
         ("a_planted_fault_is_found", a_planted_fault_is_found),
         ("what_cannot_be_compared_is_said", what_cannot_be_compared_is_said),
+        ("a_planted_instruction_is_found", a_planted_instruction_is_found),
         ("namesakes_are_told_apart", namesakes_are_told_apart),
         ("programs_with_namesakes_are_noticed", programs_with_namesakes_are_noticed),
         ("a_full_disk_is_noticed", a_full_disk_is_noticed),
@@ -347,6 +379,62 @@ fn a_planted_fault_is_found(home: &Home) {
     let printed = home.bench("counted", 4, "--baseline a --quiet");
     assert!(!printed.contains("change:") && printed.contains("minor-faults: [4.0"), "{printed}");
     home.gates("a --accept page-faults=1%", 0, &[]);
+}
+
+/// One more instruction in each iteration, on machines with and without a PMU.
+fn a_planted_instruction_is_found(home: &Home) {
+    const TIMES: &str = "--warm-up-time 0.5 --measurement-time 0.1";
+    let bench = |nops: usize, seconds: &str, arguments: &str| {
+        let mut this = Command::new(env::current_exe().unwrap());
+        this.env("RDPMC_STEP_SECONDS", seconds);
+        home.bench_by(this, "stepped", nops, &format!("{TIMES} {arguments}"))
+    };
+    let counted = bench(4, "1", "--save-baseline a");
+    let is_stepped = counted.contains("No counters: ");
+    if let Some(why) = rdpmc_step::count(1_000, || ()).err().filter(|_| is_stepped) {
+        return skips::skip("a_planted_instruction_is_found", &why.to_string());
+    }
+    bench(4, "1", "--save-baseline b");
+    let more = bench(5, "1", "--save-baseline c");
+    home.gates("a b", 0, &["Figures compared: 2. Regressions: 0. Improvements: 0."]);
+    let event = if is_stepped { "stepped-instructions" } else { "instructions" };
+    let lines = [
+        &format!("nops/iter, {event}: "),
+        &format!("nops/batched, {event}: "),
+        ": regression",
+        "Figures compared: 2. Regressions: 2. Improvements: 0.",
+    ];
+    home.gates("a c", 1, &lines);
+    assert_eq!(counted.contains("stepped-instructions: ["), is_stepped, "{counted}");
+    if !is_stepped {
+        return assert!(!more.contains("stepped") && !more.contains("stepping"), "{more}");
+    }
+    // To the last instruction.
+    for benchmark in ["iter", "batched"] {
+        let [few, many] = ["a", "c"].map(|baseline| {
+            let directory = home.0.join("criterion-time/nops").join(benchmark).join(baseline);
+            let text = fs::read_to_string(directory.join("counters.json")).unwrap();
+            let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let all = json["counters"].as_array().unwrap();
+            let stepped = all.iter().find(|it| it["event"] == "stepped-instructions").unwrap();
+            let [low, high] = ["low", "high"].map(|name| stepped[name].as_f64().unwrap());
+            assert_eq!(low, high, "{text}");
+            low
+        });
+        assert_eq!(many - few, 1.0, "{benchmark}");
+    }
+    // Off, not enough time, and no warm-up. The gate does not pass without the figure.
+    let off = bench(4, "0", "--save-baseline d");
+    assert!(!off.contains("stepped") && !off.contains("stepping"), "{off}");
+    home.gates("a d", 3, &["nops/iter, stepped-instructions: not in d"]);
+    let short = bench(4, "0.0001", "--save-baseline d");
+    let why = "Not counted by stepping: an iteration has more than the ";
+    assert_eq!(short.matches(why).count(), 2, "{short}");
+    let quick = bench(4, "1", "--quick");
+    let why = "Not counted by stepping: there is no warm-up to step with `--quick`.";
+    assert_eq!(quick.matches(why).count(), 1, "{quick}");
+    let tested = bench(4, "1", "--test");
+    assert!(!tested.contains("stepp"), "{tested}");
 }
 
 /// No counters in one of the runs, another processor, a missing benchmark, damaged files.

@@ -2,7 +2,7 @@
 
 use crate::figure::{Certainty, Figure};
 use crate::file;
-use crate::limits::repeats;
+use crate::limits::{STEPPED_INSTRUCTIONS, repeats};
 use crate::median::{Interval, MIN_VALUES};
 use serde_json::{Value, json};
 use std::fs;
@@ -17,6 +17,9 @@ const VERSION: u64 = 2;
 /// The most instructions that are left of the cost of reading in a sample, after its minimum was subtracted. The number of
 /// iterations in a sample depends on time, so the share of these in an iteration differs between runs.
 const EDGES: f64 = 16.0;
+
+/// The relative width up to which differing counts by stepping are compared.
+const STEPPED_RANGE: f64 = 0.01;
 
 /// What was counted in a benchmark.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +57,7 @@ pub struct Counted {
     pub unit: String,
     /// Per iteration.
     pub per_iteration: Interval,
-    /// The counts of whole samples.
+    /// The counts of whole samples. None of instructions that were stepped, which are those of the warm-up.
     pub counts: Vec<u64>,
 }
 
@@ -64,6 +67,25 @@ impl Counted {
         let each = counts.iter().zip(iterations).map(|(count, n)| *count as f64 / n);
         let each: Vec<f64> = each.collect();
         Counted { event, unit: unit.into(), per_iteration: Interval::of(&each), counts }
+    }
+
+    /// Returns the result of stepping.
+    pub fn stepped(per_iteration: Interval) -> Counted {
+        let (event, unit) = (STEPPED_INSTRUCTIONS.into(), "instructions".into());
+        Counted { event, unit, per_iteration, counts: Vec::new() }
+    }
+
+    /// Returns the result of stepping as a figure. Equal counts are exact. Those of a few batches may be close by chance.
+    fn stepped_figure(&self) -> Figure {
+        let Interval { low, median, high } = self.per_iteration;
+        let certainty = match high - low {
+            0.0 => Certainty::Exact,
+            width if width <= STEPPED_RANGE * median => Certainty::Stable,
+            _ => Certainty::Unstable,
+        };
+        let wider = 10.0 * (high - low);
+        let (name, value) = (self.event.clone(), median);
+        Figure { name, value, low: low - wider, high: high + wider, certainty, slack: 0.0 }
     }
 }
 
@@ -75,6 +97,9 @@ impl Results {
 
     /// Returns an event's result for a comparison.
     pub fn figure(&self, counted: &Counted) -> Figure {
+        if counted.event == STEPPED_INSTRUCTIONS {
+            return counted.stepped_figure();
+        }
         let Counted { event, per_iteration: Interval { low, median, high }, .. } = counted;
         let name = event.clone();
         let is_inexact = self.estimates > 0 || self.incomplete > 0;
@@ -159,8 +184,17 @@ impl Results {
             json.get(name)?.as_array()?.iter().map(Value::as_f64).collect()
         };
         let (iterations, values) = (numbers("iters")?, numbers("times")?);
+        let stepped = |json: &Value| {
+            let number = |name: &str| json.get(name)?.as_f64();
+            let (low, median, high) = (number("low")?, number("median")?, number("high")?);
+            let is_interval = 0.0 <= low && low <= median && median <= high;
+            is_interval.then(|| Counted::stepped(Interval { low, median, high }))
+        };
         // The median and its interval are for other readers. They follow from the counts.
         let counted = |json: &Value| {
+            if text(json, "event")? == STEPPED_INSTRUCTIONS {
+                return stepped(json);
+            }
             let counts = json.get("counts")?.as_array()?.iter().map(Value::as_u64);
             let counts: Vec<u64> = counts.collect::<Option<_>>()?;
             (counts.len() == iterations.len()).then_some(())?;
@@ -207,7 +241,10 @@ mod tests {
             shared_with: Some("printing".into()),
             iterations,
             values: vec![0.5, 1.5, 2.5],
-            counters: vec![counted],
+            counters: vec![
+                counted,
+                Counted::stepped(Interval { low: 26.0, median: 26.5, high: 27.0 }),
+            ],
             estimates: 1,
             incomplete: 0,
         };
@@ -220,6 +257,9 @@ mod tests {
             ("/counters/0/event", json!(null)),
             ("/counters/0/counts", json!([1])),
             ("/counters/0/counts/1", json!(0.5)),
+            ("/counters/1/median", json!(25.0)),
+            ("/counters/1/low", json!(-1.0)),
+            ("/counters/1/high", json!(null)),
             ("/counters", json!({})),
             ("/iters/0", json!("1")),
             ("/iters/0", json!(0.0)),
@@ -278,5 +318,16 @@ mod tests {
         let two = of("instructions", &[200_000, 200_010]);
         assert!((two.high - two.low - 0.0021).abs() < 1e-9, "{two:?}");
         assert!((two.slack - 0.00016).abs() < 1e-9 && of("page-faults", &[1; 10]).slack == 0.0);
+    }
+
+    #[test]
+    fn stepped_instructions_are_exact_if_they_are_equal() {
+        let of =
+            |low, high| Counted::stepped(Interval { low, median: high, high }).stepped_figure();
+        assert_eq!(of(26.0, 26.0).certainty, Certainty::Exact);
+        assert_eq!(of(0.0, 0.0).certainty, Certainty::Exact);
+        assert_eq!(of(1_000.0, 1_001.0).certainty, Certainty::Stable);
+        assert_eq!((of(1_000.0, 1_001.0).low, of(1_000.0, 1_001.0).high), (990.0, 1_011.0));
+        assert_eq!(of(26.0, 27.0).certainty, Certainty::Unstable);
     }
 }
