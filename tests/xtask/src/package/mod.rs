@@ -15,8 +15,15 @@ use std::process::Command;
 const HELP: &str = "Usage: tests/package     (as root, where tests/vm/prepare works: the oldest Rust is in its Debian)";
 
 /// The published crates, each after those that it depends on.
-const CRATES: [&str; 6] =
-    ["rdpmc", "rdpmc-gate", "rdpmc-bench", "rdpmc-doctor", "rdpmc-spans", "rdpmc-criterion"];
+const CRATES: [&str; 7] = [
+    "rdpmc",
+    "rdpmc-gate",
+    "rdpmc-step",
+    "rdpmc-bench",
+    "rdpmc-doctor",
+    "rdpmc-spans",
+    "rdpmc-criterion",
+];
 
 pub(crate) fn package(arguments: &[&str]) -> Outcome {
     if !arguments.is_empty() {
