@@ -42,7 +42,6 @@ pub fn all(facts: &[&str]) -> Vec<Scenario> {
         regions::ALL,
         bench::ALL,
         spans::ALL,
-        stepped::ALL,
         clock::ALL,
         faults::ALL,
         threads::ALL,
@@ -61,7 +60,18 @@ pub fn all(facts: &[&str]) -> Vec<Scenario> {
     } else {
         of_one_processor
     };
-    entries.iter().copied().flatten().map(|&(name, run)| Scenario { name, run }).collect()
+    // Instructions are stepped on x86-64 only, and compared where a counter of one core type counts them.
+    let others = ["core_types", "faults"].iter().any(|fact| facts.say(fact).is_some());
+    let is_counted = !others && !facts.say_no_pmu() && facts.say("user_access") != Some("none");
+    let is_stepped = cfg!(target_arch = "x86_64") && is_counted;
+    let stepped: &[&[Entry]] = if is_stepped { &[stepped::ALL] } else { &[] };
+    entries
+        .iter()
+        .chain(stepped)
+        .copied()
+        .flatten()
+        .map(|&(name, run)| Scenario { name, run })
+        .collect()
 }
 
 /// Runs the part of [`lifetime`] that comes after an exec.
