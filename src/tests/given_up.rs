@@ -52,19 +52,14 @@ fn reader_of(index: u32) -> Reader<1> {
 
 /// Returns a handle whose user reads fault, and whose system calls read the thread's time.
 fn group_of(index: u32) -> Group<1> {
-    let reader = reader_of(index);
     let opened = open_events(&Options::default(), &[Event::TASK_CLOCK]).unwrap();
-    let process = fork::process().unwrap();
-    let (events, obstacle, choice) = ([Event::raw(1)], None, None);
-    let open = OpenGroup {
-        events,
-        answers: Answers::OfTheKernel(opened),
-        obstacle,
-        choice,
-        flags: 0,
-        process,
-    };
-    Group::of(reader, open)
+    group(reader_of(index), Answers::OfTheKernel(opened))
+}
+
+fn group(reader: Reader<1>, answers: Answers) -> Group<1> {
+    let events = [Event::raw(1)];
+    let (obstacle, choice, process) = (None, None, fork::process().unwrap());
+    Group::of(reader, OpenGroup { events, answers, obstacle, choice, flags: 0, process })
 }
 
 /// Returns whether this can be tried. If not, skips the test with the reason.
@@ -336,16 +331,7 @@ fn a_retry_keeps_the_monitor_open() {
         let file = File::from(memory.try_clone().unwrap());
         let mut opened = open_events(&Options::default(), &[Event::TASK_CLOCK]).unwrap();
         opened.leader = memory;
-        let (events, obstacle, choice) = ([Event::raw(1)], None, None);
-        let open = OpenGroup {
-            events,
-            answers: Answers::OfTheKernel(opened),
-            obstacle,
-            choice,
-            flags: 0,
-            process,
-        };
-        let mut group = Group::of(reader, open);
+        let mut group = group(reader, Answers::OfTheKernel(opened));
         let monitor = group.monitor();
         check(group.read_user().is_none() && group.reader.is_given_up(), || "a count".into())?;
         check(!monitor.is_in_user_space() && !monitor.is_closed(), || format!("{monitor:?}"))?;

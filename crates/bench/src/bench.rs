@@ -6,7 +6,6 @@ use crate::results::Results;
 use crate::row_builder::RowBuilder;
 use crate::run;
 use crate::sets::{self, Missing};
-use crate::stepped;
 use rdpmc::error::OpenError;
 use rdpmc::{Clock, Event, IntoEvent};
 use std::time::Duration;
@@ -98,7 +97,7 @@ impl<'a> Bench<'a> {
             entries: Vec::new(),
             baseline: None,
             time_per_row: Duration::from_millis(50),
-            time_to_step: stepped::time(Duration::from_secs(1)),
+            time_to_step: rdpmc_step::time(),
             target: 0.01,
         };
         Ok(Bench { plan })

@@ -4,24 +4,15 @@ use crate::code::Loops;
 use crate::estimate::Estimate;
 use crate::verdict::{Cause, Verdict};
 use rdpmc_gate::median;
-use rdpmc_step::StepError;
+use rdpmc_step::{StepError, VARIABLE};
 use std::fmt;
 use std::time::{Duration, Instant};
-
-/// The variable with the seconds that stepping a row may take. 0 switches it off.
-const VARIABLE: &str = "RDPMC_STEP_SECONDS";
 
 /// Samples that have to agree for an exact figure, and how many are taken if there is time.
 const MIN_SAMPLES: usize = 2;
 const MAX_SAMPLES: usize = 3;
 /// The maximum number of instructions in the first loop, which shows how long a step takes here.
 const PILOT: u64 = 1_000;
-
-/// Returns the time of the environment, or `default` if it has none.
-pub(crate) fn time(default: Duration) -> Duration {
-    let seconds = std::env::var(VARIABLE).ok().and_then(|seconds| seconds.trim().parse().ok());
-    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(default)
-}
 
 /// Why there is no figure.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use crate::meter::{Cost, Counts, MAX_EVENTS, empty_batches, empty_samples, floor
 use crate::recorder::Recorder;
 use crate::sized_meter::SizedMeter;
 use crate::stand_ins::StandIns;
-use crate::stepped::{self, Stepper};
+use crate::stepped::Stepper;
 use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::error::OpenError;
@@ -183,7 +183,7 @@ impl CountersOrTime {
     /// # drop(criterion);
     /// ```
     pub fn builder<E: IntoEvent, const N: usize>(events: [E; N]) -> Builder<E, N> {
-        Builder { events, time_to_step: stepped::time() }
+        Builder { events, time_to_step: rdpmc_step::time() }
     }
 
     /// Returns the measurement, and the directory for its results.

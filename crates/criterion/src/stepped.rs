@@ -5,18 +5,12 @@
 
 use crate::arguments::Arguments;
 use rdpmc_gate::Interval;
-use rdpmc_step::{StepError, Steps};
+use rdpmc_step::{StepError, Steps, VARIABLE};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::hint::black_box;
 use std::mem::take;
 use std::time::{Duration, Instant};
-
-/// The variable with the seconds that stepping a benchmark may take. 0 switches it off.
-const VARIABLE: &str = "RDPMC_STEP_SECONDS";
-
-/// The time if the variable is not set.
-const TIME: Duration = Duration::from_secs(1);
 
 /// criterion's warm-up time if no argument sets it.
 const WARM_UP: Duration = Duration::from_secs(3);
@@ -28,13 +22,7 @@ const PART: u32 = 3;
 const BATCHES: usize = 3;
 
 /// The number of iterations of the largest batch that is stepped.
-const MOST: u64 = 8;
-
-/// Returns the time of the environment, or a second.
-pub(crate) fn time() -> Duration {
-    let seconds = std::env::var(VARIABLE).ok().and_then(|seconds| seconds.trim().parse().ok());
-    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(TIME)
-}
+const MAX_ITERATIONS: u64 = 8;
 
 /// Why there is no figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -362,7 +350,9 @@ impl Batches {
         let expected = each.unwrap_or(0).saturating_mul(needed);
         let is_optional = self.counted.len() >= BATCHES;
         match each {
-            Some(_) if is_optional && (iterations > MOST || expected >= left) => self.judge(),
+            Some(_) if is_optional && (iterations > MAX_ITERATIONS || expected >= left) => {
+                self.judge()
+            }
             Some(_) if expected >= left => self.result = Some(Err(self.too_long(Some(expected)))),
             Some(_) => self.limit = left,
             None => self.limit = left / needed.max(1) * iterations,
@@ -459,6 +449,7 @@ impl Batches {
 mod tests {
     use super::*;
 
+    const TIME: Duration = Duration::from_secs(1);
     const COSTS: Costs = Costs { step: 1e-6, interval: 100 };
 
     fn batches(time: Duration) -> Batches {

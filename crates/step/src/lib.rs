@@ -33,12 +33,13 @@
 //! - An instruction with a `rep` prefix counts once, however often it repeats.
 //! - Signal handlers that run meanwhile do not count, nor do other threads, nor children.
 //!
-//! These are the instructions that a hardware counter counts in user mode, without the additional ones of interrupts, which
-//! some CPUs count. Code that a library chooses by the CPU's model (`memcpy`, for example) has other counts on other models,
+//! These are the instructions that a hardware counter should count in user mode, without the additional ones of interrupts, which
+//! some CPUs count. Emulated counters agree; a real PMU was not compared yet. Code that a library chooses by the CPU's model (`memcpy`, for example) has other counts on other models,
 //! however they are counted.
 #![deny(unsafe_code)]
 
-// `architecture` sets the trap flag and handles its signal. `error` has the reasons why not.
+// `architecture` sets the trap flag and handles its signal. `environment` has the time that benchmarks may take for it. `error`
+// has the reasons why not.
 
 #[cfg_attr(
     all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64"),
@@ -49,8 +50,10 @@
     path = "none.rs"
 )]
 mod architecture;
+mod environment;
 mod error;
 
+pub use environment::{VARIABLE, time};
 pub use error::StepError;
 
 /// Returns the number of instructions that `code` executes on this thread, and a constant number for its call.

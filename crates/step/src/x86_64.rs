@@ -38,9 +38,8 @@ struct Stack(UnsafeCell<[u8; SIZE]>);
 // SAFETY: only the kernel writes it, as the signal stack of the thread that counts.
 unsafe impl Sync for Stack {}
 
-/// Whether a thread is counting. The handler's state belongs to it.
-static IS_BUSY: AtomicBool = AtomicBool::new(false);
-/// The process that is counting. A child that it forks goes on without the flag.
+/// The process in which a thread is counting, or 0. The handler's state belongs to that thread. A child that is forked
+/// meanwhile has its parent's number here: it goes on without the flag, and may count by itself.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 static COUNT: AtomicU64 = AtomicU64::new(0);
 static LIMIT: AtomicU64 = AtomicU64::new(0);
@@ -131,6 +130,7 @@ fn clear_trap_flag() -> bool {
 #[derive(Debug)]
 pub(crate) struct Counting {
     limit: u64,
+    process: c_int,
     action: Option<libc::sigaction>,
     mask: Option<libc::sigset_t>,
     stack: Option<libc::stack_t>,
@@ -141,12 +141,19 @@ pub(crate) struct Counting {
 impl Counting {
     /// Installs the handler of steps. The trap flag is not set yet.
     pub(crate) fn begin(limit: u64) -> Result<Counting, StepError> {
-        if IS_BUSY.swap(true, SeqCst) {
+        let (this, owner) = (process(), PROCESS.load(SeqCst));
+        if owner == this || PROCESS.compare_exchange(owner, this, SeqCst, SeqCst).is_err() {
             return Err(StepError::Busy);
         }
         let stack = libc::stack_t { ss_sp: STACK.0.get().cast(), ss_flags: 0, ss_size: SIZE };
-        let mut begun =
-            Counting { limit, action: None, mask: None, stack: None, of_a_thread: PhantomData };
+        let mut begun = Counting {
+            limit,
+            process: this,
+            action: None,
+            mask: None,
+            stack: None,
+            of_a_thread: PhantomData,
+        };
         let failed = |call| {
             let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
             StepError::System { call, errno }
@@ -165,7 +172,6 @@ impl Counting {
         begun.stack = Some(old_stack);
         ours.sa_sigaction = on_trap as unsafe extern "C" fn(_, _, _) as usize;
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-        PROCESS.store(process(), Relaxed);
         NEXT.store(0, Relaxed);
         COUNT.store(0, Relaxed);
         LIMIT.store(limit, Relaxed);
@@ -224,12 +230,18 @@ impl Drop for Counting {
                 libc::sigaltstack(stack, ptr::null_mut());
             }
         }
-        IS_BUSY.store(false, SeqCst);
+        // In a child that was forked meanwhile, the number is the parent's, or that of a counting of its own.
+        if PROCESS.load(SeqCst) == self.process {
+            PROCESS.store(0, SeqCst);
+        }
     }
 }
 
-/// Keeps the action before ours for the handler.
+/// Keeps the action before ours for the handler. Ours is there already in a child that was forked meanwhile.
 fn remember(before: libc::sigaction) {
+    if before.sa_sigaction == on_trap as unsafe extern "C" fn(_, _, _) as usize {
+        return;
+    }
     let known = BEFORE.load(Acquire);
     let is_known = |known: &libc::sigaction| {
         (known.sa_sigaction, known.sa_flags) == (before.sa_sigaction, before.sa_flags)
