@@ -39,13 +39,12 @@ impl fmt::Display for NoFigure {
         match self {
             NoFigure::NotStepped(why) => why.fmt(f),
             NoFigure::TooLong { steps, needed } => {
-                write!(
-                    f,
-                    "the time for single-stepping is enough for {steps} instructions. Set {VARIABLE}"
-                )?;
+                write!(f, "the time is enough for {steps} single steps. ")?;
                 match needed {
-                    Some(needed) => write!(f, " to {}", needed.as_secs_f64().ceil().max(1.0)),
-                    None => write!(f, " to more seconds"),
+                    Some(needed) => {
+                        write!(f, "Set {VARIABLE} to {}", needed.as_secs_f64().ceil().max(1.0))
+                    }
+                    None => write!(f, "Raise {VARIABLE}"),
                 }?;
                 f.write_str(", or give the code less to do")
             }

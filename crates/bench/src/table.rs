@@ -114,6 +114,9 @@ impl Results {
         if is(|verdict| *verdict == Verdict::Exact) {
             legend.push("Figures without ± are exact.");
         }
+        if figures().any(|figure| figure.quantity == Quantity::SteppedInstructions) {
+            legend.push("Stepped instructions are counted by single-stepping, without a PMU.");
+        }
         if is(|verdict| matches!(verdict, Verdict::Unstable(_))) {
             legend.push("Figures with ? are unstable:");
         }
