@@ -1,9 +1,9 @@
 //! Instructions that are counted by single-stepping are those that a counter counts.
 
 use super::{Entry, open};
-use crate::harness::{Facts, Outcome, near, require, samples};
+use crate::harness::{Facts, Outcome, Stop, near, require, samples};
 use rdpmc::{Counter, Event};
-use rdpmc_step::StepError;
+use rdpmc_step::Steps;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
@@ -65,36 +65,44 @@ const WORKS: [(&str, Work); 9] = [
     }),
 ];
 
-fn counted(counter: &Counter, work: Work, rounds: u64) -> Result<u64, crate::harness::Stop> {
-    let before = counter.read()?;
+/// Returns the instructions of the work by a counter, or else by single-stepping. It is called from one place, because some copies
+/// have other paths for other addresses, also on the stack.
+#[inline(never)]
+fn instructions(counter: Option<&Counter>, work: Work, rounds: u64) -> Result<u64, Stop> {
+    let steps = match counter {
+        Some(_) => None,
+        None => Some(Steps::start(10_000_000).map_err(|why| why.to_string())?),
+    };
+    let before = counter.map_or(Ok(0), Counter::read);
     work(black_box(rounds));
-    Ok(counter.read()? - before)
-}
-
-fn stepped(work: Work, rounds: u64) -> Result<u64, StepError> {
-    rdpmc_step::count(10_000_000, || work(black_box(rounds)))
+    let after = counter.map_or(Ok(0), Counter::read);
+    match steps {
+        Some(steps) => Ok(steps.stop().map_err(|why| why.to_string())?),
+        None => Ok(after? - before?),
+    }
 }
 
 fn stepped_and_counted_instructions(_: &Facts) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
     let unfiltered = counter.counts_all_privilege_levels();
-    let step = |work, rounds| stepped(work, rounds).map_err(|why| why.to_string());
+    let counted = |work, rounds| instructions(Some(&counter), work, rounds);
+    let stepped = |work, rounds| instructions(None, work, rounds);
     let mut lines = Vec::new();
     for (name, work) in WORKS {
         // Links functions, and brings the allocator's lists into a state that repeats: what an allocation costs depends on
         // those before it. So the longer work always comes after the shorter one, also below.
         for _ in 0..3 {
-            counted(&counter, work, 20)?;
-            counted(&counter, work, 10)?;
+            counted(work, 20)?;
+            counted(work, 10)?;
         }
         // Each by itself: an interrupt during the shorter work would make the difference too small.
         let (mut short, mut long) = (u64::MAX, u64::MAX);
         for _ in 0..samples(unfiltered) {
-            long = long.min(counted(&counter, work, 20)?);
-            short = short.min(counted(&counter, work, 10)?);
+            long = long.min(counted(work, 20)?);
+            short = short.min(counted(work, 10)?);
         }
         let least = long.wrapping_sub(short);
-        let steps = step(work, 20)? - step(work, 10)?;
+        let steps = stepped(work, 20)? - stepped(work, 10)?;
         println!("# {name}: {least} counted, {steps} stepped");
         lines.push((name, least, steps));
     }
