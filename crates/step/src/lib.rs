@@ -38,20 +38,28 @@
 //! however they are counted.
 #![deny(unsafe_code)]
 
-// `architecture` sets the trap flag and handles its signal. `environment` has the time that benchmarks may take for it. `error`
-// has the reasons why not.
+// `method` counts: `linux`, or `none` elsewhere. `environment` has the time that benchmarks may take for it. `error` has the
+// reasons why not.
 
-#[cfg_attr(
-    all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64"),
-    path = "x86_64.rs"
-)]
-#[cfg_attr(
-    not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")),
-    path = "none.rs"
-)]
-mod architecture;
 mod environment;
 mod error;
+#[cfg_attr(
+    all(
+        target_os = "linux",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ),
+    path = "linux/mod.rs"
+)]
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    )),
+    path = "none.rs"
+)]
+mod method;
 
 pub use environment::{VARIABLE, time};
 pub use error::StepError;
@@ -65,9 +73,10 @@ pub use error::StepError;
 /// Those of [`Steps::start`], where `code` has not run, and of [`Steps::stop`], where it has run to its end.
 pub fn count<T>(limit: u64, code: impl FnOnce() -> T) -> Result<u64, StepError> {
     let steps = Steps::start(limit)?;
-    let result = code();
+    // The result is there before the count ends. It is dropped afterwards.
+    let result = std::hint::black_box(code());
     let count = steps.stop();
-    std::hint::black_box(result);
+    drop(result);
     count
 }
 
@@ -76,7 +85,7 @@ pub fn count<T>(limit: u64, code: impl FnOnce() -> T) -> Result<u64, StepError> 
 /// SIGTRAP has this library's handler meanwhile, on a stack of its own, and is not blocked. A handler that was there before gets
 /// the signals that are no steps. The code in between must not wait for its own handler of SIGTRAP.
 #[derive(Debug)]
-pub struct Steps(architecture::Counting);
+pub struct Steps(method::Counting);
 
 impl Steps {
     /// Starts to count.
@@ -87,10 +96,10 @@ impl Steps {
     /// - [`StepError::System`]: no such error is known.
     #[inline(never)]
     pub fn start(limit: u64) -> Result<Steps, StepError> {
-        architecture::check()?;
-        let counting = architecture::Counting::begin(limit)?;
+        method::check()?;
+        let counting = method::Counting::begin(limit)?;
         // The last call, so that the same instructions follow each time.
-        architecture::set_trap_flag();
+        method::start();
         Ok(Steps(counting))
     }
 

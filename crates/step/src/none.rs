@@ -9,7 +9,7 @@ pub(crate) fn check() -> Result<(), StepError> {
 }
 
 /// Does nothing.
-pub(crate) fn set_trap_flag() {}
+pub(crate) fn start() {}
 
 /// Does not exist.
 #[derive(Debug)]

@@ -51,7 +51,6 @@ fn instructions_of_known_code() {
         assert_eq!(per_round(&rounds!("nop", "pushfq", "popfq")), 5);
         // getpid
         assert_eq!(per_round(&rounds!("mov eax, 39", "syscall")), 4);
-        assert_eq!(per_round(&rounds!("mov eax, 39", "syscall", "syscall", "nop")), 6);
     });
 }
 
@@ -72,6 +71,112 @@ fn repeated_instructions_count_once() {
         assert_eq!(per_round(&words), 8);
         let scan = rounds!("mov rdi, {source}", "mov ecx, 100", "mov al, 7", "repe scasb"; source = source);
         assert_eq!(per_round(&scan), 6);
+    });
+}
+
+/// The CPU does not trap after these.
+#[test]
+fn instructions_without_a_step() {
+    in_turn(|| {
+        for code in [
+            &rounds!("mov eax, 20", "int 0x80") as &dyn Fn(u64),
+            &rounds!("mov eax, ss", "mov ss, eax"),
+            &rounds!("mov r8d, ss", "mov ss, r8d"),
+            &rounds!("mov eax, 39", "syscall", "syscall"),
+        ] {
+            assert_eq!(count(1_000, || code(3)), Err(StepError::Disturbed));
+        }
+        assert_eq!(per_round(&rounds!("mov eax, ds", "mov ds, eax")), 4);
+    });
+}
+
+/// A call of code that cannot be read, from which the program's handler of SIGSEGV returns, goes on.
+#[test]
+fn code_that_cannot_be_read() {
+    /// Returns from the call.
+    extern "C" fn on_fault(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the kernel's argument. The stack has the address that the call pushed.
+        unsafe {
+            let context = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext;
+            let registers = context.gregs.as_mut_ptr();
+            let stack = registers.add(libc::REG_RSP as usize);
+            *registers.add(libc::REG_RIP as usize) = *(*stack as *const i64);
+            *stack += 8;
+        }
+    }
+    in_turn(|| {
+        let code = rounds!("call {nothing}"; nothing = 16_usize);
+        // SAFETY: structures for which zeros are valid. The handler returns to the code.
+        unsafe {
+            let (mut action, mut before): (libc::sigaction, libc::sigaction) = std::mem::zeroed();
+            action.sa_flags = libc::SA_SIGINFO;
+            action.sa_sigaction = on_fault as extern "C" fn(_, _, _) as usize;
+            libc::sigaction(libc::SIGSEGV, &action, &mut before);
+            let counted = count(1_000, || code(1));
+            libc::sigaction(libc::SIGSEGV, &before, std::ptr::null_mut());
+            assert_eq!(counted, Err(StepError::Disturbed));
+        }
+    });
+}
+
+/// A handler writes no `errno`, and what the code sets stays.
+#[test]
+fn what_the_code_sets_stays() {
+    in_turn(|| {
+        // SAFETY: structures of integers for which zeros are valid, and calls that fill them.
+        unsafe {
+            let (mut user, mut mask): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+            libc::sigaddset(&mut user, libc::SIGUSR1);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &user, std::ptr::null_mut());
+            let counted = count(10_000, || {
+                *libc::__errno_location() = 77;
+                let unblocked =
+                    libc::pthread_sigmask(libc::SIG_UNBLOCK, &user, std::ptr::null_mut());
+                (*libc::__errno_location(), unblocked)
+            });
+            let errno = *libc::__errno_location();
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut mask);
+            assert!(counted.is_ok());
+            assert_eq!((errno, libc::sigismember(&mask, libc::SIGUSR1)), (77, 0));
+            let counted = count(10_000, || libc::signal(libc::SIGTRAP, libc::SIG_IGN));
+            let action = libc::signal(libc::SIGTRAP, libc::SIG_DFL);
+            assert_eq!((counted, action), (Err(StepError::Disturbed), libc::SIG_IGN));
+        }
+    });
+}
+
+/// A SIGTRAP that is sent does what it did before: it is ignored here.
+#[test]
+fn a_signal_that_is_ignored() {
+    in_turn(|| {
+        // SAFETY: the calls take integers.
+        let counted = unsafe {
+            libc::signal(libc::SIGTRAP, libc::SIG_IGN);
+            let counted = count(10_000, || libc::raise(libc::SIGTRAP));
+            libc::signal(libc::SIGTRAP, libc::SIG_DFL);
+            counted
+        };
+        assert_eq!(counted, Err(StepError::Disturbed));
+    });
+}
+
+#[test]
+fn in_a_handler_with_a_stack() {
+    static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+    extern "C" fn on_signal(_: libc::c_int) {
+        IS_REFUSED.store(count(1_000, || ()) == Err(StepError::OnASignalStack), SeqCst);
+    }
+    in_turn(|| {
+        // SAFETY: structures for which zeros are valid. Each thread has a signal stack by the standard library.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_flags = libc::SA_ONSTACK;
+            action.sa_sigaction = on_signal as extern "C" fn(_) as usize;
+            libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut());
+            libc::raise(libc::SIGUSR2);
+            libc::signal(libc::SIGUSR2, libc::SIG_DFL);
+        }
+        assert!(IS_REFUSED.load(SeqCst));
     });
 }
 
