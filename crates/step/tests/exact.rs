@@ -83,6 +83,16 @@ fn instructions_without_a_step() {
             &rounds!("mov eax, ss", "mov ss, eax"),
             &rounds!("mov r8d, ss", "mov ss, r8d"),
             &rounds!("mov eax, 39", "syscall", "syscall"),
+            &rounds!("mov eax, 39", ".byte 0x48, 0x0f, 0x05"),
+            // The trap flag cleared, and set again.
+            &rounds!(
+                "pushfq",
+                "and dword ptr [rsp], -257",
+                "popfq",
+                "pushfq",
+                "or dword ptr [rsp], 256",
+                "popfq"
+            ),
         ] {
             assert_eq!(count(1_000, || code(3)), Err(StepError::Disturbed));
         }
@@ -177,6 +187,55 @@ fn in_a_handler_with_a_stack() {
             libc::signal(libc::SIGUSR2, libc::SIG_DFL);
         }
         assert!(IS_REFUSED.load(SeqCst));
+    });
+}
+
+/// A repetition takes as long as an instruction, so it counts for the limit.
+#[test]
+fn a_limit_of_repetitions() {
+    in_turn(|| {
+        let mut all = vec![0_u8; 100_000];
+        let target = all.as_mut_ptr();
+        let fill = rounds!("mov rdi, {target}", "mov ecx, 100000", "mov al, 7", "rep stosb"; target = target);
+        let counted = count(1_000, || fill(1));
+        assert!(matches!(counted, Err(StepError::TooLong { limit: 1_000, .. })), "{counted:?}");
+        assert!(black_box(&all).iter().all(|byte| *byte == 7), "it has run to its end");
+    });
+}
+
+/// A SIGTRAP that was blocked before, and is sent meanwhile, is pending afterwards.
+#[test]
+fn a_signal_that_is_blocked() {
+    in_turn(|| {
+        // tkill(gettid(), SIGTRAP)
+        let kill = rounds!(
+            "mov eax, 186",
+            "syscall",
+            "mov edi, eax",
+            "mov esi, 5",
+            "mov eax, 200",
+            "syscall",
+            "nop"
+        );
+        // SAFETY: structures of integers for which zeros are valid, and calls that fill them. The signal is taken at the end.
+        unsafe {
+            let (mut trap, mut pending): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+            libc::sigaddset(&mut trap, libc::SIGTRAP);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &trap, std::ptr::null_mut());
+            for is_sent_before in [false, true] {
+                if is_sent_before {
+                    libc::raise(libc::SIGTRAP);
+                }
+                let counted = count(1_000, || kill(1));
+                libc::sigpending(&mut pending);
+                let is_pending = libc::sigismember(&pending, libc::SIGTRAP);
+                assert_eq!((counted, is_pending), (Err(StepError::Disturbed), 1));
+                let mut taken = 0;
+                libc::sigwait(&trap, &mut taken);
+            }
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &trap, std::ptr::null_mut());
+        }
+        assert!(count(1_000, || ()).is_ok());
     });
 }
 
@@ -281,7 +340,9 @@ fn everything_is_restored() {
             libc::sigaltstack(std::ptr::null(), &mut stack);
             libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut mask);
             let is_blocked = libc::sigismember(&mask, libc::SIGTRAP) == 1;
-            (action.sa_sigaction, action.sa_flags, stack.ss_sp as usize, is_blocked)
+            // The C library adds SA_RESTORER.
+            let flags = action.sa_flags & !0x0400_0000;
+            (action.sa_sigaction, flags, stack.ss_sp as usize, is_blocked)
         }
     }
     in_turn(|| {

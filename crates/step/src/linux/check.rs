@@ -47,7 +47,7 @@ pub(crate) fn countdown(rounds: u64) {
 }
 
 /// Returns the process that traces this thread. None if there is none, or if `/proc` does not tell.
-fn tracer() -> Option<u32> {
+pub(super) fn tracer() -> Option<u32> {
     let mut status = [0; 1_024];
     let length = File::open("/proc/thread-self/status").ok()?.read(&mut status).ok()?;
     // The name of the program, in the first line, may be no text.

@@ -431,8 +431,8 @@ mod tests {
     fn in_turn(test: impl FnOnce()) {
         let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         match Counting::begin(1_000).and_then(Counting::end) {
-            Err(StepError::Refused { errno }) => {
-                eprintln!("skipped: ptrace is refused here: {errno}")
+            Err(why @ StepError::Refused { .. }) => {
+                rdpmc_testing::skips::skip("tracer", &why.to_string());
             }
             _ => test(),
         }

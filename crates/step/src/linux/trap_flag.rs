@@ -41,6 +41,13 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 static LIMIT: AtomicU64 = AtomicU64::new(0);
 /// The instruction that executes next.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
+/// The traps of repetitions, which do not count.
+static REPETITIONS: AtomicU64 = AtomicU64::new(0);
+/// The `popf` instructions that cleared the trap flag. The last one is that of `end`.
+static CLEARS: AtomicU64 = AtomicU64::new(0);
+/// Whether this thread blocked SIGTRAP before, and whether one came meanwhile. It is sent again at the end.
+static WAS_BLOCKED: AtomicBool = AtomicBool::new(false);
+static IS_HELD: AtomicBool = AtomicBool::new(false);
 /// Whether a SIGTRAP came that was no step, or a system call after which nothing may be stepped.
 static IS_DISTURBED: AtomicBool = AtomicBool::new(false);
 /// The page that was readable when its bytes were looked at last. Only a system call can change that.
@@ -84,7 +91,7 @@ fn clear_trap_flag() -> bool {
 pub(crate) struct Counting {
     limit: u64,
     action: Option<libc::sigaction>,
-    mask: Option<libc::sigset_t>,
+    was_blocked: bool,
     stack: Option<libc::stack_t>,
     /// The flag and the stack are those of a thread.
     of_a_thread: PhantomData<*const ()>,
@@ -100,15 +107,10 @@ impl Counting {
             let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
             StepError::System { call, errno }
         };
-        let stack = libc::stack_t {
-            ss_sp: stack().ok_or_else(|| failed("mmap"))?,
-            ss_flags: 0,
-            ss_size: SIZE,
-        };
         let mut begun = Counting {
             limit,
             action: None,
-            mask: None,
+            was_blocked: false,
             stack: None,
             of_a_thread: PhantomData,
             _turn: turn,
@@ -119,19 +121,31 @@ impl Counting {
         // SAFETY: as above.
         let (mut trap, mut old_mask): (libc::sigset_t, libc::sigset_t) =
             unsafe { (mem::zeroed(), mem::zeroed()) };
-        // SAFETY: the pointers are valid during the call. The memory is this thread's signal stack until `drop` restores the
-        // old one, and no other thread's, because one thread counts at a time.
-        if unsafe { libc::sigaltstack(&stack, &mut old_stack) } != 0 {
-            return Err(match failed("sigaltstack") {
-                StepError::System { errno: libc::EPERM, .. } => StepError::OnASignalStack,
-                other => other,
-            });
+        // SAFETY: the pointers are valid during the calls. The mapping is this thread's signal stack until `drop` restores the old
+        // one, and no other thread's, because one thread counts at a time.
+        unsafe {
+            if libc::sigaltstack(ptr::null(), &mut old_stack) != 0 {
+                return Err(failed("sigaltstack"));
+            }
+            if old_stack.ss_flags & libc::SS_ONSTACK != 0 {
+                return Err(StepError::OnASignalStack);
+            }
+            // The program's own stack stays if it is large enough: handlers may rely on its size.
+            if old_stack.ss_flags & libc::SS_DISABLE != 0 || old_stack.ss_size < SIZE {
+                let ss_sp = stack().ok_or_else(|| failed("mmap"))?;
+                let stack = libc::stack_t { ss_sp, ss_flags: 0, ss_size: SIZE };
+                if libc::sigaltstack(&stack, ptr::null_mut()) != 0 {
+                    return Err(failed("sigaltstack"));
+                }
+                begun.stack = Some(old_stack);
+            }
         }
-        begun.stack = Some(old_stack);
         ours.sa_sigaction = handler();
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
         NEXT.store(0, Relaxed);
         COUNT.store(0, Relaxed);
+        REPETITIONS.store(0, Relaxed);
+        CLEARS.store(0, Relaxed);
         LIMIT.store(limit, Relaxed);
         IS_DISTURBED.store(false, Relaxed);
         READABLE.store(0, Relaxed);
@@ -139,6 +153,13 @@ impl Counting {
         // SAFETY: the pointers are valid during the calls. The handler is async-signal-safe: it uses atomics, and calls that are.
         unsafe {
             libc::sigfillset(&mut ours.sa_mask);
+            // A fault in the handler, and a system call that seccomp refuses, go to their handlers.
+            for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS] {
+                libc::sigdelset(&mut ours.sa_mask, fault);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &mut old_mask);
+            WAS_BLOCKED.store(libc::sigismember(&old_mask, libc::SIGTRAP) == 1, Relaxed);
+            IS_HELD.store(false, Relaxed);
             if libc::sigaction(libc::SIGTRAP, ptr::null(), &mut old) != 0 {
                 return Err(failed("sigaction"));
             }
@@ -149,8 +170,8 @@ impl Counting {
             begun.action = Some(old);
             libc::sigemptyset(&mut trap);
             libc::sigaddset(&mut trap, libc::SIGTRAP);
-            match libc::pthread_sigmask(libc::SIG_UNBLOCK, &trap, &mut old_mask) {
-                0 => begun.mask = Some(old_mask),
+            match libc::pthread_sigmask(libc::SIG_UNBLOCK, &trap, ptr::null_mut()) {
+                0 => begun.was_blocked = WAS_BLOCKED.load(Relaxed),
                 errno => return Err(StepError::System { call: "pthread_sigmask", errno }),
             }
         }
@@ -159,12 +180,14 @@ impl Counting {
 
     /// Clears the trap flag, restores everything and returns the count.
     pub(crate) fn end(self) -> Result<u64, StepError> {
-        let was_set = clear_trap_flag();
-        let limit = self.limit;
-        let (count, is_whole) = (COUNT.load(Relaxed), was_set && !IS_DISTURBED.load(Relaxed));
+        // A tracer that came meanwhile may have taken signals.
+        let was_set = clear_trap_flag() && super::check::tracer().is_none();
+        let (limit, count) = (self.limit, COUNT.load(Relaxed));
+        let is_too_long = count + REPETITIONS.load(Relaxed) >= limit;
+        let is_whole = was_set && CLEARS.load(Relaxed) == 1 && !IS_DISTURBED.load(Relaxed);
         drop(self);
         match is_whole {
-            _ if count >= limit => Err(StepError::TooLong { limit }),
+            _ if is_too_long => Err(StepError::TooLong { limit }),
             true => Ok(count),
             false => Err(StepError::Disturbed),
         }
@@ -181,8 +204,11 @@ impl Drop for Counting {
         unsafe {
             let mut trap: libc::sigset_t = mem::zeroed();
             libc::sigaddset(&mut trap, libc::SIGTRAP);
-            if self.mask.is_some_and(|mask| libc::sigismember(&mask, libc::SIGTRAP) == 1) {
+            if self.was_blocked {
                 libc::pthread_sigmask(libc::SIG_BLOCK, &trap, ptr::null_mut());
+                if IS_HELD.load(Relaxed) {
+                    libc::raise(libc::SIGTRAP);
+                }
             }
             // What the code has set stays.
             let (mut action, mut stack): (libc::sigaction, libc::stack_t) =
@@ -253,9 +279,17 @@ unsafe extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context:
     };
     let mut registers = Registers(registers);
     if !is_step {
-        IS_DISTURBED.fetch_or(is_counted, Relaxed);
+        if is_counted {
+            IS_DISTURBED.store(true, Relaxed);
+            registers.clear_trap_flag();
+            // SAFETY: the kernel's arguments are valid while this runs.
+            let is_sent = unsafe { (*info).si_code } <= 0;
+            if is_sent && WAS_BLOCKED.load(Relaxed) {
+                return IS_HELD.store(true, Relaxed);
+            }
+        }
         // SAFETY: the kernel's arguments, and nothing follows.
-        unsafe { pass_on(signal, info, context) };
+        unsafe { pass_on(signal, info, context, is_counted) };
     } else if !is_counted {
         registers.clear_trap_flag(); // a thread or a child that has inherited it
     } else {
@@ -277,11 +311,19 @@ fn step(registers: &mut Registers<'_>) {
             NEXT.store(after, Relaxed);
             (2, is_forbidden(registers) || !matches!(Next::at(after), Next::Other | Next::Repeated))
         }
+        Next::PopFlags => {
+            let clears = !has_trap_flag(registers.get(libc::REG_RSP) as usize);
+            CLEARS.fetch_add(u64::from(clears), Relaxed);
+            (1, false)
+        }
         Next::Unsteppable => (1, true),
     };
     COUNT.store(count + counted, Relaxed);
+    // The limit is one of traps: a repetition takes as long as an instruction.
+    let repetitions = REPETITIONS.load(Relaxed) + u64::from(counted == 0);
+    REPETITIONS.store(repetitions, Relaxed);
     IS_DISTURBED.fetch_or(is_disturbed, Relaxed);
-    if is_disturbed || count + counted >= LIMIT.load(Relaxed) {
+    if is_disturbed || count + counted + repetitions >= LIMIT.load(Relaxed) {
         registers.clear_trap_flag();
     }
 }
@@ -294,6 +336,8 @@ enum Next {
     Repeated,
     /// `syscall`.
     SystemCall,
+    /// `popf`, which may clear the trap flag.
+    PopFlags,
     /// `int`, `mov ss`, or one whose bytes cannot be read: the page is absent, or a protection key forbids it.
     Unsteppable,
 }
@@ -304,17 +348,21 @@ impl Next {
     fn at(address: usize) -> Next {
         // What may precede the operation. 0x40 to 0x4f come last.
         const OTHER_PREFIXES: [u8; 9] = [0x66, 0x67, 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65, 0xf0];
-        let mut address = address;
+        let (start, mut address) = (address, address);
         for _ in 0..15 {
             let Some(first) = byte(address) else { return Next::Unsteppable };
             address = address.wrapping_add(1);
             match first {
                 0xf2 | 0xf3 => return Next::Repeated,
                 0xcd => return Next::Unsteppable,
+                0x9d => return Next::PopFlags,
                 // The second byte of these has the register, or the rest of the operation.
                 0x8e | 0x0f => {
                     return match byte(address) {
-                        Some(second) if [first, second] == SYSTEM_CALL => Next::SystemCall,
+                        Some(second) if [first, second] == SYSTEM_CALL => {
+                            let has_prefix = address != start.wrapping_add(1);
+                            if has_prefix { Next::Unsteppable } else { Next::SystemCall }
+                        }
                         Some(second) if first == 0x8e && second >> 3 & 7 == 2 => Next::Unsteppable,
                         Some(_) => Next::Other,
                         None => Next::Unsteppable,
@@ -327,6 +375,11 @@ impl Next {
         }
         Next::Unsteppable
     }
+}
+
+/// Whether flags on the stack have the trap flag.
+fn has_trap_flag(stack: usize) -> bool {
+    byte(stack.wrapping_add(1)).is_some_and(|byte| byte & (TRAP_FLAG >> 8) as u8 != 0)
 }
 
 /// Returns a byte of the program. None if it cannot be read.
@@ -361,14 +414,21 @@ fn byte(address: usize) -> Option<u8> {
 }
 
 /// Whether nothing may be stepped after this system call: it starts a thread or a process, blocks signals, or replaces the
-/// handler.
+/// handler, changes what system calls do, or sends what looks like a step.
 fn is_forbidden(registers: &Registers<'_>) -> bool {
-    let [first, second] = [libc::REG_RDI, libc::REG_RSI].map(|register| registers.get(register));
-    match registers.get(libc::REG_RAX) {
+    let second = registers.get(libc::REG_RSI);
+    // The kernel takes the lower halves of these.
+    let [first, number] =
+        [libc::REG_RDI, libc::REG_RAX].map(|register| registers.get(register) as i32);
+    match i64::from(number) {
         libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => true,
-        libc::SYS_rt_sigprocmask => second != 0 && first != i64::from(libc::SIG_UNBLOCK),
-        libc::SYS_rt_sigaction => second != 0 && first == i64::from(libc::SIGTRAP),
-        libc::SYS_sigaltstack => first != 0,
+        libc::SYS_execve | libc::SYS_execveat | libc::SYS_ptrace | libc::SYS_seccomp => true,
+        // They send a SIGTRAP that looks like a step.
+        libc::SYS_rt_sigqueueinfo | libc::SYS_rt_tgsigqueueinfo => true,
+        libc::SYS_prctl => first == libc::PR_SET_SECCOMP,
+        libc::SYS_rt_sigprocmask => second != 0 && first != libc::SIG_UNBLOCK,
+        libc::SYS_rt_sigaction => second != 0 && first == libc::SIGTRAP,
+        libc::SYS_sigaltstack => registers.get(libc::REG_RDI) != 0,
         _ => false,
     }
 }
@@ -392,7 +452,12 @@ impl Registers<'_> {
 ///
 /// # Safety
 /// The arguments are those that the kernel passed to the handler, which does nothing after this call.
-unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+unsafe fn pass_on(
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+    is_counted: bool,
+) {
     let before = BEFORE.load(Acquire);
     let place = before & !TAKES_THREE;
     match place {
@@ -411,10 +476,15 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
             return unsafe { handler(signal) };
         }
     }
-    // SAFETY: the kernel's argument.
-    let is_sent = unsafe { (*info).si_code } <= 0;
-    if place == libc::SIG_IGN && is_sent {
-        return; // a breakpoint cannot be ignored
+    // SAFETY: the kernel's argument, which has a sender if the code is that of a signal that a process has sent.
+    let (is_sent, sender) = unsafe { ((*info).si_code <= 0, (*info).si_pid()) };
+    // A breakpoint cannot be ignored. A probe of the kernel (uprobe) in the code sends SIGTRAP in this process's name for each
+    // step, and has no other effect.
+    // SAFETY: the call takes no argument.
+    let is_by_a_probe =
+        is_counted && unsafe { (*info).si_code == libc::SI_USER && sender == libc::getpid() };
+    if is_sent && (place == libc::SIG_IGN || is_by_a_probe) {
+        return;
     }
     // SAFETY: the default action is valid, and the signal is blocked until this handler returns.
     unsafe {
