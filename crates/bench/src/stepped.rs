@@ -8,9 +8,11 @@ use rdpmc_step::{StepError, VARIABLE};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Samples that have to agree for an exact figure, and how many are taken if there is time.
-const MIN_SAMPLES: usize = 2;
-const MAX_SAMPLES: usize = 3;
+/// The lengths of the loops, in multiples of a number of turns. The differences between any two of them have to agree. So code that
+/// takes a longer path in each third to eighteenth run cannot do so in step with them.
+const LENGTHS: [u64; 4] = [1, 2, 2, 4];
+/// The runs in all loops.
+const RUNS: u64 = 9;
 /// The maximum number of instructions in the first loop, which shows how long a step takes here.
 const PILOT: u64 = 1_000;
 
@@ -69,30 +71,45 @@ pub(crate) fn instructions(
     let step = (pilot.elapsed().as_secs_f64() / steps as f64).max(1e-9);
     let steps_left = || (time.saturating_sub(begun.elapsed()).as_secs_f64() / step) as u64;
     let multiple = code.multiple().max(1);
+    let before = Instant::now();
     let pass = count(code, steps_left(), |code| code.work(multiple))?;
-    // Two turns, so that code that takes two paths in turn takes both in each loop.
-    let both = |turns: u64| 3 * (pass + steps).saturating_mul(turns / multiple);
-    let is_short = both(2) * MAX_SAMPLES as u64 <= steps_left();
-    let turns = if multiple == 1 && is_short { 2 } else { multiple };
-    let needed = both(turns) * MIN_SAMPLES as u64;
+    // A repetition of a `rep` instruction takes as long as an instruction, and does not count.
+    let pass = pass.max((before.elapsed().as_secs_f64() / step) as u64);
+    // With two turns, code that takes two paths in turn takes both in each loop.
+    let needed = |turns: u64| RUNS * (pass + steps).saturating_mul(turns) / multiple;
+    let turns = if multiple == 1 && needed(2) <= steps_left() { 2 } else { multiple };
+    let needed = needed(turns);
     if needed > steps_left() {
         let needed = Some(begun.elapsed() + Duration::from_secs_f64(needed as f64 * step * 1.5));
         return Err(NoFigure::TooLong { steps: (time.as_secs_f64() / step) as u64, needed });
     }
     // The limit ends code whose runs become longer.
     let limit = 4 * needed.max(PILOT);
-    let mut runs = Vec::new();
-    while runs.len() < MIN_SAMPLES || (runs.len() < MAX_SAMPLES && both(turns) <= steps_left()) {
-        let mut difference = |run: fn(&mut dyn Loops, u64)| -> Result<f64, StepError> {
-            let short = count(code, limit, |code| run(code, turns))?;
-            let long = count(code, limit, |code| run(code, 2 * turns))?;
-            Ok(long as f64 - short as f64)
-        };
-        let work = difference(|code, turns| code.work(turns))?;
-        let nothing = difference(|code, turns| code.nothing(turns))?;
-        runs.push((work - nothing) / turns as f64);
+    let mut loops = Vec::new();
+    for length in LENGTHS {
+        let turns = length * turns;
+        let work = count(code, limit, |code| code.work(turns))?;
+        let nothing = count(code, limit, |code| code.nothing(turns))?;
+        loops.push((turns, work as f64 - nothing as f64));
     }
-    Ok(judged(&runs, target))
+    Ok(judged(&per_run(&loops), target))
+}
+
+/// Returns the instructions of a run by each two loops of different lengths. If these disagree, also by each loop alone, where
+/// the cost of the loop's call is within the figure: a rare path makes some differences too small and none too large.
+fn per_run(loops: &[(u64, f64)]) -> Vec<f64> {
+    let mut all = Vec::new();
+    for (place, (turns, instructions)) in loops.iter().enumerate() {
+        for (more_turns, more) in loops.iter().skip(place + 1) {
+            if more_turns > turns {
+                all.push((more - instructions) / (more_turns - turns) as f64);
+            }
+        }
+    }
+    if all.windows(2).any(|pair| pair.first() != pair.last()) {
+        all.extend(loops.iter().map(|(turns, instructions)| instructions / *turns as f64));
+    }
+    all
 }
 
 /// Counts the instructions of a loop. All loops are called from here.
@@ -112,7 +129,7 @@ fn judged(runs: &[f64], target: f64) -> (Estimate, Verdict) {
     let value = median(runs.iter().copied()).unwrap_or(low);
     let estimate = Estimate { value, low, high };
     let verdict = match estimate.error() {
-        0.0 => Verdict::Exact,
+        0.0 if value >= 0.0 => Verdict::Exact,
         error if error <= target * value.abs() => Verdict::Stable,
         _ => Verdict::Unstable(Cause::SeveralPaths),
     };
@@ -122,6 +139,37 @@ fn judged(runs: &[f64], target: f64) -> (Estimate, Verdict) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Code whose each n-th run takes a longer path, from any run on: exact is only what is right.
+    #[test]
+    fn a_longer_path_in_each_nth_run() {
+        const SHORT: f64 = 15.0;
+        const LONGER: f64 = 400.0;
+        for turns in [1, 2] {
+            for period in 1..=RUNS * turns {
+                for first in 0..period {
+                    let (mut run, mut loops) = (first, Vec::new());
+                    for length in LENGTHS.map(|length| length * turns) {
+                        let end = run + length;
+                        let slow = end.div_ceil(period) - run.div_ceil(period);
+                        loops.push((length, 7.0 + SHORT * length as f64 + LONGER * slow as f64));
+                        run = end;
+                    }
+                    let (estimate, verdict) = judged(&per_run(&loops), 0.01);
+                    let mean = SHORT + LONGER / period as f64;
+                    assert!(
+                        estimate.low <= mean && mean <= estimate.high,
+                        "{period}: {estimate:?}, {mean}"
+                    );
+                    assert_eq!(
+                        verdict == Verdict::Exact,
+                        period == 1 || (period, turns) == (2, 2),
+                        "{period}"
+                    );
+                }
+            }
+        }
+    }
 
     #[test]
     fn only_equal_counts_are_exact() {

@@ -1,6 +1,6 @@
 //! The instructions of a benchmark, counted by single-stepping where no counter counts them.
 //!
-//! The first batches of criterion's warm-up have 1, 2, 4 and 8 iterations. Their results are not used by criterion, so they are
+//! The first batches of criterion's warm-up have 1, 2, 4, 8 and 16 iterations. Their results are not used by criterion, so they are
 //! stepped. The difference of two batches has neither the cost of measuring nor what happens once per batch.
 
 use crate::arguments::Arguments;
@@ -21,8 +21,14 @@ const PART: u32 = 3;
 /// The number of batches for a figure: two differences, which are equal if it is exact.
 const BATCHES: usize = 3;
 
-/// The number of iterations of the largest batch that is stepped.
-const MAX_ITERATIONS: u64 = 8;
+/// The number of iterations of the largest batch that is stepped, if there is time: 8, or 16 where the smaller ones disagree, for
+/// example because the first iteration has done what happens once. Of code that takes a longer path in each 15th iteration or
+/// more often, some batches then disagree.
+const ITERATIONS: u64 = 8;
+const MAX_ITERATIONS: u64 = 16;
+
+/// The number of differences that agree in an exact figure, if there are as many.
+const DIFFERENCES: usize = 3;
 
 /// Why there is no figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,8 +116,9 @@ pub(crate) struct Stepper {
     is_said: Cell<bool>,
     /// Whether the next interval may be stepped.
     is_on: Cell<bool>,
-    /// The interval that is being stepped.
+    /// The interval that is being stepped, and when it began.
     steps: RefCell<Option<Steps>>,
+    begun: Cell<Option<Instant>>,
     /// The number of instructions in the last interval.
     last: Cell<Option<Result<u64, StepError>>>,
     batches: RefCell<Batches>,
@@ -144,6 +151,7 @@ impl Stepper {
             is_said: Cell::new(false),
             is_on: Cell::new(false),
             steps: RefCell::default(),
+            begun: Cell::new(None),
             last: Cell::new(None),
             batches: RefCell::default(),
         })
@@ -202,6 +210,7 @@ impl Stepper {
     #[inline(never)]
     pub(crate) fn start(&self) {
         let limit = self.batches.try_borrow().map_or(0, |batches| batches.limit);
+        self.begun.set(Some(Instant::now()));
         match Steps::start(limit) {
             Ok(steps) => drop(self.steps.replace(Some(steps))),
             Err(why) => self.last.set(Some(Err(why))),
@@ -216,7 +225,8 @@ impl Stepper {
         }
         let counted = self.last.get().unwrap_or(Err(StepError::Disturbed));
         if let Ok(mut batches) = self.batches.try_borrow_mut() {
-            batches.add(counted.map_err(Failure::from));
+            let time = self.begun.take().map_or(Duration::ZERO, |begun| begun.elapsed());
+            batches.add(counted.map_err(Failure::from), time);
         }
     }
 
@@ -349,10 +359,9 @@ impl Batches {
         let each = self.counted.last().map(|(iterations, count)| count / iterations.max(&1));
         let expected = each.unwrap_or(0).saturating_mul(needed);
         let is_optional = self.counted.len() >= BATCHES;
+        let is_enough = iterations > MAX_ITERATIONS || iterations > ITERATIONS && self.is_exact();
         match each {
-            Some(_) if is_optional && (iterations > MAX_ITERATIONS || expected >= left) => {
-                self.judge()
-            }
+            Some(_) if is_optional && (is_enough || expected >= left) => self.judge(),
             Some(_) if expected >= left => self.result = Some(Err(self.too_long(Some(expected)))),
             Some(_) => self.limit = left,
             None => self.limit = left / needed.max(1) * iterations,
@@ -366,11 +375,14 @@ impl Batches {
     }
 
     /// Adds an interval to the batch.
-    fn add(&mut self, counted: Result<u64, Failure>) {
+    fn add(&mut self, counted: Result<u64, Failure>, time: Duration) {
         if self.is_calibrating {
             return;
         }
-        self.steps = self.steps.saturating_add(counted.unwrap_or(self.limit));
+        // A repetition of a `rep` instruction takes as long as an instruction, and does not count.
+        let step = self.costs.map_or(1.0, |costs| costs.step);
+        let steps = counted.unwrap_or(self.limit).max((time.as_secs_f64() / step) as u64);
+        self.steps = self.steps.saturating_add(steps);
         let cost = self.costs.map_or(0, |costs| costs.interval);
         let sum = match (self.current, counted) {
             (Some(Err(why)), _) | (_, Err(why)) => Err(why),
@@ -396,12 +408,6 @@ impl Batches {
             }
             None => {}
         }
-        if self.counted.len() >= BATCHES {
-            let all = self.differences();
-            if matches!(all.as_slice(), [.., before, last] if before == last) {
-                self.judge();
-            }
-        }
     }
 
     /// Returns the instructions of an iteration, by each two successive batches.
@@ -412,16 +418,32 @@ impl Batches {
         self.counted.iter().zip(self.counted.iter().skip(1)).map(of).collect()
     }
 
-    /// Takes the last two differences as the result.
+    /// Whether all batches, or all but the first one, have the same instructions for an iteration.
+    fn is_exact(&self) -> bool {
+        let all = self.differences();
+        let last = all.get(all.len().saturating_sub(DIFFERENCES)..).unwrap_or_default();
+        last.len() >= BATCHES - 1 && last.windows(2).all(|pair| pair.first() == pair.last())
+    }
+
+    /// Takes the last differences as the result.
     fn judge(&mut self) {
         let all = self.differences();
-        let result = match all.as_slice() {
-            [.., before, last] if before.min(*last) < 0.0 => Err(NoFigure::Irregular),
-            [.., before, last] => {
-                let (low, high) = (before.min(*last), before.max(*last));
-                Ok(Interval { low, median: *last, high })
-            }
-            _ => Err(NoFigure::WarmUpTooShort),
+        // The first iteration may have done what happens once, so its difference is not used if there are others.
+        let used = if all.len() > BATCHES { DIFFERENCES } else { BATCHES - 1 };
+        let last = all.get(all.len().saturating_sub(used)..).unwrap_or_default();
+        let low = last.iter().copied().fold(f64::INFINITY, f64::min);
+        let mut high = last.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if !self.is_exact() {
+            // A longer path of some iterations makes a difference too small, but no batch.
+            let whole =
+                self.counted.last().map(|(iterations, count)| *count as f64 / *iterations as f64);
+            high = high.max(whole.unwrap_or(high));
+        }
+        let result = match last.last() {
+            Some(_) if last.len() < BATCHES - 1 => Err(NoFigure::WarmUpTooShort),
+            Some(_) if low < 0.0 => Err(NoFigure::Irregular),
+            Some(last) => Ok(Interval { low, median: *last, high }),
+            None => Err(NoFigure::WarmUpTooShort),
         };
         self.result.get_or_insert(result);
     }
@@ -466,7 +488,7 @@ mod tests {
             if batches.next() {
                 let is_too_long = *count >= batches.limit;
                 let counted = if is_too_long { Err(Failure::TooLong) } else { Ok(*count) };
-                batches.add(counted);
+                batches.add(counted, Duration::ZERO);
                 stepped += 1;
             }
         }
@@ -483,18 +505,41 @@ mod tests {
         let mut iter = batches(TIME);
         iter.zero();
         let stepped = [1, 2, 4, 8, 16].map(|n| batch(&mut iter, false, &[103 + 26 * n]));
-        assert_eq!((stepped, iter.result), ([1, 1, 1, 0, 0], exactly(26.0)));
+        assert_eq!((stepped, iter.result), ([1, 1, 1, 1, 0], exactly(26.0)));
         let mut batched = batches(TIME);
         batched.zero();
-        let stepped = [1, 2, 4, 8].map(|n| batch(&mut batched, true, &vec![129; n]));
-        assert_eq!((stepped, batched.result), ([1, 2, 4, 0], exactly(29.0)));
+        let stepped = [1, 2, 4, 8, 16].map(|n| batch(&mut batched, true, &vec![129; n]));
+        assert_eq!((stepped, batched.result), ([1, 2, 4, 8, 0], exactly(29.0)));
         // `BatchSize::NumIterations(3)`.
         let mut threes = batches(TIME);
         threes.zero();
         let of = |intervals: &[u64]| intervals.iter().map(|n| 100 + 29 * n).collect::<Vec<u64>>();
-        let all: [&[u64]; 4] = [&[1], &[2], &[3, 1], &[3, 3, 2]];
+        let all: [&[u64]; 5] = [&[1], &[2], &[3, 1], &[3, 3, 2], &[3, 3, 3, 3, 3, 1]];
         let stepped = all.map(|intervals| batch(&mut threes, true, &of(intervals)));
-        assert_eq!((stepped, threes.result), ([1, 1, 2, 0], exactly(29.0)));
+        assert_eq!((stepped, threes.result), ([1, 1, 2, 3, 0], exactly(29.0)));
+    }
+
+    /// Code whose each n-th iteration takes a longer path: exact is only what is right.
+    #[test]
+    fn a_longer_path_in_each_nth_iteration() {
+        for period in 2..=15_u64 {
+            for first in 0..period {
+                let (mut all, mut run) = (batches(TIME), first);
+                all.zero();
+                for iterations in [1, 2, 4, 8, 16] {
+                    let end = run + iterations;
+                    let slow = end.div_ceil(period) - run.div_ceil(period);
+                    batch(&mut all, false, &[100 + 22 * iterations + 400 * slow]);
+                    run = end;
+                }
+                let mean = 22.0 + 400.0 / period as f64;
+                let result = all.result.and_then(Result::ok);
+                assert!(
+                    result.is_none_or(|all| all.low <= mean && mean <= all.high),
+                    "{period}, {first}: {result:?}"
+                );
+            }
+        }
     }
 
     #[test]
@@ -531,7 +576,7 @@ mod tests {
         // More than there is time for, in the first iteration alone.
         assert_eq!(of(&[900_000, 52, 104, 208, 416]), exactly(26.0));
         // What differs is a range.
-        let range = Interval { low: 26.0, median: 27.0, high: 27.0 };
+        let range = Interval { low: 25.625, median: 25.625, high: 27.0 };
         assert_eq!(of(&[26, 51, 103, 211, 416]), Some(Ok(range)));
         assert_eq!(of(&[26, 51, 103, 90, 416]), Some(Err(NoFigure::Irregular)));
     }
@@ -560,7 +605,7 @@ mod tests {
         let mut traced = batches(TIME);
         traced.zero();
         assert!(traced.next());
-        traced.add(Err(Failure::Other(StepError::Busy)));
+        traced.add(Err(Failure::Other(StepError::Busy)), Duration::ZERO);
         assert!(!traced.next());
         assert_eq!(traced.result, Some(Err(NoFigure::NotStepped(StepError::Busy))));
     }
