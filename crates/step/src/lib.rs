@@ -24,18 +24,22 @@
 //!
 //! # How it counts
 //!
-//! The CPU's trap flag is set while the code runs. After each instruction, the kernel sends SIGTRAP to this thread, and a handler
-//! counts it: some 3 microseconds an instruction, or some 12 in a virtual machine. The code runs in this process and thread, with
-//! the CPU's own instructions. So it takes the paths that it takes otherwise, unless it looks at the time.
+//! On x86-64, the CPU's trap flag is set while the code runs. After each instruction, the kernel sends SIGTRAP to this thread, and
+//! a handler counts it. On arm64, which has no such flag for programs, a child of this process steps this thread with `ptrace`.
+//! The code runs in this process and thread in both cases, with the CPU's own instructions.
 //!
 //! - The instructions of this thread in user mode are counted, those of the C library and of the vDSO as well.
 //! - A system call counts as one instruction. What the kernel executes does not count.
-//! - An instruction with a `rep` prefix counts once, however often it repeats.
+//! - x86-64: an instruction with a `rep` prefix counts once, however often it repeats.
 //! - Signal handlers that run meanwhile do not count, nor do other threads, nor children.
 //!
+//! A step takes some 3 to 30 microseconds by the trap flag, more in a virtual machine than outside of one, and several times as
+//! much by `ptrace`. So code that looks at the time takes other paths. A section of `rseq`, which some allocators have, is
+//! restarted by each step, so it reaches the limit.
+//!
 //! These are the instructions that a hardware counter should count in user mode, without the additional ones of interrupts, which
-//! some CPUs count. Emulated counters agree; a real PMU was not compared yet. Code that a library chooses by the CPU's model (`memcpy`, for example) has other counts on other models,
-//! however they are counted.
+//! some CPUs count. Emulated counters agree. No comparison with a real PMU has been made. Code that a library chooses by the CPU's
+//! model (`memcpy`, for example) has other counts on other models, however they are counted.
 #![deny(unsafe_code)]
 
 // `method` counts: `linux`, or `none` elsewhere. `environment` has the time that benchmarks may take for it. `error` has the
@@ -67,7 +71,11 @@ pub use error::StepError;
 /// Returns the number of instructions that `code` executes on this thread, and a constant number for its call.
 ///
 /// The constant depends on `code`'s type and on the build. The difference of two counts with one closure's code does not have
-/// it: see the [example](crate). A panic of `code` goes on, after everything is restored.
+/// it: see the [example](crate). What `code` returns is dropped after the count. A panic of `code` goes on, after everything is
+/// restored.
+///
+/// `limit` is a number of instructions, each of which takes some 3 to 30 microseconds or more. On x86-64, repetitions of `rep`
+/// instructions count for the limit as well. A call takes some 200 steps besides those of `code`.
 ///
 /// # Errors
 /// Those of [`Steps::start`], where `code` has not run, and of [`Steps::stop`], where it has run to its end.
@@ -80,19 +88,26 @@ pub fn count<T>(limit: u64, code: impl FnOnce() -> T) -> Result<u64, StepError> 
     count
 }
 
-/// The counting of this thread's instructions, between two calls. Dropping it ends the counting.
+/// The counting of this thread's instructions, between two calls. Dropping it ends the counting. One that is never dropped
+/// (`mem::forget`) stays [`StepError::Busy`] for ever.
 ///
-/// SIGTRAP has this library's handler meanwhile, on a stack of its own, and is not blocked. A handler that was there before gets
-/// the signals that are no steps. The code in between must not wait for its own handler of SIGTRAP.
+/// x86-64: SIGTRAP has this library's handler meanwhile, and is not blocked. The handler has a stack of 64 KiB, on which the
+/// program's own handlers with a signal stack run as well, unless theirs is larger. A handler of SIGTRAP that was there before gets
+/// the signals that are no steps, with all other signals blocked. No other thread may change SIGTRAP's handler, nor may another
+/// copy of this library count.
+///
+/// arm64: if the child that steps this thread is killed, the kernel ends this process with SIGTRAP.
 #[derive(Debug)]
 pub struct Steps(method::Counting);
 
 impl Steps {
-    /// Starts to count.
+    /// Starts to count. After `limit` instructions, the code runs on at full speed, and `stop` returns an error.
     ///
     /// # Errors
     /// - [`StepError::Unsupported`], [`StepError::Traced`], [`StepError::Inexact`]: not on this machine, or not now.
     /// - [`StepError::Busy`]: two at a time.
+    /// - [`StepError::OnASignalStack`]: in a signal handler.
+    /// - [`StepError::Refused`]: arm64, without `ptrace`.
     /// - [`StepError::System`]: no such error is known.
     #[inline(never)]
     pub fn start(limit: u64) -> Result<Steps, StepError> {
@@ -106,9 +121,8 @@ impl Steps {
     /// Returns the number of instructions since `start`, and a constant number for the two calls.
     ///
     /// # Errors
-    /// - [`StepError::TooLong`] after `limit` instructions. The code has gone on at full speed.
-    /// - [`StepError::Disturbed`] if not all instructions were counted: the code has cleared the trap flag, has a breakpoint,
-    ///   has started a thread or a process, or has blocked or handled signals.
+    /// - [`StepError::TooLong`] if the code has `limit` instructions or more.
+    /// - [`StepError::Disturbed`], [`StepError::Exclusive`] if not all instructions were counted.
     #[inline(never)]
     pub fn stop(self) -> Result<u64, StepError> {
         self.0.end()
