@@ -281,6 +281,7 @@ fn row_as_json(row: &Row) -> Value {
         "figures": figures,
         "paths": paths,
         "notes": row.notes,
+        "not_stepped": row.not_stepped,
     })
 }
 

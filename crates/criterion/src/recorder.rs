@@ -168,7 +168,8 @@ impl Recorder {
                     run: start(),
                     processor: rdpmc_gate::cpu_identity(),
                     measured: self.driver(unit),
-                    without_counters: self.why_not(&stepped),
+                    without_counters: self.without_counters.clone(),
+                    not_stepped: stepped.why_not.clone(),
                     counters: self.counted(&kept, &iterations, &stepped),
                     iterations,
                     values,
@@ -209,15 +210,6 @@ impl Recorder {
             _ if unit == "ns" => "time".into(),
             _ => unit.into(),
         }
-    }
-
-    /// Returns why time drives criterion, and why instructions were not stepped.
-    fn why_not(&self, stepped: &stepped::Report) -> Option<String> {
-        let why = self.without_counters.as_ref()?;
-        Some(match &stepped.why_not {
-            Some(not) => format!("{why}. {not}"),
-            None => why.clone(),
-        })
     }
 
     fn counted(

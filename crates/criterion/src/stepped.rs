@@ -252,7 +252,7 @@ impl Stepper {
                 "stepping: it took most of the warm-up, so the samples have few iterations. Set a longer warm-up time, or {VARIABLE}=0"
             ));
         }
-        let why_not = result.as_ref().err().map(|why| format!("Not counted by stepping: {why}"));
+        let why_not = result.as_ref().err().map(NoFigure::to_string);
         Report { instructions: result.ok(), why_not, lines }
     }
 }
