@@ -337,7 +337,8 @@ fn the_gate_says_why_a_row_was_not_stepped() {
     bench.row("starts a thread").throughput(|| std::thread::spawn(|| ()).join().unwrap());
     let results = bench.run();
     let note = "starts a thread: instructions were not stepped: the code starts a thread ";
-    assert!(results.to_string().contains(note), "{results}");
+    let text = results.to_string();
+    assert!(text.contains(note) && text.contains(". Instructions are stepped instead."), "{text}");
     let path = file("not stepped.json");
     let mut saved: serde_json::Value = serde_json::from_str(&results.json()).unwrap();
     assert_eq!(saved["rows"][0]["not_stepped"], serde_json::Value::Null);

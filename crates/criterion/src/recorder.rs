@@ -150,7 +150,12 @@ impl Recorder {
         }
         let stepped = stepper.map_or_else(stepped::Report::default, Stepper::report);
         let (estimates, incomplete) = self.notes.inexact();
-        let (notes, mut lines) = (self.missing.take(), Vec::new());
+        let (mut notes, mut lines) = (self.missing.take(), Vec::new());
+        let of_instructions = ["No counters: ", "Not counted: instructions"];
+        let is_of_them = |note: &&mut String| of_instructions.iter().any(|it| note.starts_with(it));
+        if let Some(note) = notes.iter_mut().find(is_of_them).filter(|_| stepped.works) {
+            note.push_str(" Instructions are counted by single-stepping instead.");
+        }
         let run = self.before.take().unwrap_or_default().run_since(self.home(), &values);
         let name = run.as_ref().ok().map(|run| name(self.home(), &run.directory));
         match run {

@@ -94,6 +94,8 @@ pub(crate) struct Report {
     pub(crate) instructions: Option<Interval>,
     /// Why there are none.
     pub(crate) why_not: Option<String>,
+    /// Whether this machine and this run can step.
+    pub(crate) works: bool,
     /// Lines for the report.
     pub(crate) lines: Vec<String>,
 }
@@ -253,7 +255,8 @@ impl Stepper {
             ));
         }
         let why_not = result.as_ref().err().map(NoFigure::to_string);
-        Report { instructions: result.ok(), why_not, lines }
+        let works = matches!(self.costs.get(), Some(Ok(_)));
+        Report { instructions: result.ok(), why_not, works, lines }
     }
 }
 
