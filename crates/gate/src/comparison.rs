@@ -256,8 +256,11 @@ impl Comparison {
     }
 
     fn explain(&mut self, row: &Row, label: &str) {
-        self.explain_counters(row, label);
-        self.explain_stepping(row, label);
+        // Steps are as good as counters.
+        if row.figure(STEPPED_INSTRUCTIONS).is_none() {
+            self.explain_counters(row, label);
+            self.explain_stepping(row, label);
+        }
     }
 
     fn explain_counters(&mut self, row: &Row, label: &str) {

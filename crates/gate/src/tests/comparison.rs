@@ -187,6 +187,15 @@ fn the_reason_of_a_row_that_was_not_stepped_is_said() {
         let has = |line: &str| text.lines().any(|it| it.starts_with(line));
         (has(&reason("old")), has(&reason("new")), has("old has no counters: no PMU."))
     };
+    // Nothing is compared, for another reason.
+    let stepped = || Row {
+        obstacle: Some("it is stale".into()),
+        without_counters: Some("no PMU".into()),
+        ..row("f", vec![exact(STEPPED_INSTRUCTIONS, 7.0)])
+    };
+    let [old, new] = ["old", "new"].map(|label| side(label, vec![stepped()]));
+    let comparison = compare(&old, &new, &Limits::new()).to_string();
+    assert!(!comparison.contains("no PMU"), "{comparison}");
     let (time, stepped) = (exact("ns", 5.0), exact(STEPPED_INSTRUCTIONS, 7.0));
     let both = vec![time.clone(), stepped.clone()];
     let only_time = vec![time];
