@@ -2,6 +2,7 @@
 //!
 //! - `cargo run --release -p rdpmc-bench --example gate -- --save` saves `baseline.json`, and compares with it.
 //! - `cargo run --release -p rdpmc-bench --example gate -- --slower` adds one instruction to the code.
+#![allow(clippy::expect_used, reason = "a panic has another exit status than a regression")]
 
 use rdpmc_bench::{Bench, Comparison, Limits};
 use std::hint::{black_box, spin_loop};
