@@ -103,7 +103,8 @@ impl<'a> Bench<'a> {
         Ok(Bench { plan })
     }
 
-    /// Sets the time that a row may take: 50 ms by default.
+    /// Sets the time that a row may take: 50 ms by default. The time for stepping comes on top of it: see
+    /// [`time_to_step`](Bench::time_to_step).
     ///
     /// - A row takes more if a run takes longer than about a fiftieth of it, because each set of events needs eight samples of
     ///   several runs. With [`inputs`](RowBuilder::inputs), that is one run of each input.
@@ -119,9 +120,12 @@ impl<'a> Bench<'a> {
     /// seconds in the environment variable `RDPMC_STEP_SECONDS`. Zero switches it off.
     ///
     /// Where instructions are among the events and cannot be counted, for example because a virtual machine has no PMU, the
-    /// CPU steps through a few runs of each row, after the times are measured. A step takes 3 to 12 microseconds, so a second is
-    /// enough for runs of some 5,000 instructions. The figure is
+    /// CPU steps through a few runs of each row, after the times are measured. A step takes 3 to 30 microseconds, so a second is
+    /// enough for runs of some 4,000 to 20,000 instructions. The figure is
     /// [`Quantity::SteppedInstructions`](crate::Quantity::SteppedInstructions). On x86-64 Linux only: see [`rdpmc_step`].
+    ///
+    /// If the time is too short for a row, or its code cannot be stepped, that is not an error. The row has no such figure, and a
+    /// line below the table says why.
     pub fn time_to_step(&mut self, time: Duration) -> &mut Bench<'a> {
         self.plan.time_to_step = time;
         self
@@ -156,8 +160,10 @@ impl<'a> Bench<'a> {
 
     /// Measures all rows, in turns and in random order.
     ///
-    /// It takes about [`time_per_row`](Bench::time_per_row) for each row. After a second, it shows its progress if the standard
-    /// error is a terminal. A panic of the code ends it.
+    /// It takes about [`time_per_row`](Bench::time_per_row) for each row. Where instructions are stepped, it takes up to
+    /// [`time_to_step`](Bench::time_to_step) more for each: a second by default.
+    ///
+    /// After a second, it shows its progress if the standard error is a terminal. A panic of the code ends it.
     pub fn run(self) -> Results {
         run::run(self.plan, &mut Progress::new())
     }

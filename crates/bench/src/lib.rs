@@ -1,7 +1,8 @@
 //! Measures a few nano- or microseconds of code with hardware performance counters: a result, its error and a verdict.
 //!
 //! [`Bench`] runs pieces of code and prints a table. Each figure has a 95 % interval and a [`Verdict`]: exact, stable, or
-//! unstable and why. Times and cycles are medians, other counts are means. It works without counters as well, and then has the time.
+//! unstable and why. Times and cycles are medians, other counts are means. Without counters, it has the time and stepped
+//! instructions.
 //!
 //! # Method
 //!

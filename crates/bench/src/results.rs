@@ -71,8 +71,8 @@ impl Results {
 
     /// Compares the results with those of a file that [`save`](Results::save) wrote.
     ///
-    /// - Instructions and branches are compared by default. If they are exact in both results, one more is a regression. Otherwise
-    ///   the intervals have to be apart, and the values by more than 0.001 %.
+    /// - Instructions, stepped instructions and branches are compared by default. If they are exact in both results, one more is a
+    ///   regression. Otherwise the intervals have to be apart, and the values by more than 0.001 %.
     /// - Other figures depend on more than the code. They are compared if the [`Limits`] name them: `cycles`, `ns`, `page-faults`.
     /// - Unstable figures are never a regression. They are not compared.
     ///

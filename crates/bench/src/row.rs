@@ -65,6 +65,8 @@ pub struct Row {
     pub(crate) paths: Paths,
     /// What could not be measured in this row, and why.
     pub(crate) notes: Vec<String>,
+    /// Why the instructions were not stepped. For the gate.
+    pub(crate) not_stepped: Option<String>,
     pub(crate) runs: u64,
     pub(crate) samples: usize,
     pub(crate) set_aside: usize,
@@ -79,6 +81,7 @@ impl Row {
             figures: Vec::new(),
             paths: Paths::default(),
             notes: Vec::new(),
+            not_stepped: None,
             runs: 0,
             samples: 0,
             set_aside: 0,

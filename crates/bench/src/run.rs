@@ -429,7 +429,10 @@ impl<'a> Task<'a> {
                 let figure = Figure { quantity, estimate, verdict };
                 self.measured.push(Measured { figure, costs: Vec::new() });
             }
-            Err(why) => self.row.notes.push(format!("instructions were not counted: {why}")),
+            Err(why) => {
+                self.row.notes.push(format!("instructions were not stepped: {why}"));
+                self.row.not_stepped = Some(why.to_string());
+            }
         }
     }
 

@@ -114,7 +114,8 @@ impl Results {
         if is(|verdict| *verdict == Verdict::Exact) {
             legend.push("Figures without ± are exact.");
         }
-        if figures().any(|figure| figure.quantity == Quantity::SteppedInstructions) {
+        let is_stepped = figures().any(|it| it.quantity == Quantity::SteppedInstructions);
+        if is_stepped {
             legend.push("Stepped instructions are counted by single-stepping, without a PMU.");
         }
         if is(|verdict| matches!(verdict, Verdict::Unstable(_))) {
@@ -208,8 +209,13 @@ impl Results {
                 None => sentences.push((why, vec![event])),
             }
         }
+        let instructions = Event::INSTRUCTIONS.to_string();
         for (why, events) in sentences {
-            writeln!(f, "\nNot counted: {}: {why}.", events.join(", "))?;
+            write!(f, "\nNot counted: {}: {why}.", events.join(", "))?;
+            if is_stepped && events.contains(&instructions) {
+                f.write_str(" Instructions are stepped instead.")?;
+            }
+            writeln!(f)?;
         }
         Ok(())
     }
@@ -281,6 +287,7 @@ fn row_as_json(row: &Row) -> Value {
         "figures": figures,
         "paths": paths,
         "notes": row.notes,
+        "not_stepped": row.not_stepped,
     })
 }
 

@@ -321,6 +321,44 @@ fn what_cannot_be_compared_is_reported() {
     assert!(why(&twice.to_string()).contains("two rows have the name row"));
 }
 
+/// Code that starts a thread has no stepped instructions. The gate has this reason, and not that the PMU is missing.
+#[test]
+fn the_gate_says_why_a_row_was_not_stepped() {
+    const TEST: &str = "the_gate_says_why_a_row_was_not_stepped";
+    if has_instructions() {
+        return skips::skip(TEST, "instructions are counted here");
+    }
+    if let Err(why) = rdpmc_step::count(1_000, || ()) {
+        return skips::skip(TEST, &why.to_string());
+    }
+    let mut bench = Bench::with_events(&[Event::INSTRUCTIONS]).unwrap();
+    bench.time_per_row(Duration::from_millis(1));
+    bench.row("steps").throughput(|| additions(black_box(10)));
+    bench.row("starts a thread").throughput(|| std::thread::spawn(|| ()).join().unwrap());
+    let results = bench.run();
+    let note = "starts a thread: instructions were not stepped: the code starts a thread ";
+    let text = results.to_string();
+    assert!(text.contains(note) && text.contains(". Instructions are stepped instead."), "{text}");
+    let path = file("not stepped.json");
+    let mut saved: serde_json::Value = serde_json::from_str(&results.json()).unwrap();
+    assert_eq!(saved["rows"][0]["not_stepped"], serde_json::Value::Null);
+    let check = |saved: &serde_json::Value| {
+        std::fs::write(&path, saved.to_string()).unwrap();
+        let comparison = results.check(&path, &Limits::new());
+        assert_eq!(comparison.status(), Status::Incomplete, "{comparison}");
+        comparison.to_string()
+    };
+    // It was stepped earlier, in a file without the field.
+    let figures = saved["rows"][0]["figures"].clone();
+    let row = saved["rows"][1].as_object_mut().unwrap();
+    row.insert("figures".into(), figures);
+    row.remove("not_stepped").unwrap();
+    let text = check(&saved);
+    let why = "No stepped-instructions of starts a thread in this run: the code starts a thread ";
+    assert!(text.contains("starts a thread, stepped-instructions: not in this run"), "{text}");
+    assert!(text.contains(why) && !text.contains("has no counters"), "{text}");
+}
+
 fn has_instructions() -> bool {
     rdpmc::Counter::open(Event::INSTRUCTIONS).is_ok()
 }

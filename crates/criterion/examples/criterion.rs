@@ -1,5 +1,5 @@
 //! A file of benchmarks with counters: instructions drive criterion, and cycles and branch misses are counted beside them.
-//! Without a PMU, the same benchmarks are measured by time.
+//! Without a PMU, the same benchmarks are measured by time, and their instructions are counted by single-stepping.
 //!
 //! `cargo run --release -p rdpmc-criterion --example criterion -- --bench`
 //!

@@ -121,7 +121,8 @@
 //! Beside criterion's `sample.json`, in `new` and in the baseline, `counters.json` has the counts of whole samples:
 //!
 //! ```text
-//! {"version": 2, "program": "parsing", "run": 1795467600000, "processor": "x86_64, …", "measured": "instructions", "without_counters": null, "shared_with": null,
+//! {"version": 2, "program": "parsing", "run": 1795467600000, "processor": "x86_64, …", "measured": "instructions",
+//!  "without_counters": null, "not_stepped": null, "shared_with": null,
 //!  "iters": [91.0, 182.0, …], "times": [2366.0, 4732.0, …],
 //!  "counters": [{"event": "instructions", "unit": "instructions", "median": 26.0, "low": 26.0, "high": 26.0,
 //!                "counts": [2366, 4732, …]}, …],
@@ -130,6 +131,7 @@
 //!
 //! `stepped-instructions` are among `counters`, and have no `counts`, because they are those of the warm-up.
 //! `iters` and `times` are those of `sample.json`. `run` is the time of the program's first report in milliseconds since 1970.
+//! `without_counters` and `not_stepped` are the reasons why counters or steps are missing.
 //! `shared_with` is another program whose results were in the same directory, because it has a benchmark of the same name.
 //! `estimates` and `incomplete` are the numbers of samples that are not exact.
 //!

@@ -150,7 +150,12 @@ impl Recorder {
         }
         let stepped = stepper.map_or_else(stepped::Report::default, Stepper::report);
         let (estimates, incomplete) = self.notes.inexact();
-        let (notes, mut lines) = (self.missing.take(), Vec::new());
+        let (mut notes, mut lines) = (self.missing.take(), Vec::new());
+        let of_instructions = ["No counters: ", "Not counted: instructions"];
+        let is_of_them = |note: &&mut String| of_instructions.iter().any(|it| note.starts_with(it));
+        if let Some(note) = notes.iter_mut().find(is_of_them).filter(|_| stepped.works) {
+            note.push_str(" Instructions are counted by single-stepping instead.");
+        }
         let run = self.before.take().unwrap_or_default().run_since(self.home(), &values);
         let name = run.as_ref().ok().map(|run| name(self.home(), &run.directory));
         match run {
@@ -168,7 +173,8 @@ impl Recorder {
                     run: start(),
                     processor: rdpmc_gate::cpu_identity(),
                     measured: self.driver(unit),
-                    without_counters: self.why_not(&stepped),
+                    without_counters: self.without_counters.clone(),
+                    not_stepped: stepped.why_not.clone(),
                     counters: self.counted(&kept, &iterations, &stepped),
                     iterations,
                     values,
@@ -209,15 +215,6 @@ impl Recorder {
             _ if unit == "ns" => "time".into(),
             _ => unit.into(),
         }
-    }
-
-    /// Returns why time drives criterion, and why instructions were not stepped.
-    fn why_not(&self, stepped: &stepped::Report) -> Option<String> {
-        let why = self.without_counters.as_ref()?;
-        Some(match &stepped.why_not {
-            Some(not) => format!("{why}. {not}"),
-            None => why.clone(),
-        })
     }
 
     fn counted(

@@ -100,6 +100,8 @@ pub(crate) struct Report {
     pub(crate) instructions: Option<Interval>,
     /// Why there are none.
     pub(crate) why_not: Option<String>,
+    /// Whether this machine and this run can step.
+    pub(crate) works: bool,
     /// Lines for the report.
     pub(crate) lines: Vec<String>,
 }
@@ -262,8 +264,9 @@ impl Stepper {
                 "stepping: it took most of the warm-up, so the samples have few iterations. Set a longer warm-up time, or {VARIABLE}=0"
             ));
         }
-        let why_not = result.as_ref().err().map(|why| format!("Not counted by stepping: {why}"));
-        Report { instructions: result.ok(), why_not, lines }
+        let why_not = result.as_ref().err().map(NoFigure::to_string);
+        let works = matches!(self.costs.get(), Some(Ok(_)));
+        Report { instructions: result.ok(), why_not, works, lines }
     }
 }
 

@@ -409,6 +409,8 @@ fn a_planted_instruction_is_found(home: &Home) {
     if !is_stepped {
         return assert!(!more.contains("stepped") && !more.contains("stepping"), "{more}");
     }
+    let instead = ". Instructions are counted by single-stepping instead.";
+    assert_eq!(counted.matches(instead).count(), 1, "{counted}");
     // To the last instruction.
     for benchmark in ["iter", "batched"] {
         let [few, many] = ["a", "c"].map(|baseline| {
@@ -430,9 +432,12 @@ fn a_planted_instruction_is_found(home: &Home) {
     let short = bench(4, "0.0001", "--save-baseline d");
     let why = "Not counted by stepping: an iteration has more than the ";
     assert_eq!(short.matches(why).count(), 2, "{short}");
+    let reason = "No stepped-instructions of nops/iter in d: an iteration has more than the ";
+    home.gates("a d", 3, &["nops/iter, stepped-instructions: not in d", reason]);
     let quick = bench(4, "1", "--quick");
     let why = "Not counted by stepping: there is no warm-up to step with `--quick`.";
     assert_eq!(quick.matches(why).count(), 1, "{quick}");
+    assert!(!quick.contains(instead), "{quick}");
     let tested = bench(4, "1", "--test");
     assert!(!tested.contains("stepp"), "{tested}");
 }

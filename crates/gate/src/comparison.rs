@@ -87,8 +87,8 @@ pub struct Comparison {
     pub(crate) compared: Vec<Compared>,
     /// Why one side is not whole, or cannot be compared.
     pub(crate) obstacles: BTreeSet<String>,
-    /// Why a side has no counters.
-    pub(crate) without_counters: BTreeSet<String>,
+    /// Why a side has no counters, or no stepped instructions.
+    pub(crate) reasons: BTreeSet<String>,
     pub(crate) labels: [String; 2],
     pub(crate) limits: Limits,
 }
@@ -98,7 +98,7 @@ pub fn compare(old: &Side, new: &Side, limits: &Limits) -> Comparison {
     let mut found = Comparison {
         compared: Vec::new(),
         obstacles: old.obstacles.iter().chain(&new.obstacles).cloned().collect(),
-        without_counters: BTreeSet::new(),
+        reasons: BTreeSet::new(),
         labels: [old.label.clone(), new.label.clone()],
         limits: limits.clone(),
     };
@@ -200,9 +200,14 @@ impl Comparison {
         for figure in wanted.iter().filter(is_lacking).filter(|_| has_figures) {
             let outcome = Outcome::Missing(format!("in neither {old} nor {new}"));
             self.add(name, Some(figure), outcome, true);
-            if repeats(figure) {
-                self.explain(was, &old);
-                self.explain(is, &new);
+            for (row, label) in [(was, &old), (is, &new)] {
+                match *figure {
+                    STEPPED_INSTRUCTIONS if row.not_stepped.is_some() => {
+                        self.explain_stepping(row, label);
+                    }
+                    figure if repeats(figure) => self.explain_counters(row, label),
+                    _ => {}
+                }
             }
         }
         let is_compared = self.compared.iter().skip(before).any(|compared| {
@@ -221,8 +226,10 @@ impl Comparison {
 
     fn add_missing_figure(&mut self, row: &Row, figure: &str, label: &str) {
         self.add(&row.name, Some(figure), Outcome::Missing(format!("not in {label}")), true);
-        if repeats(figure) && figure != STEPPED_INSTRUCTIONS {
-            self.explain(row, label);
+        match figure {
+            STEPPED_INSTRUCTIONS => self.explain_stepping(row, label),
+            figure if repeats(figure) => self.explain_counters(row, label),
+            _ => {}
         }
     }
 
@@ -249,8 +256,23 @@ impl Comparison {
     }
 
     fn explain(&mut self, row: &Row, label: &str) {
+        // Steps are as good as counters.
+        if row.figure(STEPPED_INSTRUCTIONS).is_none() {
+            self.explain_counters(row, label);
+            self.explain_stepping(row, label);
+        }
+    }
+
+    fn explain_counters(&mut self, row: &Row, label: &str) {
         if let Some(why) = &row.without_counters {
-            self.without_counters.insert(format!("{label} has no counters: {why}"));
+            self.reasons.insert(format!("{label} has no counters: {why}"));
+        }
+    }
+
+    fn explain_stepping(&mut self, row: &Row, label: &str) {
+        if let Some(why) = &row.not_stepped {
+            let name = &row.name;
+            self.reasons.insert(format!("No {STEPPED_INSTRUCTIONS} of {name} in {label}: {why}"));
         }
     }
 

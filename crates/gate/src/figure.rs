@@ -47,6 +47,8 @@ pub struct Row {
     pub obstacle: Option<String>,
     /// Why it has no counts.
     pub without_counters: Option<String>,
+    /// Why its instructions were not stepped.
+    pub not_stepped: Option<String>,
 }
 
 impl Row {

@@ -11,15 +11,15 @@ pub fn repeats(figure: &str) -> bool {
     REPEATED.contains(&figure)
 }
 
-/// The relative growth of instructions and branches that is accepted by default, unless both figures are exact. Interrupts
+/// The relative growth of these that is accepted by default, unless both figures are exact. Interrupts
 /// may add one instruction each, which is one in a million.
 const OF_COUNTS: f64 = 1e-5;
 
 /// Which figures a gate compares, and how much more of each it accepts.
 ///
-/// By default, it compares instructions and branches, which are equal for equal code and data. Growth of up to 0.001 % is accepted,
-/// and none if both figures are exact. All other figures depend on more than the code, so they are compared only if
-/// [`accept`](Limits::accept) says how much they may grow.
+/// By default, it compares instructions, stepped instructions and branches, which are equal for equal code and data. Growth of up
+/// to 0.001 % is accepted, and none if both figures are exact. All other figures depend on more than the code, so they are compared
+/// only if [`accept`](Limits::accept) says how much they may grow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
     accepted: Vec<(String, f64)>,
@@ -33,8 +33,8 @@ impl Limits {
         Limits::default()
     }
 
-    /// Compares this figure, and accepts a relative growth: 0.01 for 1 %. For instructions and branches, it replaces the
-    /// default. NaN and numbers below 0 accept none, infinity every growth.
+    /// Compares this figure, and accepts a relative growth: 0.01 for 1 %. For those that are compared by default, it
+    /// replaces the default. NaN and numbers below 0 accept none, infinity every growth.
     pub fn accept(mut self, figure: impl Into<String>, growth: f64) -> Limits {
         self.accepted.push((figure.into(), growth.max(0.0)));
         self
@@ -85,11 +85,11 @@ impl Limits {
         self.accepted.iter().map(|(name, _)| name.as_str())
     }
 
-    #[doc(hidden)]
     /// Adds a limit as the command line has it: `instructions=1%`, `cpu/event=0x3c/=5`.
     ///
     /// # Errors
     /// Says what is wrong.
+    #[doc(hidden)]
     pub fn accept_argument(self, argument: &str) -> Result<Limits, String> {
         // The name of an event may have a `=`, too.
         let Some((figure, percent)) =

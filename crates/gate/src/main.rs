@@ -23,8 +23,8 @@ Usage: rdpmc-gate [OPTIONS] OLD [NEW]
   --markdown               print a comment for a pull request: the worst first, unchanged figures folded
   --home DIRECTORY         criterion's directory (default: CRITERION_HOME, or `criterion` in cargo's target directory)
 
-Instructions and branches are compared by default. The limit is 0.001 %, and 0 if both figures are exact. Another limit replaces it:
-`--accept instructions=1%`. Other figures are compared only if they are named.
+Instructions, stepped-instructions and branches are compared by default. The limit is 0.001 %, and 0 if both figures are exact.
+Another limit replaces it: `--accept instructions=1%`. Other figures are compared only if they are named.
 
 Exit status: 0 nothing is worse, 1 regression, 2 wrong arguments, 3 not all could be compared.
 ";

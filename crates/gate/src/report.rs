@@ -9,7 +9,7 @@ impl fmt::Display for Comparison {
         for compared in &self.compared {
             writeln!(f, "{}", Line(compared))?;
         }
-        for obstacle in self.obstacles.iter().chain(&self.without_counters) {
+        for obstacle in self.obstacles.iter().chain(&self.reasons) {
             writeln!(f, "{}.", plain(obstacle))?;
         }
         writeln!(f, "{}", self.summary(plain))
@@ -101,7 +101,7 @@ impl Comparison {
         if !changed.is_empty() {
             text += &format!("\n{}", table(&changed));
         }
-        for obstacle in self.obstacles.iter().chain(&self.without_counters) {
+        for obstacle in self.obstacles.iter().chain(&self.reasons) {
             text += &format!("\n{}\n", inert(obstacle));
         }
         if !same.is_empty() {

@@ -115,6 +115,7 @@ pub fn rows(results: &Value) -> Result<Vec<Row>, String> {
             processor: processor.clone(),
             obstacle: None,
             without_counters: without_counters.clone(),
+            not_stepped: row.get("not_stepped").and_then(Value::as_str).map(str::to_owned),
         });
     }
     Ok(found)

@@ -291,6 +291,7 @@ impl Entry {
             processor: self.results.processor,
             obstacle: self.obstacle,
             without_counters: self.results.without_counters,
+            not_stepped: self.results.not_stepped,
         }
     }
 }

@@ -34,6 +34,8 @@ pub struct Results {
     pub measured: String,
     /// Why time drove criterion.
     pub without_counters: Option<String>,
+    /// Why instructions were not stepped, where stepping takes the place of a counter.
+    pub not_stepped: Option<String>,
     /// Another program whose results were in their place. It has a benchmark of the same name.
     pub shared_with: Option<String>,
     /// The number of iterations of each sample.
@@ -170,6 +172,7 @@ impl Results {
             "measured": self.measured,
             "shared_with": self.shared_with,
             "without_counters": self.without_counters,
+            "not_stepped": self.not_stepped,
             "iters": self.iterations,
             "times": self.values,
             "counters": self.counters.iter().map(counted).collect::<Vec<_>>(),
@@ -211,6 +214,7 @@ impl Results {
             processor: text(json, "processor"),
             measured: text(json, "measured")?,
             without_counters: text(json, "without_counters"),
+            not_stepped: text(json, "not_stepped"),
             shared_with: text(json, "shared_with"),
             counters: counters.collect::<Option<_>>()?,
             iterations,
@@ -238,6 +242,7 @@ mod tests {
             processor: None,
             measured: "time".into(),
             without_counters: Some("no PMU".into()),
+            not_stepped: Some("too long".into()),
             shared_with: Some("printing".into()),
             iterations,
             values: vec![0.5, 1.5, 2.5],
@@ -291,6 +296,7 @@ mod tests {
                 processor: None,
                 measured: "instructions".into(),
                 without_counters: None,
+                not_stepped: None,
                 shared_with: None,
                 iterations,
                 values: Vec::new(),

@@ -37,6 +37,7 @@ impl Target {
                 processor: Some("one".into()),
                 measured: measured.into(),
                 without_counters: None,
+                not_stepped: None,
                 shared_with: None,
                 iterations,
                 values,

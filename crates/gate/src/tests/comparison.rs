@@ -165,6 +165,47 @@ fn what_is_missing_on_both_sides_is_no_pass() {
     assert_eq!(status(&of_time, &of_time, &with("ns")), 0);
 }
 
+/// A row that was not stepped has its own reason, and no advice on PMUs if others were stepped.
+#[test]
+fn the_reason_of_a_row_that_was_not_stepped_is_said() {
+    let reason =
+        |label: &str| format!("No stepped-instructions of g in {label}: it starts a thread.");
+    let said = |of_old: Vec<Figure>, of_new: Vec<Figure>, f: Vec<Figure>| {
+        let rows = |of_g: Vec<Figure>| {
+            let is_stepped = of_g.iter().any(|figure| figure.name == STEPPED_INSTRUCTIONS);
+            let all = [row("f", f.clone()), row("g", of_g)];
+            all.map(|row| Row {
+                without_counters: Some("no PMU".into()),
+                not_stepped: (row.name == "g" && !is_stepped).then(|| "it starts a thread".into()),
+                ..row
+            })
+        };
+        let sides = [side("old", rows(of_old).to_vec()), side("new", rows(of_new).to_vec())];
+        let comparison = compare(&sides[0], &sides[1], &Limits::new());
+        assert_eq!(comparison.status(), Status::Incomplete, "{comparison}");
+        let text = comparison.to_string();
+        let has = |line: &str| text.lines().any(|it| it.starts_with(line));
+        (has(&reason("old")), has(&reason("new")), has("old has no counters: no PMU."))
+    };
+    // Nothing is compared, for another reason.
+    let stepped = || Row {
+        obstacle: Some("it is stale".into()),
+        without_counters: Some("no PMU".into()),
+        ..row("f", vec![exact(STEPPED_INSTRUCTIONS, 7.0)])
+    };
+    let [old, new] = ["old", "new"].map(|label| side(label, vec![stepped()]));
+    let comparison = compare(&old, &new, &Limits::new()).to_string();
+    assert!(!comparison.contains("no PMU"), "{comparison}");
+    let (time, stepped) = (exact("ns", 5.0), exact(STEPPED_INSTRUCTIONS, 7.0));
+    let both = vec![time.clone(), stepped.clone()];
+    let only_time = vec![time];
+    // In the later results only, and in both.
+    assert_eq!(said(both.clone(), only_time.clone(), both.clone()), (false, true, false));
+    assert_eq!(said(only_time.clone(), only_time.clone(), both), (true, true, false));
+    // With nothing to compare but time, the machine has its reason, too.
+    assert_eq!(said(only_time.clone(), only_time.clone(), only_time), (true, true, true));
+}
+
 #[test]
 fn results_that_do_not_belong_together_are_not_compared() {
     let f = row("f", vec![exact("instructions", 7.0)]);

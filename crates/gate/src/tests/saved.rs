@@ -15,9 +15,17 @@ fn file(rows: Value) -> Value {
 fn what_was_saved_is_read() {
     let figures =
         json!({ "instructions": of(7.0, Some(0.0), "exact"), "ns": of(2.0, None, "unstable") });
-    let mut saved = file(json!([{ "name": "f", "figures": figures }]));
+    let mut saved = file(json!([{ "name": "f", "figures": figures, "not_stepped": "too long" }]));
     saved["missing"] = json!({ "instructions": "no PMU" });
-    let rows = rows(&saved).unwrap();
+    let mut rows = rows(&saved).unwrap();
+    assert_eq!(rows[0].not_stepped.take().as_deref(), Some("too long"));
+    // Files of before the field, and rows that were stepped.
+    for others in [
+        json!({ "name": "f", "figures": {} }),
+        json!({ "name": "f", "figures": {}, "not_stepped": null }),
+    ] {
+        assert_eq!(super::rows(&file(json!([others]))).unwrap()[0].not_stepped, None);
+    }
     let [row] = rows.as_slice() else { panic!("{rows:?}") };
     assert_eq!((row.program.as_str(), row.processor.as_deref()), ("parsing", Some("one")));
     assert_eq!(row.without_counters.as_deref(), Some("no PMU"));

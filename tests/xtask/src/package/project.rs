@@ -46,7 +46,8 @@ pub(super) fn check(packages: &Packages) -> Result<(), String> {
     if !status.success() || !printed.contains("time: ") {
         return Err("nothing was measured".to_owned());
     }
-    // The gate, by the package's command. It ends with 3 on a machine without a PMU, and its package does not need criterion.
+    // The gate, by the package's command. Without a PMU it ends with 3: `--quick` has no warm-up to step. Its
+    // package does not need criterion.
     let manifest = ["--manifest-path", "../rdpmc-gate/Cargo.toml"];
     project.has_no_criterion(&manifest, "criterion is a dependency of the gate")?;
     let mut gate = project.cargo();
