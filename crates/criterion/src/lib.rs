@@ -49,8 +49,8 @@
 //! # Without a counter of instructions
 //!
 //! If [`counters`] has [`Event::INSTRUCTIONS`](rdpmc::Event::INSTRUCTIONS) and they cannot be counted, because most virtual machines
-//! have no PMU, the CPU steps through the first iterations of each benchmark. This needs x86-64 Linux: see [`rdpmc_step`]. The
-//! figure is `stepped-instructions`, which is never compared with that of a counter.
+//! have no PMU, the CPU steps through the first iterations of each benchmark. This needs x86-64 or arm64 Linux: see [`rdpmc_step`].
+//! The figure is `stepped-instructions`, which is never compared with that of a counter.
 //!
 //! - The batches with 1, 2 and 4 iterations of criterion's warm-up are stepped, and the one with 8 if these do not agree. The figure is
 //!   the difference of two batches per iteration. If two differences are equal, it is exact, and otherwise a range.
