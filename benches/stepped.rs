@@ -8,7 +8,7 @@
 
 use rdpmc::Event;
 use rdpmc_bench::{Bench, Limits, Status};
-use rdpmc_gate::{STEPPED_INSTRUCTIONS, Side, compare, saved};
+use rdpmc_gate::{STEPPED_INSTRUCTIONS, Side, bench_json, compare};
 use rdpmc_testing::load::{self, Load};
 use std::hint::black_box;
 use std::path::Path;
@@ -87,7 +87,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut child = Command::new(env::current_exe()?);
         let status = child.env(TASK, task).env(ARGUMENT, &path).stdout(Stdio::null()).status()?;
         match status.success() {
-            true => Ok(saved::load(&path)),
+            true => Ok(bench_json::load(&path)),
             false => Err(io::Error::other(format!("a child ended with {status}"))),
         }
     };

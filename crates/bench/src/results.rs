@@ -4,7 +4,7 @@ use crate::comparison::RowComparison;
 use crate::row::Row;
 use crate::sets::Missing;
 use rdpmc::Event;
-use rdpmc_gate::{Comparison, Limits, Side, compare, file, saved};
+use rdpmc_gate::{Comparison, Limits, Side, bench_json, compare, files};
 use std::path::Path;
 
 /// The rows that [`Bench::run`](crate::Bench::run) measured, and their comparisons. `Display` writes them as a Markdown table.
@@ -25,7 +25,7 @@ impl Results {
         rows: Vec<Row>,
         comparisons: Vec<RowComparison>,
     ) -> Results {
-        let (program, processor) = (saved::program(), rdpmc_gate::cpu_identity());
+        let (program, processor) = (bench_json::program(), rdpmc_gate::cpu_identity());
         Results { events, missing, rows, comparisons, program, processor }
     }
 
@@ -66,7 +66,7 @@ impl Results {
     /// # Errors
     /// Those of writing the file.
     pub fn save(&self, path: impl AsRef<Path>) -> std::io::Result<()> {
-        file::replace(path.as_ref(), self.json().as_bytes())
+        files::replace(path.as_ref(), self.json().as_bytes())
     }
 
     /// Compares the results with those of a file that [`save`](Results::save) wrote.
@@ -92,10 +92,10 @@ impl Results {
     pub fn check(&self, path: impl AsRef<Path>, limits: &Limits) -> Comparison {
         let mut now = Side { label: "this run".into(), ..Side::default() };
         let json = serde_json::from_str(&self.json());
-        match json.map_err(|why| why.to_string()).and_then(|json| saved::rows(&json)) {
+        match json.map_err(|why| why.to_string()).and_then(|json| bench_json::rows(&json)) {
             Ok(rows) => now.rows = rows,
             Err(why) => now.obstacles.push(format!("in this run, {why}")),
         }
-        compare(&saved::load(path.as_ref()), &now, limits)
+        compare(&bench_json::load(path.as_ref()), &now, limits)
     }
 }

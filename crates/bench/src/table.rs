@@ -9,8 +9,8 @@ use crate::row::{Figure, Quantity, Row};
 use crate::slow::Slow;
 use crate::verdict::{Cause, Verdict, with_digits};
 use rdpmc::Event;
+use rdpmc_gate::bench_json::VERSION;
 use rdpmc_gate::cells::{escaped, exact, plain, with_error};
-use rdpmc_gate::saved::VERSION;
 use serde_json::{Map, Value, json};
 use std::fmt;
 

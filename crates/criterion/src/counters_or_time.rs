@@ -3,7 +3,7 @@
 use crate::arguments::Arguments;
 use crate::clock::ClockMeasurement;
 use crate::meter::{Cost, Counts, MAX_EVENTS, empty_batches, empty_samples, floor};
-use crate::recorder::Recorder;
+use crate::report::Recorder;
 use crate::sized_meter::SizedMeter;
 use crate::stand_ins::StandIns;
 use crate::stepped::Stepper;

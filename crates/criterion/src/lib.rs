@@ -151,16 +151,16 @@
 
 #![forbid(unsafe_code)]
 
-mod alone;
 mod arguments;
 mod clock;
 mod counter;
 mod counters_or_time;
 mod meter;
+mod new_samples;
 mod notes;
+mod other_processes;
 mod print;
-mod recorder;
-mod saved;
+mod report;
 mod sized_meter;
 mod stand_ins;
 mod stepped;

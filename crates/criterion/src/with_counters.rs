@@ -1,7 +1,7 @@
 //! Further events, counted beside the measurement that drives criterion.
 
 use crate::meter::{Cost, Counts, Meter, empty_batches, empty_samples, floor};
-use crate::recorder::Recorder;
+use crate::report::Recorder;
 use crate::stand_ins::StandIns;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::error::OpenError;

@@ -1,9 +1,9 @@
 //! The comparison of two sets of benchmarks.
 
+use crate::bench_json::is_same_program;
 use crate::change::{Change, Direction};
 use crate::figure::{Certainty, Figure, Row, Side};
 use crate::limits::{Limits, REPEATED, STEPPED_INSTRUCTIONS, repeats};
-use crate::saved::is_same_program;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{ExitCode, Termination};
 

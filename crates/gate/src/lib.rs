@@ -12,21 +12,21 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bench_json;
 pub mod cells;
 mod change;
 mod comparison;
+mod cpu_identity;
 pub mod criterion;
 mod figure;
-pub mod file;
+pub mod files;
 mod limits;
 mod median;
-mod processor;
 mod report;
-pub mod saved;
 
 pub use change::{Change, Direction};
 pub use comparison::{Compared, Comparison, Outcome, Status, Values, compare};
+pub use cpu_identity::cpu_identity;
 pub use figure::{Certainty, Figure, Row, Side};
 pub use limits::{Limits, STEPPED_INSTRUCTIONS, repeats};
 pub use median::{Interval, MIN_VALUES, SLICES, median, slices};
-pub use processor::cpu_identity;

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use rdpmc_gate::criterion::Gate;
-use rdpmc_gate::{Comparison, Limits, Status, compare, saved};
+use rdpmc_gate::{Comparison, Limits, Status, bench_json, compare};
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
@@ -123,7 +123,7 @@ impl Arguments {
     fn compare(&self) -> Comparison {
         match &self.new {
             Some(new) if is_file(&self.old) => {
-                let [old, new] = [&self.old, new].map(|name| saved::load(Path::new(name)));
+                let [old, new] = [&self.old, new].map(|name| bench_json::load(Path::new(name)));
                 compare(&old, &new, &self.limits)
             }
             new => {

@@ -1,12 +1,12 @@
 //! Compares two of criterion's baselines.
 
+use super::counters_json::Results;
 use super::home::{self, home_of};
-use super::results::Results;
 use super::samples::has_samples;
+use crate::bench_json::is_same_program;
 use crate::comparison::{Comparison, compare};
 use crate::figure::{Row, Side};
 use crate::limits::Limits;
-use crate::saved::is_same_program;
 use std::collections::BTreeMap;
 use std::fs::DirEntry;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! criterion's directories, and those beside them for results of one kind.
 
 use super::samples::FILE;
-use crate::file;
+use crate::files;
 use serde_json::Value;
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsString;
@@ -61,7 +61,7 @@ pub(super) fn search(home: &Path, is_wanted: &dyn Fn(&str) -> bool) -> (Vec<Path
 /// that down, this is the name of the directory, in which `_` stands for characters that a file name cannot have.
 pub fn name(home: &Path, benchmark: &Path) -> String {
     let of = |results: &Path| {
-        let text = file::read(&results.join("benchmark.json")).ok()?;
+        let text = files::read(&results.join("benchmark.json")).ok()?;
         let json: Value = serde_json::from_slice(&text).ok()?;
         Some(json.get("title")?.as_str()?.to_owned())
     };

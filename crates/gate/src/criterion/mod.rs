@@ -1,9 +1,9 @@
 //! Results that `rdpmc-criterion` saved, beside those of criterion.
 
 mod baselines;
+mod counters_json;
 pub mod home;
-mod results;
 pub mod samples;
 
 pub use baselines::Gate;
-pub use results::{Counted, Results};
+pub use counters_json::{Counted, Results};

@@ -1,6 +1,6 @@
 //! The samples that criterion saves.
 
-use crate::file;
+use crate::files;
 use serde_json::Value;
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub struct Samples {
 impl Samples {
     /// Reads the samples. None if the file is not whole.
     pub fn load(path: &Path) -> Option<Samples> {
-        let json: Value = serde_json::from_slice(&file::read(path).ok()?).ok()?;
+        let json: Value = serde_json::from_slice(&files::read(path).ok()?).ok()?;
         let numbers = |name: &str| -> Option<Vec<f64>> {
             json.get(name)?.as_array()?.iter().map(Value::as_f64).collect()
         };

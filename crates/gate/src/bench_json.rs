@@ -1,7 +1,7 @@
 //! The file that `rdpmc-bench` saves: all results of a program.
 
 use crate::figure::{Certainty, Figure, Row, Side};
-use crate::file;
+use crate::files;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -49,9 +49,9 @@ fn target() -> String {
 pub fn load(path: &Path) -> Side {
     let label = path.display().to_string();
     let read = || {
-        let text = file::read(path)
+        let text = files::read(path)
             .map_err(|why| format!("{label} cannot be read: {why}. Save results there first"))?;
-        let json = file::json(&text)
+        let json = files::json(&text)
             .map_err(|why| format!("{label} is {why}. Save results there again"))?;
         rows(&json).map_err(|why| {
             format!(
@@ -144,5 +144,5 @@ fn figure(name: &str, figure: &Value) -> Option<Figure> {
 }
 
 #[cfg(test)]
-#[path = "tests/saved.rs"]
+#[path = "tests/bench_json.rs"]
 mod tests;

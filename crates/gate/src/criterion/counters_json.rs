@@ -1,7 +1,7 @@
 //! The results of a benchmark, and the file they are saved in.
 
 use crate::figure::{Certainty, Figure};
-use crate::file;
+use crate::files;
 use crate::limits::{STEPPED_INSTRUCTIONS, repeats};
 use crate::median::{Interval, MIN_VALUES};
 use serde_json::{Value, json};
@@ -128,7 +128,7 @@ impl Results {
     pub fn save(&self, directory: &Path) -> std::io::Result<()> {
         fs::create_dir_all(directory)?;
         let text = self.json().to_string();
-        file::replace(&directory.join(FILE), text.as_bytes())
+        files::replace(&directory.join(FILE), text.as_bytes())
             .inspect_err(|_| Results::remove(directory))
     }
 
@@ -143,12 +143,12 @@ impl Results {
     /// Says that they are damaged.
     pub fn load(directory: &Path) -> Result<Option<Results>, String> {
         let path = directory.join(FILE);
-        let text = match file::read(&path) {
+        let text = match files::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(format!("{} cannot be read: {error}", path.display())),
         };
-        let json = file::json(&text).ok();
+        let json = files::json(&text).ok();
         let results = json.and_then(|json| Results::of(&json));
         results
             .map(Some)

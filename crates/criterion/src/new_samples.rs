@@ -1,6 +1,6 @@
 //! Which of the files that criterion writes are new.
 
-use crate::alone;
+use crate::other_processes;
 use rdpmc_gate::criterion::home::{NEW, results};
 use rdpmc_gate::criterion::samples::{FILE, Samples};
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ impl Saved {
             let directory = |path: &&PathBuf| Some(path.parent()?.parent()?.to_owned());
             Unknown { why, directories: changed.iter().filter_map(directory).collect() }
         };
-        if alone::has_others(home) {
+        if other_processes::has_others(home) {
             return Err(unknown(others(home)));
         }
         let path = match changed.as_slice() {

@@ -1,20 +1,20 @@
 //! Prints and saves the counts of each benchmark.
 
-use crate::alone;
 use crate::arguments::Arguments;
 use crate::meter::{Counts, MAX_EVENTS};
+use crate::new_samples::{Run, Saved, Unknown};
 use crate::notes::{Batches, SampleNotes};
+use crate::other_processes;
 use crate::print;
-use crate::saved::{Run, Saved, Unknown};
 use crate::stepped::{self, Stepper};
 use crate::units::Unit;
 use criterion::measurement::ValueFormatter;
 use rdpmc::Event;
 use rdpmc::error::ReadError;
 use rdpmc::pmu::Pmus;
+use rdpmc_gate::bench_json::{is_same_program, program};
 use rdpmc_gate::criterion::home::{criterions_home, name};
 use rdpmc_gate::criterion::{Counted, Results};
-use rdpmc_gate::saved::{is_same_program, program};
 use rdpmc_gate::{Change, Direction, Limits};
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
@@ -123,7 +123,7 @@ impl Recorder {
         let Ok(mut before) = self.before.try_borrow_mut() else { return false };
         let is_first = before.is_none();
         before.get_or_insert_with(|| {
-            alone::enter(self.home());
+            other_processes::enter(self.home());
             Saved::below(self.home())
         });
         is_first
