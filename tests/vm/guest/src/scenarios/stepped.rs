@@ -65,6 +65,9 @@ const WORKS: [(&str, Work); 9] = [
     }),
 ];
 
+/// The rounds whose difference is taken. On arm64 each step takes many instructions of the emulated machine.
+const ROUNDS: [u64; 2] = if cfg!(target_arch = "aarch64") { [2, 4] } else { [10, 20] };
+
 /// Returns the instructions of the work by a counter, or else by single-stepping. It is called from one place, because some copies
 /// have other paths for other addresses, also on the stack.
 #[inline(never)]
@@ -87,22 +90,23 @@ fn stepped_and_counted_instructions(_: &Facts) -> Outcome {
     let unfiltered = counter.counts_all_privilege_levels();
     let counted = |work, rounds| instructions(Some(&counter), work, rounds);
     let stepped = |work, rounds| instructions(None, work, rounds);
+    let [few, many] = ROUNDS;
     let mut lines = Vec::new();
     for (name, work) in WORKS {
         // Links functions, and brings the allocator's lists into a state that repeats: what an allocation costs depends on
         // those before it. So the longer work always comes after the shorter one, also below.
         for _ in 0..3 {
-            counted(work, 20)?;
-            counted(work, 10)?;
+            counted(work, many)?;
+            counted(work, few)?;
         }
         // Each by itself: an interrupt during the shorter work would make the difference too small.
         let (mut short, mut long) = (u64::MAX, u64::MAX);
         for _ in 0..samples(unfiltered) {
-            long = long.min(counted(work, 20)?);
-            short = short.min(counted(work, 10)?);
+            long = long.min(counted(work, many)?);
+            short = short.min(counted(work, few)?);
         }
         let least = long.wrapping_sub(short);
-        let steps = stepped(work, 20)? - stepped(work, 10)?;
+        let steps = stepped(work, many)? - stepped(work, few)?;
         println!("# {name}: {least} counted, {steps} stepped");
         lines.push((name, least, steps));
     }
