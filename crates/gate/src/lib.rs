@@ -4,11 +4,11 @@
 //! This library is internal to these two crates, and changes without notice. What a program needs of it, they export.
 //!
 //! - [`Interval`] is a median and its interval.
-//! - [`Row`] has the [`Figure`]s of a benchmark. [`saved`] reads those that `rdpmc-bench` saved, and [`criterion`] those that
+//! - [`Row`] has the [`Figure`]s of a benchmark. [`bench_json`] reads those that `rdpmc-bench` saved, and [`criterion`] those that
 //!   `rdpmc-criterion` saved.
 //! - [`compare`] compares two sets of rows by their [`Limits`]. The [`Comparison`] is printed, and is the exit status.
 //! - [`cpu_identity`] tells whether two results are of the same CPU.
-//! - [`mod@file`] writes files beside and renames them. [`cells`] are numbers and names for tables.
+//! - [`files`] writes files beside and renames them. [`cells`] are numbers and names for tables.
 
 #![forbid(unsafe_code)]
 
