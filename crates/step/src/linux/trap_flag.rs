@@ -306,10 +306,11 @@ fn step(registers: &mut Registers<'_>) {
         Next::Repeated if next == executed => (0, false),
         Next::Other | Next::Repeated => (1, false),
         Next::SystemCall => {
-            READABLE.store(0, Relaxed);
             let after = next.wrapping_add(SYSTEM_CALL.len());
             NEXT.store(after, Relaxed);
-            (2, is_forbidden(registers) || !matches!(Next::at(after), Next::Other | Next::Repeated))
+            let is_steppable = matches!(Next::at(after), Next::Other | Next::Repeated);
+            READABLE.store(0, Relaxed); // the call may change that
+            (2, is_forbidden(registers) || !is_steppable)
         }
         Next::PopFlags => {
             let clears = !has_trap_flag(registers.get(libc::REG_RSP) as usize);
