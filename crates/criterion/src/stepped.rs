@@ -18,7 +18,7 @@ const WARM_UP: Duration = Duration::from_secs(3);
 /// The maximum part of the warm-up that is stepped. criterion estimates the time of an iteration from the whole warm-up.
 const PART: u32 = 3;
 
-/// The number of batches for a figure: two differences, which are equal if it is exact.
+/// The number of batches for a figure: two differences.
 const BATCHES: usize = 3;
 
 /// The number of iterations of the largest batch that is stepped, if there is time: 8, or 16 where the smaller ones disagree, for
@@ -27,7 +27,7 @@ const BATCHES: usize = 3;
 const ITERATIONS: u64 = 8;
 const MAX_ITERATIONS: u64 = 16;
 
-/// The number of differences that agree in an exact figure, if there are as many.
+/// The number of differences that agree in an exact figure.
 const DIFFERENCES: usize = 3;
 
 /// Why there is no figure.
@@ -421,11 +421,15 @@ impl Batches {
         self.counted.iter().zip(self.counted.iter().skip(1)).map(of).collect()
     }
 
-    /// Whether all batches, or all but the first one, have the same instructions for an iteration.
+    /// Whether all batches, or all but the first one, have the same instructions for an iteration. Fewer batches than four agree
+    /// also where a longer path is in none of them, or in each.
     fn is_exact(&self) -> bool {
         let all = self.differences();
         let last = all.get(all.len().saturating_sub(DIFFERENCES)..).unwrap_or_default();
-        last.len() >= BATCHES - 1 && last.windows(2).all(|pair| pair.first() == pair.last())
+        let has_first = self.counted.first().is_some_and(|(iterations, _)| *iterations == 1);
+        has_first
+            && last.len() == DIFFERENCES
+            && last.windows(2).all(|pair| pair.first() == pair.last())
     }
 
     /// Takes the last differences as the result.
@@ -434,13 +438,14 @@ impl Batches {
         // The first iteration may have done what happens once, so its difference is not used if there are others.
         let used = if all.len() > BATCHES { DIFFERENCES } else { BATCHES - 1 };
         let last = all.get(all.len().saturating_sub(used)..).unwrap_or_default();
-        let low = last.iter().copied().fold(f64::INFINITY, f64::min);
+        let mut low = last.iter().copied().fold(f64::INFINITY, f64::min);
         let mut high = last.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if !self.is_exact() {
-            // A longer path of some iterations makes a difference too small, but no batch.
-            let whole =
-                self.counted.last().map(|(iterations, count)| *count as f64 / *iterations as f64);
-            high = high.max(whole.unwrap_or(high));
+            // A longer path of some iterations is in some batches, and can be in none of the differences.
+            let later = self.counted.iter().filter(|(iterations, _)| *iterations > 1);
+            let means = later.map(|(iterations, count)| *count as f64 / *iterations as f64);
+            (low, high) =
+                means.fold((low, high), |(low, high), mean| (low.min(mean), high.max(mean)));
         }
         let result = match last.last() {
             Some(_) if last.len() < BATCHES - 1 => Err(NoFigure::WarmUpTooShort),
@@ -525,11 +530,19 @@ mod tests {
     /// Code whose each n-th iteration takes a longer path: exact is only what is right.
     #[test]
     fn a_longer_path_in_each_nth_iteration() {
-        for period in 2..=15_u64 {
+        for (period, is_first_counted) in
+            (2..=15_u64).flat_map(|period| [(period, true), (period, false)])
+        {
             for first in 0..period {
                 let (mut all, mut run) = (batches(TIME), first);
                 all.zero();
-                for iterations in [1, 2, 4, 8, 16] {
+                if !is_first_counted {
+                    batch(&mut all, false, &[900_000]);
+                    run += 1;
+                }
+                for iterations in
+                    [1, 2, 4, 8, 16, 32].into_iter().skip(usize::from(!is_first_counted))
+                {
                     let end = run + iterations;
                     let slow = end.div_ceil(period) - run.div_ceil(period);
                     batch(&mut all, false, &[100 + 22 * iterations + 400 * slow]);
@@ -579,7 +592,7 @@ mod tests {
         // More than there is time for, in the first iteration alone.
         assert_eq!(of(&[900_000, 52, 104, 208, 416]), exactly(26.0));
         // What differs is a range.
-        let range = Interval { low: 25.625, median: 25.625, high: 27.0 };
+        let range = Interval { low: 25.5, median: 25.625, high: 27.0 };
         assert_eq!(of(&[26, 51, 103, 211, 416]), Some(Ok(range)));
         assert_eq!(of(&[26, 51, 103, 90, 416]), Some(Err(NoFigure::Irregular)));
     }

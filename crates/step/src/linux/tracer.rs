@@ -11,6 +11,7 @@
 use super::turn::Turn;
 use crate::StepError;
 use std::arch::asm;
+use std::cell::Cell;
 use std::ffi::{c_int, c_long, c_void};
 use std::io;
 use std::marker::PhantomData;
@@ -50,7 +51,8 @@ const DISTURBED: u32 = 7;
 pub(crate) struct Counting {
     limit: u64,
     told: *const Told,
-    tracer: c_int,
+    /// The tracer, or 0 when it has ended.
+    tracer: Cell<c_int>,
     /// The action of SIGTRAP, and this thread's signal mask. The kernel unblocks the signal of a step, and resets its action if
     /// it was blocked or ignored.
     action: libc::sigaction,
@@ -58,21 +60,21 @@ pub(crate) struct Counting {
     /// The thread that is traced.
     of_a_thread: PhantomData<*const ()>,
     /// The last field, so that the turn ends after everything is restored.
-    _turn: Turn,
+    turn: Turn,
 }
 
 /// The steps after this call count.
 #[inline(never)]
 pub(crate) fn start() {
     // SAFETY: changes a register that it names. It differs from the other mark, so that the linker does not make them one.
-    unsafe { asm!("mov {0}, 1", out(reg) _, options(nomem, nostack)) };
+    unsafe { asm!("mov {0}, 21069", out(reg) _, options(nomem, nostack)) };
 }
 
 /// The steps before this call count.
 #[inline(never)]
 fn finish() {
     // SAFETY: as above.
-    unsafe { asm!("mov {0}, 2", out(reg) _, options(nomem, nostack)) };
+    unsafe { asm!("mov {0}, 21070", out(reg) _, options(nomem, nostack)) };
 }
 
 impl Counting {
@@ -101,21 +103,24 @@ impl Counting {
         // SAFETY: structures of integers, addresses and functions that may be absent, for which zeros are valid.
         let (mut action, mut all, mut mask): (libc::sigaction, libc::sigset_t, libc::sigset_t) =
             unsafe { (mem::zeroed(), mem::zeroed(), mem::zeroed()) };
-        // SAFETY: the call takes no argument.
-        let thread = unsafe { libc::syscall(libc::SYS_gettid) };
-        // SAFETY: the pointers are valid during the calls. The child makes system calls alone and ends. No signal reaches it,
-        // because it has the mask of this moment. It uses no files of its own: a pipe that this process closes is closed.
+        // SAFETY: the calls take no argument.
+        let (this, thread) = unsafe { (libc::getpid(), libc::syscall(libc::SYS_gettid)) };
+        // SAFETY: the pointers are valid during the calls. The child makes system calls alone and ends, and a panic there would
+        // abort it. It has the mask of this moment, so no handler runs in it: the signals that the C library keeps are sent to
+        // threads. It uses no files of its own: a pipe that this process closes is closed.
         let child = unsafe {
             libc::sigaction(libc::SIGTRAP, ptr::null(), &mut action);
             libc::sigfillset(&mut all);
             libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut mask);
             let child = libc::syscall(libc::SYS_clone, libc::CLONE_FILES, 0, 0, 0, 0);
             if child == 0 {
-                trace(thread, &*told, limit);
+                trace(this, thread, &*told, limit);
             }
             child
         };
-        let cloned = if child < 0 { Err(failed("clone")) } else { Ok(child as c_int) };
+        let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
+        let refused = StepError::Refused { errno }; // too many processes, or an emulator
+        let cloned = if child < 0 { Err(refused) } else { Ok(child as c_int) };
         // SAFETY: the mask of before.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &mask, ptr::null_mut()) };
         let tracer = match cloned {
@@ -126,8 +131,15 @@ impl Counting {
                 return Err(why);
             }
         };
-        let counting =
-            Counting { limit, told, tracer, action, mask, of_a_thread: PhantomData, _turn: turn };
+        let counting = Counting {
+            limit,
+            told,
+            tracer: Cell::new(tracer),
+            action,
+            mask,
+            of_a_thread: PhantomData,
+            turn,
+        };
         // Where Yama restricts tracing, a child may trace its parent if the parent names it. Elsewhere the call fails.
         // SAFETY: a call with integers.
         unsafe { libc::prctl(libc::PR_SET_PTRACER, tracer as libc::c_ulong, 0, 0, 0) };
@@ -137,7 +149,7 @@ impl Counting {
             // SAFETY: a call without arguments.
             unsafe { libc::sched_yield() };
             // A tracer that was killed tells nothing.
-            if is_ended(tracer, libc::WNOHANG) && counting.told().state.load(Acquire) == ALLOWED {
+            if counting.is_ended(libc::WNOHANG) && counting.told().state.load(Acquire) == ALLOWED {
                 return Err(StepError::Refused { errno: 0 });
             }
         }
@@ -152,15 +164,27 @@ impl Counting {
         unsafe { &*self.told }
     }
 
+    /// Waits for the tracer's end. Also true in a child that was forked meanwhile, whose child it is not.
+    fn is_ended(&self, options: c_int) -> bool {
+        if self.tracer.get() != 0 && wait(self.tracer.get(), options) == Some(None) {
+            return false;
+        }
+        self.tracer.set(0);
+        true
+    }
+
     /// Ends the steps, restores everything and returns the count.
     pub(crate) fn end(self) -> Result<u64, StepError> {
         finish();
         let limit = self.limit;
-        is_ended(self.tracer, 0);
+        self.is_ended(0);
         // After the tracer's end, so that it has written everything.
         let (state, count) = (self.told().state.load(Acquire), self.told().count.load(Relaxed));
+        // A child that is forked meanwhile was not stepped.
+        let is_stepped = self.turn.is_of_this_process();
         drop(self);
         match state {
+            _ if !is_stepped => Err(StepError::Disturbed),
             COUNTED => Ok(count),
             TOO_LONG => Err(StepError::TooLong { limit }),
             EXCLUSIVE => Err(StepError::Exclusive),
@@ -173,138 +197,190 @@ impl Drop for Counting {
     /// Ends the tracer, also while a panic unwinds.
     fn drop(&mut self) {
         finish();
-        is_ended(self.tracer, 0);
+        self.is_ended(0);
         // SAFETY: what the kernel returned, an integer, and the mapping from `begin`, of which no reference is left.
         unsafe {
-            libc::sigaction(libc::SIGTRAP, &self.action, ptr::null_mut());
+            let mut action: libc::sigaction = mem::zeroed();
+            libc::sigaction(libc::SIGTRAP, ptr::null(), &mut action);
+            if action.sa_sigaction == libc::SIG_DFL {
+                libc::sigaction(libc::SIGTRAP, &self.action, ptr::null_mut());
+            }
             if libc::sigismember(&self.mask, libc::SIGTRAP) == 1 {
                 let mut trap: libc::sigset_t = mem::zeroed();
                 libc::sigaddset(&mut trap, libc::SIGTRAP);
                 libc::pthread_sigmask(libc::SIG_BLOCK, &trap, ptr::null_mut());
             }
-            libc::prctl(libc::PR_SET_PTRACER, 0, 0, 0, 0);
+            if self.turn.is_of_this_process() {
+                libc::prctl(libc::PR_SET_PTRACER, 0, 0, 0, 0);
+            }
             libc::munmap(self.told.cast_mut().cast(), SIZE);
         }
     }
 }
 
-/// Waits for the end of a child that signals nothing at its end. Also true if there is no such child any more.
-fn is_ended(child: c_int, options: c_int) -> bool {
+/// Waits for a child, or for a thread that is traced. Returns its status, if there is one yet. None if there is no such child.
+///
+/// Not by the C library, which may end a thread in this call.
+fn wait(child: c_int, options: c_int) -> Option<Option<c_int>> {
     loop {
-        let mut status = 0;
+        let (mut status, options) = (0, options | libc::__WALL);
         // SAFETY: the pointer is valid during the call.
-        match unsafe { libc::waitpid(child, &mut status, options | libc::__WALL) } {
-            0 => return false,
+        let done =
+            unsafe { libc::syscall(libc::SYS_wait4, child, &raw mut status, options, 0_usize) };
+        match done {
+            0 => return Some(None),
             -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
-            _ => return true,
+            -1 => return None,
+            _ => return Some(Some(status)),
         }
     }
 }
 
 // What follows runs in the tracer.
 
-/// `si_code` of a step, and of a stop at the first instruction of a signal handler.
-const TRAP_TRACE: c_int = 2;
+/// `si_code` of a step. Old kernels for arm64 have that of a breakpoint in hardware, of which nothing here sets one.
+const OF_A_STEP: [c_int; 2] = if cfg!(target_arch = "aarch64") { [2, 4] } else { [2, 2] };
+/// That of a step whose instruction was a system call.
+const AFTER_A_CALL: c_int = if cfg!(target_arch = "aarch64") { libc::SI_USER } else { 1 };
+/// That of a stop at the first instruction of a signal handler.
 const AT_A_HANDLER: c_int = libc::SIGTRAP;
 const REGISTERS: c_long = 1; // NT_PRSTATUS
 
 /// Steps a thread from one mark to the other, and ends this process.
-fn trace(thread: c_long, told: &Told, limit: u64) -> ! {
-    let thread = Thread(thread);
-    // SAFETY: a call without arguments.
-    let parent = || unsafe { libc::getppid() };
-    let this = parent();
-    // Its parent's Release: this process is allowed. A parent that has died allows nothing.
-    while told.state.load(Acquire) == BEGUN && parent() == this {
+extern "C" fn trace(parent: c_int, thread: c_long, told: &Told, limit: u64) -> ! {
+    // SAFETY: calls with integers.
+    let is_orphan = || unsafe { libc::getppid() } != parent;
+    // SAFETY: as above. If the thread dies, this process has nothing to do.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) };
+    // From its parent's Release: this process may attach.
+    while told.state.load(Acquire) == BEGUN && !is_orphan() {
         // SAFETY: as above.
         unsafe { libc::sched_yield() };
     }
-    if thread.request(PTRACE_SEIZE, 0, 0).is_none()
-        || thread.request(PTRACE_INTERRUPT, 0, 0).is_none()
-    {
+    let thread = Thread(thread);
+    let has_attached = !is_orphan()
+        && thread.request(PTRACE_SEIZE, 0, 0).is_some()
+        && thread.request(PTRACE_INTERRUPT, 0, 0).is_some();
+    if !has_attached {
         told.errno.store(io::Error::last_os_error().raw_os_error().unwrap_or(0), Relaxed);
         told.state.store(REFUSED, Release);
     } else if let Some(first) = thread.stop() {
         told.state.store(ATTACHED, Release);
-        let end = step(&thread, first, told, limit);
+        let (end, signal) = step(&thread, first, told, limit);
         told.state.store(end, Release);
-        // It goes on at full speed.
-        thread.request(PTRACE_DETACH, 0, 0);
+        // It goes on at full speed, with the signal that has stopped it.
+        thread.request(PTRACE_DETACH, 0, signal as usize);
     }
     // SAFETY: ends this process without running anything of its parent's.
     unsafe { libc::_exit(0) }
 }
 
-/// Steps a thread until it reaches the second mark, or until its steps do not count. Returns the state to tell.
-fn step(thread: &Thread, first: Stop, told: &Told, limit: u64) -> u32 {
+/// Steps a thread until it reaches the second mark, or until its steps do not count. Returns the state to tell, and the signal
+/// that the thread has not got yet.
+fn step(thread: &Thread, first: Stop, told: &Told, limit: u64) -> (u32, c_int) {
     let (begin, end) = (start as fn() as usize as u64, finish as fn() as usize as u64);
     // Steps before the first mark and in signal handlers do not count, and do not go on for ever.
     let (mut count, mut others) = (None, 0_u64);
-    // Where the thread was before a signal, and whether the signal's handler runs.
-    let (mut interrupted, mut is_in_a_handler) = (None, false);
-    let (mut stop, mut is_at_a_call) = (first, false);
+    // How many signal handlers run, one in the other.
+    let mut handlers = 0_u64;
+    let mut stop = first;
+    // Where the thread was at the last stop, whether its instruction there is a system call, and the signal it was given.
+    let mut before: Option<(Place, bool, c_int)> = None;
+    // A system call that was interrupted, and will be made again unless a handler prevents it.
+    let mut interrupted = None;
     loop {
         let mut signal = 0;
         if !stop.is_by_job_control {
-            let (Some(code), Some(place)) = (thread.code(), thread.place()) else {
-                return DISTURBED;
+            let (Some((code, sender)), Some(place)) = (thread.code(), thread.place()) else {
+                return (DISTURBED, stop.signal);
             };
             let is_trap = stop.signal == libc::SIGTRAP;
-            if is_trap && code == AT_A_HANDLER && interrupted.is_some() {
-                is_in_a_handler = true;
-            } else if is_trap && (code == TRAP_TRACE || is_at_a_call) {
-                if is_in_a_handler || count.is_none() {
+            let call = before.filter(|(_, is_call, _)| *is_call).map(|(place, ..)| place);
+            let is_after_a_call = code == AFTER_A_CALL && sender == 0;
+            if is_trap && (code == AT_A_HANDLER || enters_a_handler(before, place)) {
+                handlers += 1;
+            } else if is_trap && (OF_A_STEP.contains(&code) || is_after_a_call) {
+                let is_return =
+                    call.is_some_and(|call| call.number == libc::SYS_rt_sigreturn as u64);
+                let is_made_again = call.is_some_and(|call| call.instruction == place.instruction);
+                if handlers > 0 || count.is_none() {
                     others += 1;
                 }
-                if !is_in_a_handler {
-                    interrupted = None;
-                    count = count.map(|count: u64| count + 1);
-                } else if interrupted == Some(place) {
-                    (interrupted, is_in_a_handler) = (None, false);
+                if is_return && handlers > 0 {
+                    handlers -= 1;
+                    // The call ends here, in place of being made again.
+                    let after: Option<u64> = interrupted.take();
+                    if handlers == 0 && after == Some(place.instruction) {
+                        count = count.map(|count| count + 1);
+                    }
+                } else if handlers == 0 {
+                    interrupted = is_made_again.then(|| place.instruction + CALL_LENGTH);
+                    count = count.map(|count: u64| count + u64::from(!is_made_again));
                 }
+            } else if is_trap && call.is_some() {
+                // The kernel keeps one SIGTRAP at a time, so that of the step is lost.
+                return (DISTURBED, stop.signal);
             } else {
                 // Before the signal has its effect. The thread has executed nothing.
                 signal = stop.signal;
-                interrupted = interrupted.or(Some(place));
             }
-            let Some(next) = thread.word(place.instruction) else { return DISTURBED };
-            is_at_a_call = is_system_call(next);
+            let Some(next) = thread.word(place.instruction) else {
+                return (DISTURBED, signal);
+            };
+            let is_call = is_system_call(next);
             if signal == 0 {
                 if place.instruction == end {
                     // Not if a handler left for here.
                     return match count {
-                        Some(count) if !is_in_a_handler => {
+                        Some(count) if handlers == 0 => {
                             told.count.store(count, Relaxed);
-                            COUNTED
+                            (COUNTED, 0)
                         }
-                        _ => DISTURBED,
+                        _ => (DISTURBED, 0),
                     };
                 }
                 if place.instruction == begin {
                     count = Some(0);
                 }
                 if count.is_some_and(|count| count >= limit) {
-                    return TOO_LONG;
+                    return (TOO_LONG, 0);
                 }
-                if others > limit.saturating_add(100_000) {
-                    return DISTURBED;
+                if others > limit.saturating_add(10_000) || is_call && is_forbidden(place) {
+                    return (DISTURBED, 0);
                 }
-                if is_load_exclusive(next) {
-                    return EXCLUSIVE;
+                if count.is_some() && is_load_exclusive(next) {
+                    return (EXCLUSIVE, 0);
                 }
             }
+            before = Some((place, is_call, signal));
         }
         // A thread that SIGSTOP has stopped stays so until it is continued.
         let is_stopped = stop.is_by_job_control && stop.signal != libc::SIGTRAP;
         let request = if is_stopped { PTRACE_LISTEN } else { PTRACE_SINGLESTEP };
         if thread.request(request, 0, signal as usize).is_none() {
-            return DISTURBED;
+            return (DISTURBED, signal);
         }
         match thread.stop() {
             Some(next) => stop = next,
-            None => return DISTURBED,
+            None => return (DISTURBED, 0),
         }
     }
+}
+
+/// Whether a thread has come from here to a signal handler by a step, as kernels for arm64 before 5.8 do it. The frame of the
+/// signal is more than 4 KiB, or is on another stack.
+fn enters_a_handler(before: Option<(Place, bool, c_int)>, now: Place) -> bool {
+    cfg!(target_arch = "aarch64")
+        && before.is_some_and(|(before, _, signal)| {
+            signal != 0 && before.stack.abs_diff(now.stack) > 4_096
+        })
+}
+
+/// Whether nothing is stepped from this system call on: it replaces the program, or the action of SIGTRAP, which the kernel resets.
+fn is_forbidden(place: Place) -> bool {
+    let number = place.number as c_long;
+    [libc::SYS_execve, libc::SYS_execveat].contains(&number)
+        || number == libc::SYS_rt_sigaction && place.argument == libc::SIGTRAP as u64
 }
 
 const PTRACE_PEEKTEXT: c_long = 1;
@@ -326,11 +402,13 @@ struct Stop {
     is_by_job_control: bool,
 }
 
-/// The instruction that it executes next, and its stack.
-#[derive(Clone, Copy, PartialEq)]
+/// The instruction that it executes next, its stack, and if that is a system call, which, and its first argument.
+#[derive(Clone, Copy)]
 struct Place {
     instruction: u64,
     stack: u64,
+    number: u64,
+    argument: u64,
 }
 
 impl Thread {
@@ -343,25 +421,18 @@ impl Thread {
 
     /// Waits until it stops. None if it has ended.
     fn stop(&self) -> Option<Stop> {
-        let mut status = 0;
-        loop {
-            // SAFETY: the pointer is valid during the call.
-            match unsafe { libc::waitpid(self.0 as c_int, &mut status, libc::__WALL) } {
-                -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
-                -1 => return None,
-                _ => break,
-            }
-        }
+        let status = wait(self.0 as c_int, 0)??;
         libc::WIFSTOPPED(status)
             .then(|| Stop { signal: libc::WSTOPSIG(status), is_by_job_control: status >> 16 != 0 })
     }
 
-    /// Returns the code of the signal that stopped it.
-    fn code(&self) -> Option<c_int> {
+    /// Returns the code of the signal that stopped it, and the process that sent it, if the code is that of one.
+    fn code(&self) -> Option<(c_int, c_int)> {
         // SAFETY: a structure of integers, for which zeros are valid.
         let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
         self.request(PTRACE_GETSIGINFO, 0, &raw mut info as usize)?;
-        Some(info.si_code)
+        // SAFETY: the kernel has filled the structure, and each part of it is an integer.
+        Some((info.si_code, if info.si_code <= 0 { unsafe { info.si_pid() } } else { 0 }))
     }
 
     fn place(&self) -> Option<Place> {
@@ -373,9 +444,13 @@ impl Thread {
         };
         self.request(PTRACE_GETREGSET, REGISTERS as usize, &raw mut buffer as usize)?;
         #[cfg(target_arch = "aarch64")]
-        return Some(Place { instruction: registers.pc, stack: registers.sp });
+        let [x0, .., x8] = *registers.regs.first_chunk::<9>()?;
+        #[cfg(target_arch = "aarch64")]
+        let (instruction, stack, number, argument) = (registers.pc, registers.sp, x8, x0);
         #[cfg(target_arch = "x86_64")]
-        return Some(Place { instruction: registers.rip, stack: registers.rsp });
+        let (instruction, stack, number, argument) =
+            (registers.rip, registers.rsp, registers.rax, registers.rdi);
+        Some(Place { instruction, stack, number, argument })
     }
 
     /// Returns the four bytes of an instruction, the first one lowest. Others may follow a shorter one.
@@ -387,9 +462,13 @@ impl Thread {
             // The next page may be absent. Then the instruction ends before it.
             let _ = self.request(PTRACE_PEEKTEXT, start as usize + 8, &raw mut high as usize);
         }
-        Some(((u128::from(high) << 64 | u128::from(low)) >> bits) as u32)
+        let [low, high] = [low, high].map(|bytes| u128::from(u64::from_le(bytes)));
+        Some(((high << 64 | low) >> bits) as u32)
     }
 }
+
+/// The length of a system call's instruction.
+const CALL_LENGTH: u64 = if cfg!(target_arch = "aarch64") { 4 } else { 2 };
 
 /// `svc`.
 #[cfg(target_arch = "aarch64")]
@@ -420,7 +499,7 @@ fn is_load_exclusive(_: u32) -> bool {
 #[allow(clippy::unwrap_used)]
 #[allow(clippy::disallowed_types, reason = "the tests do not lock in a child")]
 mod tests {
-    use super::super::check::countdown;
+    use super::super::check::{ROUND, countdown};
     use super::*;
     use std::hint::black_box;
     use std::sync::Mutex;
@@ -450,8 +529,42 @@ mod tests {
         in_turn(|| {
             let count = |rounds| traced(1_000, &mut || countdown(rounds)).unwrap();
             for _ in 0..20 {
-                assert_eq!(count(51) - count(1), 100);
+                assert_eq!(count(51) - count(1), 50 * ROUND);
             }
+        });
+    }
+
+    /// A handler that leaves by another way, a restarted call, a forked child, and a SIGTRAP that the code sends.
+    #[test]
+    fn never_a_wrong_count() {
+        static MARK: AtomicU64 = AtomicU64::new(0);
+        extern "C" fn on_signal(_: c_int) {
+            MARK.fetch_add(1, Relaxed);
+        }
+        in_turn(|| {
+            // SAFETY: the calls take integers.
+            let mut raise = || unsafe { assert_eq!(libc::raise(libc::SIGTRAP), 0) };
+            // SAFETY: the handler is async-signal-safe.
+            unsafe {
+                libc::signal(libc::SIGTRAP, on_signal as extern "C" fn(_) as libc::sighandler_t)
+            };
+            let calls = MARK.load(Relaxed);
+            assert_eq!(traced(100_000, &mut raise), Err(StepError::Disturbed));
+            assert_eq!(MARK.load(Relaxed), calls + 1);
+            // SAFETY: the default.
+            unsafe { libc::signal(libc::SIGTRAP, libc::SIG_DFL) };
+
+            let counting = Counting::begin(100_000).unwrap();
+            start();
+            // SAFETY: the child makes system calls and atomic operations alone.
+            let child = unsafe { libc::fork() };
+            let counted = counting.end();
+            if child == 0 {
+                // SAFETY: ends the child.
+                unsafe { libc::_exit(i32::from(counted != Err(StepError::Disturbed))) };
+            }
+            assert!(counted.is_ok());
+            assert_eq!(wait(child, 0), Some(Some(0)));
         });
     }
 

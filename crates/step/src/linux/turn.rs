@@ -25,6 +25,13 @@ impl Turn {
         }
         Ok(Turn(this))
     }
+
+    /// Whether this is the process that took it, and not a child of it.
+    #[cfg(any(not(target_arch = "x86_64"), test))]
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        // SAFETY: the call takes no argument.
+        self.0 == unsafe { libc::getpid() }
+    }
 }
 
 impl Drop for Turn {
