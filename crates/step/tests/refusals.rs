@@ -97,13 +97,15 @@ fn children_count() {
 fn threads_take_turns() {
     in_turn(|| {
         let (right, busy) = (AtomicU64::new(0), AtomicU64::new(0));
-        let work = |rounds: u64| {
+        // One copy of the code, so that all threads count the same.
+        #[inline(never)]
+        fn work(rounds: u64) -> Result<u64, StepError> {
             count(10_000, || {
                 (0..black_box(rounds)).for_each(|n| {
                     black_box(n);
                 })
             })
-        };
+        }
         let each = loop {
             if let (Ok(one), Ok(many)) = (work(1), work(11)) {
                 break many - one;
@@ -113,7 +115,7 @@ fn threads_take_turns() {
             for _ in 0..4 {
                 scope.spawn(|| {
                     let mut done = 0;
-                    while done < 50 {
+                    while done < 20 {
                         match (work(1), work(11)) {
                             (Ok(one), Ok(many)) => {
                                 done += 1;
@@ -121,6 +123,7 @@ fn threads_take_turns() {
                             }
                             (Err(StepError::Busy), _) | (_, Err(StepError::Busy)) => {
                                 busy.fetch_add(1, SeqCst);
+                                std::thread::yield_now();
                             }
                             other => panic!("{other:?}"),
                         }
@@ -128,7 +131,7 @@ fn threads_take_turns() {
                 });
             }
         });
-        println!("{} of 200 right, {} times busy", right.load(SeqCst), busy.load(SeqCst));
-        assert_eq!(right.load(SeqCst), 200);
+        println!("{} of 80 right, {} times busy", right.load(SeqCst), busy.load(SeqCst));
+        assert_eq!(right.load(SeqCst), 80);
     });
 }
