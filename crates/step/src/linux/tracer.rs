@@ -286,6 +286,9 @@ fn step(thread: &Thread, first: Stop, told: &Told, limit: u64) -> (u32, c_int) {
     let mut stop = first;
     // Where the thread was at the last stop, whether its instruction there is a system call, and the signal it was given.
     let mut before: Option<(Place, bool, c_int)> = None;
+    // Where the thread was after a system call. arm64 traps there once more, before the next instruction: the kernel reports the
+    // call's step, and the CPU has a step of its own pending.
+    let mut after_a_call = None;
     // A system call that was interrupted, and will be made again unless a handler prevents it.
     let mut interrupted = None;
     loop {
@@ -299,7 +302,13 @@ fn step(thread: &Thread, first: Stop, told: &Told, limit: u64) -> (u32, c_int) {
             let is_after_a_call = code == AFTER_A_CALL && sender == 0;
             if is_trap && (code == AT_A_HANDLER || enters_a_handler(before, place)) {
                 handlers += 1;
+            } else if is_trap
+                && OF_A_STEP.contains(&code)
+                && after_a_call.take() == Some(place.instruction)
+            {
+                // Nothing was executed.
             } else if is_trap && (OF_A_STEP.contains(&code) || is_after_a_call) {
+                after_a_call = is_after_a_call.then_some(place.instruction);
                 let is_return =
                     call.is_some_and(|call| call.number == libc::SYS_rt_sigreturn as u64);
                 let is_made_again = call.is_some_and(|call| call.instruction == place.instruction);
