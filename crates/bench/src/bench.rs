@@ -121,7 +121,7 @@ impl<'a> Bench<'a> {
     ///
     /// Where instructions are among the events and cannot be counted, for example because a virtual machine has no PMU, the
     /// CPU steps through a few runs of each row, after the times are measured. A step takes 3 to 30 microseconds, so a second is
-    /// enough for runs of some 4,000 to 20,000 instructions. The figure is
+    /// enough for runs of some 3,000 to 30,000 instructions. The figure is
     /// [`Quantity::SteppedInstructions`](crate::Quantity::SteppedInstructions). On x86-64 and arm64 Linux only: see [`rdpmc_step`].
     ///
     /// If the time is too short for a row, or its code cannot be stepped, that is not an error. The row has no such figure, and a
