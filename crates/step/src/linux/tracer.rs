@@ -81,10 +81,6 @@ impl Counting {
     /// Makes the tracer. It steps this thread when this returns.
     pub(crate) fn begin(limit: u64) -> Result<Counting, StepError> {
         let turn = Turn::take()?;
-        let failed = |call| {
-            let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
-            StepError::System { call, errno }
-        };
         // SAFETY: a new mapping, which is never memory of Rust's.
         let told = unsafe {
             libc::mmap(
@@ -97,7 +93,7 @@ impl Counting {
             )
         };
         if told == libc::MAP_FAILED {
-            return Err(failed("mmap"));
+            return Err(StepError::System { call: "mmap", errno: errno() });
         }
         let told: *const Told = told.cast();
         // SAFETY: structures of integers, addresses and functions that may be absent, for which zeros are valid.
@@ -118,19 +114,15 @@ impl Counting {
             }
             child
         };
-        let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
-        let refused = StepError::Refused { errno }; // too many processes, or an emulator
-        let cloned = if child < 0 { Err(refused) } else { Ok(child as c_int) };
+        let refused = StepError::Refused { errno: errno() }; // too many processes, or an emulator
         // SAFETY: the mask of before.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &mask, ptr::null_mut()) };
-        let tracer = match cloned {
-            Ok(tracer) => tracer,
-            Err(why) => {
-                // SAFETY: the mapping from above, which nothing else has.
-                unsafe { libc::munmap(told.cast_mut().cast(), SIZE) };
-                return Err(why);
-            }
-        };
+        if child < 0 {
+            // SAFETY: the mapping from above, which nothing else has.
+            unsafe { libc::munmap(told.cast_mut().cast(), SIZE) };
+            return Err(refused);
+        }
+        let tracer = child as c_int;
         let counting = Counting {
             limit,
             told,
@@ -218,6 +210,10 @@ impl Drop for Counting {
     }
 }
 
+fn errno() -> c_int {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
 /// Waits for a child, or for a thread that is traced. Returns its status, if there is one yet. None if there is no such child.
 ///
 /// Not by the C library, which may end a thread in this call.
@@ -229,7 +225,7 @@ fn wait(child: c_int, options: c_int) -> Option<Option<c_int>> {
             unsafe { libc::syscall(libc::SYS_wait4, child, &raw mut status, options, 0_usize) };
         match done {
             0 => return Some(None),
-            -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            -1 if errno() == libc::EINTR => {}
             -1 => return None,
             _ => return Some(Some(status)),
         }
@@ -262,7 +258,7 @@ extern "C" fn trace(parent: c_int, thread: c_long, told: &Told, limit: u64) -> !
         && thread.request(PTRACE_SEIZE, 0, 0).is_some()
         && thread.request(PTRACE_INTERRUPT, 0, 0).is_some();
     if !has_attached {
-        told.errno.store(io::Error::last_os_error().raw_os_error().unwrap_or(0), Relaxed);
+        told.errno.store(errno(), Relaxed);
         told.state.store(REFUSED, Release);
     } else if let Some(first) = thread.stop() {
         told.state.store(ATTACHED, Release);
