@@ -575,6 +575,52 @@ mod tests {
         });
     }
 
+    /// Makes a system call fail in this process from here on.
+    fn refuse(call: c_long, errno: c_int) {
+        let [load, is_equal, result] = [0x20, 0x15, 0x06]; // of a word, jump, return
+        let filter = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+        let mut filters = [
+            filter(load, 0, 0, 0), // the call's number
+            filter(is_equal, 0, 1, call as u32),
+            filter(result, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32),
+            filter(result, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog { len: 4, filter: filters.as_mut_ptr() };
+        // SAFETY: the kernel copies the program.
+        unsafe {
+            assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+            assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, 2, &raw const program), 0);
+        }
+    }
+
+    /// Each system call refused: an error, the code has not run, and nothing is left.
+    #[test]
+    fn refused_calls() {
+        let refused = |errno| Err(StepError::Refused { errno });
+        let mmap = Err(StepError::System { call: "mmap", errno: libc::ENOMEM });
+        in_turn(|| {
+            for (call, errno, expected) in [
+                (libc::SYS_mmap, libc::ENOMEM, mmap),
+                (libc::SYS_clone, libc::EAGAIN, refused(libc::EAGAIN)),
+                (libc::SYS_ptrace, libc::EPERM, refused(libc::EPERM)),
+            ] {
+                // SAFETY: the child allocates at most what its own copy of the allocator has, and ends.
+                let child = unsafe { libc::fork() };
+                if child == 0 {
+                    refuse(call, errno);
+                    let mut has_run = false;
+                    let is_refused = traced(100, &mut || has_run = true) == expected && !has_run;
+                    // Neither a child nor the turn is left. The last call shows the same again.
+                    let is_clean = wait(-1, libc::WNOHANG).is_none();
+                    let again = traced(100, &mut || has_run = true) == expected;
+                    // SAFETY: ends the child.
+                    unsafe { libc::_exit(i32::from(!(is_refused && is_clean && again))) };
+                }
+                assert_eq!(wait(child, 0), Some(Some(0)), "{expected:?}");
+            }
+        });
+    }
+
     /// Instructions of a run, by this module and by the trap flag.
     #[cfg(target_arch = "x86_64")]
     fn agree(name: &str, code: &dyn Fn()) {
