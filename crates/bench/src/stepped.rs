@@ -67,10 +67,7 @@ pub(crate) fn instructions(
     // What a first run does only once is done. Nothing is counted twice: the first loop also links functions.
     count(code, PILOT, |code| code.nothing(1))?;
     let steps = count(code, PILOT, |code| code.nothing(1))?.max(1);
-    // Enough steps that what a count costs once does not matter.
-    let pilot = Instant::now();
-    let all = count(code, 100 * PILOT, |code| code.nothing(PILOT / 10))?.max(1);
-    let step = (pilot.elapsed().as_secs_f64() / all as f64).max(1e-9);
+    let step = rdpmc_step::seconds_per_step()?;
     let steps_left = || (time.saturating_sub(begun.elapsed()).as_secs_f64() / step) as u64;
     let multiple = code.multiple().max(1);
     let before = Instant::now();

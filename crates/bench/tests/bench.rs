@@ -332,7 +332,7 @@ fn the_gate_says_why_a_row_was_not_stepped() {
         return skips::skip(TEST, &why.to_string());
     }
     let mut bench = Bench::with_events(&[Event::INSTRUCTIONS]).unwrap();
-    bench.time_per_row(Duration::from_millis(1));
+    bench.time_per_row(Duration::from_millis(1)).time_to_step(Duration::from_secs(60));
     bench.row("steps").throughput(|| additions(black_box(10)));
     bench.row("starts a thread").throughput(|| std::thread::spawn(|| ()).join().unwrap());
     let results = bench.run();

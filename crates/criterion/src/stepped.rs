@@ -170,12 +170,7 @@ impl Stepper {
 
     /// Measures the costs of stepping.
     fn measure(&self, empty: impl Fn()) -> Result<Costs, StepError> {
-        const ROUNDS: u64 = 300;
-        let count = || rdpmc_step::count(100 * ROUNDS, || (0..ROUNDS).for_each(|_| black_box(())));
-        count()?; // with the check that happens once
-        let begun = Instant::now();
-        let steps = count()?.max(1);
-        let step = (begun.elapsed().as_secs_f64() / steps as f64).max(1e-9);
+        let step = rdpmc_step::seconds_per_step()?;
         let mut interval = u64::MAX;
         // The first one also links functions.
         for _ in 0..3 {

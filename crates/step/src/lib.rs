@@ -42,10 +42,9 @@
 //! model (`memcpy`, for example) has other counts on other models, however they are counted.
 #![deny(unsafe_code)]
 
-// `method` counts: `linux`, or `none` elsewhere. `environment` has the time that benchmarks may take for it. `error` has the
-// reasons why not.
+// `method` counts: `linux`, or `none` elsewhere. `time` has the time that benchmarks may take for it, and the time of a step.
+// `error` has the reasons why not.
 
-mod environment;
 mod error;
 #[cfg_attr(
     all(
@@ -64,9 +63,10 @@ mod error;
     path = "none.rs"
 )]
 mod method;
+mod time;
 
-pub use environment::{VARIABLE, time};
 pub use error::StepError;
+pub use time::{VARIABLE, seconds_per_step, time};
 
 /// Returns the number of instructions that `code` executes on this thread, and a constant number for its call.
 ///
