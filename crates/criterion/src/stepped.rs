@@ -8,7 +8,6 @@ use rdpmc_gate::Interval;
 use rdpmc_step::{StepError, Steps, VARIABLE};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
-use std::hint::black_box;
 use std::mem::take;
 use std::time::{Duration, Instant};
 
