@@ -6,6 +6,7 @@ use crate::verdict::{Cause, Verdict};
 use rdpmc_gate::median;
 use rdpmc_step::{StepError, VARIABLE};
 use std::fmt;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// The lengths of the loops, in multiples of a number of turns. The differences between any two of them have to agree. So code that
@@ -67,7 +68,7 @@ pub(crate) fn instructions(
     // What a first run does only once is done. Nothing is counted twice: the first loop also links functions.
     count(code, PILOT, |code| code.nothing(1))?;
     let steps = count(code, PILOT, |code| code.nothing(1))?.max(1);
-    let step = rdpmc_step::seconds_per_step()?;
+    let step = in_turn(rdpmc_step::seconds_per_step)?;
     let steps_left = || (time.saturating_sub(begun.elapsed()).as_secs_f64() / step) as u64;
     let multiple = code.multiple().max(1);
     let before = Instant::now();
@@ -113,13 +114,23 @@ fn per_run(loops: &[(u64, f64)]) -> Vec<f64> {
 
 /// Counts the instructions of a loop. All loops are called from here.
 #[inline(never)]
-fn count(
-    code: &mut dyn Loops,
-    limit: u64,
-    run: impl FnOnce(&mut dyn Loops),
-) -> Result<u64, StepError> {
+fn count(code: &mut dyn Loops, limit: u64, run: impl Fn(&mut dyn Loops)) -> Result<u64, StepError> {
     code.prepare();
-    rdpmc_step::count(limit, || run(code))
+    in_turn(|| rdpmc_step::count(limit, || run(&mut *code)))
+}
+
+/// Waits while another thread counts, for ten seconds at most.
+fn in_turn<T>(mut count: impl FnMut() -> Result<T, StepError>) -> Result<T, StepError> {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let begun = Instant::now();
+    loop {
+        match count() {
+            Err(StepError::Busy) if begun.elapsed() < PATIENCE => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            counted => return counted,
+        }
+    }
 }
 
 fn judged(runs: &[f64], target: f64) -> (Estimate, Verdict) {

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_types, reason = "the tests that fork do not lock in the child")]
 
-use rdpmc_step::{StepError, count};
+use rdpmc_step::{StepError, count, seconds_per_step};
 use std::arch::asm;
 use std::hint::black_box;
 use std::io::Write;
@@ -51,6 +51,14 @@ fn instructions_of_known_code() {
         assert_eq!(per_round(&rounds!("nop", "pushfq", "popfq")), 5);
         // getpid
         assert_eq!(per_round(&rounds!("mov eax, 39", "syscall")), 4);
+    });
+}
+
+#[test]
+fn a_step_takes_time() {
+    in_turn(|| {
+        let seconds = seconds_per_step().unwrap();
+        assert!(seconds.is_finite() && seconds >= 1e-9, "{seconds}");
     });
 }
 
