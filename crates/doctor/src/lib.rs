@@ -18,6 +18,7 @@
 // Data flows up: `facts`, `work` and `trust` find out, `report` has it, `advice` and `print` say it. A file uses files of its
 // group or of those above: `cargo test --test layers` proves it.
 mod facts;
+mod listing;
 mod text;
 mod work;
 
@@ -38,6 +39,7 @@ mod diagnose;
 pub use diagnose::diagnose;
 pub use errata::{ERRATA, Erratum};
 pub use judge::Verdict;
+pub use listing::{EventList, list_events};
 pub use pmu::{Description, describe};
 pub use report::{
     Availability, Descriptors, EventCost, LockedMemory, Report, Seccomp, Settings, Status,

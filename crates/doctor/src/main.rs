@@ -8,6 +8,7 @@ const USAGE: &str = "\
 rdpmc-doctor: do hardware counters work on this machine, what does a read cost, are the counts right?
 
 usage: rdpmc-doctor [--json]
+       rdpmc-doctor events [WORD...]    lists this CPU's events that have all words in name or description
 
 The exit status is
   0  counters are read in user space
@@ -17,6 +18,21 @@ The exit status is
  64  the arguments are wrong";
 
 fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == "events") {
+        let words: Vec<_> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
+        return match rdpmc_doctor::list_events(&words.join(" ")) {
+            Ok(list) => {
+                print(list.to_string().trim_end());
+                let can_count = list.events.iter().any(|(_, why_not)| why_not.is_none());
+                ExitCode::from(if can_count { 0 } else { 2 })
+            }
+            Err(why) => {
+                eprintln!("rdpmc-doctor: {why}");
+                ExitCode::from(2)
+            }
+        };
+    }
     let mut as_json = false;
     for argument in std::env::args_os().skip(1) {
         match argument.to_str() {

@@ -50,3 +50,41 @@ fn arguments() {
     assert_eq!(wrong.status.code(), Some(64));
     assert!(String::from_utf8(wrong.stderr).unwrap().contains("unknown argument \"--jsn\""));
 }
+
+/// The vendor's events of this CPU: a line for each, and why those cannot be opened that cannot.
+#[test]
+fn events_are_listed() {
+    let run = |arguments: &[&str]| {
+        let output = doctor(arguments).output().unwrap();
+        let [text, errors] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        (output.status.code(), text, errors)
+    };
+    let (status, all, errors) = run(&["events"]);
+    if errors.contains("there is no table for this CPU") {
+        return assert_eq!(status, Some(2), "{errors}");
+    }
+    let count = |text: &str| {
+        let first = text.lines().next().unwrap_or_default();
+        let number = first.rsplit_once(", ").unwrap().1.trim_end_matches(" events");
+        number.parse::<usize>().unwrap()
+    };
+    let listed = |text: &str| {
+        text.lines().filter(|line| line.contains("  opens  ") || line.contains("  -      ")).count()
+    };
+    assert!(count(&all) > 20 && listed(&all) == count(&all), "{all}");
+    let opens = all.contains("  opens  ");
+    assert_eq!(status, Some(if opens { 0 } else { 2 }), "{all}");
+    assert!(opens || all.contains(" cannot be opened: "), "{all}");
+    let (_, some, _) = run(&["events", "L1", "miss"]);
+    assert!((1..count(&all)).contains(&count(&some)) && listed(&some) == count(&some), "{some}");
+    assert!(
+        some.lines()
+            .skip(1)
+            .take(count(&some))
+            .all(|line| line.to_ascii_lowercase().contains("miss")),
+        "{some}"
+    );
+    let (status, none, _) = run(&["events", "no such event"]);
+    assert_eq!((status, count(&none)), (Some(2), 0), "{none}");
+}

@@ -19,6 +19,7 @@ mod regions;
 mod spans;
 mod stepped;
 mod threads;
+mod vendor_names;
 mod virtual_machine;
 
 use crate::events::read_event;
@@ -60,11 +61,12 @@ pub fn all(facts: &[&str]) -> Vec<Scenario> {
     } else {
         of_one_processor
     };
-    // Instructions are not stepped on riscv64, and compared where a counter of one core type counts them.
+    // Instructions are not stepped on riscv64, whose events have no table, and compared where a counter of one core type counts
+    // them.
     let others = ["core_types", "faults"].iter().any(|fact| facts.say(fact).is_some());
     let is_counted = !others && !facts.say_no_pmu() && facts.say("user_access") != Some("none");
     let is_stepped = !cfg!(target_arch = "riscv64") && is_counted;
-    let stepped: &[&[Entry]] = if is_stepped { &[stepped::ALL] } else { &[] };
+    let stepped: &[&[Entry]] = if is_stepped { &[stepped::ALL, vendor_names::ALL] } else { &[] };
     entries
         .iter()
         .chain(stepped)

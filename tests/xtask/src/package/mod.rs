@@ -15,10 +15,11 @@ use std::process::Command;
 const HELP: &str = "Usage: tests/package     (as root, where tests/vm/prepare works: the oldest Rust is in its Debian)";
 
 /// The published crates, each after those that it depends on.
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "rdpmc",
     "rdpmc-gate",
     "rdpmc-step",
+    "rdpmc-events",
     "rdpmc-bench",
     "rdpmc-doctor",
     "rdpmc-spans",

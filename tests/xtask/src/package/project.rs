@@ -12,13 +12,15 @@ const COPIES: &str = r#"[patch.crates-io]
 rdpmc = { path = "../rdpmc" }
 rdpmc-gate = { path = "../rdpmc-gate" }
 rdpmc-step = { path = "../rdpmc-step" }
+rdpmc-events = { path = "../rdpmc-events" }
 "#;
 
 /// The first example, and the examples of regions: a package, and a word in the example in its README.
-const EXAMPLES: [(&str, &str); 6] = [
+const EXAMPLES: [(&str, &str); 7] = [
     ("rdpmc", "instructions_of"),
     ("rdpmc", "region()"),
     ("rdpmc-step", "instructions_of_parsing"),
+    ("rdpmc-events", "search("),
     ("rdpmc-bench", "Bench::new"),
     ("rdpmc-doctor", "test_counters"),
     ("rdpmc-spans", "write_trace"),
@@ -26,7 +28,9 @@ const EXAMPLES: [(&str, &str); 6] = [
 
 pub(super) fn check(packages: &Packages) -> Result<(), String> {
     let project = Project::new(packages)?;
-    for name in ["rdpmc", "rdpmc-step", "rdpmc-bench", "rdpmc-doctor", "rdpmc-spans"] {
+    for name in
+        ["rdpmc", "rdpmc-step", "rdpmc-events", "rdpmc-bench", "rdpmc-doctor", "rdpmc-spans"]
+    {
         project.add(&[name, "--path", &format!("../{name}")])?;
     }
     for (package, word) in EXAMPLES {

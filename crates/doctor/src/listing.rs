@@ -1,0 +1,58 @@
+//! The events that this CPU has by its vendor's names, and which of them can be opened.
+
+use rdpmc::Counter;
+use rdpmc_events::{EventError, Known, Table};
+use std::fmt;
+
+/// Events of this machine's CPU: see [`list_events`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EventList {
+    /// The tables of this CPU: one, or one for each type of core.
+    pub tables: Vec<Table>,
+    /// The events, ordered by table and name, and why one cannot be opened, for user mode in this thread.
+    pub events: Vec<(Known, Option<String>)>,
+}
+
+/// Lists the events of this CPU whose name or description has all these words, and opens each one to see whether it can be
+/// counted. All events for no words. Displays as lines of text.
+///
+/// # Errors
+/// [`EventError::UnknownCpu`] if there is no table for this CPU.
+pub fn list_events(words: &str) -> Result<EventList, EventError> {
+    let tables = Table::local()?;
+    let mut events = Vec::new();
+    for known in rdpmc_events::search(words)? {
+        // The same for all events that the same thing forbids.
+        let reason = |why: String| why.replacen(&known.event.to_string(), "it", 1);
+        let why_not = Counter::open(known.event).err().map(|why| reason(why.cause()));
+        events.push((known, why_not));
+    }
+    Ok(EventList { tables, events })
+}
+
+impl fmt::Display for EventList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.tables.iter().map(Table::name).collect();
+        writeln!(f, "table {}, {} events", names.join(" and "), self.events.len())?;
+        let width =
+            self.events.iter().map(|(known, _)| known.name.len()).max().unwrap_or(0).min(40);
+        for (known, why_not) in &self.events {
+            let opens = if why_not.is_none() { "opens" } else { "-" };
+            let text = known.description.as_deref().unwrap_or_default();
+            writeln!(f, "{:width$}  {opens:5}  {text}", known.name)?;
+        }
+        // A reason that many have is said once.
+        let mut reasons: Vec<(&str, usize)> = Vec::new();
+        for reason in self.events.iter().filter_map(|(_, why_not)| why_not.as_deref()) {
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, count)) => *count += 1,
+                None => reasons.push((reason, 1)),
+            }
+        }
+        for (reason, count) in reasons {
+            writeln!(f, "{count} cannot be opened: {reason}")?;
+        }
+        Ok(())
+    }
+}

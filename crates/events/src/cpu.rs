@@ -1,0 +1,290 @@
+//! The tables of this machine's CPU: by `/proc/cpuinfo`, and by its core PMUs if it has several types of core.
+
+use crate::encoding::Layout;
+use crate::error::EventError;
+use crate::table::Table;
+use rdpmc::pmu::{CpuSet, Pmu, Pmus};
+use std::fs;
+
+/// A type of core of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Core {
+    pub(crate) table: Table,
+    /// The type of its PMU. None if the machine has none.
+    pub(crate) pmu: Option<(String, u32)>,
+}
+
+/// Returns this machine's types of core that have a table.
+pub(crate) fn cores() -> Result<Vec<Core>, EventError> {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let pmus = Pmus::local().all().map_err(|why| EventError::Name(why.into()))?;
+    let core: Vec<PmuOfCores> =
+        pmus.iter().filter(|pmu| pmu.is_core()).map(PmuOfCores::of).collect();
+    let processors = processors(&cpuinfo);
+    let cores = of(&processors, &core);
+    match processors.first() {
+        _ if !cores.is_empty() => Ok(cores),
+        first => Err(EventError::UnknownCpu { cpu: first.map(|(_, id)| id.to_string()) }),
+    }
+}
+
+/// What is needed of a core PMU.
+#[derive(Clone, Debug)]
+struct PmuOfCores {
+    name: String,
+    type_id: u32,
+    cpus: Option<CpuSet>,
+}
+
+impl PmuOfCores {
+    fn of(pmu: &Pmu) -> PmuOfCores {
+        PmuOfCores {
+            name: pmu.name().to_owned(),
+            type_id: pmu.type_id(),
+            cpus: pmu.cpus().cloned(),
+        }
+    }
+}
+
+/// A CPU model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Id {
+    X86 { layout: Layout, family: u32, model: u32, stepping: u32 },
+    Arm { part: u32 },
+}
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Id::X86 { layout, family, model, .. } => {
+                write!(f, "{layout:?} family {family}, model {model:#x}")
+            }
+            Id::Arm { part } => {
+                write!(f, "arm64 implementer {:#x}, part {:#x}", part >> 12, part & 0xfff)
+            }
+        }
+    }
+}
+
+/// Returns the processors' numbers and models.
+fn processors(cpuinfo: &str) -> Vec<(u32, Id)> {
+    cpuinfo.split("\n\n").filter_map(processor).collect()
+}
+
+fn processor(text: &str) -> Option<(u32, Id)> {
+    let field = |wanted: &str| {
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        fields
+            .map(|(name, value)| (name.trim(), value.trim()))
+            .find(|(name, _)| *name == wanted)
+            .map(|(_, value)| value)
+    };
+    let number = |name: &str| {
+        let value = field(name)?;
+        match value.strip_prefix("0x") {
+            Some(digits) => u32::from_str_radix(digits, 16).ok(),
+            None => value.parse().ok(),
+        }
+    };
+    let id = match field("vendor_id") {
+        Some(vendor) => {
+            let layout = match vendor {
+                "GenuineIntel" => Layout::Intel,
+                "AuthenticAMD" | "HygonGenuine" => Layout::Amd,
+                _ => return None,
+            };
+            let stepping = number("stepping").unwrap_or(0);
+            Id::X86 { layout, family: number("cpu family")?, model: number("model")?, stepping }
+        }
+        None => {
+            let implementer =
+                number("CPU implementer").filter(|implementer| *implementer < 0x100)?;
+            Id::Arm { part: implementer << 12 | number("CPU part")? & 0xfff }
+        }
+    };
+    Some((number("processor")?, id))
+}
+
+/// Returns the types of core of these processors and core PMUs.
+fn of(processors: &[(u32, Id)], pmus: &[PmuOfCores]) -> Vec<Core> {
+    let Some((_, first)) = processors.first() else { return Vec::new() };
+    let core = |pmu: &PmuOfCores, table| Core { table, pmu: Some((pmu.name.clone(), pmu.type_id)) };
+    let mut cores: Vec<Core> = match first {
+        Id::X86 { .. } => {
+            let tables = tables(*first);
+            let fits = |pmu: &str, table: &&(Table, &str)| {
+                table.1.is_empty() || table.1 == pmu || pmu == "cpu"
+            };
+            match pmus {
+                // All types: an event is refused when it is opened.
+                [] => tables.iter().map(|(table, _)| Core { table: *table, pmu: None }).collect(),
+                pmus => pmus
+                    .iter()
+                    .filter_map(|pmu| {
+                        Some(core(pmu, tables.iter().find(|table| fits(&pmu.name, table))?.0))
+                    })
+                    .collect(),
+            }
+        }
+        Id::Arm { .. } => {
+            let table = |id: Id| {
+                let own = tables(id).first().map(|(table, _)| *table);
+                own.or_else(|| Table::named("armv8"))
+            };
+            let of_pmu = |pmu: &PmuOfCores| {
+                let by_name = pmu.name.split_once('_').and_then(|(_, name)| Table::named(name));
+                let is_its = |(cpu, _): &&(u32, Id)| {
+                    pmu.cpus.as_ref().is_none_or(|cpus| cpus.contains(*cpu))
+                };
+                by_name.or_else(|| table(processors.iter().find(is_its)?.1))
+            };
+            match pmus {
+                [] => processors
+                    .iter()
+                    .filter_map(|(_, id)| Some(Core { table: table(*id)?, pmu: None }))
+                    .collect(),
+                pmus => pmus.iter().filter_map(|pmu| Some(core(pmu, of_pmu(pmu)?))).collect(),
+            }
+        }
+    };
+    let mut seen: Vec<Core> = Vec::new();
+    cores.retain(|core| {
+        let is_new = !seen.contains(core);
+        seen.push(core.clone());
+        is_new
+    });
+    cores
+}
+
+/// Returns the tables of a model, with the PMU of the core type.
+fn tables(id: Id) -> Vec<(Table, &'static str)> {
+    let fits = |table: Table| {
+        let models = table.row.models.iter();
+        let mut fitting = models.filter(|known| match id {
+            Id::X86 { layout, family, model, stepping } => {
+                layout == table.layout() && known.has(family, model, stepping)
+            }
+            Id::Arm { part } => table.layout() == Layout::Arm && known.has(part, 0, 0),
+        });
+        fitting.next().map(|known| (table, known.pmu))
+    };
+    let mut tables: Vec<_> = Table::all().filter_map(fits).collect();
+    // Where only one type can be meant, it is the fast one.
+    tables.sort_by_key(|(_, pmu)| *pmu != "cpu_core");
+    tables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn x86(vendor: &str, family: u32, model: u32, stepping: u32) -> String {
+        let one = |number| {
+            format!(
+                "processor\t: {number}\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n\
+                 model name\t: model\t: 1\nstepping\t: {stepping}\n\n"
+            )
+        };
+        one(0) + &one(1)
+    }
+
+    fn arm(parts: &[(u32, u32)]) -> String {
+        let one = |(number, (implementer, part)): (usize, &(u32, u32))| {
+            format!(
+                "processor\t: {number}\nBogoMIPS\t: 50.00\nCPU implementer\t: {implementer:#x}\nCPU part\t: {part:#x}\n\n"
+            )
+        };
+        parts.iter().enumerate().map(one).collect()
+    }
+
+    fn pmu(name: &str, type_id: u32, cpus: Option<&str>) -> PmuOfCores {
+        let directory =
+            std::env::temp_dir().join(format!("rdpmc-events-{}-{name}", std::process::id()));
+        let of_pmu = directory.join(name);
+        let written = fs::create_dir_all(&of_pmu)
+            .and_then(|()| fs::write(of_pmu.join("type"), format!("{type_id}\n")))
+            .and_then(|()| cpus.map_or(Ok(()), |cpus| fs::write(of_pmu.join("cpus"), cpus)));
+        let read = Pmus::from_dir(&directory).get(name);
+        let _ = fs::remove_dir_all(&directory);
+        assert!(written.is_ok());
+        PmuOfCores::of(&read.ok().flatten().unwrap_or_else(|| panic!("{name}")))
+    }
+
+    /// The tables and PMUs that are found.
+    fn found(cpuinfo: &str, pmus: &[PmuOfCores]) -> Vec<String> {
+        let cores = of(&processors(cpuinfo), pmus);
+        let text = |core: Core| match core.pmu {
+            Some((pmu, type_id)) => format!("{} {pmu} {type_id}", core.table),
+            None => core.table.name().to_owned(),
+        };
+        cores.into_iter().map(text).collect()
+    }
+
+    #[cfg(feature = "intel")]
+    #[test]
+    fn intel() {
+        let cpu = [pmu("cpu", 4, None)];
+        let skylake = x86("GenuineIntel", 6, 0x5e, 3);
+        assert_eq!(found(&skylake, &cpu), ["skylake cpu 4"]);
+        assert_eq!(found(&skylake, &[]), ["skylake"]);
+        assert_eq!(found(&x86("GenuineIntel", 6, 0x55, 4), &cpu), ["skylakex cpu 4"]);
+        assert_eq!(found(&x86("GenuineIntel", 6, 0x55, 7), &cpu), ["cascadelakex cpu 4"]);
+        let hybrid = x86("GenuineIntel", 6, 0x97, 2);
+        let both = [pmu("cpu_atom", 10, Some("16-23")), pmu("cpu_core", 4, Some("0-15"))];
+        let tables = ["alderlake_gracemont cpu_atom 10", "alderlake_goldencove cpu_core 4"];
+        assert_eq!(found(&hybrid, &both), tables);
+        // In a virtual machine, which shows one type.
+        assert_eq!(found(&hybrid, &cpu), ["alderlake_goldencove cpu 4"]);
+        assert_eq!(found(&hybrid, &[]), ["alderlake_goldencove", "alderlake_gracemont"]);
+        assert_eq!(found(&x86("GenuineIntel", 6, 0xff, 0), &cpu), [""; 0]);
+    }
+
+    #[cfg(feature = "amd")]
+    #[test]
+    fn amd() {
+        let cpu = [pmu("cpu", 4, None)];
+        for (family, model, table) in [
+            (23, 1, "zen1"),
+            (23, 0x31, "zen2"),
+            (25, 1, "zen3"),
+            (25, 0x11, "zen4"),
+            (26, 2, "zen5"),
+        ] {
+            let cpuinfo = x86("AuthenticAMD", family, model, 0);
+            assert_eq!(found(&cpuinfo, &cpu), [format!("{table} cpu 4")], "{family} {model}");
+        }
+        assert_eq!(found(&x86("HygonGenuine", 24, 0, 1), &cpu), ["zen1 cpu 4"]);
+    }
+
+    #[cfg(feature = "arm")]
+    #[test]
+    fn arm64() {
+        let one = [pmu("armv8_pmuv3_0", 8, Some("0-3"))];
+        let neoverse = arm(&[(0x41, 0xd0c); 2]);
+        assert_eq!(found(&neoverse, &one), ["neoverse_n1 armv8_pmuv3_0 8"]);
+        assert_eq!(found(&neoverse, &[]), ["neoverse_n1"]);
+        // Of another maker: the events of the architecture.
+        assert_eq!(found(&arm(&[(0x61, 0x22)]), &one), ["armv8 armv8_pmuv3_0 8"]);
+        let types = [(0x41, 0xd03), (0x41, 0xd08)];
+        let by_name =
+            [pmu("armv8_cortex_a53", 8, Some("0")), pmu("armv8_cortex_a72", 9, Some("1"))];
+        let tables = ["cortex_a53 armv8_cortex_a53 8", "cortex_a72 armv8_cortex_a72 9"];
+        assert_eq!(found(&arm(&types), &by_name), tables);
+        let by_cpu = [pmu("armv8_pmuv3_0", 8, Some("0")), pmu("armv8_pmuv3_1", 9, Some("1"))];
+        let tables = ["cortex_a53 armv8_pmuv3_0 8", "cortex_a72 armv8_pmuv3_1 9"];
+        assert_eq!(found(&arm(&types), &by_cpu), tables);
+    }
+
+    #[test]
+    fn what_is_not_understood() {
+        for cpuinfo in [
+            "",
+            "\n\n\n",
+            "processor : 0\nvendor_id : Unknown\n",
+            "processor: x\nCPU implementer: 0x41\nCPU part: 0xd0c",
+        ] {
+            assert_eq!(found(cpuinfo, &[]), [""; 0], "{cpuinfo:?}");
+        }
+        assert_eq!(processors(&arm(&[(0x1_0041, 0xd0c)])), []);
+    }
+}

@@ -1,0 +1,58 @@
+//! Events of Intel's, AMD's and Arm's CPUs by the vendors' names, for the crate [`rdpmc`].
+//!
+//! ```no_run
+//! use rdpmc::Counter;
+//!
+//! let misses = rdpmc_events::event("mem_load_retired.l3_miss")?;
+//! let counter = Counter::open(misses)?;
+//! let before = counter.read()?;
+//! // the code
+//! println!("{} loads missed the last-level cache", counter.read()? - before);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`event`] finds the name in the table of this machine's CPU. [`Table`] has the tables of all CPUs, and [`search`] finds events
+//! by words of their names and descriptions.
+//!
+//! # Names
+//!
+//! Upper and lower case are the same.
+//!
+//! | name | event |
+//! |---|---|
+//! | all that [`Event`](rdpmc::Event) parses | the same event |
+//! | `inst_retired.any`, `ex_ret_instr`, `l1d_cache_refill` | a name of the vendor, as perf writes it |
+//! | `INST_RETIRED.ANY`, `INST_RETIRED:ANY` | the same as Intel and libpfm4 write it |
+//! | `skylake::inst_retired.any`, `skl::INST_RETIRED:ANY` | an event of the table of this name |
+//! | `cpu/inst_retired.any,cmask=1/`, `inst_retired.any,cmask=1` | with terms that replace those of the event |
+//! | `cpu_atom/inst_retired.any/` | an event of this PMU's core type |
+//!
+//! Modifiers follow a colon or the last slash, as in perf: `inst_retired.any:u`. After a table or a unit mask with colons,
+//! libpfm4's modifiers are understood as well: `u`, `k`, `c=1` (cmask), `i` (inv), `e` (edge) and `t` (any).
+//!
+//! # Data
+//!
+//! The data is from Intel's perfmon, Arm's data and libpfm4, for AMD. `sources/README.md` has the versions and licences. Each
+//! vendor's tables are a feature (`intel`, `amd`, `arm`), and so are the `descriptions`. All are on by default. A lookup
+//! reads the packed data where it is, and does not allocate.
+//!
+//! Uncore events are not in the tables: they belong to no thread. An event that the kernel refuses, for example one for which
+//! it does not set an additional register, is an error when it is opened.
+#![deny(unsafe_code)]
+
+// Data flows up: `pool` unpacks events, `encoding` makes the kernel's words of them, `tables` has all of them with their CPUs,
+// `table` finds an event in one, `cpu` finds this machine's tables, `name` takes names apart, `lookup` is what users call.
+
+mod cpu;
+mod encoding;
+mod error;
+mod lookup;
+mod name;
+mod nearest;
+mod pool;
+mod table;
+mod tables;
+
+pub use error::EventError;
+pub use lookup::{event, search};
+pub use table::{Known, Table};

@@ -1,0 +1,150 @@
+//! Intel's perfmon: a file of events for each CPU model, and `mapfile.csv`.
+
+use super::{json, text};
+use crate::source::{Cpu, Source, Terms, number};
+use serde_json::Value;
+use std::path::Path;
+
+const ORIGIN: &str = "# Intel's events: https://github.com/intel/perfmon, commit 6dadedf3aa483393943e044ba5ec88a4507cd040 of 2026-08-13,
+# BSD-3-Clause (LICENSE-intel). The core events, the terms as perf writes them, and the brief descriptions.
+# The fields are explained in tests/events/src/source.rs.
+";
+
+/// Reads a copy of the repository.
+pub(crate) fn read(directory: &Path) -> Result<Source, String> {
+    let mut source = Source { origin: ORIGIN.to_owned(), ..Source::default() };
+    let mut files: Vec<String> = Vec::new();
+    for line in text(&directory.join("mapfile.csv"))?.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [cpu, _, file, kind, _, _, role] = fields[..] else {
+            return Err(format!("mapfile.csv: {line}"));
+        };
+        if kind != "core" && kind != "hybridcore" {
+            continue;
+        }
+        let cpu = model(cpu.strip_prefix("GenuineIntel-").ok_or(line)?);
+        let suffix = match role {
+            "Core" => "/cpu_core",
+            "Atom" => "/cpu_atom",
+            "LowPower_Atom" => "/cpu_lowpower",
+            "" => "",
+            _ => return Err(format!("mapfile.csv: {line}")),
+        };
+        let place = files.iter().position(|known| known == file).unwrap_or(files.len());
+        if place == files.len() {
+            files.push(file.to_owned());
+            source.cpus.push(of_file(file)?);
+        }
+        if let Some(known) = source.cpus.get_mut(place) {
+            known.matches.push(format!("{cpu}{suffix}"));
+        }
+    }
+    for (file, cpu) in files.iter().zip(source.cpus.clone()) {
+        let all = json(&directory.join(file.trim_start_matches('/')))?;
+        let events = all.get("Events").unwrap_or(&all).as_array().ok_or("no events")?;
+        for event in events {
+            let field = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default();
+            let name = field("EventName");
+            if !is_encoded(field("MSRIndex")) {
+                continue;
+            }
+            let terms = terms(name, &field).map_err(|why| format!("{file}: {name}: {why}"))?;
+            for name in names(name) {
+                source.add(&cpu.name, &name, terms, field("BriefDescription"));
+            }
+        }
+    }
+    source.cpus.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(source)
+}
+
+/// Intel's name, as perf writes it, and perf's own for the first of two registers.
+fn names(name: &str) -> Vec<String> {
+    let name = name.to_ascii_lowercase().replace(":request=", ".").replace(":response=", ".");
+    let of_perf =
+        name.strip_prefix("offcore_response_0.").map(|rest| format!("offcore_response.{rest}"));
+    of_perf.into_iter().chain([name]).collect()
+}
+
+/// `6-55-[01234]`: with a range of steppings.
+fn model(cpu: &str) -> String {
+    match cpu.split_once('[') {
+        Some((model, steppings)) => {
+            let steppings = steppings.trim_end_matches(']').to_ascii_lowercase();
+            let (first, last) = (steppings.chars().next(), steppings.chars().last());
+            format!("{model}{}..{}", first.unwrap_or('0'), last.unwrap_or('f'))
+        }
+        None => cpu.to_owned(),
+    }
+}
+
+/// `/SKL/events/skylake_core.json`: skylake, which libpfm4 calls skl.
+fn of_file(file: &str) -> Result<Cpu, String> {
+    let (directory, name) = file.trim_start_matches('/').split_once("/events/").ok_or(file)?;
+    let name = name.trim_end_matches(".json").trim_end_matches("_core").to_ascii_lowercase();
+    let short = directory.to_ascii_lowercase().replace('-', "_");
+    let mut aliases: Vec<String> = match name.as_str() {
+        "alderlake_goldencove" => vec!["adl_glc"],
+        "alderlake_gracemont" => vec!["adl_grt"],
+        "nehalemep" => vec!["nhm"],
+        "nehalemex" => vec!["nhm_ex"],
+        "westmereep-sp" => vec!["wsm"],
+        "westmereep-dp" => vec!["wsm_dp"],
+        "jaketown" => vec!["snb_ep"],
+        "ivytown" => vec!["ivb_ep"],
+        "haswellx" => vec!["hsw_ep"],
+        "broadwellx" => vec!["bdw_ep"],
+        "bonnell" => vec!["atom"],
+        "snowridgex" => vec!["tmt"],
+        _ => Vec::new(),
+    }
+    .into_iter()
+    .map(str::to_owned)
+    .collect();
+    if !name.contains('_') && name != short {
+        aliases.push(short);
+    }
+    aliases.dedup();
+    Ok(Cpu { name: name.replace('-', "_"), aliases, matches: Vec::new() })
+}
+
+/// Whether the kernel can set this register for an event: that of off-core requests, of the load latency, or of the front end.
+fn is_encoded(register: &str) -> bool {
+    const THESE: [u64; 5] = [0, 0x1a6, 0x1a7, 0x3f6, 0x3f7];
+    let first = register.split(',').next().unwrap_or_default();
+    first.is_empty() || number(first).is_ok_and(|register| THESE.contains(&register))
+}
+
+fn terms<'a>(name: &str, field: &impl Fn(&str) -> &'a str) -> Result<Terms, String> {
+    // Two numbers are for two counters or registers: the first one.
+    let first = |name: &str| match field(name).split(',').next().unwrap_or_default().trim() {
+        "" | "na" | "null" => Ok(0),
+        text => number(text),
+    };
+    let byte = |name: &str| u8::try_from(first(name)?).map_err(|_| format!("{name} is too large"));
+    let is_set = |name: &str| Ok::<_, String>(first(name)? != 0);
+    let mut terms = Terms {
+        event: byte("EventCode")?.into(),
+        umask: u16::from(byte("UMask")?) | u16::from(byte("UMaskExt")?) << 8,
+        cmask: byte("CounterMask")?,
+        edge: is_set("EdgeDetect")?,
+        any: is_set("AnyThread")?,
+        inv: is_set("Invert")?,
+        eq: is_set("Equal")?,
+        config1: if is_set("MSRIndex")? { first("MSRValue")? } else { 0 },
+    };
+    // The kernel has other numbers for what a fixed counter counts: those of the same event on other counters.
+    if terms.event == 0 || field("Counter").to_ascii_lowercase().contains("fixed") {
+        match name.to_ascii_lowercase().as_str() {
+            "inst_retired.any" => (terms.event, terms.umask) = (0xc0, 0),
+            "cpu_clk_unhalted.thread" | "cpu_clk_unhalted.thread_any" | "cpu_clk_unhalted.core" => {
+                (terms.event, terms.umask) = (0x3c, 0);
+            }
+            "cpu_clk_unhalted.ref" | "cpu_clk_unhalted.ref_tsc" => {
+                (terms.event, terms.umask) = (0, 3);
+            }
+            _ => {}
+        }
+    }
+    Ok(terms)
+}

@@ -1,0 +1,94 @@
+//! Makes the data of `rdpmc-events`. See README.md.
+
+mod compare;
+mod generate;
+mod import;
+mod libpfm;
+mod source;
+
+use source::Source;
+use std::path::Path;
+use std::process::ExitCode;
+use std::{env, fs};
+
+const CRATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/events");
+const VENDORS: [&str; 3] = ["intel", "amd", "arm"];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result =
+        match arguments[..] {
+            ["import", "intel", directory] => import::intel::read(Path::new(directory))
+                .and_then(|source| write_source("intel", &source)),
+            ["import", "arm", directory] => import::arm::read(Path::new(directory))
+                .and_then(|source| write_source("arm", &source)),
+            ["import", "amd", list] => text(Path::new(list))
+                .and_then(|list| import::amd::read(&libpfm::parse(&list)?))
+                .and_then(|source| write_source("amd", &source)),
+            ["libpfm4", list] => text(Path::new(list))
+                .and_then(|list| compare::with_libpfm4(&libpfm::parse(&list)?))
+                .map(|comparison| comparison.print("libpfm4")),
+            ["perf", vendor, room, ref perf @ ..] => source(vendor)
+                .and_then(|source| compare::with_perf(vendor, &source, Path::new(room), perf))
+                .map(|comparison| comparison.print("perf")),
+            ["generate", directory] => generate_all(Path::new(directory)),
+            _ => Err("usage: import intel|arm DIRECTORY | import amd LIST | generate DIRECTORY"
+                .to_owned()),
+        };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn text(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))
+}
+
+fn source(vendor: &str) -> Result<Source, String> {
+    Source::parse(&text(&Path::new(CRATE).join(format!("sources/{vendor}.txt")))?)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    fs::write(path, bytes).map_err(|why| format!("{}: {why}", path.display()))
+}
+
+fn write_source(vendor: &str, source: &Source) -> Result<(), String> {
+    let names: usize = source.events.values().map(|entry| entry.tables.len()).sum();
+    println!(
+        "{vendor}: {} tables, {names} names, {} different",
+        source.cpus.len(),
+        source.events.len()
+    );
+    write(&Path::new(CRATE).join(format!("sources/{vendor}.txt")), source.to_string().as_bytes())
+}
+
+/// Writes the data of each vendor into the directory, which has the crate's layout.
+fn generate_all(directory: &Path) -> Result<(), String> {
+    let (mut bytes, mut tables, mut names) = (0, 0, 0);
+    for vendor in VENDORS {
+        let source =
+            Source::parse(&text(&Path::new(CRATE).join(format!("sources/{vendor}.txt")))?)?;
+        let generated = generate::generate(vendor, &source)?;
+        for (file, content) in &generated.files {
+            write(&directory.join(file), content)?;
+        }
+        println!(
+            "{vendor}: {} tables, {} names, {} bytes of names and {} of tables, {} of descriptions",
+            source.cpus.len(),
+            generated.names,
+            generated.pool_bytes,
+            generated.table_bytes,
+            generated.description_bytes
+        );
+        bytes += generated.pool_bytes + generated.table_bytes;
+        tables += source.cpus.len();
+        names += generated.names;
+    }
+    println!("all: {tables} tables, {names} names, {bytes} bytes");
+    Ok(())
+}
