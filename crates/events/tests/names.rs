@@ -1,6 +1,6 @@
 //! Every name of every table is found in each spelling, and wrong names have useful errors.
 #![allow(missing_docs)]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use rdpmc::Event;
 use rdpmc_events::{EventError, Table, event, search};
