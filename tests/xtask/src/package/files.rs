@@ -21,6 +21,7 @@ const CHECKOUT: &[&str] = &[
     "tests/vm/",
     "tests/xtask/",
     "tests/fuzz/",
+    "tests/events/",
     "tests/interface/",
     "tests/contained/",
     "tests/machines/",
