@@ -1,7 +1,7 @@
 //! The events that this CPU has by its vendor's names, and which of them can be opened.
 
 use rdpmc::Counter;
-use rdpmc_events::{EventError, Known, Table};
+use rdpmc_events::{EventError, Table, VendorEvent};
 use std::fmt;
 
 /// Events of this machine's CPU: see [`list_events`].
@@ -10,8 +10,9 @@ use std::fmt;
 pub struct EventList {
     /// The tables of this CPU: one, or one for each type of core.
     pub tables: Vec<Table>,
-    /// The events, ordered by table and name, and why one cannot be opened, for user mode in this thread.
-    pub events: Vec<(Known, Option<String>)>,
+    /// Each event, and the reason why it cannot be opened for user mode in this thread. None if it can. Ordered by table, then
+    /// name.
+    pub events: Vec<(VendorEvent, Option<String>)>,
 }
 
 /// Lists the events of this CPU whose name or description has all these words, and opens each one to see whether it can be
@@ -23,9 +24,8 @@ pub fn list_events(words: &str) -> Result<EventList, EventError> {
     let tables = Table::local()?;
     let mut events = Vec::new();
     for known in rdpmc_events::search(words)? {
-        // The same for all events that the same thing forbids.
-        let reason = |why: String| why.replacen(&known.event.to_string(), "it", 1);
-        let why_not = Counter::open(known.event).err().map(|why| reason(why.cause()));
+        // Without the event's name, so that `Display` can group equal causes.
+        let why_not = Counter::open(known.event).err().map(|why| why.shared_cause());
         events.push((known, why_not));
     }
     Ok(EventList { tables, events })
@@ -35,12 +35,17 @@ impl fmt::Display for EventList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.tables.iter().map(Table::name).collect();
         writeln!(f, "table {}, {} events", names.join(" and "), self.events.len())?;
+        // With the PMU where the CPU has several core types.
+        let written = |known: &VendorEvent| match &known.pmu {
+            Some(pmu) => format!("{pmu}/{}/", known.name),
+            None => known.name.clone(),
+        };
         let width =
-            self.events.iter().map(|(known, _)| known.name.len()).max().unwrap_or(0).min(40);
+            self.events.iter().map(|(known, _)| written(known).len()).max().unwrap_or(0).min(40);
         for (known, why_not) in &self.events {
             let opens = if why_not.is_none() { "opens" } else { "-" };
             let text = known.description.as_deref().unwrap_or_default();
-            writeln!(f, "{:width$}  {opens:5}  {text}", known.name)?;
+            writeln!(f, "{:width$}  {opens:5}  {text}", written(known))?;
         }
         // A reason that many have is said once.
         let mut reasons: Vec<(&str, usize)> = Vec::new();

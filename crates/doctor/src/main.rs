@@ -15,12 +15,17 @@ The exit status is
   1  counters are read by system call
   2  there are no hardware counters for this process
   3  counters count wrong
- 64  the arguments are wrong";
+ 64  the arguments are wrong
+of `events`, 0 if one of them can be opened, or 2";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == "events") {
         let words: Vec<_> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
+        if let Some(option) = words.iter().find(|word| word.starts_with('-')) {
+            eprintln!("rdpmc-doctor: unknown argument {option:?}\n\n{USAGE}");
+            return ExitCode::from(64);
+        }
         return match rdpmc_doctor::list_events(&words.join(" ")) {
             Ok(list) => {
                 print(list.to_string().trim_end());

@@ -85,6 +85,7 @@ fn events_are_listed() {
             .all(|line| line.to_ascii_lowercase().contains("miss")),
         "{some}"
     );
+    assert_eq!(run(&["events", "--json"]).0, Some(64));
     let (status, none, _) = run(&["events", "no such event"]);
     assert_eq!((status, count(&none)), (Some(2), 0), "{none}");
 }

@@ -14,6 +14,16 @@ pub(crate) struct Core {
     pub(crate) pmu: Option<(String, u32)>,
 }
 
+impl Core {
+    /// Whether a name's PMU is this one's: by its name or its type.
+    pub(crate) fn is_called(&self, pmu: &str) -> bool {
+        match &self.pmu {
+            Some((name, type_id)) => name.eq_ignore_ascii_case(pmu) || pmu.parse() == Ok(*type_id),
+            None => self.table.has_pmu(pmu),
+        }
+    }
+}
+
 /// Returns this machine's types of core that have a table.
 pub(crate) fn cores() -> Result<Vec<Core>, EventError> {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -57,7 +67,8 @@ impl std::fmt::Display for Id {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Id::X86 { layout, family, model, .. } => {
-                write!(f, "{layout:?} family {family}, model {model:#x}")
+                let vendor = if *layout == Layout::Intel { "Intel" } else { "AMD" };
+                write!(f, "{vendor} family {family}, model {model:#x}")
             }
             Id::Arm { part } => {
                 write!(f, "arm64 implementer {:#x}, part {:#x}", part >> 12, part & 0xfff)
@@ -136,7 +147,11 @@ fn of(processors: &[(u32, Id)], pmus: &[PmuOfCores]) -> Vec<Core> {
                 let is_its = |(cpu, _): &&(u32, Id)| {
                     pmu.cpus.as_ref().is_none_or(|cpus| cpus.contains(*cpu))
                 };
-                by_name.or_else(|| table(processors.iter().find(is_its)?.1))
+                let own =
+                    || tables(processors.iter().find(is_its)?.1).first().map(|(table, _)| *table);
+                // Only PMUs of the architecture have its numbers. Apple's have others.
+                let common = || Table::named("armv8").filter(|_| pmu.name.starts_with("armv"));
+                by_name.or_else(own).or_else(common)
             };
             match pmus {
                 [] => processors
@@ -263,8 +278,10 @@ mod tests {
         let neoverse = arm(&[(0x41, 0xd0c); 2]);
         assert_eq!(found(&neoverse, &one), ["neoverse_n1 armv8_pmuv3_0 8"]);
         assert_eq!(found(&neoverse, &[]), ["neoverse_n1"]);
-        // Of another maker: the events of the architecture.
+        // Without a table: the events of the architecture, if the PMU is one of it.
         assert_eq!(found(&arm(&[(0x61, 0x22)]), &one), ["armv8 armv8_pmuv3_0 8"]);
+        let apple = [pmu("apple_firestorm_pmu", 10, Some("0-3"))];
+        assert_eq!(found(&arm(&[(0x61, 0x22)]), &apple), [""; 0]);
         let types = [(0x41, 0xd03), (0x41, 0xd08)];
         let by_name =
             [pmu("armv8_cortex_a53", 8, Some("0")), pmu("armv8_cortex_a72", 9, Some("1"))];

@@ -54,6 +54,11 @@ impl Layout {
         self.fields().iter().map(|(name, ..)| *name)
     }
 
+    /// Whether a term has one bit, and so needs no value.
+    pub(crate) fn is_flag(self, term: &str) -> bool {
+        self.fields().iter().any(|(name, _, ranges)| *name == term && matches!(ranges, [(_, 1)]))
+    }
+
     /// Sets a term. Returns whether there is one of that name with enough bits.
     pub(crate) fn set(self, words: &mut Words, term: &str, value: u64) -> bool {
         let field = self.fields().iter().find(|(name, ..)| *name == term);
@@ -86,6 +91,12 @@ pub(crate) struct Encoding {
 const FLAGS: [&str; 4] = ["edge", "any", "inv", "eq"];
 
 impl Encoding {
+    /// Returns the event of the core's PMU with this encoding.
+    pub(crate) fn event(self, layout: Layout) -> rdpmc::Event {
+        let [config, config1] = self.words(layout);
+        rdpmc::Event::raw(config).with_config1(config1)
+    }
+
     pub(crate) fn words(self, layout: Layout) -> Words {
         let mut words = [0, self.config1];
         let values = [("event", self.event), ("umask", self.umask), ("cmask", self.cmask.into())];

@@ -16,7 +16,7 @@
 //!
 //! # Names
 //!
-//! Upper and lower case are the same.
+//! The case of tables, events and terms does not matter. That of modifiers does.
 //!
 //! | name | event |
 //! |---|---|
@@ -27,8 +27,8 @@
 //! | `cpu/inst_retired.any,cmask=1/`, `inst_retired.any,cmask=1` | with terms that replace those of the event |
 //! | `cpu_atom/inst_retired.any/` | an event of this PMU's core type |
 //!
-//! Modifiers follow a colon or the last slash, as in perf: `inst_retired.any:u`. After a table or a unit mask with colons,
-//! libpfm4's modifiers are understood as well: `u`, `k`, `c=1` (cmask), `i` (inv), `e` (edge) and `t` (any).
+//! Modifiers follow a colon or the last slash, as in perf: `inst_retired.any:u`. After `::` or a unit mask with a colon,
+//! libpfm4's work as well: `u`, `k`, `c=1` (cmask), `i` (inv), `e` (edge) and `t` (any).
 //!
 //! # Data
 //!
@@ -36,8 +36,8 @@
 //! vendor's tables are a feature (`intel`, `amd`, `arm`), and so are the `descriptions`. All are on by default. A lookup
 //! reads the packed data where it is, and does not allocate.
 //!
-//! Uncore events are not in the tables: they belong to no thread. An event that the kernel refuses, for example one for which
-//! it does not set an additional register, is an error when it is opened.
+//! Uncore events belong to no thread, so they are not in the tables. `open` reports an event that the kernel refuses, such as one
+//! that needs a register which the kernel does not set.
 #![deny(unsafe_code)]
 
 // Data flows up: `pool` unpacks events, `encoding` makes the kernel's words of them, `tables` has all of them with their CPUs,
@@ -55,4 +55,4 @@ mod tables;
 
 pub use error::EventError;
 pub use lookup::{event, search};
-pub use table::{Known, Table};
+pub use table::{Table, VendorEvent};

@@ -1,112 +1,103 @@
 //! Names to events, on this machine or by a table.
 
 use crate::cpu::{Core, cores};
-use crate::encoding::Words;
 use crate::error::EventError;
 use crate::name::Parts;
 use crate::nearest::nearest;
-use crate::table::{Known, Table};
+use crate::table::{Table, VendorEvent};
 use rdpmc::Event;
+use rdpmc::error::NameError;
+
+/// The maximum length of a name, as in `rdpmc`.
+const MAX_NAME: usize = 1024;
 
 /// Returns the event of this name: see [the names](crate#names).
 ///
-/// A name that `rdpmc` knows is its event. Any other is looked up in the table of this machine's CPU, or in the table that it
-/// names. Reads `/proc/cpuinfo` and the PMUs' files. The event of another CPU's table can be counted only where the encoding
-/// means the same.
+/// Names that `rdpmc` parses take precedence. Others are looked up in the table that they name, or in the table of this
+/// machine's CPU, for which it reads `/proc/cpuinfo` and the PMUs' files: a millisecond. An encoding from another CPU's table
+/// may count something else on this CPU.
 ///
 /// # Errors
 /// [`EventError`], with the nearest names, or the CPUs that have this name.
 pub fn event(name: &str) -> Result<Event, EventError> {
     let why = match name.parse::<Event>() {
         Ok(event) => return Ok(event),
+        Err(why @ NameError::TooLong { .. }) => return Err(why.into()),
         Err(why) => why,
     };
-    let parts = Parts::of(name);
-    if let Some(table) = parts.table {
-        return named(table)?.event_of(&parts);
-    }
-    let mut cores = match cores() {
-        Ok(cores) => cores,
-        // Without a table, it may still be a misspelt name of the kernel's.
-        Err(unknown) => {
-            return Err(if elsewhere(&parts).is_empty() { why.into() } else { unknown });
-        }
-    };
-    if let Some(pmu) = parts.pmu {
-        let is_it = |core: &Core| core.pmu.as_ref().is_none_or(|(name, _)| name == pmu);
-        cores.retain(is_it);
-    }
-    let mut found = Vec::new();
-    for core in &cores {
-        if let Some((words, modifiers)) = parts.find(&core.table)? {
-            found.push((core, words, modifiers));
-        }
-    }
-    match found.as_slice() {
-        [(core, words, modifiers), others @ ..] => {
-            let is_other = |(core, ..): &&(&Core, Words, String)| core.pmu.is_some();
-            if others.iter().any(|other| is_other(&other)) {
-                let pmus = found.iter().filter_map(|(core, ..)| core.pmu.as_ref());
-                let choices = pmus.map(|(pmu, _)| format!("{pmu}/{}/", parts.event)).collect();
-                return Err(EventError::Ambiguous { name: parts.event.to_owned(), choices });
-            }
-            let event = raw(*words, modifiers)?;
-            let is_one_of_several = cores_differ(&cores) || parts.pmu.is_some();
-            Ok(match &core.pmu {
-                Some((_, type_id)) if is_one_of_several => event.on_core_pmu(*type_id),
-                _ => event,
-            })
-        }
-        [] => {
-            let tables: Vec<Table> = cores.iter().map(|core| core.table).collect();
-            match unknown(&parts, &tables) {
-                EventError::UnknownEvent { nearest, elsewhere, .. }
-                    if nearest.is_empty() && elsewhere.is_empty() =>
-                {
-                    Err(why.into())
-                }
-                unknown => Err(unknown),
-            }
-        }
+    let Some(parts) = Parts::of(name) else { return Err(why.into()) };
+    match parts.table {
+        Some(table) => named(table)?.event_of(&parts),
+        None => on(&cores(), &parts, why),
     }
 }
 
-fn cores_differ(cores: &[Core]) -> bool {
-    cores
-        .windows(2)
-        .any(|pair| pair.first().map(|core| core.table) != pair.last().map(|core| core.table))
+/// Returns the event on these types of core. `why` is what `rdpmc` says of the name.
+fn on(
+    cores: &Result<Vec<Core>, EventError>,
+    parts: &Parts<'_>,
+    why: NameError,
+) -> Result<Event, EventError> {
+    let cores = match cores {
+        Ok(cores) => cores,
+        // It may be a misspelt name of the kernel's.
+        Err(unknown) if !elsewhere(parts).is_empty() => return Err(unknown.clone()),
+        Err(_) => return Err(why.into()),
+    };
+    let named: Vec<&Core> =
+        cores.iter().filter(|core| parts.pmu.is_none_or(|pmu| core.is_called(pmu))).collect();
+    if named.is_empty() {
+        return Err(why.into());
+    }
+    let mut found: Vec<(&Core, Event)> = Vec::new();
+    for core in &named {
+        found.extend(parts.find(&core.table)?.map(|event| (*core, event)));
+    }
+    let pmus: Vec<&str> =
+        found.iter().filter_map(|(core, _)| Some(core.pmu.as_ref()?.0.as_str())).collect();
+    match found.as_slice() {
+        [_, _, ..] if pmus.len() > 1 => Err(EventError::Ambiguous {
+            name: parts.event.to_owned(),
+            choices: pmus.into_iter().map(|pmu| parts.with_pmu(pmu)).collect(),
+        }),
+        [(core, event), ..] => Ok(match &core.pmu {
+            Some((_, type_id)) if cores.len() > 1 => event.on_core_pmu(*type_id),
+            _ => *event,
+        }),
+        [] => {
+            let tables: Vec<Table> = named.iter().map(|core| core.table).collect();
+            let unknown = unknown(parts, &tables);
+            // Nor is it like one of a vendor's.
+            let is_alien = matches!(&unknown, EventError::UnknownEvent { nearest, elsewhere, .. }
+                if nearest.is_empty() && elsewhere.is_empty());
+            Err(if is_alien { why.into() } else { unknown })
+        }
+    }
 }
 
 fn named(table: &str) -> Result<Table, EventError> {
     Table::named(table).ok_or_else(|| EventError::UnknownTable { name: table.to_owned() })
 }
 
-/// Returns the events of this machine's CPU whose name or description has all these words, in any order and case. Empty if
-/// there is no table for this CPU.
+/// Returns the events of this machine's CPU whose name or description has all these words, in any order and case.
+///
+/// On a CPU with several core types, each event names its type's PMU. Takes some milliseconds.
 ///
 /// # Errors
-/// [`EventError::Name`] if the files of the PMUs cannot be read.
-pub fn search(words: &str) -> Result<Vec<Known>, EventError> {
-    match cores() {
-        Ok(cores) => {
-            let differ = cores_differ(&cores);
-            let mut all = Vec::new();
-            for (place, core) in cores.iter().enumerate() {
-                if cores.iter().take(place).any(|before| before.table == core.table) {
-                    continue;
-                }
-                all.extend(core.table.search(words).into_iter().map(|known| match &core.pmu {
-                    Some((_, type_id)) if differ => {
-                        Known { event: known.event.on_core_pmu(*type_id), ..known }
-                    }
-                    _ => known,
-                }));
-            }
-            Ok(all)
-        }
-        Err(EventError::UnknownCpu { .. }) => Ok(Vec::new()),
-        Err(why) => Err(why),
-    }
+/// As [`Table::local`].
+pub fn search(words: &str) -> Result<Vec<VendorEvent>, EventError> {
+    let cores = cores()?;
+    let events = cores.iter().flat_map(|core| {
+        core.table.search(words).into_iter().map(|known| match &core.pmu {
+            Some((pmu, type_id)) if cores.len() > 1 => VendorEvent {
+                event: known.event.on_core_pmu(*type_id),
+                pmu: Some(pmu.clone()),
+                ..known
+            },
+            _ => known,
+        })
+    });
+    Ok(events.collect())
 }
 
 impl Table {
@@ -115,33 +106,58 @@ impl Table {
     /// # Errors
     /// [`EventError::UnknownCpu`] if there is none. [`EventError::Name`] if the files of the PMUs cannot be read.
     pub fn local() -> Result<Vec<Table>, EventError> {
-        Ok(cores()?.into_iter().map(|core| core.table).collect())
+        let mut tables = Vec::new();
+        for core in cores()? {
+            if !tables.contains(&core.table) {
+                tables.push(core.table);
+            }
+        }
+        Ok(tables)
     }
 
-    /// Returns this table's event of that name, which may have modifiers and terms: see [the names](crate#names). Without
-    /// them, it does not allocate.
+    /// Returns this table's event of that name, which may have modifiers and terms: see [the names](crate#names). A name
+    /// without them takes no allocation.
+    ///
+    /// The event names no PMU. On a CPU with several core types, take `event("cpu_atom/NAME/")`.
     ///
     /// # Errors
     /// [`EventError`], with the nearest names, or the tables that have this name.
     pub fn event(&self, name: &str) -> Result<Event, EventError> {
         if let Some(encoding) = self.find(name) {
-            let [config, config1] = encoding.words(self.layout());
-            return Ok(Event::raw(config).with_config1(config1));
+            return Ok(encoding.event(self.layout()));
         }
-        self.event_of(&Parts::of(name))
+        let parts = if name.len() > MAX_NAME { None } else { Parts::of(name) };
+        let Some(parts) = parts else {
+            // It is too long, or not closed, or there is nothing.
+            return Err(name.parse::<Event>().err().map_or_else(
+                || EventError::UnknownEvent {
+                    name: name.to_owned(),
+                    tables: vec![self.name()],
+                    nearest: Vec::new(),
+                    elsewhere: Vec::new(),
+                },
+                EventError::from,
+            ));
+        };
+        match parts.table {
+            Some(other) if Table::named(other) != Some(*self) => {
+                Err(EventError::UnknownTable { name: other.to_owned() })
+            }
+            _ => self.event_of(&parts),
+        }
     }
 
     fn event_of(&self, parts: &Parts<'_>) -> Result<Event, EventError> {
-        match parts.find(self)? {
-            Some((words, modifiers)) => raw(words, &modifiers),
-            None => Err(unknown(parts, &[*self])),
+        if let Some(pmu) = parts.pmu.filter(|pmu| !self.has_pmu(pmu)) {
+            return Err(EventError::UnknownPmu { pmu: pmu.to_owned(), table: self.name() });
         }
+        parts.find(self)?.ok_or_else(|| unknown(parts, &[*self]))
     }
 
-    /// Returns the events whose name or description has all these words, in any order and case.
-    pub fn search(&self, words: &str) -> Vec<Known> {
+    /// Returns the events whose name or description has all these words, in any order and case. Takes some milliseconds.
+    pub fn search(&self, words: &str) -> Vec<VendorEvent> {
         let words: Vec<String> = words.split_whitespace().map(str::to_ascii_lowercase).collect();
-        let fits = |known: &Known| {
+        let fits = |known: &VendorEvent| {
             let text = known.description.as_deref().unwrap_or_default().to_ascii_lowercase();
             words
                 .iter()
@@ -151,17 +167,12 @@ impl Table {
     }
 }
 
-/// Returns the core's event with these words and modifiers.
-fn raw([config, config1]: Words, modifiers: &str) -> Result<Event, EventError> {
-    let colon = if modifiers.is_empty() { "" } else { ":" };
-    let event: Event = format!("r{config:x}{colon}{modifiers}").parse()?;
-    Ok(event.with_config1(config1))
-}
-
 fn unknown(parts: &Parts<'_>, tables: &[Table]) -> EventError {
+    let mut names: Vec<&str> = tables.iter().map(Table::name).collect();
+    names.dedup();
     EventError::UnknownEvent {
         name: parts.event.to_owned(),
-        tables: tables.iter().map(Table::name).collect(),
+        tables: names,
         nearest: nearest(parts.event, tables),
         elsewhere: elsewhere(parts),
     }
@@ -171,4 +182,74 @@ fn unknown(parts: &Parts<'_>, tables: &[Table]) -> EventError {
 fn elsewhere(parts: &Parts<'_>) -> Vec<&'static str> {
     let has_it = |table: &Table| parts.find(table).is_ok_and(|found| found.is_some());
     Table::all().filter(has_it).map(|table| table.name()).collect()
+}
+
+#[cfg(all(test, feature = "intel"))]
+mod tests {
+    use super::*;
+
+    fn core(table: &str, pmu: Option<(&str, u32)>) -> Core {
+        let table = named(table).unwrap_or_else(|why| panic!("{why}"));
+        Core { table, pmu: pmu.map(|(name, type_id)| (name.to_owned(), type_id)) }
+    }
+
+    fn found(cores: &[Core], name: &str) -> Result<Event, String> {
+        let why = || "no_such_event".parse::<Event>().err();
+        match (Parts::of(name), why()) {
+            (Some(parts), Some(why)) => {
+                on(&Ok(cores.to_vec()), &parts, why).map_err(|why| why.to_string())
+            }
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    fn hybrid() -> [Core; 2] {
+        [
+            core("alderlake_gracemont", Some(("cpu_atom", 10))),
+            core("alderlake_goldencove", Some(("cpu_core", 4))),
+        ]
+    }
+
+    #[test]
+    fn on_a_hybrid() {
+        let both = found(&hybrid(), "inst_retired.any,cmask=1:u");
+        let choices = "several core types have inst_retired.any. \
+                       Write cpu_atom/inst_retired.any,cmask=1/u or cpu_core/inst_retired.any,cmask=1/u";
+        assert_eq!(both, Err(choices.to_owned()));
+        let atom = found(&hybrid(), "cpu_atom/inst_retired.any,cmask=1/u");
+        let expected = "r10000c0:u".parse::<Event>().map(|event| event.on_core_pmu(10));
+        assert_eq!(atom, expected.map_err(|why| why.to_string()));
+        assert_eq!(
+            found(&hybrid(), "CPU_ATOM/inst_retired.any/"),
+            found(&hybrid(), "10/inst_retired.any/")
+        );
+        // One type has it.
+        assert_eq!(
+            found(&hybrid(), "frontend_retired.l1i_miss"),
+            Ok(Event::raw(0x1c6).with_config1(0x12))
+        );
+        let of_atom = found(&hybrid(), "topdown_bad_speculation.all");
+        assert_eq!(of_atom, Ok(Event::raw(0x73).on_core_pmu(10)));
+    }
+
+    #[test]
+    fn with_one_pmu_and_without() {
+        let one = [core("skylake", Some(("cpu", 4)))];
+        let none = [core("skylake", None)];
+        for cores in [&one[..], &none] {
+            assert_eq!(found(cores, "cpu/inst_retired.any/"), Ok(Event::raw(0xc0)));
+            assert_eq!(found(cores, "inst_retired.any"), Ok(Event::raw(0xc0)));
+            for pmu in ["nosuch", "uncore_imc", "cpu_atom", "software", ""] {
+                let name = format!("{pmu}/inst_retired.any/");
+                assert!(
+                    found(cores, &name).is_err_and(|why| why.contains("no_such_event")),
+                    "{name}"
+                );
+            }
+        }
+        let virtual_hybrid =
+            [core("alderlake_goldencove", None), core("alderlake_gracemont", None)];
+        assert_eq!(found(&virtual_hybrid, "cpu_atom/inst_retired.any/"), Ok(Event::raw(0xc0)));
+        assert_eq!(found(&virtual_hybrid, "inst_retired.any"), Ok(Event::raw(0xc0)));
+    }
 }

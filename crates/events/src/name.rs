@@ -3,22 +3,28 @@
 use crate::encoding::{Encoding, Layout, Words};
 use crate::error::EventError;
 use crate::table::Table;
+use rdpmc::Event;
+
+/// perf's modifiers.
+const MODIFIERS: &str = "ukhGHIDeSWpP";
 
 /// The parts of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts<'a> {
     pub(crate) table: Option<&'a str>,
     pub(crate) pmu: Option<&'a str>,
-    /// The event, possibly with unit masks and modifiers after colons.
+    /// The event and the terms.
+    inner: &'a str,
+    /// The event, possibly with a unit mask and modifiers after colons.
     pub(crate) event: &'a str,
-    /// Terms with and without a value.
     terms: Vec<&'a str>,
     /// perf's modifiers, after the last slash or term.
     modifiers: &'a str,
 }
 
 impl<'a> Parts<'a> {
-    pub(crate) fn of(name: &'a str) -> Parts<'a> {
+    /// Returns the parts. None if a slash is not closed, or if no event is named.
+    pub(crate) fn of(name: &'a str) -> Option<Parts<'a>> {
         let name = name.trim();
         let (table, name) = match name.split_once("::") {
             Some((table, rest)) => (Some(table.trim()), rest),
@@ -26,62 +32,55 @@ impl<'a> Parts<'a> {
         };
         let (pmu, inner, modifiers) = match name.split_once('/') {
             Some((pmu, rest)) => {
-                let (inner, modifiers) = rest.rsplit_once('/').unwrap_or((rest, ""));
+                let (inner, modifiers) = rest.rsplit_once('/')?;
                 (Some(pmu.trim()), inner, modifiers.strip_prefix(':').unwrap_or(modifiers))
             }
-            None => match name.split_once(',') {
-                // The modifiers of `NAME,cmask=1:u` follow the last term.
-                Some(_) => {
-                    let (inner, modifiers) = match name.rsplit_once(':') {
-                        Some((inner, letters)) if inner.contains(',') => (inner, letters),
-                        _ => (name, ""),
-                    };
-                    (None, inner, modifiers)
-                }
-                None => (None, name, ""),
-            },
+            None => {
+                let (inner, modifiers) = without_modifiers(name);
+                (None, inner, modifiers)
+            }
         };
         let mut terms: Vec<&str> = inner.split(',').map(str::trim).collect();
-        // The event is the first term that no PMU has: it may follow others.
-        let all = [Layout::Intel, Layout::Amd, Layout::Arm];
-        let is_event = |term: &&str| {
-            !term.contains('=')
-                && !all.iter().any(|layout| layout.terms().any(|known| known == *term))
-        };
-        let place = terms.iter().position(is_event).unwrap_or(0);
-        let event = if place < terms.len() { terms.remove(place) } else { "" };
-        Parts { table, pmu, event, terms, modifiers }
+        // The event may follow terms.
+        let place = terms.iter().position(|term| !is_term(term)).unwrap_or(0);
+        let event = terms.remove(place);
+        (!event.is_empty()).then_some(Parts { table, pmu, inner, event, terms, modifiers })
     }
 
-    /// Finds the event in a table. Returns the words of the event with the terms, and perf's modifiers. None if there is no
-    /// event of that name.
+    /// Returns the same name with this PMU.
+    pub(crate) fn with_pmu(&self, pmu: &str) -> String {
+        format!("{pmu}/{}/{}", self.inner, self.modifiers)
+    }
+
+    /// Returns the event in a table. None if it has no event of that name.
     ///
     /// # Errors
     /// [`EventError::WrongTerm`].
-    pub(crate) fn find(&self, table: &Table) -> Result<Option<(Words, String)>, EventError> {
+    pub(crate) fn find(&self, table: &Table) -> Result<Option<Event>, EventError> {
         let Some((encoding, rest)) = self.longest(table) else { return Ok(None) };
-        let mut words = encoding.words(table.layout());
-        let mut modifiers = self.modifiers.to_owned();
-        let is_of_libpfm4 = self.table.is_some()
-            || self.event.len() - rest.len() > self.event.find(':').unwrap_or(usize::MAX);
+        let mut terms = Terms { table, words: encoding.words(table.layout()), seen: Vec::new() };
+        let mut modifiers = self.modifiers.replace(':', "");
+        // A colon in the name separates a unit mask, as libpfm4 writes it.
+        let name_length = self.event.len() - rest.len();
+        let is_of_libpfm4 =
+            self.table.is_some() || self.event.find(':').is_some_and(|colon| colon < name_length);
         for part in rest.split(':').filter(|part| !part.is_empty()) {
             match (part.split_once('='), part) {
-                (Some((name, value)), _) => set(table, &mut words, long(name), Some(value))?,
-                (None, "i" | "e" | "t") if is_of_libpfm4 => {
-                    set(table, &mut words, long(part), None)?
+                (Some((name, value)), _) => terms.set(perf_term(name), Some(value))?,
+                (None, "i" | "e" | "t") if is_of_libpfm4 => terms.set(perf_term(part), None)?,
+                (None, letters) if letters.chars().all(|letter| MODIFIERS.contains(letter)) => {
+                    modifiers.push_str(letters);
                 }
-                (None, letters) => modifiers.push_str(letters),
+                (None, other) => return Err(terms.wrong(other)),
             }
         }
         for term in &self.terms {
             match term.split_once('=') {
-                // Those of sampling, and perf's label, have no effect on a counter.
-                Some(("period" | "freq" | "name", _)) => {}
-                Some((name, value)) => set(table, &mut words, name, Some(value))?,
-                None => set(table, &mut words, term, None)?,
+                Some((name, value)) => terms.set(name, Some(value))?,
+                None => terms.set(term, None)?,
             }
         }
-        Ok(Some((words, modifiers)))
+        event(terms.words, &modifiers).map(Some)
     }
 
     /// Returns the event of the longest beginning that is a name, and the rest after its colon.
@@ -96,43 +95,91 @@ impl<'a> Parts<'a> {
     }
 }
 
+/// Splits the modifiers from a name without slashes. Those of a name without terms are part of the event.
+fn without_modifiers(name: &str) -> (&str, &str) {
+    let last = name.rfind(',').map_or(name.len(), |comma| comma + 1);
+    match name.split_at_checked(last).and_then(|(_, last)| last.split_once(':')) {
+        Some((term, modifiers)) if is_term(term.trim()) => {
+            (&name[..name.len() - modifiers.len() - 1], modifiers)
+        }
+        _ => (name, ""),
+    }
+}
+
+/// Whether this is a term of some vendor's PMU, or of perf, rather than the name of an event.
+fn is_term(text: &str) -> bool {
+    let name = text.split('=').next().unwrap_or(text).trim();
+    let is_it = |known: &str| known.eq_ignore_ascii_case(name);
+    let mut all = [Layout::Intel, Layout::Amd, Layout::Arm].into_iter().flat_map(Layout::terms);
+    all.any(is_it) || ["period", "freq", "name", "config", "config1"].into_iter().any(is_it)
+}
+
 /// Returns perf's name of libpfm4's modifier.
-fn long(name: &str) -> &str {
+fn perf_term(name: &str) -> &str {
     match name {
         "c" => "cmask",
         "i" => "inv",
         "e" => "edge",
         "t" => "any",
-        "fe_thres" | "thres" => "frontend",
         other => other,
     }
 }
 
-fn set(
-    table: &Table,
-    words: &mut Words,
-    name: &str,
-    value: Option<&str>,
-) -> Result<(), EventError> {
-    let (name, text) = (name.trim(), value.map(str::trim));
-    let number = match text {
-        None => Some(1),
-        Some(text) => match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-            Some(digits) => u64::from_str_radix(digits, 16).ok(),
-            None => text.parse().ok(),
-        },
-    };
-    // Only a flag needs no value.
-    let is_complete = text.is_some()
-        || !["event", "umask", "cmask", "offcore_rsp", "ldlat", "frontend"].contains(&name);
-    match (name, number) {
-        ("config", Some(number)) => words[0] = number,
-        ("config1", Some(number)) => words[1] = number,
-        (_, Some(number)) if is_complete && table.layout().set(words, name, number) => {}
-        _ => {
-            let term = text.map_or_else(|| name.to_owned(), |text| format!("{name}={text}"));
-            return Err(EventError::WrongTerm { term, terms: table.layout().terms().collect() });
+/// The words of an event, and the terms that were set.
+struct Terms<'t> {
+    table: &'t Table,
+    words: Words,
+    seen: Vec<String>,
+}
+
+impl Terms<'_> {
+    /// Sets a term, once.
+    fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), EventError> {
+        let text = value.map_or_else(|| name.to_owned(), |value| format!("{name}={value}"));
+        let name = name.trim().to_ascii_lowercase();
+        let layout = self.table.layout();
+        let number = match value {
+            Some(text) => number(text.trim()),
+            // Only a flag needs no value.
+            None => layout.is_flag(&name).then_some(1),
+        };
+        // Those of sampling, and perf's label, have no effect on a counter.
+        let has_no_effect = match name.as_str() {
+            "name" => value.is_some(),
+            "period" | "freq" => number.is_some(),
+            _ => false,
+        };
+        let is_set =
+            |words: &mut Words| number.is_some_and(|number| layout.set(words, &name, number));
+        if self.seen.contains(&name) || !(has_no_effect || is_set(&mut self.words)) {
+            return Err(self.wrong(&text));
+        }
+        self.seen.push(name);
+        Ok(())
+    }
+
+    fn wrong(&self, term: &str) -> EventError {
+        EventError::WrongTerm {
+            term: term.to_owned(),
+            terms: self.table.layout().terms().collect(),
         }
     }
-    Ok(())
+}
+
+/// Parses a decimal number, or a hexadecimal one that begins with 0x. No sign.
+fn number(text: &str) -> Option<u64> {
+    let (digits, base) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None => (text, 10),
+    };
+    u64::from_str_radix(digits, base).ok().filter(|_| !digits.starts_with('+'))
+}
+
+/// Returns the core's event with these words and modifiers. `rdpmc` has no other public way to modifiers than their letters.
+fn event([config, config1]: Words, modifiers: &str) -> Result<Event, EventError> {
+    if modifiers.is_empty() {
+        return Ok(Event::raw(config).with_config1(config1));
+    }
+    let event: Event = format!("r{config:x}:{modifiers}").parse()?;
+    Ok(event.with_config1(config1))
 }

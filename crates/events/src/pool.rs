@@ -7,8 +7,6 @@
 //!   flags, the high byte of `event`, and `config1` as a [number](varint).
 //!
 //! Each 16 events are a block, which begins with a whole name. `blocks` has the blocks' offsets, four bytes each.
-//!
-//! Damaged data is not an error: an event is not found then.
 
 use crate::encoding::Encoding;
 
@@ -77,7 +75,7 @@ impl Pool {
     }
 }
 
-/// A place in the events. Has the name of the last one that it returned.
+/// A place in the events. Keeps the name of the last event.
 pub(crate) struct Cursor {
     bytes: &'static [u8],
     number: usize,

@@ -24,13 +24,15 @@ pub struct Table {
 /// An event of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Known {
+pub struct VendorEvent {
     /// The event's name, in lower case.
     pub name: String,
     /// The table.
     pub table: Table,
     /// The event.
     pub event: rdpmc::Event,
+    /// The PMU of the core type that the event names. None if the CPU has one type, and for an event of a [`Table`].
+    pub pmu: Option<String>,
     /// What it counts, in the vendor's words. None if the vendor says nothing, or without the feature `descriptions`.
     pub description: Option<String>,
 }
@@ -44,11 +46,11 @@ impl Table {
     /// Returns the table of this name or alias: `skylakex`, `skx`, `zen4`, `neoverse_n1`. Upper and lower case, and `-` and
     /// `_`, are the same. None if there is none.
     pub fn named(name: &str) -> Option<Table> {
-        let is_it = |known: &str| {
+        let matches = |known: &str| {
             let plain = |byte: u8| if byte == b'-' { b'_' } else { byte.to_ascii_lowercase() };
             known.len() == name.len() && known.bytes().map(plain).eq(name.bytes().map(plain))
         };
-        Table::all().find(|table| table.names_of_it().any(is_it))
+        Table::all().find(|table| table.all_names().any(matches))
     }
 
     /// Returns its name.
@@ -61,8 +63,20 @@ impl Table {
         self.row.aliases
     }
 
-    pub(crate) fn names_of_it(self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn all_names(self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.row.name).chain(self.row.aliases.iter().copied())
+    }
+
+    /// Whether a core PMU of this name can have these events.
+    pub(crate) fn has_pmu(&self, pmu: &str) -> bool {
+        let is_of_arm = self.layout() == Layout::Arm && pmu.starts_with("armv");
+        pmu == "cpu"
+            || is_of_arm
+            || self
+                .row
+                .models
+                .iter()
+                .any(|model| model.pmu.eq_ignore_ascii_case(pmu) && !pmu.is_empty())
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -94,7 +108,7 @@ impl Table {
     }
 
     /// Returns all events, ordered by name.
-    pub fn events(&self) -> Vec<Known> {
+    pub fn events(&self) -> Vec<VendorEvent> {
         let mut all = Vec::new();
         #[cfg(feature = "descriptions")]
         let (mut descriptions, mut next) = (crate::pool::Descriptions::of(&self.vendor.pool), 0);
@@ -107,9 +121,14 @@ impl Table {
             };
             #[cfg(not(feature = "descriptions"))]
             let description = None;
-            let [config, config1] = encoding.words(self.layout());
-            let event = rdpmc::Event::raw(config).with_config1(config1);
-            all.push(Known { name: name.to_owned(), table: *self, event, description });
+            let event = encoding.event(self.layout());
+            all.push(VendorEvent {
+                name: name.to_owned(),
+                table: *self,
+                event,
+                pmu: None,
+                description,
+            });
         });
         all
     }
@@ -131,6 +150,6 @@ impl fmt::Debug for Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.row.name)
+        f.pad(self.row.name)
     }
 }

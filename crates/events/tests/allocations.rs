@@ -1,5 +1,6 @@
 //! A lookup does not allocate.
 #![allow(missing_docs)]
+#![cfg(all(feature = "intel", feature = "amd", feature = "arm"))]
 #![allow(unsafe_code)]
 
 use rdpmc_events::Table;

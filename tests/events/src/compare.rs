@@ -81,7 +81,7 @@ pub(crate) fn with_libpfm4(lines: &[Line]) -> Result<Comparison, String> {
 }
 
 /// The formats of the PMUs, as the kernel shows them.
-const INTEL: [(&str, &str); 12] = [
+const INTEL: [(&str, &str); 13] = [
     ("event", "config:0-7"),
     ("umask", "config:8-15,40-47"),
     ("edge", "config:18"),
@@ -94,8 +94,8 @@ const INTEL: [(&str, &str); 12] = [
     ("eq", "config:36"),
     ("offcore_rsp", "config1:0-63"),
     ("ldlat", "config1:0-15"),
+    ("frontend", "config1:0-23"),
 ];
-const FRONTEND: (&str, &str) = ("frontend", "config1:0-23");
 const AMD: [(&str, &str); 5] = [
     ("event", "config:0-7,32-35"),
     ("umask", "config:8-15"),
@@ -119,7 +119,7 @@ pub(crate) fn with_perf(
         let _ = fs::remove_dir_all(room);
         let devices = room.join("bus/event_source/devices");
         let formats: Vec<_> = match vendor {
-            "intel" => INTEL.into_iter().chain([FRONTEND]).collect(),
+            "intel" => INTEL.to_vec(),
             _ => AMD.to_vec(),
         };
         let mut files = vec![(devices.join(pmu).join("type"), "4")];

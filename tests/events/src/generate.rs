@@ -33,6 +33,15 @@ pub(crate) fn generate(vendor: &str, source: &Source) -> Result<Generated, Strin
             events.push(u8::try_from(length).map_err(|_| format!("{name} is too long"))?);
         }
         events.extend(rest.bytes());
+        // What the vendor's PMU has no bits for would be lost.
+        let (max_event, max_umask) = match vendor {
+            "intel" => (0xff, 0xffff),
+            "amd" => (0xfff, 0xff),
+            _ => (0xffff, 0),
+        };
+        if terms.event > max_event || terms.umask > max_umask {
+            return Err(format!("{name}: {terms} does not fit"));
+        }
         encode(*terms, &mut events);
         before = name;
         for table in &entry.tables {
@@ -80,7 +89,7 @@ pub(crate) fn generate(vendor: &str, source: &Source) -> Result<Generated, Strin
     );
     let pool_bytes = events.len() + blocks.len();
     let description_bytes = words.len() + texts.len();
-    let table_bytes = lists.len() + rows.len();
+    let table_bytes = lists.len();
     let data = |kind: &str| format!("data/{vendor}.{kind}");
     Ok(Generated {
         files: vec![

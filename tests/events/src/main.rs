@@ -33,7 +33,7 @@ fn main() -> ExitCode {
                 .and_then(|source| compare::with_perf(vendor, &source, Path::new(room), perf))
                 .map(|comparison| comparison.print("perf")),
             ["generate", directory] => generate_all(Path::new(directory)),
-            _ => Err("usage: import intel|arm DIRECTORY | import amd LIST | generate DIRECTORY"
+            _ => Err("usage: import intel|arm DIRECTORY | import amd LIST | generate DIRECTORY | libpfm4 LIST | perf intel|amd DIRECTORY COMMAND..."
                 .to_owned()),
         };
     match result {
@@ -91,4 +91,60 @@ fn generate_all(directory: &Path) -> Result<(), String> {
     }
     println!("all: {tables} tables, {names} names, {bytes} bytes");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdpmc::Event;
+    use rdpmc_events::Table;
+
+    /// What the crate unpacks is what the sources say: names, encodings and descriptions, of every table.
+    #[test]
+    fn the_data_is_that_of_the_sources() {
+        let mut compared = 0;
+        for vendor in VENDORS {
+            let source = source(vendor).unwrap_or_else(|why| panic!("{why}"));
+            for cpu in &source.cpus {
+                let table =
+                    Table::named(&cpu.name).unwrap_or_else(|| panic!("no table {}", cpu.name));
+                for alias in &cpu.aliases {
+                    assert_eq!(Table::named(alias), Some(table), "{alias}");
+                }
+                let own =
+                    source.events.iter().filter(|(_, entry)| entry.tables.contains(&cpu.name));
+                let expected: Vec<_> = own
+                    .map(|((name, terms), entry)| {
+                        let event = Event::raw(config(vendor, terms)).with_config1(terms.config1);
+                        let text = Some(entry.description.clone()).filter(|text| !text.is_empty());
+                        (name.clone(), event, text)
+                    })
+                    .collect();
+                let found: Vec<_> = table
+                    .events()
+                    .into_iter()
+                    .map(|known| (known.name, known.event, known.description))
+                    .collect();
+                assert_eq!(found, expected, "{}", cpu.name);
+                compared += found.len();
+            }
+        }
+        assert!(compared > 24_000, "{compared}");
+    }
+
+    /// The kernel's `config`, written out for each vendor.
+    fn config(vendor: &str, terms: &source::Terms) -> u64 {
+        let (event, umask) = (u64::from(terms.event), u64::from(terms.umask));
+        let bit = |is_set: bool, bit: u32| u64::from(is_set) << bit;
+        let flags = bit(terms.edge, 18)
+            | bit(terms.any, 21)
+            | bit(terms.inv, 23)
+            | bit(terms.eq, 36)
+            | u64::from(terms.cmask) << 24;
+        match vendor {
+            "intel" => event | (umask & 0xff) << 8 | (umask >> 8) << 40 | flags,
+            "amd" => event & 0xff | (event >> 8) << 32 | umask << 8 | flags,
+            _ => event,
+        }
+    }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) aliases: &'static [&'static str],
     pub(crate) models: &'static [Model],
-    /// Where its events are in `lists`: by how much each number exceeds the one after the number before.
+    /// Where its events are in `lists`: the gaps between consecutive numbers.
     list: (usize, usize),
 }
 
