@@ -42,7 +42,9 @@ pub(crate) fn read(directory: &Path) -> Result<Source, String> {
             "" => Vec::new(),
             id => vec![id.to_owned()],
         };
-        source.cpus.push(Cpu { name, aliases: Vec::new(), matches });
+        // libpfm4 calls neoverse_n1 arm_n1.
+        let aliases = name.strip_prefix("neoverse_").map(|name| format!("arm_{name}"));
+        source.cpus.push(Cpu { name, aliases: aliases.into_iter().collect(), matches });
     }
     Ok(source)
 }
