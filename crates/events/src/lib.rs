@@ -32,7 +32,7 @@
 //!
 //! # Data
 //!
-//! The data is from Intel's perfmon, Arm's data and libpfm4, for AMD. `sources/README.md` has the versions and licences. Each
+//! The data is from Intel's perfmon, Arm's data, and libpfm4, for AMD and for its own names of Intel's events. `sources/README.md` has the versions and licences. Each
 //! vendor's tables are a feature (`intel`, `amd`, `arm`), and so are the `descriptions`. All are on by default. A lookup
 //! reads the packed data where it is, and does not allocate.
 //!

@@ -19,9 +19,10 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result =
         match arguments[..] {
-            ["import", "intel", directory] => import::intel::read(Path::new(directory))
-                .and_then(|source| write_source("intel", &source)),
-            ["import", "arm", directory] => import::arm::read(Path::new(directory))
+            ["import", "intel", directory, list] => text(Path::new(list))
+            .and_then(|list| import::intel::read(Path::new(directory), &libpfm::parse(&list)?))
+            .and_then(|source| write_source("intel", &source)),
+        ["import", "arm", directory] => import::arm::read(Path::new(directory))
                 .and_then(|source| write_source("arm", &source)),
             ["import", "amd", list] => text(Path::new(list))
                 .and_then(|list| import::amd::read(&libpfm::parse(&list)?))
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
                 .and_then(|source| compare::with_perf(vendor, &source, Path::new(room), perf))
                 .map(|comparison| comparison.print("perf")),
             ["generate", directory] => generate_all(Path::new(directory)),
-            _ => Err("usage: import intel|arm DIRECTORY | import amd LIST | generate DIRECTORY | libpfm4 LIST | perf intel|amd DIRECTORY COMMAND..."
+            _ => Err("usage: import intel DIRECTORY LIST | import arm DIRECTORY | import amd LIST | generate DIRECTORY | libpfm4 LIST | perf intel|amd DIRECTORY COMMAND..."
                 .to_owned()),
         };
     match result {

@@ -1,17 +1,20 @@
 //! Intel's perfmon: a file of events for each CPU model, and `mapfile.csv`.
 
 use super::{json, text};
+use crate::libpfm::Line;
 use crate::source::{Cpu, Source, Terms, number};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 const ORIGIN: &str = "# Intel's events: https://github.com/intel/perfmon, commit 6dadedf3aa483393943e044ba5ec88a4507cd040 of 2026-08-13,
 # BSD-3-Clause (LICENSE-intel). The core events, the terms as perf writes them, and the brief descriptions.
+# Names that only libpfm4 has for these CPUs: libpfm4 4.13+git99 (Debian), MIT (LICENSE-libpfm4).
 # The fields are explained in tests/events/src/source.rs.
 ";
 
-/// Reads a copy of the repository.
-pub(crate) fn read(directory: &Path) -> Result<Source, String> {
+/// Reads a copy of the repository, and libpfm4's names.
+pub(crate) fn read(directory: &Path, lines: &[Line]) -> Result<Source, String> {
     let mut source = Source { origin: ORIGIN.to_owned(), ..Source::default() };
     let mut files: Vec<String> = Vec::new();
     for line in text(&directory.join("mapfile.csv"))?.lines().skip(1) {
@@ -54,6 +57,7 @@ pub(crate) fn read(directory: &Path) -> Result<Source, String> {
             }
         }
     }
+    add_names_of_libpfm4(&mut source, lines)?;
     source.cpus.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(source)
 }
@@ -106,6 +110,47 @@ fn of_file(file: &str) -> Result<Cpu, String> {
     }
     aliases.dedup();
     Ok(Cpu { name: name.replace('-', "_"), aliases, matches: Vec::new() })
+}
+
+/// Adds the names that Intel's files lack: `INST_RETIRED`, with libpfm4's default of the unit mask, and names of unit masks.
+fn add_names_of_libpfm4(source: &mut Source, lines: &[Line]) -> Result<(), String> {
+    let known: BTreeSet<(String, String)> = source
+        .events
+        .iter()
+        .flat_map(|((name, _), entry)| {
+            entry.tables.iter().map(|table| (table.clone(), name.clone()))
+        })
+        .collect();
+    for line in lines {
+        let is_it = |cpu: &&Cpu| cpu.name == line.pmu || cpu.aliases.contains(&line.pmu);
+        let Some(cpu) = source.cpus.iter().find(is_it).map(|cpu| cpu.name.clone()) else {
+            continue;
+        };
+        let name = line.name('.').to_ascii_lowercase();
+        if !known.contains(&(cpu.clone(), name.clone())) {
+            source.add(&cpu, &name, terms_of(line)?, &line.description);
+        }
+    }
+    Ok(())
+}
+
+/// Returns the terms of libpfm4's numbers.
+fn terms_of(line: &Line) -> Result<Terms, String> {
+    let byte = |shift: u32| (line.config >> shift & 0xff) as u8;
+    let is_set = |bit: u32| line.config >> bit & 1 == 1;
+    if line.config & !0xff10_ffa4_ffff != 0 {
+        return Err(format!("{} has unknown bits: {:#x}", line.name('.'), line.config));
+    }
+    Ok(Terms {
+        event: byte(0).into(),
+        umask: u16::from(byte(8)) | u16::from(byte(40)) << 8,
+        cmask: byte(24),
+        edge: is_set(18),
+        any: is_set(21),
+        inv: is_set(23),
+        eq: is_set(36),
+        config1: line.config1,
+    })
 }
 
 /// Whether the kernel can set this register for an event: that of off-core requests, of the load latency, or of the front end.
