@@ -135,6 +135,14 @@ pub enum NameError {
     },
     /// The kernel's list of PMUs could not be read, and the name depends on it.
     Unreadable(Unreadable),
+    /// Another [`IntoEvent`](crate::IntoEvent) than those of this crate does not know the name: see [`other`](NameError::other).
+    #[non_exhaustive]
+    Other {
+        /// The first part of the message, without a period.
+        cause: String,
+        /// The rest of the message.
+        remedy: String,
+    },
 }
 
 impl std::error::Error for NameError {
@@ -164,6 +172,12 @@ fn suggest(nearest: &[String], all: &str) -> String {
 }
 
 impl NameError {
+    /// Returns an error with this cause, without a period, and this remedy: for an [`IntoEvent`](crate::IntoEvent) of another
+    /// crate, with names of its own.
+    pub fn other(cause: impl Into<String>, remedy: impl Into<String>) -> NameError {
+        NameError::Other { cause: cause.into(), remedy: remedy.into() }
+    }
+
     /// Returns the [`cause`](NameError::cause) with `this` in place of a name whose PMU is missing: such names can share a line.
     pub fn shared_cause(&self) -> String {
         match self {
@@ -264,6 +278,7 @@ impl NameError {
                 say!("the name is longer than {limit} bytes", "Give the name of one event")
             }
             NameError::Unreadable(unreadable) => unreadable.message(),
+            NameError::Other { cause, remedy } => say!("{cause}", "{remedy}"),
         }
     }
 }

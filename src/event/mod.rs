@@ -47,8 +47,8 @@ pub(crate) const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", 
 ///
 /// PMUs, their terms and their events are those of this machine (`/sys/bus/event_source/devices`).
 /// [`Pmus`](crate::pmu::Pmus) lists them. The kernel does not know names from perf's own tables, such as
-/// `inst_retired.any`. `perf stat -vv -e NAME true` prints the terms of such a name. Sampling terms in
-/// that output, such as `period`, have no effect here.
+/// `inst_retired.any`. The crate `rdpmc-events` does, and `perf stat -vv -e NAME true` prints the terms of such a name. Sampling
+/// terms in that output, such as `period`, have no effect here.
 ///
 /// Modifiers may follow a colon or the last slash, as in `cycles:uk`:
 ///

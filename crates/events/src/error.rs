@@ -140,6 +140,22 @@ impl Error for EventError {
     }
 }
 
+/// For functions that take an event or a name: see [`Name`](crate::Name).
+impl From<EventError> for NameError {
+    fn from(why: EventError) -> NameError {
+        match why {
+            EventError::Name(why) => why,
+            other => NameError::other(other.cause(), other.remedy().unwrap_or_default()),
+        }
+    }
+}
+
+impl From<EventError> for rdpmc::Error {
+    fn from(why: EventError) -> rdpmc::Error {
+        NameError::from(why).into()
+    }
+}
+
 impl From<NameError> for EventError {
     fn from(why: NameError) -> EventError {
         EventError::Name(why)

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! [`event`] finds the name in the table of this machine's CPU. [`Table`] has the tables of all CPUs, and [`search`] finds events
-//! by words of their names and descriptions.
+//! by words of their names and descriptions. [`Name`] is for functions of other crates that take events or names.
 //!
 //! # Names
 //!
@@ -54,5 +54,5 @@ mod table;
 mod tables;
 
 pub use error::EventError;
-pub use lookup::{event, search};
+pub use lookup::{Name, event, search};
 pub use table::{Table, VendorEvent};

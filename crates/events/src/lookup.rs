@@ -5,8 +5,9 @@ use crate::error::EventError;
 use crate::name::Parts;
 use crate::nearest::nearest;
 use crate::table::{Table, VendorEvent};
-use rdpmc::Event;
 use rdpmc::error::NameError;
+use rdpmc::{Event, IntoEvent};
+use std::fmt;
 
 /// The maximum length of a name, as in `rdpmc`.
 const MAX_NAME: usize = 1024;
@@ -29,6 +30,30 @@ pub fn event(name: &str) -> Result<Event, EventError> {
     match parts.table {
         Some(table) => named(table)?.event_of(&parts),
         None => on(&cores(), &parts, why),
+    }
+}
+
+/// A name for [`event`], where a function of `rdpmc-bench`, `rdpmc-spans` or `rdpmc-criterion` takes events or names.
+///
+/// ```
+/// use rdpmc::IntoEvent;
+/// use rdpmc_events::Name;
+///
+/// // Bench::with_events(&[Name("instructions"), Name("mem_load_retired.l3_miss")])
+/// assert_eq!(Name("instructions").into_event(), Ok(rdpmc::Event::INSTRUCTIONS));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Name<'a>(pub &'a str);
+
+impl IntoEvent for Name<'_> {
+    fn into_event(self) -> Result<Event, NameError> {
+        event(self.0).map_err(NameError::from)
+    }
+}
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.0)
     }
 }
 

@@ -3,8 +3,8 @@
 #![cfg(all(feature = "intel", feature = "amd", feature = "arm", feature = "descriptions"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use rdpmc::Event;
-use rdpmc_events::{EventError, Table, event, search};
+use rdpmc::{Event, IntoEvent};
+use rdpmc_events::{EventError, Name, Table, event, search};
 
 fn table(name: &str) -> Table {
     Table::named(name).unwrap()
@@ -182,6 +182,20 @@ fn wrong_names() {
     // The parts of a message.
     let why = event("skylake::mem_load_retired.l3_mis").unwrap_err();
     assert_eq!(why.to_string(), format!("{}. {}", why.cause(), why.remedy().unwrap()));
+}
+
+/// Functions of other crates take such names, and `?` works in functions that return `rdpmc::Error`.
+#[test]
+fn names_for_other_crates() {
+    assert_eq!((&Name("skylake::inst_retired.any")).into_event(), Ok(Event::raw(0xc0)));
+    assert_eq!(Name("cycles").into_event(), Ok(Event::CYCLES));
+    assert_eq!(Name("cycles").to_string(), "cycles");
+    let wrong = "zen4::mem_load_retired.fb_hit";
+    let said = event(wrong).unwrap_err().to_string();
+    assert_eq!(Name(wrong).into_event().unwrap_err().to_string(), said);
+    let parsed = || -> Result<Event, rdpmc::Error> { Ok(event(wrong)?) };
+    assert_eq!(parsed().unwrap_err().to_string(), said);
+    assert_eq!(Name("cylces").into_event(), "cylces".parse::<Event>());
 }
 
 #[test]
