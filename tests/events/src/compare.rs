@@ -29,7 +29,11 @@ impl Comparison {
                 self.differ(table, format!("{name}: {event}, not {other}"));
                 return Ok(());
             }
-            Err(EventError::UnknownEvent { .. }) => 2,
+            Err(EventError::UnknownEvent { .. }) => {
+                let difference = format!("{name}: unknown, {other}");
+                self.differences.entry(difference).or_default().push(table.name().to_owned());
+                2
+            }
             Err(why) => return Err(format!("{table}: {name}: {why}")),
         };
         self.count(table, place);
