@@ -184,6 +184,15 @@ mod tests {
         }
     }
 
+    /// While another thread counts, this one waits. Another refusal is final.
+    #[test]
+    fn busy_is_waited_for() {
+        let mut answers = vec![Ok(7), Err(StepError::Busy), Err(StepError::Busy)];
+        assert_eq!(in_turn(|| answers.pop().unwrap_or(Ok(0))), Ok(7));
+        let mut answers = vec![Ok(7), Err(StepError::Disturbed)];
+        assert_eq!(in_turn(|| answers.pop().unwrap_or(Ok(0))), Err(StepError::Disturbed));
+    }
+
     #[test]
     fn only_equal_counts_are_exact() {
         let verdict = |runs: &[f64]| judged(runs, 0.01).1;

@@ -4,7 +4,9 @@ use crate::encoding::Layout;
 use crate::error::EventError;
 use crate::table::Table;
 use rdpmc::pmu::{CpuSet, Pmu, Pmus};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::Path;
 
 /// A type of core of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +28,7 @@ impl Core {
 
 /// Returns this machine's types of core that have a table.
 pub(crate) fn cores() -> Result<Vec<Core>, EventError> {
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpuinfo = text(Path::new("/proc/cpuinfo")).unwrap_or_default();
     let pmus = Pmus::local().all().map_err(|why| EventError::Name(why.into()))?;
     let core: Vec<PmuOfCores> =
         pmus.iter().filter(|pmu| pmu.is_core()).map(PmuOfCores::of).collect();
@@ -36,6 +38,19 @@ pub(crate) fn cores() -> Result<Vec<Core>, EventError> {
         _ if !cores.is_empty() => Ok(cores),
         first => Err(EventError::UnknownCpu { cpu: first.map(|(_, id)| id.to_string()) }),
     }
+}
+
+/// Returns the text of a file. None if it is none.
+fn text(path: &Path) -> Option<String> {
+    // `/proc/cpuinfo` has 2 KiB for each CPU.
+    const LIMIT: u64 = 1 << 26;
+    // Opening a pipe waits.
+    if !fs::metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    File::open(path).ok()?.take(LIMIT).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// What is needed of a core PMU.
@@ -290,6 +305,19 @@ mod tests {
         let by_cpu = [pmu("armv8_pmuv3_0", 8, Some("0")), pmu("armv8_pmuv3_1", 9, Some("1"))];
         let tables = ["cortex_a53 armv8_pmuv3_0 8", "cortex_a72 armv8_pmuv3_1 9"];
         assert_eq!(found(&arm(&types), &by_cpu), tables);
+    }
+
+    /// A pipe in place of `/proc/cpuinfo`, which nobody writes to, is not waited for.
+    #[test]
+    fn a_pipe_in_place_of_the_file() {
+        let path = std::env::temp_dir().join(format!("rdpmc-events-{}-pipe", std::process::id()));
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        let found = text(&path);
+        let is_pipe = fs::metadata(&path).is_ok_and(|about| !about.is_file());
+        let _ = fs::remove_file(&path);
+        assert!(made.is_ok_and(|status| status.success()) && is_pipe);
+        assert_eq!(found, None);
+        assert_eq!(text(Path::new("/nonexistent")), None);
     }
 
     #[test]

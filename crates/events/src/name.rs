@@ -98,10 +98,10 @@ impl<'a> Parts<'a> {
 /// Splits the modifiers from a name without slashes. Those of a name without terms are part of the event.
 fn without_modifiers(name: &str) -> (&str, &str) {
     let last = name.rfind(',').map_or(name.len(), |comma| comma + 1);
-    match name.split_at_checked(last).and_then(|(_, last)| last.split_once(':')) {
-        Some((term, modifiers)) if is_term(term.trim()) => {
-            (&name[..name.len() - modifiers.len() - 1], modifiers)
-        }
+    let colon = name.get(last..).and_then(|last| last.find(':')).map(|colon| last + colon);
+    let parts = colon.and_then(|colon| Some((name.get(..colon)?, name.get(colon + 1..)?)));
+    match (parts, colon.and_then(|colon| name.get(last..colon))) {
+        (Some(parts), Some(term)) if is_term(term.trim()) => parts,
         _ => (name, ""),
     }
 }
