@@ -140,6 +140,22 @@ impl Table {
         Ok(tables)
     }
 
+    /// Returns the table of the core type that this PMU of the machine counts: `cpu_core`, `armv8_cortex_a53`.
+    ///
+    /// # Errors
+    /// As [`local`](Table::local). [`EventError::UnknownPmu`] if no core type with a table has a PMU of this name.
+    pub fn of_pmu(pmu: &str) -> Result<Table, EventError> {
+        let cores = cores()?;
+        let its = cores.iter().find(|core| core.is_called(pmu)).or(cores.first());
+        match its {
+            Some(core) if core.is_called(pmu) => Ok(core.table),
+            other => Err(EventError::UnknownPmu {
+                pmu: pmu.to_owned(),
+                table: other.map_or("", |core| core.table.name()),
+            }),
+        }
+    }
+
     /// Returns this table's event of that name, which may have modifiers and terms: see [the names](crate#names). A name
     /// without them takes no allocation.
     ///

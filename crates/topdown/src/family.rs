@@ -1,0 +1,399 @@
+//! How the slots of each family of CPUs are counted: the events, and the formulas.
+
+use crate::level1::{Level1, Part};
+
+/// The maximum number of events in a group.
+pub(crate) const MAX_EVENTS: usize = 8;
+
+/// The counts of a family's events, in its order. Unused places are 0.
+pub(crate) type Counts = [f64; MAX_EVENTS];
+
+/// CPUs whose slots are counted by the same events.
+#[derive(Debug)]
+pub(crate) struct Family {
+    /// Its name for users.
+    pub(crate) name: &'static str,
+    /// The CPUs, by their tables in `rdpmc-events`.
+    pub(crate) tables: &'static [&'static str],
+    /// The events, by names of those tables. The first one is that of the slots, or of the cycles.
+    pub(crate) events: &'static [&'static str],
+    /// Events of general-purpose counters, in the same order, for machines without the fixed ones: virtual ones.
+    pub(crate) general: &'static [&'static str],
+    /// How many of the last events are for the memory's part alone.
+    pub(crate) for_memory: usize,
+    pub(crate) slots: fn(&Counts) -> Slots,
+    /// What each part rests on: retiring, bad speculation, front end, back end, memory.
+    pub(crate) rests_on: [&'static str; 5],
+    /// What the rest is, if it is none of the four.
+    pub(crate) rest_is: Option<&'static str>,
+}
+
+/// Slots, by where they went.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slots {
+    all: f64,
+    retiring: f64,
+    bad_speculation: f64,
+    front_end: f64,
+    back_end: f64,
+    memory: f64,
+}
+
+impl Family {
+    /// Returns the parts. None if there were no slots.
+    pub(crate) fn level1(&self, counts: &Counts, has_memory: bool) -> Option<Level1> {
+        let slots = (self.slots)(counts);
+        let of = |slots_of: f64, rests_on: &'static str| Part {
+            fraction: slots_of / slots.all,
+            slots: slots_of,
+            rests_on,
+        };
+        let [retiring, bad_speculation, front_end, back_end, memory] = self.rests_on;
+        let sum = slots.retiring + slots.bad_speculation + slots.front_end + slots.back_end;
+        let is_counted = slots.all > 0.0;
+        is_counted.then_some(Level1 {
+            slots: slots.all,
+            retiring: of(slots.retiring, retiring),
+            bad_speculation: of(slots.bad_speculation, bad_speculation),
+            front_end: of(slots.front_end, front_end),
+            back_end: of(slots.back_end, back_end),
+            memory: has_memory.then(|| of(slots.memory, memory)),
+            rest: (slots.all - sum) / slots.all,
+            rest_is: self.rest_is,
+        })
+    }
+}
+
+/// The families. The sources of a family's formulas are in the comment above it.
+pub(crate) static FAMILIES: [Family; 13] = [
+    // perf's metrics `tma_*` of these CPUs, without their terms for the other hardware thread (`any`), which only a privileged process
+    // may count. So the slots that the other thread uses are in the back end's part.
+    Family {
+        name: "Intel Skylake to Cascade Lake",
+        tables: &["skylake", "skylakex", "cascadelakex"],
+        events: &[
+            "cpu_clk_unhalted.thread",
+            "uops_retired.retire_slots",
+            "uops_issued.any",
+            "int_misc.recovery_cycles",
+            "idq_uops_not_delivered.core",
+        ],
+        general: &[],
+        for_memory: 0,
+        slots: |&[cycles, retired, issued, recovery, not_delivered, ..]| {
+            let (all, taken) = (4.0 * cycles, issued + 4.0 * recovery);
+            Slots {
+                all,
+                retiring: retired,
+                bad_speculation: taken - retired,
+                front_end: not_delivered,
+                back_end: all - not_delivered - taken,
+                memory: 0.0,
+            }
+        },
+        rests_on: [
+            "uops_retired.retire_slots",
+            "uops_issued.any - uops_retired.retire_slots + 4 x int_misc.recovery_cycles",
+            "idq_uops_not_delivered.core",
+            "the remainder",
+            "",
+        ],
+        rest_is: None,
+    },
+    // Intel's descriptions of the events. perf's `tma_*` compute the same parts from PERF_METRICS.
+    Family {
+        name: "Intel Ice Lake, Tiger Lake, Rocket Lake",
+        tables: &["icelake", "icelakex", "tigerlake", "rocketlake"],
+        events: &[
+            "topdown.slots",
+            "uops_retired.slots",
+            "idq_uops_not_delivered.core",
+            "topdown.backend_bound_slots",
+        ],
+        general: &[
+            "topdown.slots_p",
+            "uops_retired.slots",
+            "idq_uops_not_delivered.core",
+            "topdown.backend_bound_slots",
+        ],
+        for_memory: 0,
+        slots: |&[all, retiring, front_end, back_end, ..]| Slots {
+            all,
+            retiring,
+            bad_speculation: all - retiring - front_end - back_end,
+            front_end,
+            back_end,
+            memory: 0.0,
+        },
+        rests_on: [
+            "uops_retired.slots",
+            "the remainder",
+            "idq_uops_not_delivered.core",
+            "topdown.backend_bound_slots",
+            "",
+        ],
+        rest_is: None,
+    },
+    // As for Ice Lake.
+    Family {
+        name: "Intel's P-cores since Golden Cove (Alder Lake, Sapphire Rapids)",
+        tables: &[
+            "sapphirerapids",
+            "emeraldrapids",
+            "graniterapids",
+            "alderlake_goldencove",
+            "meteorlake_redwoodcove",
+            "lunarlake_lioncove",
+            "arrowlake_lioncove",
+            "pantherlake_cougarcove",
+            "novalake_coyotecove",
+        ],
+        events: &[
+            "topdown.slots",
+            "uops_retired.slots",
+            "topdown.bad_spec_slots",
+            "idq_bubbles.core",
+            "topdown.backend_bound_slots",
+            "topdown.memory_bound_slots",
+        ],
+        general: &[
+            "topdown.slots_p",
+            "uops_retired.slots",
+            "topdown.bad_spec_slots",
+            "idq_bubbles.core",
+            "topdown.backend_bound_slots",
+            "topdown.memory_bound_slots",
+        ],
+        for_memory: 1,
+        slots: |&[all, retiring, bad_speculation, front_end, back_end, memory, ..]| Slots {
+            all,
+            retiring,
+            bad_speculation,
+            front_end,
+            back_end,
+            memory,
+        },
+        rests_on: [
+            "uops_retired.slots",
+            "topdown.bad_spec_slots",
+            "idq_bubbles.core",
+            "topdown.backend_bound_slots",
+            "topdown.memory_bound_slots",
+        ],
+        rest_is: None,
+    },
+    // perf's metrics `tma_*` of these CPUs, here and for the two below.
+    e_cores(
+        "Intel Gracemont (Alder Lake's E-cores)",
+        &["alderlake_gracemont"],
+        &[
+            "cpu_clk_unhalted.core",
+            "topdown_retiring.all",
+            "topdown_bad_speculation.all",
+            "topdown_fe_bound.all",
+            "topdown_be_bound.all",
+        ],
+        &[],
+        |counts| of_e_cores(5.0, counts),
+    ),
+    e_cores(
+        "Intel Crestmont (Sierra Forest, Grand Ridge)",
+        &["meteorlake_crestmont", "arrowlake_crestmont", "sierraforest", "grandridge"],
+        &[
+            "cpu_clk_unhalted.core",
+            "topdown_retiring.all_p",
+            "topdown_bad_speculation.all_p",
+            "topdown_fe_bound.all_p",
+            "topdown_be_bound.all_p",
+        ],
+        &[],
+        |counts| of_e_cores(6.0, counts),
+    ),
+    e_cores(
+        "Intel Skymont and Darkmont (Lunar Lake's E-cores, Clearwater Forest)",
+        &["lunarlake_skymont", "arrowlake_skymont", "pantherlake_darkmont", "clearwaterforest"],
+        &[
+            "cpu_clk_unhalted.core",
+            "topdown_retiring.all",
+            "topdown_bad_speculation.all",
+            "topdown_fe_bound.all",
+            "topdown_be_bound.all",
+        ],
+        &[
+            "cpu_clk_unhalted.core",
+            "topdown_retiring.all_p",
+            "topdown_bad_speculation.all_p",
+            "topdown_fe_bound.all_p",
+            "topdown_be_bound.all_p",
+        ],
+        |counts| of_e_cores(8.0, counts),
+    ),
+    // perf's group of metrics `PipelineL1`, and `backend_bound_memory`, here and for Zen 5.
+    zen("AMD Zen 4", &["zen4"], |counts| of_zen(6.0, counts)),
+    zen("AMD Zen 5", &["zen5"], |counts| of_zen(8.0, counts)),
+    // Arm's telemetry specifications of the cores, here and for those below. perf has the same formulas.
+    neoverse("Arm Neoverse N2", &["neoverse_n2"], MISPREDICTIONS, |counts| {
+        of_neoverse(5.0, Recovery { bad: 4.0, front_end: 1.0, back_end: 3.0 }, counts)
+    }),
+    neoverse("Arm Neoverse V1", &["neoverse_v1"], MISPREDICTIONS, |counts| {
+        of_neoverse(8.0, Recovery { bad: 4.0, front_end: 4.0, back_end: 0.0 }, counts)
+    }),
+    neoverse("Arm Neoverse V2", &["neoverse_v2"], MISPREDICTIONS, |counts| {
+        of_neoverse(8.0, Recovery { bad: 4.0, front_end: 1.0, back_end: 3.0 }, counts)
+    }),
+    neoverse("Arm Neoverse N3", &["neoverse_n3"], FLUSHES, |counts| {
+        of_neoverse(5.0, Recovery { bad: 1.0, front_end: 1.0, back_end: 0.0 }, counts)
+    }),
+    neoverse("Arm Neoverse V3", &["neoverse_v3", "neoverse_v3ae"], FLUSHES, |counts| {
+        of_neoverse(10.0, Recovery { bad: 1.0, front_end: 1.0, back_end: 0.0 }, counts)
+    }),
+];
+
+/// Neoverse N2 before r0p3: its `stall_slot_frontend` counts each cycle once too often. The formulas of perf.
+pub(crate) static EARLY_N2: Family =
+    neoverse("Arm Neoverse N2 before r0p3", &["neoverse_n2"], MISPREDICTIONS, |counts| {
+        let mut counts = *counts;
+        let [cycles, _, _, front_end, ..] = &mut counts;
+        *front_end -= *cycles;
+        of_neoverse(5.0, Recovery { bad: 4.0, front_end: 1.0, back_end: 3.0 }, &counts)
+    });
+
+const fn e_cores(
+    name: &'static str,
+    tables: &'static [&'static str],
+    events: &'static [&'static str],
+    general: &'static [&'static str],
+    slots: fn(&Counts) -> Slots,
+) -> Family {
+    Family {
+        name,
+        tables,
+        events,
+        general,
+        for_memory: 0,
+        slots,
+        rests_on: [
+            "topdown_retiring.all",
+            "topdown_bad_speculation.all",
+            "topdown_fe_bound.all",
+            "topdown_be_bound.all",
+            "",
+        ],
+        rest_is: None,
+    }
+}
+
+fn of_e_cores(width: f64, counts: &Counts) -> Slots {
+    let &[cycles, retiring, bad_speculation, front_end, back_end, ..] = counts;
+    Slots { all: width * cycles, retiring, bad_speculation, front_end, back_end, memory: 0.0 }
+}
+
+const fn zen(
+    name: &'static str,
+    tables: &'static [&'static str],
+    slots: fn(&Counts) -> Slots,
+) -> Family {
+    Family {
+        name,
+        tables,
+        // libpfm4 has no name for the sum of all sources of dispatched operations, and for Zen 5 none for waiting loads.
+        events: &[
+            "ls_not_halted_cyc",
+            "ex_ret_ops",
+            "de_src_op_disp.decoder,umask=0x7",
+            "dispatch_stalls_1.fe_no_ops",
+            "dispatch_stalls_1.be_stalls",
+            "ex_no_retire.not_complete_load_and_alu,umask=0xa2",
+            "ex_no_retire.not_complete_load_and_alu",
+        ],
+        general: &[],
+        for_memory: 2,
+        slots,
+        rests_on: [
+            "ex_ret_ops",
+            "de_src_op_disp.all - ex_ret_ops",
+            "de_no_dispatch_per_slot.no_ops_from_frontend",
+            "de_no_dispatch_per_slot.backend_stalls",
+            "the back end's part x ex_no_retire.load_not_complete / ex_no_retire.not_complete",
+        ],
+        rest_is: Some("the core's other thread"),
+    }
+}
+
+fn of_zen(width: f64, counts: &Counts) -> Slots {
+    let &[cycles, retired, dispatched, front_end, back_end, loads, incomplete, ..] = counts;
+    Slots {
+        all: width * cycles,
+        retiring: retired,
+        bad_speculation: dispatched - retired,
+        front_end,
+        back_end,
+        memory: if incomplete > 0.0 { back_end * loads / incomplete } else { 0.0 },
+    }
+}
+
+const MISPREDICTIONS: &[&str] = &[
+    "cpu_cycles",
+    "op_retired",
+    "op_spec",
+    "stall_slot_frontend",
+    "stall_slot_backend",
+    "br_mis_pred",
+];
+const FLUSHES: &[&str] = &[
+    "cpu_cycles",
+    "op_retired",
+    "op_spec",
+    "stall_slot_frontend",
+    "stall_slot_backend",
+    "stall_frontend_flush",
+];
+
+const fn neoverse(
+    name: &'static str,
+    tables: &'static [&'static str],
+    events: &'static [&'static str],
+    slots: fn(&Counts) -> Slots,
+) -> Family {
+    Family {
+        name,
+        tables,
+        events,
+        general: &[],
+        for_memory: 0,
+        slots,
+        rests_on: [
+            "op_retired / op_spec of the slots without a stall",
+            "1 - op_retired / op_spec of the slots without a stall, and the recovery",
+            "stall_slot_frontend, without the recovery",
+            "stall_slot_backend, without the recovery",
+            "",
+        ],
+        rest_is: None,
+    }
+}
+
+/// The cycles of recovery for each event of it (a misprediction, or a cycle of a flush). They are bad speculation, and the counters of
+/// stalls count them at the front and back end.
+struct Recovery {
+    bad: f64,
+    front_end: f64,
+    back_end: f64,
+}
+
+fn of_neoverse(width: f64, recovery: Recovery, counts: &Counts) -> Slots {
+    let &[cycles, retired, speculated, front_end, back_end, recoveries, ..] = counts;
+    let all = width * cycles;
+    // Operations started in the slots without a stall.
+    let started = all - front_end - back_end;
+    let kept = if speculated > 0.0 { retired / speculated } else { 0.0 };
+    let lost = |cycles: f64| width * cycles * recoveries;
+    Slots {
+        all,
+        retiring: started * kept,
+        bad_speculation: started * (1.0 - kept) + lost(recovery.bad),
+        front_end: front_end - lost(recovery.front_end),
+        back_end: back_end - lost(recovery.back_end),
+        memory: 0.0,
+    }
+}
