@@ -17,8 +17,8 @@ pub(crate) struct Family {
     pub(crate) tables: &'static [&'static str],
     /// The events, by names of those tables. The first one is that of the slots, or of the cycles.
     pub(crate) events: &'static [&'static str],
-    /// Events of general-purpose counters, in the same order, for machines without the fixed ones: virtual ones.
-    pub(crate) general: &'static [&'static str],
+    /// The first event for a general-purpose counter, if the other one needs a fixed counter, which virtual machines lack.
+    pub(crate) without_fixed: Option<&'static str>,
     /// How many of the last events are for the memory's part alone.
     pub(crate) for_memory: usize,
     pub(crate) slots: fn(&Counts) -> Slots,
@@ -78,7 +78,7 @@ pub(crate) static FAMILIES: [Family; 13] = [
             "int_misc.recovery_cycles",
             "idq_uops_not_delivered.core",
         ],
-        general: &[],
+        without_fixed: None,
         for_memory: 0,
         slots: |&[cycles, retired, issued, recovery, not_delivered, ..]| {
             let (all, taken) = (4.0 * cycles, issued + 4.0 * recovery);
@@ -100,44 +100,22 @@ pub(crate) static FAMILIES: [Family; 13] = [
         ],
         rest_is: None,
     },
-    // Intel's descriptions of the events. perf's `tma_*` compute the same parts from PERF_METRICS.
-    Family {
-        name: "Intel Ice Lake, Tiger Lake, Rocket Lake",
-        tables: &["icelake", "icelakex", "tigerlake", "rocketlake"],
-        events: &[
+    // Intel's descriptions of the events, here and for the one below. perf's `tma_*` compute the same parts from PERF_METRICS, and bad
+    // speculation as the remainder, too.
+    p_cores(
+        "Intel Ice Lake, Tiger Lake, Rocket Lake",
+        &["icelake", "icelakex", "tigerlake", "rocketlake"],
+        &[
             "topdown.slots",
             "uops_retired.slots",
             "idq_uops_not_delivered.core",
             "topdown.backend_bound_slots",
         ],
-        general: &[
-            "topdown.slots_p",
-            "uops_retired.slots",
-            "idq_uops_not_delivered.core",
-            "topdown.backend_bound_slots",
-        ],
-        for_memory: 0,
-        slots: |&[all, retiring, front_end, back_end, ..]| Slots {
-            all,
-            retiring,
-            bad_speculation: all - retiring - front_end - back_end,
-            front_end,
-            back_end,
-            memory: 0.0,
-        },
-        rests_on: [
-            "uops_retired.slots",
-            "the remainder",
-            "idq_uops_not_delivered.core",
-            "topdown.backend_bound_slots",
-            "",
-        ],
-        rest_is: None,
-    },
-    // As for Ice Lake.
-    Family {
-        name: "Intel's P-cores since Golden Cove (Alder Lake, Sapphire Rapids)",
-        tables: &[
+        0,
+    ),
+    p_cores(
+        "Intel's P-cores since Golden Cove (Alder Lake, Sapphire Rapids)",
+        &[
             "sapphirerapids",
             "emeraldrapids",
             "graniterapids",
@@ -148,84 +126,50 @@ pub(crate) static FAMILIES: [Family; 13] = [
             "pantherlake_cougarcove",
             "novalake_coyotecove",
         ],
-        events: &[
+        &[
             "topdown.slots",
             "uops_retired.slots",
-            "topdown.bad_spec_slots",
             "idq_bubbles.core",
             "topdown.backend_bound_slots",
             "topdown.memory_bound_slots",
         ],
-        general: &[
-            "topdown.slots_p",
-            "uops_retired.slots",
-            "topdown.bad_spec_slots",
-            "idq_bubbles.core",
-            "topdown.backend_bound_slots",
-            "topdown.memory_bound_slots",
-        ],
-        for_memory: 1,
-        slots: |&[all, retiring, bad_speculation, front_end, back_end, memory, ..]| Slots {
-            all,
-            retiring,
-            bad_speculation,
-            front_end,
-            back_end,
-            memory,
-        },
-        rests_on: [
-            "uops_retired.slots",
-            "topdown.bad_spec_slots",
-            "idq_bubbles.core",
-            "topdown.backend_bound_slots",
-            "topdown.memory_bound_slots",
-        ],
-        rest_is: None,
-    },
-    // perf's metrics `tma_*` of these CPUs, here and for the two below.
-    e_cores(
-        "Intel Gracemont (Alder Lake's E-cores)",
-        &["alderlake_gracemont"],
-        &[
+        1,
+    ),
+    // perf's metrics `tma_*` of these CPUs, here and for the two below. It does not take this one's
+    // `topdown_bad_speculation.all`.
+    Family {
+        name: "Intel Gracemont (Alder Lake's E-cores)",
+        tables: &["alderlake_gracemont"],
+        events: &[
             "cpu_clk_unhalted.core",
             "topdown_retiring.all",
-            "topdown_bad_speculation.all",
             "topdown_fe_bound.all",
             "topdown_be_bound.all",
         ],
-        &[],
-        |counts| of_e_cores(5.0, counts),
-    ),
+        without_fixed: None,
+        for_memory: 0,
+        slots: |&[cycles, retiring, front_end, back_end, ..]| {
+            let all = 5.0 * cycles;
+            let bad_speculation = all - retiring - front_end - back_end;
+            Slots { all, retiring, bad_speculation, front_end, back_end, memory: 0.0 }
+        },
+        rests_on: [
+            "topdown_retiring.all",
+            "the remainder",
+            "topdown_fe_bound.all",
+            "topdown_be_bound.all",
+            "",
+        ],
+        rest_is: None,
+    },
     e_cores(
         "Intel Crestmont (Sierra Forest, Grand Ridge)",
         &["meteorlake_crestmont", "arrowlake_crestmont", "sierraforest", "grandridge"],
-        &[
-            "cpu_clk_unhalted.core",
-            "topdown_retiring.all_p",
-            "topdown_bad_speculation.all_p",
-            "topdown_fe_bound.all_p",
-            "topdown_be_bound.all_p",
-        ],
-        &[],
         |counts| of_e_cores(6.0, counts),
     ),
     e_cores(
         "Intel Skymont and Darkmont (Lunar Lake's E-cores, Clearwater Forest)",
         &["lunarlake_skymont", "arrowlake_skymont", "pantherlake_darkmont", "clearwaterforest"],
-        &[
-            "cpu_clk_unhalted.core",
-            "topdown_retiring.all",
-            "topdown_bad_speculation.all",
-            "topdown_fe_bound.all",
-            "topdown_be_bound.all",
-        ],
-        &[
-            "cpu_clk_unhalted.core",
-            "topdown_retiring.all_p",
-            "topdown_bad_speculation.all_p",
-            "topdown_fe_bound.all_p",
-            "topdown_be_bound.all_p",
-        ],
         |counts| of_e_cores(8.0, counts),
     ),
     // perf's group of metrics `PipelineL1`, and `backend_bound_memory`, here and for Zen 5.
@@ -258,25 +202,62 @@ pub(crate) static EARLY_N2: Family =
         of_neoverse(5.0, Recovery { bad: 4.0, front_end: 1.0, back_end: 3.0 }, &counts)
     });
 
-const fn e_cores(
+const fn p_cores(
     name: &'static str,
     tables: &'static [&'static str],
     events: &'static [&'static str],
-    general: &'static [&'static str],
-    slots: fn(&Counts) -> Slots,
+    for_memory: usize,
 ) -> Family {
     Family {
         name,
         tables,
         events,
-        general,
+        without_fixed: Some("topdown.slots_p"),
+        for_memory,
+        slots: |&[all, retiring, front_end, back_end, memory, ..]| Slots {
+            all,
+            retiring,
+            bad_speculation: all - retiring - front_end - back_end,
+            front_end,
+            back_end,
+            memory,
+        },
+        rests_on: [
+            "uops_retired.slots",
+            "the remainder",
+            "idq_bubbles.core (before Golden Cove: idq_uops_not_delivered.core)",
+            "topdown.backend_bound_slots",
+            "topdown.memory_bound_slots",
+        ],
+        rest_is: None,
+    }
+}
+
+const fn e_cores(
+    name: &'static str,
+    tables: &'static [&'static str],
+    slots: fn(&Counts) -> Slots,
+) -> Family {
+    Family {
+        name,
+        tables,
+        // Linux counts those of Skymont and Darkmont in fixed counters, if they are there. It does not know the numbers of these
+        // counters' own events (`topdown_retiring.all`), which count nothing.
+        events: &[
+            "cpu_clk_unhalted.core",
+            "topdown_retiring.all_p",
+            "topdown_bad_speculation.all_p",
+            "topdown_fe_bound.all_p",
+            "topdown_be_bound.all_p",
+        ],
+        without_fixed: None,
         for_memory: 0,
         slots,
         rests_on: [
-            "topdown_retiring.all",
-            "topdown_bad_speculation.all",
-            "topdown_fe_bound.all",
-            "topdown_be_bound.all",
+            "topdown_retiring.all_p",
+            "topdown_bad_speculation.all_p",
+            "topdown_fe_bound.all_p",
+            "topdown_be_bound.all_p",
             "",
         ],
         rest_is: None,
@@ -306,7 +287,7 @@ const fn zen(
             "ex_no_retire.not_complete_load_and_alu,umask=0xa2",
             "ex_no_retire.not_complete_load_and_alu",
         ],
-        general: &[],
+        without_fixed: None,
         for_memory: 2,
         slots,
         rests_on: [
@@ -359,7 +340,7 @@ const fn neoverse(
         name,
         tables,
         events,
-        general: &[],
+        without_fixed: None,
         for_memory: 0,
         slots,
         rests_on: [

@@ -35,8 +35,8 @@ pub struct Formula {
 impl Formula {
     /// Returns the formula of this CPU. On a CPU with several core types, it is that of the type on which this thread may run.
     ///
-    /// Opens and closes those events once that need a fixed counter. Where it is missing, as in a virtual machine, an event of a
-    /// general-purpose counter takes its place.
+    /// Opens and closes the event of the slots if it needs a fixed counter. Where that is missing, as in a virtual machine, an event of
+    /// a general-purpose counter takes its place.
     ///
     /// # Errors
     /// - [`TopdownError::NoEvents`] if this CPU has no events for it, and [`TopdownError::Name`] if the CPU is unknown.
@@ -44,13 +44,11 @@ impl Formula {
     pub fn of_this_cpu() -> Result<Formula, TopdownError> {
         let core = this_cpu::core()?;
         let family = family(&core)?;
-        let named = |names: &[&str]| -> Result<Vec<Event>, TopdownError> {
-            names.iter().map(|name| core.event(name)).collect()
-        };
-        let (mut events, general) = (named(family.events)?, named(family.general)?);
-        for (event, general) in events.iter_mut().zip(general) {
-            if *event != general && !counts(*event) {
-                *event = general;
+        let named = family.events.iter().map(|name| core.event(name));
+        let mut events = named.collect::<Result<Vec<Event>, TopdownError>>()?;
+        if let (Some(slots), Some(other)) = (events.first_mut(), family.without_fixed) {
+            if !counts(*slots) {
+                *slots = core.event(other)?;
             }
         }
         Ok(Formula { family, events, has_memory: family.for_memory > 0 })
@@ -133,7 +131,7 @@ mod tests {
             assert!(family.events.len() < MAX_EVENTS);
             for name in family.tables {
                 let table = Table::named(name).unwrap_or_else(|| panic!("no table {name}"));
-                for event in family.events.iter().chain(family.general) {
+                for event in family.events.iter().chain(&family.without_fixed) {
                     assert!(table.event(event).is_ok(), "{name} has no {event}");
                 }
                 let formula = Formula::of(table).unwrap();

@@ -49,6 +49,11 @@ impl Topdown {
         &self.formula
     }
 
+    /// Returns the group of counters: how it is read, what a read costs.
+    pub fn group(&self) -> &DynGroup {
+        &self.group
+    }
+
     /// Returns the counts, without a system call where user space can read them. One read takes about a hundred instructions.
     ///
     /// # Errors

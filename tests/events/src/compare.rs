@@ -1,15 +1,13 @@
 //! Compares the tables with other programs' lists.
 
 use crate::libpfm::Line;
-use crate::source::{Cpu, Source};
+use crate::perf::{Listed, field, list};
+use crate::source::Source;
 use rdpmc::Event;
 use rdpmc::pmu::Pmus;
 use rdpmc_events::{EventError, Table};
-use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 /// What was compared, by table.
 #[derive(Default)]
@@ -84,32 +82,7 @@ pub(crate) fn with_libpfm4(lines: &[Line]) -> Result<Comparison, String> {
     Ok(comparison)
 }
 
-/// The formats of the PMUs, as the kernel shows them.
-const INTEL: [(&str, &str); 13] = [
-    ("event", "config:0-7"),
-    ("umask", "config:8-15,40-47"),
-    ("edge", "config:18"),
-    ("pc", "config:19"),
-    ("any", "config:21"),
-    ("inv", "config:23"),
-    ("cmask", "config:24-31"),
-    ("in_tx", "config:32"),
-    ("in_tx_cp", "config:33"),
-    ("eq", "config:36"),
-    ("offcore_rsp", "config1:0-63"),
-    ("ldlat", "config1:0-15"),
-    ("frontend", "config1:0-23"),
-];
-const AMD: [(&str, &str); 5] = [
-    ("event", "config:0-7,32-35"),
-    ("umask", "config:8-15"),
-    ("edge", "config:18"),
-    ("inv", "config:23"),
-    ("cmask", "config:24-31"),
-];
-
-/// Looks every name up that `perf list` has for the CPUs of a vendor. `perf` is a command. `room` is a directory for files: perf takes
-/// the PMU's files from there, and the CPU's model from an environment variable.
+/// Looks every name up that `perf list` has for the CPUs of a vendor. `perf` and `room` are as for [`list`].
 pub(crate) fn with_perf(
     vendor: &str,
     source: &Source,
@@ -119,46 +92,12 @@ pub(crate) fn with_perf(
     let mut comparison = Comparison::default();
     for cpu in &source.cpus {
         let table = Table::named(&cpu.name).ok_or_else(|| format!("no table {}", cpu.name))?;
-        let (id, pmu) = identity(vendor, cpu).ok_or_else(|| format!("{}: no model", cpu.name))?;
-        let _ = fs::remove_dir_all(room);
-        let devices = room.join("bus/event_source/devices");
-        let formats: Vec<_> = match vendor {
-            "intel" => INTEL.to_vec(),
-            _ => AMD.to_vec(),
-        };
-        let mut files = vec![(devices.join(pmu).join("type"), "4")];
-        files.extend(
-            formats.iter().map(|(name, bits)| (devices.join(pmu).join("format").join(name), *bits)),
-        );
-        if pmu != "cpu" {
-            files.push((devices.join(pmu).join("cpus"), "0"));
-        }
-        files.extend(
-            ["online", "possible", "present"]
-                .map(|file| (room.join("devices/system/cpu").join(file), "0")),
-        );
-        for (path, text) in files {
-            let written = fs::create_dir_all(path.parent().unwrap_or(room))
-                .and_then(|()| fs::write(&path, format!("{text}\n")));
-            written.map_err(|why| format!("{}: {why}", path.display()))?;
-        }
-        let (program, arguments) = perf.split_first().ok_or("no command for perf")?;
-        let output = Command::new(program)
-            .args(arguments)
-            .args(["list", "--json", "--details"])
-            .env("SYSFS_PATH", room)
-            .env("PERF_CPUID", &id)
-            .output()
-            .map_err(|why| format!("{program}: {why}"))?;
-        let listed: Value = serde_json::from_slice(&output.stdout).map_err(|why| {
-            format!("perf list: {why}: {}", String::from_utf8_lossy(&output.stderr))
-        })?;
+        let Listed { pmu, devices, entries } = list(vendor, cpu, room, perf, &[])?;
         let pmus = Pmus::from_dir(&devices);
-        for event in listed.as_array().into_iter().flatten() {
-            let field = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default();
-            let (name, encoding) = (field("EventName"), field("Encoding"));
-            let is_its =
-                encoding.starts_with(&format!("{pmu}/")) && field("Topic") != "legacy hardware";
+        for event in &entries {
+            let (name, encoding) = (field(event, "EventName"), field(event, "Encoding"));
+            let is_its = encoding.starts_with(&format!("{pmu}/"))
+                && field(event, "Topic") != "legacy hardware";
             if !is_its || name.contains('/') {
                 continue;
             }
@@ -175,15 +114,4 @@ pub(crate) fn with_perf(
         }
     }
     Ok(comparison)
-}
-
-/// Returns perf's name of a table's first model, and the PMU.
-fn identity<'a>(vendor: &str, cpu: &'a Cpu) -> Option<(String, &'a str)> {
-    let first = cpu.matches.first()?;
-    let (numbers, pmu) = first.split_once('/').unwrap_or((first, "cpu"));
-    let mut numbers = numbers.split('-').map(|range| range.split("..").next().unwrap_or(range));
-    let (family, model) = (numbers.next()?, numbers.next()?.to_ascii_uppercase());
-    let stepping = numbers.next().unwrap_or("1").to_ascii_uppercase();
-    let vendor = if vendor == "intel" { "GenuineIntel" } else { "AuthenticAMD" };
-    Some((format!("{vendor}-{family}-{model}-{stepping}"), pmu))
 }

@@ -4,6 +4,8 @@ mod compare;
 mod generate;
 mod import;
 mod libpfm;
+mod metrics;
+mod perf;
 mod source;
 
 use source::Source;
@@ -33,8 +35,10 @@ fn main() -> ExitCode {
             ["perf", vendor, room, ref perf @ ..] => source(vendor)
                 .and_then(|source| compare::with_perf(vendor, &source, Path::new(room), perf))
                 .map(|comparison| comparison.print("perf")),
+            ["metrics", vendor, room, ref perf @ ..] => source(vendor)
+                .and_then(|source| metrics::compare(vendor, &source, Path::new(room), perf)),
             ["generate", directory] => generate_all(Path::new(directory)),
-            _ => Err("usage: import intel DIRECTORY LIST | import arm DIRECTORY | import amd LIST | generate DIRECTORY | libpfm4 LIST | perf intel|amd DIRECTORY COMMAND..."
+            _ => Err("usage: import intel DIRECTORY LIST | import arm DIRECTORY | import amd LIST | generate DIRECTORY | libpfm4 LIST | perf intel|amd DIRECTORY COMMAND... | metrics intel|amd DIRECTORY COMMAND..."
                 .to_owned()),
         };
     match result {

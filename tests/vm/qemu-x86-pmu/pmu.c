@@ -2,14 +2,14 @@
  * A performance monitoring unit for the x86 processors that QEMU emulates.
  * SPDX-License-Identifier: MIT
  *
- * What Linux's Intel driver (architectural version 2, or 6 of which no more is there: four general and three fixed counters, global
- * control, full-width writes on demand) and its AMD driver (four counters of the K7 kind) expect, by
+ * What Linux's Intel driver (architectural version 2, or 6 of which no more is there: general and fixed counters, global
+ * control, full-width writes on demand) and its AMD driver (four counters of the K7 kind, or six since family 15h) expect, by
  * Intel's Software Developer's Manual, volume 3B, chapter "Performance Monitoring", and AMD's
  * Programmer's Manual, volume 2, section "Performance Monitoring Counters".
  *
- * Everything is derived from two exact numbers: instructions, from -icount, in which a repeated
- * string instruction is one for each turn, and branches, counted by the translated code
- * (pmu-branches.c.inc). They are brought into the counters when the privilege
+ * Everything is derived from three exact numbers: instructions, from -icount, in which a repeated
+ * string instruction is one for each turn, and branches and loads, counted by the translated code
+ * (pmu-events.c.inc). They are brought into the counters when the privilege
  * changes, when a register is touched, and when a counter is due to overflow.
  */
 #include "qemu/osdep.h"
@@ -22,8 +22,9 @@
 
 #define WIDTH 48
 #define MASK ((1ULL << WIDTH) - 1)
-#define GENERAL 4
-#define FIXED 3
+/* Of the machine with the most. */
+#define MAX_GENERAL 8
+#define MAX_FIXED 7
 
 /* Events differ by what an instruction adds, so that no counter can pass for another. */
 #define CYCLES_PER_INSTRUCTION 3
@@ -31,6 +32,15 @@
 
 /* An overflow is noticed late, as in silicon: so many instructions may still retire. */
 #define SKID 100
+
+/*
+ * Where pipeline slots go, if the machine counts them: PMU->width in a cycle, so that the parts of a known number of
+ * instructions, branches and loads are whole numbers. The front end has what the others leave.
+ */
+#define RETIRING_SLOTS 5    /* of an instruction */
+#define BAD_SLOTS 2         /* of a branch */
+#define BACK_END_SLOTS 3    /* of a load */
+#define MEMORY_SLOTS 2      /* of those */
 
 /* PERFEVTSEL, both vendors. */
 #define SELECT_EVENT 0xf0000ffffULL /* event, unit mask, and AMD's upper event bits */
@@ -63,9 +73,23 @@ enum {
     V6_STEP = 4,
     K7_PERFEVTSEL0 = 0xc0010000,
     K7_PERFCTR0 = 0xc0010004,
+    CORE_PERFEVTSEL0 = 0xc0010200, /* AMD's six counters since family 15h: each after its setting */
 };
 
-typedef enum { NOTHING, INSTRUCTIONS, CYCLES, REFERENCE_CYCLES, BRANCHES } Event;
+typedef enum {
+    NOTHING,
+    INSTRUCTIONS,
+    CYCLES,
+    REFERENCE_CYCLES,
+    BRANCHES,
+    SLOTS,
+    RETIRING,
+    BAD_SPECULATION,
+    FRONT_END,
+    BACK_END,
+    MEMORY,
+    DISPATCHED, /* retiring, or bad speculation */
+} Event;
 
 /*
  * What a hypervisor or an erratum does to a counter. The guest's user mode chooses with CPUID leaf FAULTS, ECX: the
@@ -85,6 +109,8 @@ typedef enum {
 
 struct X86PMU {
     bool amd, full_width_writes;
+    int general, fixed;                  /* how many counters of each kind */
+    uint64_t width;                      /* slots in a cycle, 0 if they are not counted */
     bool user_disable;                   /* counters can be hidden from user mode, where they read 0 */
     bool counts_interrupts;              /* as silicon does: each adds an instruction to user mode */
     bool interrupted;                    /* user mode was, and has not gone on yet */
@@ -94,9 +120,9 @@ struct X86PMU {
     uint64_t half;                       /* what counting half has left over */
     unsigned returns;                    /* to user mode, while the fault is JUMPS */
     bool user;                           /* the mode that the processor is in */
-    int64_t instructions, branches;      /* as brought into the counters last */
-    uint64_t counters[GENERAL + FIXED];  /* the general ones, then the fixed ones */
-    uint64_t select[GENERAL];
+    int64_t instructions, branches, loads; /* as brought into the counters last */
+    uint64_t counters[MAX_GENERAL + MAX_FIXED]; /* the general ones, then the fixed ones */
+    uint64_t select[MAX_GENERAL];
     uint64_t fixed_control, global_control, global_status;
     bool overflowed;                     /* an interrupt is due, at this instruction */
     int64_t interrupt_at;
@@ -108,6 +134,49 @@ typedef struct {
     Event event;
     bool counts, interrupts;
 } Setting;
+
+/* Zen 4. */
+static Event amd_slots(uint64_t select)
+{
+    switch (select & SELECT_EVENT) {
+    case 0x00c1:
+        return RETIRING;
+    case 0x07aa:
+        return DISPATCHED;
+    case 0x1000001a0:
+        return FRONT_END;
+    case 0x100001ea0:
+        return BACK_END;
+    case 0xa2d6:
+        return MEMORY; /* cycles without a retired instruction, because of a load, */
+    case 0x02d6:
+        return BACK_END; /* and of any instruction */
+    default:
+        return NOTHING;
+    }
+}
+
+/* P-cores since Golden Cove, and Darkmont. */
+static Event intel_slots(uint64_t select)
+{
+    switch (select & SELECT_EVENT) {
+    case 0x01a4:
+        return SLOTS;
+    case 0x02c2:
+        return RETIRING;
+    case 0x04a4:
+    case 0x0073:
+        return BAD_SPECULATION;
+    case 0x019c:
+        return FRONT_END;
+    case 0x02a4:
+        return BACK_END;
+    case 0x10a4:
+        return MEMORY;
+    default:
+        return NOTHING;
+    }
+}
 
 static Event event_of(const X86PMU *pmu, uint64_t select)
 {
@@ -128,22 +197,24 @@ static Event event_of(const X86PMU *pmu, uint64_t select)
     case 0x00c2:
         return pmu->amd ? BRANCHES : NOTHING;
     default:
-        return NOTHING;
+        return pmu->width == 0 ? NOTHING : pmu->amd ? amd_slots(select) : intel_slots(select);
     }
 }
 
 /* Counter i's bit in the global control and status registers. */
-static uint64_t global_bit(int i)
+static uint64_t global_bit(const X86PMU *pmu, int i)
 {
-    return i < GENERAL ? 1ULL << i : 1ULL << (32 + i - GENERAL);
+    return i < pmu->general ? 1ULL << i : 1ULL << (32 + i - pmu->general);
 }
 
 static Setting setting_of(const X86PMU *pmu, int i)
 {
-    static const Event fixed_events[FIXED] = { INSTRUCTIONS, CYCLES, REFERENCE_CYCLES };
-    bool enabled = pmu->amd || (pmu->global_control & global_bit(i));
+    static const Event fixed_events[MAX_FIXED] = {
+        INSTRUCTIONS, CYCLES, REFERENCE_CYCLES, SLOTS, BAD_SPECULATION, FRONT_END, RETIRING,
+    };
+    bool enabled = pmu->amd || (pmu->global_control & global_bit(pmu, i));
 
-    if (i < GENERAL) {
+    if (i < pmu->general) {
         uint64_t select = pmu->select[i];
         return (Setting) {
             .event = event_of(pmu, select),
@@ -152,7 +223,7 @@ static Setting setting_of(const X86PMU *pmu, int i)
             .interrupts = select & SELECT_INTERRUPT,
         };
     } else {
-        int f = i - GENERAL;
+        int f = i - pmu->general;
         uint64_t control = pmu->fixed_control >> (4 * f);
         return (Setting) {
             .event = fixed_events[f],
@@ -164,7 +235,7 @@ static Setting setting_of(const X86PMU *pmu, int i)
 
 static int counters_of(const X86PMU *pmu)
 {
-    return pmu->amd ? GENERAL : GENERAL + FIXED;
+    return pmu->general + pmu->fixed;
 }
 
 static void add(X86PMU *pmu, int i, const Setting *setting, uint64_t added)
@@ -172,7 +243,7 @@ static void add(X86PMU *pmu, int i, const Setting *setting, uint64_t added)
     pmu->counters[i] += added;
     if (pmu->counters[i] > MASK) {
         pmu->counters[i] &= MASK;
-        pmu->global_status |= global_bit(i);
+        pmu->global_status |= global_bit(pmu, i);
         if (setting->interrupts && !pmu->overflowed) {
             pmu->overflowed = true;
             pmu->interrupt_at = pmu->instructions + SKID;
@@ -201,9 +272,15 @@ static void bring_up_to_now(CPUX86State *env)
     int64_t now = icount_get_raw();
     uint64_t instructions = now - pmu->instructions;
     uint64_t branches = env->branches - pmu->branches;
+    uint64_t loads = env->loads - pmu->loads;
+    uint64_t slots = instructions * CYCLES_PER_INSTRUCTION * pmu->width;
+    uint64_t retiring = instructions * RETIRING_SLOTS;
+    uint64_t bad = branches * BAD_SLOTS;
+    uint64_t back_end = loads * BACK_END_SLOTS;
 
     pmu->instructions = now;
     pmu->branches = env->branches;
+    pmu->loads = env->loads;
     for (int i = 0; i < counters_of(pmu); i++) {
         Setting setting = setting_of(pmu, i);
         uint64_t added = 0;
@@ -225,6 +302,27 @@ static void bring_up_to_now(CPUX86State *env)
             break;
         case BRANCHES:
             added = branches;
+            break;
+        case SLOTS:
+            added = slots;
+            break;
+        case RETIRING:
+            added = retiring;
+            break;
+        case BAD_SPECULATION:
+            added = bad;
+            break;
+        case FRONT_END:
+            added = slots - retiring - bad - back_end;
+            break;
+        case BACK_END:
+            added = back_end;
+            break;
+        case MEMORY:
+            added = loads * MEMORY_SLOTS;
+            break;
+        case DISPATCHED:
+            added = retiring + bad;
             break;
         }
         add(pmu, i, &setting, with_fault(pmu, i, added));
@@ -253,15 +351,18 @@ static void jump(X86PMU *pmu)
 }
 
 /* The most that one instruction can add. */
-static uint64_t most_per_instruction(Event event)
+static uint64_t most_per_instruction(const X86PMU *pmu, Event event)
 {
     switch (event) {
+    case INSTRUCTIONS:
+    case BRANCHES:
+        return 1;
     case CYCLES:
         return CYCLES_PER_INSTRUCTION;
     case REFERENCE_CYCLES:
         return REFERENCE_CYCLES_PER_INSTRUCTION;
     default:
-        return 1;
+        return MAX(CYCLES_PER_INSTRUCTION * pmu->width, 1);
     }
 }
 
@@ -278,7 +379,7 @@ static void watch(X86PMU *pmu)
 
         if (setting.counts && setting.interrupts && setting.event != NOTHING) {
             uint64_t left = MASK + 1 - pmu->counters[i];
-            soonest = MIN(soonest, DIV_ROUND_UP(left, most_per_instruction(setting.event)));
+            soonest = MIN(soonest, DIV_ROUND_UP(left, most_per_instruction(pmu, setting.event)));
         }
     }
     if (soonest != UINT64_MAX) {
@@ -309,11 +410,14 @@ bool x86_pmu_create(CPUX86State *env, Error **errp)
     }
     env->pmu = g_new0(X86PMU, 1);
     env->pmu->amd = IS_AMD_CPU(env);
+    env->pmu->width = env_archcpu(env)->pmu_slots;
+    env->pmu->general = MIN(env_archcpu(env)->pmu_general, MAX_GENERAL);
+    env->pmu->fixed = env->pmu->amd ? 0 : MIN(env_archcpu(env)->pmu_fixed, MAX_FIXED);
     env->pmu->user_disable = env_archcpu(env)->pmu_user_disable;
     env->pmu->counts_interrupts = env_archcpu(env)->pmu_counts_interrupts;
     env->pmu->faults = env_archcpu(env)->pmu_faults;
     env->pmu->full_width_writes = env->features[FEAT_PERF_CAPABILITIES] & PERF_CAP_FULL_WIDTH_WRITE;
-    env->pmu->global_control = (1 << GENERAL) - 1;
+    env->pmu->global_control = (1 << env->pmu->general) - 1;
     env->pmu->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, look, env);
     return true;
 }
@@ -323,11 +427,17 @@ void x86_pmu_cpuid(CPUX86State *env, uint32_t *eax, uint32_t *ebx, uint32_t *ecx
     *eax = *ebx = *ecx = *edx = 0;
     if (env->pmu && !env->pmu->amd) {
         /* Seven events are enumerated, and those are absent that never happen here. */
-        *eax = (env->pmu->user_disable ? 6 : 2) | GENERAL << 8 | WIDTH << 16 | 7 << 24;
+        *eax = (env->pmu->user_disable ? 6 : 2) | env->pmu->general << 8 | WIDTH << 16 | 7 << 24;
         *ebx = 1 << 3 | 1 << 4 | 1 << 6; /* cache references, cache misses, branch misses */
-        *ecx = env->pmu->user_disable ? (1 << FIXED) - 1 : 0; /* as a bitmap, since version 5 */
-        *edx = FIXED | WIDTH << 5;
+        *ecx = env->pmu->user_disable ? (1 << env->pmu->fixed) - 1 : 0; /* as a bitmap, since version 5 */
+        *edx = env->pmu->fixed | WIDTH << 5;
     }
+}
+
+/* Whether there are AMD's counters since family 15h, which have registers of their own. */
+static bool has_core_counters(const X86PMU *pmu)
+{
+    return pmu->amd && pmu->general > 4;
 }
 
 /* Of what leaf 23H says, the bit for counters that can be hidden from user mode; and the way there. */
@@ -336,9 +446,12 @@ void x86_pmu_extend_cpuid(CPUX86State *env, uint32_t leaf, uint32_t subleaf, uin
 {
     if (env->pmu && env->pmu->faults && leaf == FAULTS) {
         env->pmu->fault = subleaf & 0xff;
-        env->pmu->faulty = (subleaf >> 8) % (GENERAL + FIXED);
+        env->pmu->faulty = (subleaf >> 8) % (env->pmu->general + MAX(env->pmu->fixed, 3));
         *eax = 1;
         return;
+    }
+    if (env->pmu && has_core_counters(env->pmu) && leaf == 0x80000001) {
+        *ecx |= 1 << 23;
     }
     if (!env->pmu || !env->pmu->user_disable) {
         return;
@@ -400,34 +513,38 @@ static uint64_t *amd_register(X86PMU *pmu, uint32_t msr)
 {
     int i;
 
-    if ((i = which(msr, K7_PERFEVTSEL0, GENERAL)) >= 0) {
+    if (has_core_counters(pmu) && (i = which(msr, CORE_PERFEVTSEL0, 2 * pmu->general)) >= 0) {
+        return i % 2 == 0 ? &pmu->select[i / 2] : &pmu->counters[i / 2];
+    }
+    /* The first four, by their old numbers. */
+    if ((i = which(msr, K7_PERFEVTSEL0, 4)) >= 0) {
         return &pmu->select[i];
     }
-    return (i = which(msr, K7_PERFCTR0, GENERAL)) >= 0 ? &pmu->counters[i] : NULL;
+    return (i = which(msr, K7_PERFCTR0, 4)) >= 0 ? &pmu->counters[i] : NULL;
 }
 
 static uint64_t *intel_register(X86PMU *pmu, uint32_t msr)
 {
     int i;
 
-    if ((i = which(msr, PERFEVTSEL0, GENERAL)) >= 0) {
+    if ((i = which(msr, PERFEVTSEL0, pmu->general)) >= 0) {
         return &pmu->select[i];
     }
-    if ((i = which(msr, PMC0, GENERAL)) >= 0) {
+    if ((i = which(msr, PMC0, pmu->general)) >= 0) {
         return &pmu->counters[i];
     }
-    if (pmu->full_width_writes && (i = which(msr, FULL_WIDTH_PMC0, GENERAL)) >= 0) {
+    if (pmu->full_width_writes && (i = which(msr, FULL_WIDTH_PMC0, pmu->general)) >= 0) {
         return &pmu->counters[i];
     }
-    if ((i = which(msr, FIXED_CTR0, FIXED)) >= 0) {
-        return &pmu->counters[GENERAL + i];
+    if ((i = which(msr, FIXED_CTR0, pmu->fixed)) >= 0) {
+        return &pmu->counters[pmu->general + i];
     }
-    if (pmu->user_disable && (i = which(msr, V6_GENERAL0, V6_STEP * GENERAL)) >= 0) {
+    if (pmu->user_disable && (i = which(msr, V6_GENERAL0, V6_STEP * pmu->general)) >= 0) {
         return i % V6_STEP == 0 ? &pmu->counters[i / V6_STEP] :
                i % V6_STEP == 1 ? &pmu->select[i / V6_STEP] : NULL;
     }
-    if (pmu->user_disable && (i = which(msr, V6_FIXED0, V6_STEP * FIXED)) >= 0) {
-        return i % V6_STEP == 0 ? &pmu->counters[GENERAL + i / V6_STEP] : NULL;
+    if (pmu->user_disable && (i = which(msr, V6_FIXED0, V6_STEP * pmu->fixed)) >= 0) {
+        return i % V6_STEP == 0 ? &pmu->counters[pmu->general + i / V6_STEP] : NULL;
     }
     switch (msr) {
     case FIXED_CTR_CTRL:
@@ -470,7 +587,7 @@ void x86_pmu_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value)
         pmu->global_status &= ~value;
     } else if (found && found != &pmu->global_status) {
         bring_up_to_now(env);
-        if (!pmu->amd && which(msr, PMC0, GENERAL) >= 0) {
+        if (!pmu->amd && which(msr, PMC0, pmu->general) >= 0) {
             value = (int32_t)value; /* the old way into a counter takes 32 bits */
         }
         if (found >= pmu->counters && found < pmu->counters + ARRAY_SIZE(pmu->counters)) {
@@ -486,8 +603,8 @@ static bool is_hidden_from_user(const X86PMU *pmu, int i)
     if (pmu->fault == READS_ZERO && i == pmu->faulty) {
         return true;
     }
-    return pmu->user_disable && (i < GENERAL ? pmu->select[i] & SELECT_NO_USER_READ
-                                             : pmu->fixed_control >> (4 * (i - GENERAL)) & FIXED_NO_USER_READ);
+    return pmu->user_disable && (i < pmu->general ? pmu->select[i] & SELECT_NO_USER_READ
+                                             : pmu->fixed_control >> (4 * (i - pmu->general)) & FIXED_NO_USER_READ);
 }
 
 bool x86_pmu_rdpmc(CPUX86State *env)
@@ -500,11 +617,11 @@ bool x86_pmu_rdpmc(CPUX86State *env)
     if (!env->pmu) {
         return false;
     }
-    if ((i = which(index, 0, GENERAL)) < 0) {
-        if (env->pmu->amd || (i = which(index, fixed, FIXED)) < 0) {
+    if ((i = which(index, 0, env->pmu->general)) < 0) {
+        if (env->pmu->amd || (i = which(index, fixed, env->pmu->fixed)) < 0) {
             return false;
         }
-        i += GENERAL;
+        i += env->pmu->general;
     }
     bring_up_to_now(env);
     if (env->pmu->user && env->pmu->fault == IS_TRAPPED) {

@@ -19,6 +19,8 @@ mod regions;
 mod spans;
 mod stepped;
 mod threads;
+#[cfg(target_arch = "x86_64")]
+mod topdown;
 mod vendor_names;
 mod virtual_machine;
 
@@ -52,6 +54,10 @@ pub fn all(facts: &[&str]) -> Vec<Scenario> {
         attacks::ALL,
     ];
     let facts = Facts(facts);
+    #[cfg(target_arch = "x86_64")]
+    if facts.say("slots").is_some() {
+        return scenarios([topdown::ALL]);
+    }
     let entries = if facts.say("core_types").is_some() {
         &[core_types::ALL]
     } else if facts.say("faults").is_some() {
@@ -67,13 +73,11 @@ pub fn all(facts: &[&str]) -> Vec<Scenario> {
     let is_counted = !others && !facts.say_no_pmu() && facts.say("user_access") != Some("none");
     let is_stepped = !cfg!(target_arch = "riscv64") && is_counted;
     let stepped: &[&[Entry]] = if is_stepped { &[stepped::ALL, vendor_names::ALL] } else { &[] };
-    entries
-        .iter()
-        .chain(stepped)
-        .copied()
-        .flatten()
-        .map(|&(name, run)| Scenario { name, run })
-        .collect()
+    scenarios(entries.iter().chain(stepped).copied())
+}
+
+fn scenarios(lists: impl IntoIterator<Item = &'static [Entry]>) -> Vec<Scenario> {
+    lists.into_iter().flatten().map(|&(name, run)| Scenario { name, run }).collect()
 }
 
 /// Runs the part of [`lifetime`] that comes after an exec.

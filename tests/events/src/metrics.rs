@@ -1,0 +1,340 @@
+//! Compares the formulas of `rdpmc-topdown` with perf's metrics of the first level.
+
+use crate::perf::{field, list};
+use crate::source::Source;
+use rdpmc::Event;
+use rdpmc::pmu::Pmus;
+use rdpmc_events::Table;
+use rdpmc_topdown::{Category, Formula, Level1};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// perf's names of the parts: Intel's and AMD's.
+const METRICS: [(Category, [&str; 2]); 4] = [
+    (Category::Retiring, ["tma_retiring", "retiring"]),
+    (Category::BadSpeculation, ["tma_bad_speculation", "bad_speculation"]),
+    (Category::FrontEnd, ["tma_frontend_bound", "frontend_bound"]),
+    (Category::BackEnd, ["tma_backend_bound", "backend_bound"]),
+];
+const OF_MEMORY: [&str; 3] =
+    ["tma_memory_bound", "backend_bound_memory", "backend_bound_by_memory"];
+
+/// Events of perf's metrics that the formulas leave out, and that are 0 here: small corrections of Intel's, each of which takes a
+/// counter.
+const LEFT_OUT: [&str; 2] = ["int_misc.uop_dropping", "int_misc.clears_count"];
+
+/// Computes each metric of the first level with perf's formula and with ours, of the same random counts. Prints how many are equal.
+pub(crate) fn compare(
+    vendor: &str,
+    source: &Source,
+    room: &Path,
+    perf: &[&str],
+) -> Result<(), String> {
+    let mut compared = 0;
+    for cpu in &source.cpus {
+        let table = Table::named(&cpu.name).ok_or_else(|| format!("no table {}", cpu.name))?;
+        let Some(formula) = Formula::of(table) else { continue };
+        let metrics = Metrics::of(vendor, source, cpu.name.as_str(), room, perf)?;
+        if let Some(other) = &metrics.of_another_pmu {
+            println!("# {}: perf lists the metrics of {other} alone", cpu.name);
+            continue;
+        }
+        let mut left_out = BTreeSet::new();
+        let (mut equal, mut random) = (0, Random(7));
+        for _ in 0..100 {
+            let counts = random.counts(formula.events().len());
+            let level1 = formula.level1(&counts).ok_or("no slots")?;
+            let values = Values { metrics: &metrics, table, formula: &formula, counts, level1 };
+            let ours = METRICS
+                .iter()
+                .map(|(category, names)| (&names[..], level1.part(*category).fraction));
+            // That of Skylake needs seven more events.
+            let memory = level1.memory.map(|part| (&OF_MEMORY[..], part.fraction));
+            for (names, ours) in ours.chain(memory) {
+                let known = names.iter().find_map(|name| metrics.formulas.get(*name));
+                let Some(known) = known else { continue };
+                let theirs = values.evaluate(known, &mut left_out)?;
+                // Nor is it equal if perf's is not a number.
+                let is_equal = (ours - theirs).abs() <= 1e-9 * ours.abs().max(1.0);
+                if !is_equal {
+                    return Err(format!(
+                        "{}: {} is {ours}, and {theirs} by perf: {known}",
+                        cpu.name, names[0]
+                    ));
+                }
+                equal += 1;
+            }
+        }
+        if equal == 0 {
+            println!("# {}: perf has no metrics", cpu.name);
+            continue;
+        }
+        let left_out: Vec<String> = left_out.into_iter().collect();
+        let without = if left_out.is_empty() {
+            String::new()
+        } else {
+            format!(", without {}", left_out.join(", "))
+        };
+        println!(
+            "# {}: {} metrics are equal to perf's, of 100 random counts each{without}",
+            cpu.name,
+            equal / 100
+        );
+        compared += equal / 100;
+    }
+    println!("# metrics: {compared} equal");
+    Ok(())
+}
+
+/// perf's metrics and events of a CPU.
+struct Metrics {
+    formulas: BTreeMap<String, String>,
+    /// By the name in lower case.
+    events: BTreeMap<String, Event>,
+    /// The PMU of the parts, if it is that of another core type.
+    of_another_pmu: Option<&'static str>,
+}
+
+impl Metrics {
+    fn of(
+        vendor: &str,
+        source: &Source,
+        name: &str,
+        room: &Path,
+        perf: &[&str],
+    ) -> Result<Metrics, String> {
+        let cpu = source.cpus.iter().find(|cpu| cpu.name == name).ok_or("no such CPU")?;
+        let events = list(vendor, cpu, room, perf, &[])?;
+        let pmus = Pmus::from_dir(&events.devices);
+        let of_event = |entry| {
+            let event = pmus.event(field(entry, "Encoding")).ok()?;
+            Some((field(entry, "EventName").to_ascii_lowercase(), event))
+        };
+        let events = events.entries.iter().filter_map(of_event).collect();
+        let metrics = list(vendor, cpu, room, perf, &["metric"])?;
+        let formulas: BTreeMap<String, String> = metrics
+            .entries
+            .iter()
+            .map(|entry| {
+                (field(entry, "MetricName").to_owned(), field(entry, "MetricExpr").to_owned())
+            })
+            .filter(|(name, _)| !name.is_empty())
+            .collect();
+        let retiring = formulas.get("tma_retiring").map_or("", String::as_str);
+        let is_named = |pmu: &&&str| retiring.contains(&format!("{pmu}@"));
+        let named = ["cpu_core", "cpu_atom"].iter().find(is_named).copied();
+        let of_another_pmu = named.filter(|pmu| *pmu != metrics.pmu);
+        Ok(Metrics { formulas, events, of_another_pmu })
+    }
+}
+
+/// What the names of an expression are.
+struct Values<'a> {
+    metrics: &'a Metrics,
+    table: Table,
+    formula: &'a Formula,
+    counts: Vec<u64>,
+    level1: Level1,
+}
+
+impl Values<'_> {
+    fn evaluate(&self, expression: &str, left_out: &mut BTreeSet<String>) -> Result<f64, String> {
+        let mut parser = Parser { values: self, tokens: tokens(expression)?, place: 0, left_out };
+        let value = parser.choice()?;
+        match parser.tokens.get(parser.place) {
+            None => Ok(value),
+            Some(token) => Err(format!("{token} is left in {expression}")),
+        }
+    }
+
+    fn name(&self, name: &str, left_out: &mut BTreeSet<String>) -> Result<f64, String> {
+        if let Some(formula) = self.metrics.formulas.get(name) {
+            return self.evaluate(formula, left_out);
+        }
+        // On a PMU: `cpu_core@topdown-retiring@`.
+        let name = name.split('@').nth(1).unwrap_or(name).to_ascii_lowercase();
+        // The metrics of PERF_METRICS are the parts themselves.
+        let Level1 { retiring, bad_speculation, front_end, back_end, memory, .. } = &self.level1;
+        match name.as_str() {
+            // As if the other hardware thread were idle: the formulas are without it.
+            "#smt_on" => return Ok(0.0),
+            "#core_wide" => return Ok(1.0),
+            "topdown-retiring" => return Ok(retiring.slots),
+            "topdown-bad-spec" => return Ok(bad_speculation.slots),
+            "topdown-fe-bound" => return Ok(front_end.slots),
+            "topdown-be-bound" => return Ok(back_end.slots),
+            "topdown-mem-bound" => return memory.map(|part| part.slots).ok_or("no memory".into()),
+            _ => {}
+        }
+        if LEFT_OUT.contains(&name.as_str()) {
+            left_out.insert(name);
+            return Ok(0.0);
+        }
+        let event =
+            self.table.event(&name).ok().or_else(|| self.metrics.events.get(&name).copied());
+        let event = event.ok_or_else(|| format!("{name} is not known"))?;
+        let place = self.formula.events().iter().position(|known| *known == event);
+        let count = place.and_then(|place| self.counts.get(place));
+        // Of a branch that is not taken, or the metric is no number.
+        Ok(count.map_or(f64::NAN, |count| *count as f64))
+    }
+}
+
+/// Splits an expression into numbers, names and operators. A backslash makes the next character part of a name.
+fn tokens(expression: &str) -> Result<Vec<String>, String> {
+    let mut tokens: Vec<String> = Vec::new();
+    let mut word = String::new();
+    let mut characters = expression.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => word.extend(characters.next()),
+            '+' | '-' | '*' | '/' | '(' | ')' | ',' | '<' | '>' | ' ' => {
+                tokens.extend((!word.is_empty()).then(|| std::mem::take(&mut word)));
+                tokens.extend((character != ' ').then(|| character.to_string()));
+            }
+            other if other.is_alphanumeric() || "._#:@=".contains(other) => word.push(other),
+            other => return Err(format!("{other} in {expression}")),
+        }
+    }
+    tokens.extend((!word.is_empty()).then_some(word));
+    Ok(tokens)
+}
+
+/// Evaluates perf's expressions: sums, products, `max`, `min`, `d_ratio`, and `A if B < C else D`.
+struct Parser<'a, 'v> {
+    values: &'a Values<'v>,
+    tokens: Vec<String>,
+    place: usize,
+    left_out: &'a mut BTreeSet<String>,
+}
+
+impl Parser<'_, '_> {
+    fn take(&mut self, wanted: &str) -> bool {
+        let is_there = self.tokens.get(self.place).is_some_and(|token| token == wanted);
+        self.place += usize::from(is_there);
+        is_there
+    }
+
+    fn expect(&mut self, wanted: &str) -> Result<(), String> {
+        self.take(wanted).then_some(()).ok_or_else(|| format!("no {wanted} in {:?}", self.tokens))
+    }
+
+    fn choice(&mut self) -> Result<f64, String> {
+        let first = self.sum()?;
+        if !self.take("if") {
+            return Ok(first);
+        }
+        let mut condition = self.sum()?;
+        if self.take("<") {
+            condition = f64::from(condition < self.sum()?);
+        }
+        self.expect("else")?;
+        let other = self.choice()?;
+        Ok(if condition != 0.0 { first } else { other })
+    }
+
+    fn sum(&mut self) -> Result<f64, String> {
+        let mut sum = self.product()?;
+        loop {
+            if self.take("+") {
+                sum += self.product()?;
+            } else if self.take("-") {
+                sum -= self.product()?;
+            } else {
+                return Ok(sum);
+            }
+        }
+    }
+
+    fn product(&mut self) -> Result<f64, String> {
+        let mut product = self.value()?;
+        loop {
+            if self.take("*") {
+                product *= self.value()?;
+            } else if self.take("/") {
+                product /= self.value()?;
+            } else {
+                return Ok(product);
+            }
+        }
+    }
+
+    fn value(&mut self) -> Result<f64, String> {
+        if self.take("(") {
+            let value = self.choice()?;
+            self.expect(")")?;
+            return Ok(value);
+        }
+        let token = self.tokens.get(self.place).cloned().ok_or("it ends early")?;
+        self.place += 1;
+        if let Ok(number) = token.parse() {
+            return Ok(number);
+        }
+        if !self.take("(") {
+            return self.values.name(&token, self.left_out);
+        }
+        let first = self.choice()?;
+        self.expect(",")?;
+        let second = self.choice()?;
+        self.expect(")")?;
+        match token.as_str() {
+            "max" => Ok(first.max(second)),
+            "min" => Ok(first.min(second)),
+            "d_ratio" => Ok(if second == 0.0 { 0.0 } else { first / second }),
+            _ => Err(format!("{token} is not a function that is known")),
+        }
+    }
+}
+
+/// A linear congruential generator (Knuth's MMIX).
+struct Random(u64);
+
+impl Random {
+    /// Returns counts of which the first one, the slots or cycles, is larger than the others together.
+    fn counts(&mut self, number: usize) -> Vec<u64> {
+        let mut below = |bound: u64| {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (self.0 >> 33) % bound
+        };
+        let mut counts = vec![1_000_000 + below(1_000_000)];
+        counts.extend((1..number).map(|_| 1 + below(100_000)));
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions() -> Result<(), String> {
+        let table = Table::named("icelake").ok_or("no table")?;
+        let formula = Formula::of(table).ok_or("no formula")?;
+        let counts = vec![100, 40, 30, 10];
+        let level1 = formula.level1(&counts).ok_or("no slots")?;
+        let one = ("one".to_owned(), "1 + 0 * slots_of_it".to_owned());
+        let two = ("slots_of_it".to_owned(), "TOPDOWN.SLOTS".to_owned());
+        let formulas = BTreeMap::from([one, two]);
+        let events = BTreeMap::new();
+        let metrics = Metrics { formulas, events, of_another_pmu: None };
+        let values = Values { metrics: &metrics, table, formula: &formula, counts, level1 };
+        let mut left_out = BTreeSet::new();
+        for (expression, value) in [
+            ("1 + 2 * 3 - 4 / 2", 5.0),
+            ("(1 + 2) * 3", 9.0),
+            ("max(1 - 2, 0)", 0.0),
+            ("d_ratio(1, 0) + min(2, 3)", 2.0),
+            ("2 if #SMT_on else one", 1.0),
+            ("2 if #core_wide < 1 else 3 if 1 < 2 else 4", 3.0),
+            ("UOPS_RETIRED.SLOTS / topdown.slots", 0.4),
+            ("topdown\\-bad\\-spec + topdown\\-retiring - INT_MISC.UOP_DROPPING", 60.0),
+        ] {
+            assert_eq!(values.evaluate(expression, &mut left_out), Ok(value), "{expression}");
+        }
+        for wrong in ["", "1 +", "(1", "1 2", "f(1, 2)", "no_such.event", "1 ; 2"] {
+            assert!(values.evaluate(wrong, &mut left_out).is_err(), "{wrong}");
+        }
+        assert_eq!(left_out.into_iter().collect::<Vec<_>>(), ["int_misc.uop_dropping"]);
+        Ok(())
+    }
+}
