@@ -94,6 +94,7 @@ impl<'a> Bench<'a> {
             sets,
             events: distinct,
             missing,
+            topdown: None,
             entries: Vec::new(),
             baseline: None,
             time_per_row: Duration::from_millis(50),
@@ -138,6 +139,39 @@ impl<'a> Bench<'a> {
         if !target.is_nan() {
             self.plan.target = target.clamp(1e-6, 1.0);
         }
+        self
+    }
+
+    /// Adds columns with the first level of the top-down method: the percent of pipeline slots that retired, went to bad speculation, or
+    /// were lost at the front end or the back end, and how many of the latter waited for memory. See [`rdpmc_topdown`].
+    ///
+    /// If the CPU has too few counters for them and the other events, they are counted in more rounds. A figure's interval is the range
+    /// of eight slices of the measurement, and it is stable up to an error of one percent point. The slots are those of
+    /// the loop: the code, and two or three instructions of the loop itself.
+    ///
+    /// If this CPU has no such events, the table says so, and which CPUs have them. Needs the feature `topdown`.
+    #[cfg(feature = "topdown")]
+    pub fn topdown(&mut self) -> &mut Bench<'a> {
+        use crate::topdown::Topdown;
+        let missing = match Topdown::of_this_cpu() {
+            Ok(topdown) => {
+                let plan = &mut self.plan;
+                let (_, missing) = sets::fit(&topdown.events);
+                match missing.into_iter().next() {
+                    None => {
+                        // First, so that they are in one round if they fit in one.
+                        let mut events = topdown.events.clone();
+                        events.extend(&plan.events);
+                        plan.sets = sets::fit(&events).0;
+                        plan.topdown = Some(topdown);
+                        return self;
+                    }
+                    Some(first) => first.why,
+                }
+            }
+            Err(why) => why.into(),
+        };
+        self.plan.missing.push(Missing { name: "top-down".into(), event: None, why: missing });
         self
     }
 

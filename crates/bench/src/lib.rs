@@ -63,6 +63,8 @@ mod sets;
 mod slow;
 mod stepped;
 mod table;
+#[cfg_attr(not(feature = "topdown"), allow(dead_code, reason = "`Bench::topdown` alone makes one"))]
+mod topdown;
 mod verdict;
 
 pub use bench::Bench;

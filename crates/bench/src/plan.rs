@@ -2,6 +2,7 @@
 
 use crate::code::Loops;
 use crate::sets::{Missing, Set};
+use crate::topdown::Topdown;
 use rdpmc::{Clock, Event};
 use std::fmt;
 use std::time::Duration;
@@ -13,6 +14,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) sets: Vec<Set>,
     pub(crate) events: Vec<Event>,
     pub(crate) missing: Vec<Missing>,
+    /// Where the slots go, if that was asked for.
+    pub(crate) topdown: Option<Topdown>,
     pub(crate) entries: Vec<Entry<'a>>,
     /// The row that others are compared with.
     pub(crate) baseline: Option<String>,

@@ -22,6 +22,17 @@ pub enum Quantity {
     /// Instructions, counted by single-stepping where no counter counts them: see
     /// [`Bench::time_to_step`](crate::Bench::time_to_step).
     SteppedInstructions,
+    /// Percent of the pipeline slots: those of operations that retired. See [`Bench::topdown`](crate::Bench#method.topdown), for
+    /// this and those below.
+    Retiring,
+    /// Percent of the slots: those of discarded work.
+    BadSpeculation,
+    /// Percent of the slots: those for which the front end had no operation.
+    FrontEnd,
+    /// Percent of the slots: those for which the back end took none.
+    BackEnd,
+    /// Percent of the slots: the part of [`BackEnd`](Quantity::BackEnd) that waited for memory.
+    MemoryBound,
 }
 
 impl fmt::Display for Quantity {
@@ -31,6 +42,11 @@ impl fmt::Display for Quantity {
             Quantity::Event(event) => event.fmt(f),
             Quantity::InstructionsPerCycle => f.write_str("IPC"),
             Quantity::SteppedInstructions => f.write_str(STEPPED_INSTRUCTIONS),
+            Quantity::Retiring => f.write_str("retiring %"),
+            Quantity::BadSpeculation => f.write_str("bad speculation %"),
+            Quantity::FrontEnd => f.write_str("front end %"),
+            Quantity::BackEnd => f.write_str("back end %"),
+            Quantity::MemoryBound => f.write_str("memory %"),
         }
     }
 }

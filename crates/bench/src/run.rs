@@ -17,6 +17,7 @@ use crate::series::{Length, Series};
 use crate::sets::Set;
 use crate::slow;
 use crate::stepped;
+use crate::topdown::{QUANTITIES, Topdown, Turns};
 use crate::verdict::{Cause, Verdict};
 use rdpmc::error::SyscallReason;
 use rdpmc::{Access, Clock, DynGroup, Event};
@@ -37,6 +38,8 @@ struct Task<'a> {
     operations: u64,
     /// The instructions of the first round, for comparison with those of the others.
     instructions: Option<Estimate>,
+    /// For the parts of the slots.
+    turns: Turns,
 }
 
 pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
@@ -45,6 +48,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
         sets,
         events,
         missing,
+        topdown,
         entries,
         baseline,
         time_per_row,
@@ -146,11 +150,17 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
         for ((task, series), judged) in tasks.iter_mut().zip(&series).zip(&judged) {
             let fence = if task.code.has_fence() { &fence } else { &none };
             task.add(set, series, judged, is_first, &shape, fence, &events);
+            if let Some(topdown) = &topdown {
+                task.turns.add(topdown, set, &judged.kept);
+            }
         }
     }
     let is_missing = missing.iter().any(|missing| missing.event == Some(Event::INSTRUCTIONS));
     if is_missing && !time_to_step.is_zero() {
         tasks.iter_mut().take(measured).for_each(|task| task.step(time_to_step, target));
+    }
+    if let Some(topdown) = &topdown {
+        tasks.iter_mut().for_each(|task| task.add_parts_of_slots(topdown, target));
     }
     progress.end();
 
@@ -359,6 +369,7 @@ impl<'a> Task<'a> {
             measured: Vec::new(),
             operations,
             instructions: None,
+            turns: Turns::default(),
         }
     }
 
@@ -436,6 +447,17 @@ impl<'a> Task<'a> {
         }
     }
 
+    /// Adds the parts of the pipeline slots.
+    fn add_parts_of_slots(&mut self, topdown: &Topdown, target: f64) {
+        let Some((figures, disagreement)) = self.turns.figures(topdown, target) else {
+            self.row.notes.push("the slots of the top-down method could not be counted".into());
+            return;
+        };
+        self.measured
+            .extend(figures.into_iter().map(|figure| Measured { figure, costs: Vec::new() }));
+        self.row.notes.extend(disagreement.map(|why| format!("top-down counts disagree: {why}")));
+    }
+
     /// Returns the row, with its figures in the order of the events. The ratio comes after the instructions.
     fn finished(self, events: &[Event]) -> Row {
         let mut row = self.row;
@@ -451,6 +473,8 @@ impl<'a> Task<'a> {
             Quantity::Event(event) => (place(event), 0),
             Quantity::SteppedInstructions => (place(Event::INSTRUCTIONS), 0),
             Quantity::InstructionsPerCycle => (place(Event::INSTRUCTIONS), 1),
+            // After all events, in their own order.
+            part => (Some(usize::MAX), QUANTITIES.iter().position(|it| *it == part).unwrap_or(0)),
         });
         row
     }

@@ -7,6 +7,7 @@ use crate::paths::Path;
 use crate::results::Results;
 use crate::row::{Figure, Quantity, Row};
 use crate::slow::Slow;
+use crate::topdown::QUANTITIES;
 use crate::verdict::{Cause, Verdict, with_digits};
 use rdpmc::Event;
 use rdpmc_gate::bench_json::VERSION;
@@ -80,6 +81,7 @@ impl Results {
             let shown = std::iter::once(quantity).chain(others).filter(|quantity| has(*quantity));
             columns.extend(shown.map(Column::Of));
         }
+        columns.extend(QUANTITIES.into_iter().filter(|part| has(*part)).map(Column::Of));
         columns.extend((!self.comparisons.is_empty()).then_some(Column::Comparison));
         columns
     }

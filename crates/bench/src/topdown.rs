@@ -1,0 +1,127 @@
+//! Where the pipeline slots of a row's code go: the parts in percent, of the counts of all rounds.
+
+use crate::estimate::Estimate;
+use crate::row::{Figure, Quantity};
+use crate::sample::Sample;
+use crate::sets::Set;
+use crate::verdict::{Cause, Verdict};
+use rdpmc::Event;
+use rdpmc_gate::{MIN_VALUES, slices};
+use std::fmt;
+
+/// The parts of the slots, in the order of the columns. The memory's is a part of the back end's.
+pub(crate) const QUANTITIES: [Quantity; 5] = [
+    Quantity::Retiring,
+    Quantity::BadSpeculation,
+    Quantity::FrontEnd,
+    Quantity::BackEnd,
+    Quantity::MemoryBound,
+];
+
+/// The fractions of the slots, and why they are doubtful.
+pub(crate) struct Parts {
+    /// One for each of [`QUANTITIES`]. None if it is not known.
+    pub(crate) fractions: [Option<f64>; 5],
+    pub(crate) disagreement: Option<String>,
+}
+
+/// The events, and what computes the fractions of the counts of a turn. It is `rdpmc-topdown`'s, which is optional.
+pub(crate) struct Topdown {
+    pub(crate) events: Vec<Event>,
+    #[allow(clippy::type_complexity, reason = "one place")]
+    pub(crate) parts: Box<dyn Fn(&[f64]) -> Option<Parts>>,
+}
+
+impl fmt::Debug for Topdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Topdown").field(&self.events).finish()
+    }
+}
+
+#[cfg(feature = "topdown")]
+impl Topdown {
+    /// That of this CPU.
+    pub(crate) fn of_this_cpu() -> Result<Topdown, rdpmc_topdown::TopdownError> {
+        let formula = rdpmc_topdown::Formula::of_this_cpu()?;
+        let parts = |level1: rdpmc_topdown::Level1| {
+            let [retiring, bad_speculation, front_end, back_end] =
+                level1.parts().map(|(_, part)| Some(part.fraction));
+            let memory = level1.memory.map(|part| part.fraction);
+            Parts {
+                fractions: [retiring, bad_speculation, front_end, back_end, memory],
+                disagreement: level1.disagreement(),
+            }
+        };
+        Ok(Topdown {
+            events: formula.events().to_vec(),
+            parts: Box::new(move |counts| formula.level1_of_means(counts).map(parts)),
+        })
+    }
+}
+
+/// The counts of a turn of a row's loop, by event: of all samples, and of each slice.
+///
+/// A turn has the code and the loop's own instructions, two or three. Their slots are not subtracted, because the CPU starts them
+/// beside the code.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turns(Vec<(Event, Vec<f64>)>);
+
+impl Turns {
+    /// Adds the counts of those events that a round has counted.
+    pub(crate) fn add(&mut self, topdown: &Topdown, set: &Set, kept: &[&Sample]) {
+        if kept.len() < MIN_VALUES {
+            return;
+        }
+        for event in &topdown.events {
+            let (Some(place), false) = (set.place(*event), self.has(*event)) else { continue };
+            let mean = |samples: &[&Sample]| {
+                let count: f64 = samples.iter().map(|sample| sample.difference(place)).sum();
+                let turns: f64 = samples.iter().map(|sample| sample.k as f64).sum();
+                count / turns
+            };
+            let means = std::iter::once(mean(kept)).chain(slices(kept).map(mean));
+            self.0.push((*event, means.collect()));
+        }
+    }
+
+    fn has(&self, event: Event) -> bool {
+        self.0.iter().any(|(known, _)| *known == event)
+    }
+
+    /// Returns the figures in percent, and a note if the counts disagree. None if an event was not counted.
+    pub(crate) fn figures(
+        &self,
+        topdown: &Topdown,
+        target: f64,
+    ) -> Option<(Vec<Figure>, Option<String>)> {
+        let of_event = |event: &Event| self.0.iter().find(|(known, _)| known == event);
+        let means: Vec<&[f64]> = topdown
+            .events
+            .iter()
+            .map(|event| of_event(event).map(|(_, means)| means.as_slice()))
+            .collect::<Option<_>>()?;
+        let parts_of = |place: usize| {
+            let counts: Option<Vec<f64>> =
+                means.iter().map(|means| means.get(place).copied()).collect();
+            (topdown.parts)(&counts?)
+        };
+        let all = parts_of(0)?;
+        let last = means.iter().map(|means| means.len()).min().unwrap_or(0);
+        let of_slices: Vec<Parts> = (1..last).map(parts_of).collect::<Option<_>>()?;
+        let figure = |(number, quantity): (usize, Quantity)| {
+            let percent = |parts: &Parts| Some((*parts.fractions.get(number)?)? * 100.0);
+            let slices = of_slices.iter().filter_map(percent);
+            let estimate = Estimate::of_slices(percent(&all)?, slices);
+            let verdict = if estimate.error() == 0.0 {
+                Verdict::Exact
+            } else if estimate.error() <= target * 100.0 {
+                Verdict::Stable
+            } else {
+                Verdict::Unstable(Cause::Varies)
+            };
+            Some(Figure { quantity, estimate, verdict })
+        };
+        let figures = QUANTITIES.into_iter().enumerate().filter_map(figure).collect();
+        Some((figures, all.disagreement))
+    }
+}
