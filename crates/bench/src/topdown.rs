@@ -28,9 +28,10 @@ pub(crate) struct Parts {
 /// The events, and what computes the fractions of the counts of a turn. It is `rdpmc-topdown`'s, which is optional.
 pub(crate) struct Topdown {
     pub(crate) events: Vec<Event>,
-    #[allow(clippy::type_complexity, reason = "one place")]
-    pub(crate) parts: Box<dyn Fn(&[f64]) -> Option<Parts>>,
+    pub(crate) parts: Box<PartsOf>,
 }
+
+type PartsOf = dyn Fn(&[f64]) -> Option<Parts>;
 
 impl fmt::Debug for Topdown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,6 +7,7 @@ use crate::report::Recorder;
 use crate::sized_meter::SizedMeter;
 use crate::stand_ins::StandIns;
 use crate::stepped::Stepper;
+use crate::topdown::Slots;
 use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::error::OpenError;
@@ -104,6 +105,7 @@ pub fn counters<E: IntoEvent, const N: usize>(events: [E; N]) -> Criterion {
 pub struct Builder<E, const N: usize> {
     events: [E; N],
     time_to_step: Duration,
+    topdown: bool,
 }
 
 impl<E: IntoEvent, const N: usize> Builder<E, N> {
@@ -114,9 +116,17 @@ impl<E: IntoEvent, const N: usize> Builder<E, N> {
         Builder { time_to_step: time, ..self }
     }
 
+    /// Also prints where the pipeline slots of each benchmark go, as percents of all slots: retired, bad speculation, front end, back end.
+    /// They take 4 to 6 of the 8 events. If this CPU cannot count them beside the others, the first report has the reason. Needs
+    /// the feature `topdown`. See [`rdpmc_topdown`].
+    #[cfg(feature = "topdown")]
+    pub fn topdown(self) -> Builder<E, N> {
+        Builder { topdown: true, ..self }
+    }
+
     /// Opens the counters, as [`counters`] does, and returns criterion.
     pub fn criterion(self) -> Criterion {
-        let (measurement, home) = CountersOrTime::open(self.events, self.time_to_step);
+        let (measurement, home) = CountersOrTime::open(self);
         // Hidden from criterion's documentation since it moved to the command `cargo criterion`. Nothing else keeps results
         // apart that have equal names.
         criterion::Criterion::default().with_measurement(measurement).output_directory(&home)
@@ -183,14 +193,12 @@ impl CountersOrTime {
     /// # drop(criterion);
     /// ```
     pub fn builder<E: IntoEvent, const N: usize>(events: [E; N]) -> Builder<E, N> {
-        Builder { events, time_to_step: rdpmc_step::time() }
+        Builder { events, time_to_step: rdpmc_step::time(), topdown: false }
     }
 
     /// Returns the measurement, and the directory for its results.
-    fn open<E: IntoEvent, const N: usize>(
-        events: [E; N],
-        time_to_step: Duration,
-    ) -> (CountersOrTime, PathBuf) {
+    fn open<E: IntoEvent, const N: usize>(settings: Builder<E, N>) -> (CountersOrTime, PathBuf) {
+        let Builder { events, time_to_step, topdown } = settings;
         const { assert!(N >= 1 && N <= MAX_EVENTS, "there are 1 to 8 events") };
         let mut unknown = Vec::new();
         let events = events.map(|event| {
@@ -204,7 +212,11 @@ impl CountersOrTime {
         if events.contains(&Event::INSTRUCTIONS) {
             stepper = Stepper::new(time_to_step, &Arguments::of_this_process());
         }
-        let (counters, recorder, driver) = match (open_group(&events, unknown), events.first()) {
+        let slots = topdown.then(|| Slots::of_this_cpu().and_then(|slots| fits(slots, &events)));
+        let of_slots = slots.as_ref().and_then(|slots| slots.as_ref().ok());
+        let all: Vec<Event> =
+            events.iter().chain(of_slots.map_or(&[][..], |slots| &slots.events)).copied().collect();
+        let (counters, recorder, driver) = match (open_group(&all, unknown), events.first()) {
             (Ok(opened), Some(first)) if opened.events.first() == Some(first) => {
                 stepper = stepper.filter(|_| !opened.events.contains(&Event::INSTRUCTIONS));
                 let mut recorder = Recorder::new(&opened.events).driven_by_first();
@@ -236,6 +248,11 @@ impl CountersOrTime {
                 (counters, recorder, clock.map_or(Driver::WallTime, Driver::Clock))
             }
         };
+        let recorder = match slots {
+            Some(Ok(slots)) if counters.is_some() => recorder.with_slots(slots),
+            Some(Err(why)) => recorder.without(format!("top-down: {why}")),
+            _ => recorder,
+        };
         let kind = match (&driver, events.first()) {
             (Driver::Counter(_), Some(first)) => Pmus::local().name_of(*first),
             _ => "time".into(),
@@ -265,6 +282,20 @@ struct Opened {
     events: Vec<Event>,
     /// Why the others cannot.
     missing: Vec<String>,
+}
+
+/// Returns the events of the slots if all of them can be counted beside the others, or why not.
+fn fits(slots: Slots, events: &[Event]) -> Result<Slots, String> {
+    let number = events.len() + slots.events.len();
+    if number > MAX_EVENTS {
+        return Err(format!("it takes {number} events with the others. There can be {MAX_EVENTS}"));
+    }
+    let all: Vec<Event> = events.iter().chain(&slots.events).copied().collect();
+    let fit = DynGroup::builder(&all).fit().map_err(|why| why.to_string())?;
+    match fit.missing.iter().find(|(event, _)| slots.events.contains(event)) {
+        None => Ok(slots),
+        Some((_, why)) => Err(why.to_string()),
+    }
 }
 
 /// In place of an event whose name says nothing here: one of a PMU that no machine has.

@@ -164,6 +164,7 @@ mod report;
 mod sized_meter;
 mod stand_ins;
 mod stepped;
+mod topdown;
 mod units;
 mod with_counters;
 

@@ -7,6 +7,7 @@ use crate::notes::{Batches, SampleNotes};
 use crate::other_processes;
 use crate::print;
 use crate::stepped::{self, Stepper};
+use crate::topdown::Slots;
 use crate::units::Unit;
 use criterion::measurement::ValueFormatter;
 use rdpmc::Event;
@@ -34,6 +35,8 @@ pub(crate) struct Recorder {
     /// Whether the first event drives criterion, which prints it.
     first_drives: bool,
     without_counters: Option<String>,
+    /// What makes a line of the last counters. They are not printed themselves, nor saved.
+    slots: Option<Slots>,
     /// Why there is less than wanted, until it has been printed.
     missing: RefCell<Vec<String>>,
     /// The directory that criterion writes to.
@@ -69,6 +72,7 @@ impl Recorder {
             counters: events.iter().map(counter).collect(),
             first_drives: false,
             without_counters: None,
+            slots: None,
             missing: RefCell::default(),
             home: OnceCell::new(),
             notes: SampleNotes::default(),
@@ -99,6 +103,24 @@ impl Recorder {
     pub(crate) fn without(self, why: impl std::fmt::Display) -> Recorder {
         self.missing.borrow_mut().push(format!("Not counted: {why}."));
         self
+    }
+
+    /// Prints a line about the pipeline slots, whose events are the last ones.
+    pub(crate) fn with_slots(self, slots: Slots) -> Recorder {
+        Recorder { slots: Some(slots), ..self }
+    }
+
+    /// Returns the counters that are printed and saved.
+    fn shown(&self) -> &[Counter] {
+        let hidden = self.slots.as_ref().map_or(0, |slots| slots.events.len());
+        self.counters.get(..self.counters.len().saturating_sub(hidden)).unwrap_or_default()
+    }
+
+    /// Returns the line about the slots of these samples.
+    fn line_of_slots(&self, samples: &[Counts<MAX_EVENTS>]) -> Option<String> {
+        let places = self.shown().len()..self.counters.len();
+        let sum = |place: usize| samples.iter().map(|sample| at(sample, place)).sum();
+        self.slots.as_ref()?.line(&places.map(sum).collect::<Vec<u64>>())
     }
 
     /// Sets what reading may add to each batch, for each event.
@@ -182,13 +204,14 @@ impl Recorder {
                     incomplete: if are_exact { 0 } else { incomplete },
                 };
                 self.compare_and_save(&mut results, &directory, &mut lines);
+                lines.extend(self.line_of_slots(&kept));
                 if let Ok(mut last) = self.last.try_borrow_mut() {
                     *last = Some(directory);
                 }
             }
             Err(Unknown { why, directories }) => {
                 let is_stepped = stepped.instructions.is_some();
-                let is_lost = self.counters.len() > usize::from(self.first_drives) || is_stepped;
+                let is_lost = self.shown().len() > usize::from(self.first_drives) || is_stepped;
                 if is_lost || !directories.is_empty() {
                     lines.push(format!("counters: not known, because {why}"));
                 }
@@ -200,7 +223,7 @@ impl Recorder {
                 }
             }
         }
-        let events: Vec<&str> = self.counters.iter().map(|counter| &*counter.name).collect();
+        let events: Vec<&str> = self.shown().iter().map(|counter| &*counter.name).collect();
         lines.extend(self.notes.lines(&events.join(", "), error));
         lines.extend(self.floors(&samples));
         lines.extend(note);
@@ -227,7 +250,7 @@ impl Recorder {
             let counts = samples.iter().map(|sample| at(sample, place)).collect();
             Counted::new(counter.name.clone(), counter.unit.name(), iterations, counts)
         };
-        let counted = self.counters.iter().enumerate().map(of);
+        let counted = self.shown().iter().enumerate().map(of);
         counted.chain(stepped.instructions.map(Counted::stepped)).collect()
     }
 
@@ -257,7 +280,7 @@ impl Recorder {
             Ok(None) => {}
             Err(why) => no_change = Some(why),
         }
-        let units = self.counters.iter().map(|counter| counter.unit);
+        let units = self.shown().iter().map(|counter| counter.unit);
         let units = units.chain([Unit::of(Event::INSTRUCTIONS)]); // of stepping
         let printed = units.zip(&results.counters).skip(self.first_drives.into());
         for (unit, counted) in printed {
@@ -306,7 +329,7 @@ impl Recorder {
             let all = samples.iter().fold(Batches::default(), add);
             all.close_to(counter.floor, counter.unit, &counter.name)
         };
-        self.counters.iter().enumerate().filter_map(of).collect()
+        self.shown().iter().enumerate().filter_map(of).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::report::{
     Availability, Descriptors, EventCost, LockedMemory, Report, Seccomp, Settings, UserAccess,
 };
+use crate::topdown::Topdown;
 use crate::{errata, facts, pmu};
 use rdpmc::pmu::{Pmu, Pmus};
 use rdpmc::{Clock, DynGroup, Event, machine};
@@ -62,6 +63,7 @@ pub fn diagnose() -> Report {
         nmi_watchdog: facts::nmi_watchdog(),
         events: EVENTS.map(Availability::of).into(),
         clock: Clock::open().map(|clock| clock.kind()),
+        topdown: Topdown::of_this_cpu(),
         advice: Vec::new(),
     };
     report.advice = report.remedies();

@@ -22,6 +22,10 @@ impl Report {
             Seccomp::Filter => 2,
             Seccomp::Other(mode) => mode,
         });
+        let topdown_error = match &self.topdown {
+            Ok(topdown) => topdown.counted.as_ref().err().map(ToString::to_string),
+            Err(why) => Some(why.clone()),
+        };
         let errata: Vec<&str> = self.errata.iter().map(|erratum| erratum.name).collect();
         let all = |values: &mut dyn Iterator<Item = Value>| Value::Array(values.collect());
         let json = json!({
@@ -58,6 +62,8 @@ impl Report {
             "events": all(&mut self.events.iter().map(event)),
             "clock": self.clock.as_ref().ok().map(ToString::to_string),
             "clock_error": self.clock.as_ref().err().map(ToString::to_string),
+            "topdown": self.topdown.as_ref().ok().map(ToString::to_string),
+            "topdown_error": topdown_error,
             "advice": self.advice,
         });
         json.to_string()

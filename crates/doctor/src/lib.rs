@@ -20,6 +20,7 @@
 mod facts;
 mod listing;
 mod text;
+mod topdown;
 mod work;
 
 mod errata;
@@ -45,6 +46,7 @@ pub use report::{
     Availability, Descriptors, EventCost, LockedMemory, Report, Seccomp, Settings, Status,
     UserAccess,
 };
+pub use topdown::Topdown;
 pub use trust::{EventTest, TestError, Trust, test_counters};
 
 /// The README's examples are compiled and run with the others.

@@ -151,6 +151,7 @@ impl Report {
             ("SMT", self.settings.sharing()),
             ("kernel mode", or_unknown(self.settings.counts_kernel.map(allowed))),
             ("clock", clock),
+            ("top-down", self.topdown.as_ref().map_or_else(String::clone, ToString::to_string)),
         ]);
         lines
     }

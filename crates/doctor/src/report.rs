@@ -3,6 +3,7 @@
 use crate::errata::Erratum;
 use crate::facts;
 use crate::pmu::Description;
+use crate::topdown::Topdown;
 use rdpmc::clock::ClockKind;
 use rdpmc::error::{OpenError, Unreadable};
 use rdpmc::{Access, Counter, Event, ReadBy, ReadCost, machine};
@@ -56,6 +57,8 @@ pub struct Report {
     pub events: Vec<Availability>,
     /// The source of a [`Clock`](rdpmc::Clock).
     pub clock: Result<ClockKind, OpenError>,
+    /// Whether this CPU has events that show where its pipeline slots go, or why not.
+    pub topdown: Result<Topdown, String>,
     /// What to do: a line for each problem.
     pub advice: Vec<String>,
 }

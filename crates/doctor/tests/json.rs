@@ -72,6 +72,8 @@ fn json_is_what_the_report_is() {
         "smt",
         "status",
         "summary",
+        "topdown",
+        "topdown_error",
         "turbo",
         "unreadable",
         "user_access",

@@ -1,6 +1,7 @@
 //! A record with its thread, as it is kept.
 
 use crate::collect::Meta;
+use crate::counting::Level1;
 use crate::record::{Flags, Raw};
 use rdpmc::Event;
 use std::sync::Arc;
@@ -46,6 +47,12 @@ impl Kept {
         let mut counted = self.thread.counted.events.iter().zip(self.raw.counts);
         let found = counted.find(|(counted, _)| **counted == event);
         found.filter(|_| self.raw.is_counted()).map(|(_, count)| count)
+    }
+
+    /// Returns where the pipeline slots went. None if they were not counted.
+    pub(crate) fn level1(&self) -> Option<Level1> {
+        let counted = &self.thread.counted;
+        self.raw.is_counted().then(|| counted.level1(&self.raw.counts))?
     }
 
     /// Returns the instructions per cycle. None if they, or cycles, were not counted.

@@ -90,6 +90,15 @@ impl Amounts {
         amounts
     }
 
+    /// Makes the first counts steady together or not at all, because a part of the slots is a difference or a quotient of them.
+    pub(crate) fn together(mut self, first: usize) -> Amounts {
+        let first = self.is_steady.get_mut(..first).unwrap_or_default();
+        if first.contains(&false) {
+            first.fill(false);
+        }
+        self
+    }
+
     /// Returns the differences, which are steady if both are close enough for that.
     pub(crate) fn saturating_sub(mut self, other: &Amounts) -> Amounts {
         let counts = self.counts.iter_mut().zip(other.counts);

@@ -8,6 +8,7 @@ mod rseq;
 mod sleep;
 mod snapshot;
 mod time_only;
+mod topdown;
 
 pub(crate) use context_switches::Switches;
 pub(crate) use open::{WithCounters, open};
@@ -17,3 +18,4 @@ pub(crate) use request::{Counted, Request};
 use sleep::sleep;
 pub(crate) use snapshot::{Counting, Nothing, Start, Watched};
 pub use time_only::TimeOnlyReason;
+pub(crate) use topdown::{Formula, Level1};

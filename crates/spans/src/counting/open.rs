@@ -1,9 +1,9 @@
 //! Opens the counters of a thread.
 
 use crate::counting::{
-    Counted, Counters, Counting, Nothing, Request, Switches, TimeOnlyReason, Watched,
+    Counted, Counters, Counting, Formula, Nothing, Request, Switches, TimeOnlyReason, Watched,
 };
-use rdpmc::{Access, DynGroup, Fit, Group, WithGroup};
+use rdpmc::{Access, Builder, DynGroup, Event, Fit, Group, WithGroup};
 
 /// Makes something of the counters, whatever their number.
 pub(crate) trait WithCounters {
@@ -22,12 +22,15 @@ pub(crate) fn open<M: WithCounters>(request: &Request, maker: M) -> (M::Made, Co
     };
     let maker = Maker { maker, switches };
     match group(request) {
-        Ok((group, Fit { events, missing, .. })) => {
+        Ok(Chosen { group, fit: Fit { events, missing, .. }, topdown }) => {
             counted.counts_all_privilege_levels = group.counts_all_privilege_levels();
             (counted.events, counted.missing) = (events, missing);
+            counted.topdown = topdown;
             (group.with(maker), counted)
         }
         Err(why) => {
+            // The reason is that of the slots, too, unless they have one of their own.
+            counted.topdown = request.topdown.clone().filter(Result::is_err);
             counted.time_only = Some(why);
             (maker.of(Nothing), counted)
         }
@@ -57,19 +60,23 @@ impl<M: WithCounters> Maker<M> {
     }
 }
 
+/// The events that a thread counts.
+struct Chosen {
+    group: DynGroup,
+    fit: Fit,
+    topdown: Topdown,
+}
+
+/// How the slots are counted, or why they are not. None if nobody asked.
+type Topdown = Option<Result<Formula, String>>;
+
 /// Opens those of the events that can be counted together, and checks that user space reads them, and at what cost.
-fn group(request: &Request) -> Result<(DynGroup, Fit), TimeOnlyReason> {
+fn group(request: &Request) -> Result<Chosen, TimeOnlyReason> {
     if request.counters == Counters::Never {
         return Err(TimeOnlyReason::NotRequested);
     }
-    if request.events.is_empty() {
-        let unknown = request.unknown.first().cloned();
-        return Err(unknown.map_or(TimeOnlyReason::NotRequested, TimeOnlyReason::Name));
-    }
-    // Pinned: never multiplexed, so that counts are complete.
-    let builder = DynGroup::builder(&request.events).pinned(true).allow_all_privilege_levels(true);
-    let fit = builder.fit().map_err(TimeOnlyReason::Open)?;
-    let group = builder.events(&fit.events).open().map_err(TimeOnlyReason::Open)?;
+    let (fit, topdown) = fit(request)?;
+    let group = builder(&fit.events).open().map_err(TimeOnlyReason::Open)?;
     let cost = group.read_cost();
     // `read` may prefer the system call. Spans never make one.
     match (cost.user, group.access()) {
@@ -77,6 +84,36 @@ fn group(request: &Request) -> Result<(DynGroup, Fit), TimeOnlyReason> {
         (Some(user), _) if cost.is_trapped && request.counters == Counters::IfCheap => {
             Err(TimeOnlyReason::Trapped { read: user })
         }
-        _ => Ok((group, fit)),
+        _ => Ok(Chosen { group, fit, topdown }),
     }
+}
+
+/// Pinned: never multiplexed, so that counts are complete.
+fn builder(events: &[Event]) -> Builder<&[Event]> {
+    DynGroup::builder(events).pinned(true).allow_all_privilege_levels(true)
+}
+
+/// Returns the events that fit, and how slots are counted: not at all if not all of their events fit.
+fn fit(request: &Request) -> Result<(Fit, Topdown), TimeOnlyReason> {
+    let mut topdown = request.topdown.clone();
+    if let Some(Ok(formula)) = &request.topdown {
+        let of_slots = formula.events();
+        let events: Vec<Event> = of_slots.iter().chain(&request.events).copied().collect();
+        let fit = builder(&events).fit().map_err(TimeOnlyReason::Open)?;
+        let Some((event, why)) = fit.missing.iter().find(|(event, _)| of_slots.contains(event))
+        else {
+            return Ok((fit, topdown));
+        };
+        let counted = fit.events.iter().filter(|event| of_slots.contains(event)).count();
+        topdown = Some(Err(format!(
+            "{} events are needed at the same time, and {counted} can be counted. Of {event}: {why}",
+            of_slots.len()
+        )));
+    }
+    if request.events.is_empty() {
+        let unknown = request.unknown.first().cloned();
+        return Err(unknown.map_or(TimeOnlyReason::NotRequested, TimeOnlyReason::Name));
+    }
+    let fit = builder(&request.events).fit().map_err(TimeOnlyReason::Open)?;
+    Ok((fit, topdown))
 }

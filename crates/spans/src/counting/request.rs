@@ -1,6 +1,6 @@
 //! What a thread is to count, and what it counts.
 
-use crate::counting::TimeOnlyReason;
+use crate::counting::{Formula, Level1, TimeOnlyReason};
 use rdpmc::Event;
 use rdpmc::error::{NameError, OpenError};
 
@@ -26,12 +26,17 @@ pub(crate) struct Request {
     pub(crate) counters: Counters,
     /// Whether context switches are told apart.
     pub(crate) causes: bool,
+    /// How the pipeline slots are counted, or why they cannot be. None if nobody asked for it.
+    pub(crate) topdown: Option<Result<Formula, String>>,
 }
 
 /// What a thread counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counted {
+    /// Those of the slots, and then the others.
     pub(crate) events: Vec<Event>,
+    /// The same as of the request, for this thread.
+    pub(crate) topdown: Option<Result<Formula, String>>,
     /// The events that cannot be counted. Empty if none can be: see `time_only`.
     pub(crate) missing: Vec<(Event, OpenError)>,
     pub(crate) time_only: Option<TimeOnlyReason>,
@@ -48,6 +53,21 @@ impl Counted {
         let of_the_kernel = |event: &Event| *event == Event::INSTRUCTIONS.kernel();
         let index = self.events.iter().position(of_the_kernel);
         index.filter(|_| !self.counts_all_privilege_levels)
+    }
+
+    /// Returns how the slots are counted. None if they are not.
+    pub(crate) fn formula(&self) -> Option<&Formula> {
+        self.topdown.as_ref()?.as_ref().ok()
+    }
+
+    /// Returns the number of events for the slots: the first ones.
+    pub(crate) fn events_of_slots(&self) -> usize {
+        self.formula().map_or(0, |formula| formula.events().len())
+    }
+
+    /// Returns the parts of the slots by these counts, which begin with those of the slots' events.
+    pub(crate) fn level1(&self, counts: &[u64]) -> Option<Level1> {
+        self.formula()?.level1(counts.get(..self.events_of_slots())?)
     }
 
     /// Whether disturbed spans are flagged.

@@ -4,6 +4,7 @@ use crate::batch::{Batch, Tree};
 use crate::collect::Kept;
 use crate::output::units;
 use crate::record::Flags;
+use crate::statistics::SiteStats;
 use rdpmc::Event;
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
@@ -39,6 +40,7 @@ pub(crate) fn of(batch: &Batch, tree: &Tree) -> String {
         None => "No cause is known from its flags and counts".into(),
     };
     sentence += ".";
+    sentence += &slots(batch, &tree.root);
     if let Some(longest) = longest_inside(batch, tree) {
         sentence += &format!(" Longest inside: {longest}.");
     }
@@ -78,14 +80,32 @@ fn by_the_kernel(tree: &Tree) -> Option<String> {
     })
 }
 
-/// How its counts differ from the median of its site.
-fn by_counts(batch: &Batch, root: &Kept) -> Option<String> {
+/// The largest part of its pipeline slots, and the same part of all spans of its site. Empty if they were not counted.
+fn slots(batch: &Batch, root: &Kept) -> String {
+    let Some(level1) = root.level1() else { return String::new() };
+    let (largest, part) = level1.largest();
+    let usual = site_of(batch, root).and_then(|stats| root.thread.counted.level1(&stats.counts));
+    let usual = usual
+        .and_then(|usual| usual.parts().into_iter().find(|(category, _)| *category == largest));
+    let percent = |fraction: f64| format!("{:.0} %", (fraction * 100.0).round() + 0.0);
+    let [most, usual] = [Some(part), usual.map(|(_, part)| part)]
+        .map(|part| part.map_or_else(|| "-".into(), |part| percent(part.fraction)));
+    format!(" Slots: {largest} {most}, of all its spans {usual}.")
+}
+
+/// The statistics of a span's site on its thread.
+fn site_of<'a>(batch: &'a Batch, root: &Kept) -> Option<&'a SiteStats> {
     let of_root = batch.threads.iter().filter(|thread| match thread.ended {
         0 => thread.meta.number == root.thread.number,
         _ => thread.meta.group() == root.thread.group() && thread.meta.is_like(&root.thread),
     });
     let mut sites = of_root.flat_map(|thread| &thread.sites);
-    let stats = sites.find(|stats| std::ptr::eq(stats.site, root.raw.site))?;
+    sites.find(|stats| std::ptr::eq(stats.site, root.raw.site))
+}
+
+/// How its counts differ from the median of its site.
+fn by_counts(batch: &Batch, root: &Kept) -> Option<String> {
+    let stats = site_of(batch, root)?;
     let events = &root.thread.counted.events;
     let median = |wanted: Event| {
         let place = events.iter().position(|event| *event == wanted)?;
@@ -96,8 +116,8 @@ fn by_counts(batch: &Batch, root: &Kept) -> Option<String> {
     if factor >= 1.25 {
         return Some(format!("It executed {factor:.1} x the median's instructions"));
     }
-    let misses =
-        events.iter().filter(|event| ![Event::INSTRUCTIONS, Event::CYCLES].contains(event));
+    let others = events.iter().skip(root.thread.counted.events_of_slots());
+    let misses = others.filter(|event| ![Event::INSTRUCTIONS, Event::CYCLES].contains(event));
     let more = misses.filter_map(|event| {
         let (usual, counted) = (median(*event)?, root.count(*event)?);
         (counted >= 100 && counted >= 2 * usual).then_some((*event, counted, usual))

@@ -2,16 +2,23 @@
 
 use crate::batch::Batch;
 use crate::collect::Kept;
+use crate::counting::Level1;
 use crate::output::{Percentiles, Report, Row, is_enabled, string};
 use std::io::{self, Write};
 
 /// Writes the counts, the number and the flags of a record.
 pub(super) fn arguments(to: &mut impl Write, kept: &Kept) -> io::Result<()> {
     if kept.raw.is_counted() {
-        for (event, count) in kept.thread.counted.events.iter().zip(kept.raw.counts) {
+        let counted = &kept.thread.counted;
+        let others = counted.events.iter().zip(kept.raw.counts).skip(counted.events_of_slots());
+        for (event, count) in others {
             string(to, &event.to_string())?;
             write!(to, ":{count},")?;
         }
+    }
+    if let Some(level1) = kept.level1() {
+        slots(to, &level1)?;
+        to.write_all(b",")?;
     }
     to.write_all(b"\"number\":")?;
     optional(to, kept.number)?;
@@ -23,6 +30,16 @@ pub(super) fn arguments(to: &mut impl Write, kept: &Kept) -> io::Result<()> {
         string(to, flag)?;
     }
     to.write_all(b"]")
+}
+
+/// Writes the fractions of the pipeline slots.
+fn slots(to: &mut impl Write, level1: &Level1) -> io::Result<()> {
+    to.write_all(b"\"slots\":{")?;
+    for (place, (category, part)) in level1.parts().into_iter().enumerate() {
+        let comma = if place == 0 { "" } else { "," };
+        write!(to, "{comma}\"{category}\":{:.4}", part.fraction)?;
+    }
+    to.write_all(b"}")
 }
 
 /// Writes the records, a line each.
@@ -110,7 +127,12 @@ fn write_row(to: &mut impl Write, row: &Row) -> io::Result<()> {
         to.write_all(b":")?;
         percentiles(to, counts.percentiles, Some(counts.sum))?;
     }
-    to.write_all(b"}}")
+    to.write_all(b"}")?;
+    if let Some(level1) = &row.level1 {
+        to.write_all(b",")?;
+        slots(to, level1)?;
+    }
+    to.write_all(b"}")
 }
 
 fn percentiles(to: &mut impl Write, of: Percentiles, sum: Option<u64>) -> io::Result<()> {

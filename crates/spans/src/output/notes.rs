@@ -98,6 +98,7 @@ fn of_thread(thread: &ThreadInfo) -> Vec<String> {
     if thread.time_only.is_none() {
         notes.extend(thread.unknown.iter().map(|why| format!("Not counted: {why}.")));
     }
+    notes.extend(thread.no_slots.iter().map(|why| format!("Without top-down: {why}.")));
     if thread.counts_all_privilege_levels {
         notes.push("The counts include the kernel's.".into());
     }

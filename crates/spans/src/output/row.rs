@@ -1,6 +1,7 @@
 //! The figures of a site's spans.
 
 use crate::batch::{Batch, Thread, Timeline};
+use crate::counting::Level1;
 use crate::distribution::Distribution;
 use crate::record::{Flags, Site};
 use crate::statistics::SiteStats;
@@ -52,8 +53,9 @@ pub struct Row {
     pub slowest_disturbed: Option<(u64, u64)>,
     /// The distribution of the times.
     pub distribution: Distribution,
-    /// The counts of each event. Those without counts are left out.
+    /// The counts of each event. Those without counts are left out, and so are those of the top-down method.
     pub counts: Vec<Counts>,
+    pub(super) level1: Option<Level1>,
 }
 
 /// The counts of one event.
@@ -137,6 +139,13 @@ impl Row {
         (instructions > 0).then(|| count as f64 * 1000.0 / instructions as f64)
     }
 
+    /// Returns where the pipeline slots went. None without [`Settings::topdown`](crate::Settings::topdown), and if the thread could not
+    /// count them. Needs the feature `topdown`.
+    #[cfg(feature = "topdown")]
+    pub fn topdown(&self) -> Option<rdpmc_topdown::Level1> {
+        self.level1
+    }
+
     pub(super) fn of(thread: &Thread, stats: &SiteStats, time: &Timeline) -> Row {
         let (known, conversion) = (Known::of(thread), time.conversion(&thread.meta));
         let not_counted = stats.with(Flags::NOT_COUNTED);
@@ -150,12 +159,14 @@ impl Row {
         let above = |of: &Distribution| of.count_above(time.p999);
         let events = &thread.meta.counted.events;
         let counts = events.iter().zip(&stats.of_counts).zip(stats.counts);
-        let counts = counts.map(|((event, distribution), sum)| Counts {
-            event: *event,
-            sum,
-            percentiles: Percentiles::of(distribution),
-            distribution: distribution.clone(),
-        });
+        let counts = counts.skip(thread.meta.counted.events_of_slots()).map(
+            |((event, distribution), sum)| Counts {
+                event: *event,
+                sum,
+                percentiles: Percentiles::of(distribution),
+                distribution: distribution.clone(),
+            },
+        );
         let flag = |is_known: bool, flag: Flags| is_known.then(|| stats.with(flag));
         Row {
             thread: (thread.ended == 0).then_some(thread.meta.number),
@@ -178,6 +189,7 @@ impl Row {
             slowest_disturbed: (known.disturbances || known.interrupts)
                 .then(|| (above(&times), above(&disturbed) + above(&interrupted))),
             distribution: times,
+            level1: thread.meta.counted.level1(&stats.counts),
             counts: if stats.count > not_counted { counts.collect() } else { Vec::new() },
         }
     }

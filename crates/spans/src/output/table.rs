@@ -15,20 +15,34 @@ pub(super) const COLUMNS: [(&str, bool); 8] = [
     ("maximum", false),
 ];
 
-/// A line: a cell for each column, and the note.
-pub(super) type Line = ([String; COLUMNS.len()], String);
+/// A line: a cell for each column, the four parts of the pipeline slots if they were counted, and the note.
+pub(super) struct Line {
+    cells: [String; COLUMNS.len()],
+    slots: Option<[String; 4]>,
+    note: String,
+}
+
+/// The columns of the parts of the slots, if a line has them.
+const SLOTS: [&str; 4] = ["retiring", "bad speculation", "front end", "back end"];
 
 /// Returns the table, with columns as wide as their widest cell.
 pub(super) fn table(lines: &[Line]) -> String {
-    let mut widths = COLUMNS.map(|(name, _)| name.len());
-    for (cells, _) in lines {
-        for (width, cell) in widths.iter_mut().zip(cells) {
+    let has_slots = lines.iter().any(|line| line.slots.is_some());
+    let slots = SLOTS.map(|name| (name, false)).into_iter().filter(|_| has_slots);
+    let columns: Vec<(&str, bool)> = COLUMNS.into_iter().chain(slots).collect();
+    let cells = |line: &Line| -> Vec<String> {
+        let slots = line.slots.clone().unwrap_or_default();
+        line.cells.iter().cloned().chain(slots.into_iter().filter(|_| has_slots)).collect()
+    };
+    let mut widths: Vec<usize> = columns.iter().map(|(name, _)| name.len()).collect();
+    for line in lines {
+        for (width, cell) in widths.iter_mut().zip(cells(line)) {
             *width = (*width).max(cell.chars().count());
         }
     }
-    let line = |cells: &[String; COLUMNS.len()], note: &str| {
+    let text = |cells: &[String], note: &str| {
         let mut line = String::new();
-        for ((cell, (_, is_left)), width) in cells.iter().zip(COLUMNS).zip(widths) {
+        for ((cell, (_, is_left)), width) in cells.iter().zip(&columns).zip(&widths) {
             line += &match is_left {
                 true => format!("| {cell:width$} "),
                 false => format!("| {cell:>width$} "),
@@ -36,16 +50,17 @@ pub(super) fn table(lines: &[Line]) -> String {
         }
         format!("{line}| {note}").trim_end().to_string() + "\n"
     };
-    let mut table = line(&COLUMNS.map(|(name, _)| name.to_string()), "notes");
-    for ((_, is_left), width) in COLUMNS.iter().zip(widths) {
+    let heads: Vec<String> = columns.iter().map(|(name, _)| name.to_string()).collect();
+    let mut table = text(&heads, "notes");
+    for ((_, is_left), width) in columns.iter().zip(&widths) {
         table += &match is_left {
             true => format!("|:{:-<width$}-", ""),
             false => format!("|-{:-<width$}:", ""),
         };
     }
     table += "|:-\n";
-    for (cells, note) in lines {
-        table += &line(cells, note);
+    for line in lines {
+        table += &text(&cells(line), &line.note);
     }
     table
 }
@@ -54,12 +69,15 @@ pub(super) fn table(lines: &[Line]) -> String {
 pub(super) fn lines(row: &Row, thread: &str, span: &str) -> Vec<Line> {
     let line = |count: String, of: String, all: &Percentiles, unit: fn(u64) -> String, note| {
         let [p50, p99, p999, max] = [all.p50, all.p99, all.p999, all.max].map(unit);
-        ([thread.to_string(), span.to_string(), count, of, p50, p99, p999, max], note)
+        let cells = [thread.to_string(), span.to_string(), count, of, p50, p99, p999, max];
+        Line { cells, slots: None, note }
     };
     let time = |count: u64, of: &str, all: &Percentiles, note: String| {
         line(count.to_string(), of.to_string(), all, units::time, note)
     };
-    let mut lines = vec![time(row.count, "time", &row.time, note(row))];
+    let percent = |fraction: f64| format!("{:.1} %", (fraction * 1_000.0).round() / 10.0 + 0.0);
+    let slots = row.level1.map(|level1| level1.parts().map(|(_, part)| percent(part.fraction)));
+    let mut lines = vec![Line { slots, ..time(row.count, "time", &row.time, note(row)) }];
     let disturbed = row.disturbed.unwrap_or(0);
     if let Some(clean) = row.time_clean.filter(|_| disturbed > 0 && disturbed < row.count) {
         let count = row.count.saturating_sub(disturbed);
@@ -101,6 +119,9 @@ fn note(row: &Row) -> String {
     ];
     for (count, flag) in flags.into_iter().filter(|(count, _)| *count > 0) {
         note += &format!(", {count} {flag}");
+    }
+    if let Some(why) = row.level1.and_then(|level1| level1.disagreement()) {
+        note += &format!(", top-down counts disagree: {why}");
     }
     if let Some((above, disturbed)) = row.slowest_disturbed.filter(|(above, _)| *above > 0) {
         note += &format!(", {disturbed} of {above} above 99.9 % disturbed or interrupted");

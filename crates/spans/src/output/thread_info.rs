@@ -19,7 +19,7 @@ pub struct ThreadInfo {
     /// The number of threads that have ended. 0 for one that has not. A thread that was killed, or ended by the system call
     /// `exit`, counts as one that has not.
     pub ended: u64,
-    /// The events that it counts.
+    /// The events that it counts. Those of the top-down method come first.
     pub events: Vec<Event>,
     /// The requested events that it cannot count, and why. Empty if it counts none: see `time_only`.
     pub missing: Vec<(Event, OpenError)>,
@@ -32,6 +32,8 @@ pub struct ThreadInfo {
     /// Whether [`Settings::causes`](crate::Settings::causes) is set and works.
     pub knows_causes: bool,
     pub(super) wants_causes: bool,
+    /// Why the pipeline slots are not counted, although that was requested.
+    pub(super) no_slots: Option<String>,
     /// The mean time of an empty span, which the times of all spans include.
     pub empty_span: Duration,
     /// The mean time of an empty lap, which the times of all laps include.
@@ -55,7 +57,14 @@ impl ThreadInfo {
             number: meta.number,
             name: meta.name.clone(),
             ended: thread.ended,
-            empty_span_counts: counted.events.iter().copied().zip(counts).collect(),
+            empty_span_counts: counted
+                .events
+                .iter()
+                .copied()
+                .zip(counts)
+                .skip(counted.events_of_slots())
+                .collect(),
+            no_slots: counted.topdown.and_then(Result::err),
             events: counted.events,
             missing: counted.missing,
             unknown: meta.unknown.clone(),

@@ -102,6 +102,12 @@ impl<'a> Record<'a> {
         self.kept.ipc()
     }
 
+    /// Returns where the pipeline slots went, as [`Row::topdown`](crate::Row::topdown).
+    #[cfg(feature = "topdown")]
+    pub fn topdown(&self) -> Option<rdpmc_topdown::Level1> {
+        self.kept.level1()
+    }
+
     /// Returns the records of the spans and laps inside it, on its thread (of a lap, not those of laps in it), among
     /// [those of the interval](Interval::records).
     pub fn inside(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {

@@ -48,6 +48,7 @@ impl Settings {
                     unknown: Vec::new(),
                     counters: Counters::IfCheap,
                     causes: false,
+                    topdown: None,
                 },
                 storage: Storage::Ring { records: 1 << 14 },
                 kept: 1_000_000,
@@ -73,6 +74,24 @@ impl Settings {
                 Err(why) => request.unknown.push(why),
             }
         }
+        self
+    }
+
+    /// Also counts where the pipeline slots of each span go: the first level of the top-down method. See [`rdpmc_topdown`].
+    ///
+    /// The report has four more columns, and the cause of a slow span names the largest part. This takes 4 to 6 counters of the 8 events
+    /// that a span can have. The memory's part of the back end, which takes more, is not counted. [`Row::topdown`](crate::Row::topdown)
+    /// and [`Record::topdown`](crate::Record::topdown) have the figures.
+    ///
+    /// Finds out how this CPU counts slots, by opening an event. On a CPU with several core types, the calling thread has to be
+    /// restricted to one of them, and only threads of that type count. Threads that cannot count them record without, and the report
+    /// says why: this CPU has no such events, or too few counters. Needs the feature `topdown`.
+    #[cfg(feature = "topdown")]
+    #[must_use]
+    pub fn topdown(mut self) -> Settings {
+        let formula = rdpmc_topdown::Formula::of_this_cpu();
+        let formula = formula.map(rdpmc_topdown::Formula::without_memory);
+        self.plan.request.topdown = Some(formula.map_err(|why| why.to_string()));
         self
     }
 
@@ -139,13 +158,17 @@ impl Settings {
     ///
     /// # Errors
     /// - [`StartError::Running`] if the result of another call is still alive.
-    /// - [`StartError::TooManyEvents`] for more than 8 events.
+    /// - [`StartError::TooManyEvents`] for more than 8 events, with those of the top-down method.
     /// - [`StartError::Name`] for a name that is not that of an event, unless only the PMU is missing that it needs.
     /// - [`StartError::RingTooLarge`] for more than 2^28 records.
     /// - [`StartError::Clock`] if there is no clock: the target is not Linux.
     pub fn start(self) -> Result<Spans, StartError> {
-        let Request { events, unknown, .. } = &self.plan.request;
-        let events = events.len() + unknown.len();
+        let Request { events, unknown, topdown, .. } = &self.plan.request;
+        let of_slots = match topdown {
+            Some(Ok(formula)) => formula.events().len(),
+            _ => 0,
+        };
+        let events = events.len() + unknown.len() + of_slots;
         if events > MAX_EVENTS {
             return Err(StartError::TooManyEvents { events });
         }

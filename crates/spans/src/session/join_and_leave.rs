@@ -168,7 +168,7 @@ impl Joined {
             storage(session, shape(&counted, has_tick_counter), &conversion);
         // SAFETY: the state is this thread's, and is there until `forget`.
         unsafe { thread::set(state.header()) };
-        let cost = measure_cost::measure(&mut probe, session.number, counted.events.len());
+        let cost = measure_cost::measure(&mut probe, session.number, &counted);
         thread::forget();
         measure_cost::end(probe);
         sink.set_costs(cost.subtracted);

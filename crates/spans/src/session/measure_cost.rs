@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::collect::{Amounts, Cost, MAX_SAMPLES, MeanTicks};
-use crate::counting::Patience;
+use crate::counting::{Counted, Patience};
 use crate::record::{MAX_EVENTS, Raw, Site, count_lost};
 use crate::sink::{Costs, Published, Reader};
 use crate::thread::{self, Lap};
@@ -67,12 +67,13 @@ impl Probe {
     }
 }
 
-/// Measures the cost of this thread's spans with so many events, which `probe` reads. Takes some 100 microseconds.
-pub(super) fn measure(probe: &mut Probe, session: u32, events: usize) -> Cost {
-    let mut counts = |site: &'static Site, run: &dyn Fn()| match events {
+/// Measures the cost of this thread's spans with these events, which `probe` reads. Takes some 100 microseconds.
+pub(super) fn measure(probe: &mut Probe, session: u32, counted: &Counted) -> Cost {
+    let mut counts = |site: &'static Site, run: &dyn Fn()| match counted.events.len() {
         0 => Amounts::default(),
         _ => counts(probe, site, run),
     };
+    let steady = |amounts: Amounts| amounts.together(counted.events_of_slots()).steady();
     let span = counts(&EMPTY, &|| empty(&EMPTY, session));
     let numbered = counts(&EMPTY, &|| numbered(&EMPTY, session));
     let around = counts(&AROUND, &|| around(&AROUND, &EMPTY, session));
@@ -89,11 +90,11 @@ pub(super) fn measure(probe: &mut Probe, session: u32, events: usize) -> Cost {
         lap_time: time(probe, &EMPTY_LAP, &|| laps(DURATIONS + 1)),
         span,
         subtracted: Costs {
-            span: span.steady(),
-            in_parent: around.saturating_sub(&span).steady(),
-            number: numbered.saturating_sub(&span).steady(),
-            lap: lap.steady(),
-            first_lap: first_lap.steady(),
+            span: steady(span),
+            in_parent: steady(around.saturating_sub(&span)),
+            number: steady(numbered.saturating_sub(&span)),
+            lap: steady(lap),
+            first_lap: steady(first_lap),
         },
     }
 }

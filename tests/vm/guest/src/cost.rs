@@ -395,6 +395,23 @@ fn spans() -> Result<[(&'static str, Option<u64>); 4], rdpmc::Error> {
     Ok([("span", span), ("span2", span2), ("lap2", lap2), ("span_off", off)])
 }
 
+/// Returns the cost of a span and of a lap with the events of the top-down method.
+#[cfg(target_arch = "x86_64")]
+pub fn topdown() -> Result<[u64; 2], String> {
+    let counter = Counter::open(Event::INSTRUCTIONS).map_err(|why| why.to_string())?;
+    let settings = Settings::new().topdown().counters(Counters::Always);
+    let mut recording = settings.start().map_err(|why| why.to_string())?;
+    let costs = [span2(&counter), lap2(&counter)];
+    let report = recording.report();
+    if report.rows.iter().any(|row| row.topdown().is_none() || row.not_counted > 0) {
+        return Err(format!("not all were counted: {report}"));
+    }
+    match costs {
+        [Some(span), Some(lap)] => Ok([span, lap]),
+        _ => Err("the counter could not be read".into()),
+    }
+}
+
 /// Defines the cost of one more span or lap: three in a row, minus two.
 macro_rules! one_more_span {
     ($name:ident, $laps:ident, $call:expr) => {

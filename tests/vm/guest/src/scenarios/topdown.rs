@@ -2,14 +2,23 @@
 //! `tests/vm/qemu-x86-pmu/pmu.c`.
 
 use super::Entry;
+use crate::cost;
 use crate::harness::{Facts, Outcome, Stop, equal, require};
-use rdpmc::Access;
+use rdpmc::{Access, Counter, Event};
+use rdpmc_bench::{Bench, Quantity, Verdict};
+use rdpmc_spans::{Counters, Settings, span};
 use rdpmc_testing::kernels::countdown;
 use rdpmc_topdown::{Level1, Topdown};
 use std::arch::asm;
 use std::hint::black_box;
+use std::time::Duration;
 
-pub const ALL: &[Entry] = &[("topdown_of_random_mixtures", topdown_of_random_mixtures)];
+pub const ALL: &[Entry] = &[
+    ("topdown_of_random_mixtures", topdown_of_random_mixtures),
+    ("topdown_in_bench", topdown_in_bench),
+    ("topdown_in_spans", topdown_in_spans),
+    ("topdown_beside_too_many_events", topdown_beside_too_many_events),
+];
 
 /// Work of a known number of instructions, branches and loads.
 #[derive(Clone, Copy, Debug, Default)]
@@ -111,6 +120,97 @@ fn topdown_of_random_mixtures(facts: &Facts) -> Outcome {
     let sample = sample.ok_or_else(|| "no slots".to_owned())?;
     println!("{}: {sample}; 1,000 mixtures exact, {memory} with memory", formula.cpus());
     require(sample.to_string().starts_with("retiring 2"), || sample.to_string())
+}
+
+/// The share of retiring slots of any code: 5 of those of each instruction.
+fn retiring(facts: &Facts) -> f64 {
+    5.0 / facts.number("slots").expect("a fact of these machines") as f64
+}
+
+fn near(what: &str, found: f64, expected: f64) -> Outcome {
+    require((found - expected).abs() < 1e-9, || format!("{what} is {found}, should be {expected}"))
+}
+
+fn topdown_in_bench(facts: &Facts) -> Outcome {
+    let mut bench = Bench::with_events(&["instructions"])?;
+    bench.time_per_row(Duration::from_millis(5)).topdown();
+    bench.row("branches").throughput(|| countdown(black_box(100)));
+    bench.row("loads").throughput(|| Work { loads: 100, ..Work::default() }.run());
+    let results = bench.run();
+    equal("missing", results.missing().len(), 0)?;
+    let mut back_ends = Vec::new();
+    for row in results.rows() {
+        let percent = |quantity: Quantity| -> Result<f64, Stop> {
+            let figure = row.figure(quantity).ok_or_else(|| format!("{quantity}: {results}"))?;
+            require(matches!(figure.verdict, Verdict::Exact | Verdict::Stable), || {
+                format!("{quantity} is {figure:?}")
+            })?;
+            Ok(figure.estimate.value)
+        };
+        let parts = [
+            percent(Quantity::Retiring)?,
+            percent(Quantity::BadSpeculation)?,
+            percent(Quantity::FrontEnd)?,
+            percent(Quantity::BackEnd)?,
+        ];
+        near("retiring", parts[0], 100.0 * retiring(facts))?;
+        near("the sum", parts.iter().sum(), 100.0)?;
+        back_ends.push(parts[3]);
+        // Zen 4 needs seven events for it, and has six counters: they are counted in rounds.
+        if facts.say("memory") == Some("yes") && parts[3] > 0.0 {
+            near("memory", percent(Quantity::MemoryBound)? / parts[3], 2.0 / 3.0)?;
+        }
+    }
+    println!("{results}");
+    require(back_ends[0] < 2.0 && back_ends[1] > 5.0, || format!("back end: {back_ends:?}"))
+}
+
+fn topdown_in_spans(facts: &Facts) -> Outcome {
+    let [span_cost, lap_cost] = cost::topdown()?;
+    println!("cost of a top-down span {span_cost}, lap {lap_cost}");
+    let limits = facts.say("topdown_cost").unwrap_or_default();
+    equal("the costs of a span and a lap", format!("{span_cost}-{lap_cost}").as_str(), limits)?;
+    let settings = Settings::new().topdown().counters(Counters::Always).slowest(1);
+    let mut recording = settings.start().map_err(|why| why.to_string())?;
+    for loads in [100, 200, 10_000] {
+        let _span = span!("loads");
+        Work { loads, ..Work::default() }.run();
+    }
+    let report = recording.report();
+    let row = &report.rows[0];
+    let level1 = row.topdown().ok_or_else(|| format!("no slots: {report}"))?;
+    near("retiring", level1.retiring.fraction, retiring(facts))?;
+    equal("the rest", level1.rest, 0.0)?;
+    // Loads of the call beside those of the work.
+    let of_work = 3 * (100 + 200 + 10_000);
+    let loads = level1.back_end.slots as u64 - of_work;
+    require(loads < 3 * 30, || format!("{loads} slots of other loads"))?;
+    let text = report.to_string();
+    println!("{text}");
+    for part in ["| retiring | bad speculation | front end | back end |", "Slots: front end "] {
+        require(text.contains(part), || format!("no {part}"))?;
+    }
+    Ok(())
+}
+
+/// The slots are counted first, and other events if counters are left. If a counter is taken from them, the report says so.
+fn topdown_beside_too_many_events(facts: &Facts) -> Outcome {
+    let others = vec![Event::BRANCHES; 8 - facts.number("topdown_events").unwrap_or(8) as usize];
+    let report = |others: &[Event]| -> Result<String, Stop> {
+        let settings = Settings::new().topdown().events(others).counters(Counters::Always);
+        let mut recording = settings.start().map_err(|why| why.to_string())?;
+        drop(span!("nothing"));
+        Ok(recording.report().to_string())
+    };
+    let beside = report(&others)?;
+    require(beside.contains("| back end |"), || beside.clone())?;
+    // Pinned: they keep their counters.
+    let taken: Vec<Counter> =
+        (0..8).map_while(|_| super::open_pinned(Event::BRANCHES).ok()).collect();
+    let without = report(&[Event::INSTRUCTIONS])?;
+    drop(taken);
+    println!("{without}");
+    require(!without.contains("| back end |") && without.contains("Without top-down: "), || without)
 }
 
 /// A linear congruential generator (Knuth's MMIX).
