@@ -126,3 +126,87 @@ impl Turns {
         Some((figures, all.disagreement))
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::code::{Content, Random};
+    use crate::sample::{Loop, Measure, TICKS, VALUES, sample};
+
+    const EVENTS: [Event; 3] = [Event::CYCLES, Event::INSTRUCTIONS, Event::BRANCHES];
+
+    /// Each turn has 10 cycles, 4 instructions, and 1 branch, or 2 in the last samples.
+    struct Machine {
+        branches: u64,
+    }
+
+    impl Measure for Machine {
+        fn measure(&mut self, _content: Content, turns: u64) -> Option<Loop> {
+            let mut values = [7; VALUES];
+            for (place, each) in [(0, 10), (1, 4), (2, self.branches), (TICKS, 5)] {
+                *values.get_mut(place)? += each * turns;
+            }
+            Some(Loop { values, is_disturbed: false })
+        }
+    }
+
+    /// Two slots in a cycle.
+    fn topdown(events: &[Event]) -> Topdown {
+        let parts = |counts: &[f64]| {
+            let &[cycles, retiring, bad, ..] = counts else { return None };
+            let slots = 2.0 * cycles;
+            let fractions = [Some(retiring / slots), Some(bad / slots), None, None, None];
+            Some(Parts { fractions, disagreement: Some("it is doubtful".into()) })
+        };
+        Topdown { events: events.to_vec(), parts: Box::new(parts) }
+    }
+
+    fn samples(branches: [u64; 2]) -> Vec<Sample> {
+        let mut random = Random::of_seed(0);
+        let mut one = |pass, branches| {
+            sample(&mut Machine { branches }, pass, 100, true, &mut random).unwrap()
+        };
+        let mut all: Vec<Sample> = (0..40).map(|pass| one(pass, branches[0])).collect();
+        all.extend((40..80).map(|pass| one(pass, branches[1])));
+        all
+    }
+
+    fn figures(samples: &[Sample], sets: &[&[Event]]) -> Option<Vec<Figure>> {
+        let (topdown, mut turns) = (topdown(&EVENTS), Turns::default());
+        let kept: Vec<&Sample> = samples.iter().collect();
+        for events in sets {
+            turns.add(&topdown, &Set { events: events.to_vec() }, &kept);
+        }
+        let (figures, disagreement) = turns.figures(&topdown, 0.01)?;
+        assert_eq!(disagreement.as_deref(), Some("it is doubtful"));
+        Some(figures)
+    }
+
+    #[test]
+    fn parts_of_turns() {
+        let found = figures(&samples([1, 1]), &[&EVENTS]).unwrap();
+        let values: Vec<_> =
+            found.iter().map(|it| (it.quantity, it.estimate.value, it.verdict)).collect();
+        let exact = [
+            (Quantity::Retiring, 20.0, Verdict::Exact),
+            (Quantity::BadSpeculation, 5.0, Verdict::Exact),
+        ];
+        assert_eq!(values, exact);
+        // The slices differ.
+        let found = figures(&samples([1, 2]), &[&EVENTS]).unwrap();
+        let [retiring, bad] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!(retiring.verdict, Verdict::Exact);
+        let Estimate { value, low, high, .. } = bad.estimate;
+        assert_eq!((value, low, high), (7.5, 5.0, 10.0));
+        assert_eq!(bad.verdict, Verdict::Unstable(Cause::Varies));
+    }
+
+    #[test]
+    fn an_event_that_was_not_counted() {
+        let samples = samples([1, 1]);
+        assert_eq!(figures(&samples, &[&[Event::CYCLES, Event::INSTRUCTIONS]]), None);
+        let few = samples.get(..3).unwrap();
+        assert_eq!(figures(few, &[&EVENTS]), None);
+    }
+}

@@ -378,3 +378,98 @@ fn of_neoverse(width: f64, recovery: Recovery, counts: &Counts) -> Slots {
         memory: 0.0,
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// Returns the slots: all, and the four parts and the memory's.
+    fn slots(family: &Family, counts: &[f64]) -> [f64; 6] {
+        let mut padded: Counts = [0.0; MAX_EVENTS];
+        padded.get_mut(..counts.len()).unwrap().copy_from_slice(counts);
+        let Slots { all, retiring, bad_speculation, front_end, back_end, memory } =
+            (family.slots)(&padded);
+        [all, retiring, bad_speculation, front_end, back_end, memory]
+    }
+
+    fn of(name: &str) -> &'static Family {
+        FAMILIES.iter().find(|family| family.name.contains(name)).unwrap()
+    }
+
+    /// By hand. Those of Intel and AMD are compared with perf's in `tests/events`.
+    #[test]
+    fn each_formula() {
+        // Cycles, retired, issued, recovery, not delivered.
+        let skylake = slots(of("Skylake"), &[100.0, 120.0, 150.0, 5.0, 60.0]);
+        assert_eq!(skylake, [400.0, 120.0, 50.0, 60.0, 170.0, 0.0]);
+        let p_core = slots(of("P-cores"), &[600.0, 120.0, 150.0, 300.0, 200.0]);
+        assert_eq!(p_core, [600.0, 120.0, 30.0, 150.0, 300.0, 200.0]);
+        let gracemont = slots(of("Gracemont"), &[100.0, 200.0, 100.0, 150.0]);
+        assert_eq!(gracemont, [500.0, 200.0, 50.0, 100.0, 150.0, 0.0]);
+        let skymont = slots(of("Skymont"), &[100.0, 200.0, 100.0, 150.0, 350.0]);
+        assert_eq!(skymont, [800.0, 200.0, 100.0, 150.0, 350.0, 0.0]);
+        let zen4 = slots(of("Zen 4"), &[100.0, 200.0, 240.0, 100.0, 160.0, 30.0, 40.0]);
+        assert_eq!(zen4, [600.0, 200.0, 40.0, 100.0, 160.0, 120.0]);
+    }
+
+    /// Of 500 slots, 300 have no stall. Of 200 operations, 150 retired. Each misprediction is 4 cycles of bad speculation, of
+    /// which the stalls at the front end have one, and those at the back end three.
+    #[test]
+    fn neoverse() {
+        let counts = [100.0, 150.0, 200.0, 120.0, 80.0, 2.0];
+        let n2 = slots(of("Neoverse N2"), &counts);
+        assert_eq!(n2, [500.0, 225.0, 75.0 + 40.0, 120.0 - 10.0, 80.0 - 30.0, 0.0]);
+        // The front end's count has 100 too many.
+        let early = slots(&EARLY_N2, &[100.0, 150.0, 200.0, 220.0, 80.0, 2.0]);
+        assert_eq!(early, n2);
+        // Of 800 slots.
+        let v1 = slots(of("Neoverse V1"), &counts);
+        assert_eq!(v1, [800.0, 450.0, 150.0 + 64.0, 120.0 - 64.0, 80.0, 0.0]);
+        let v2 = slots(of("Neoverse V2"), &counts);
+        assert_eq!(v2, [800.0, 450.0, 150.0 + 64.0, 120.0 - 16.0, 80.0 - 48.0, 0.0]);
+        // Two cycles of a flush.
+        let n3 = slots(of("Neoverse N3"), &counts);
+        assert_eq!(n3, [500.0, 225.0, 75.0 + 10.0, 120.0 - 10.0, 80.0, 0.0]);
+        let v3 = slots(of("Neoverse V3"), &counts);
+        assert_eq!(v3, [1_000.0, 600.0, 200.0 + 20.0, 120.0 - 20.0, 80.0, 0.0]);
+        for [all, parts @ .., _] in [n2, early, v1, v2, n3, v3] {
+            assert_eq!(parts.iter().sum::<f64>(), all);
+        }
+        // Nothing was started.
+        let nothing = slots(of("Neoverse V1"), &[10.0, 0.0, 0.0, 80.0]);
+        assert_eq!(nothing, [80.0, 0.0, 0.0, 80.0, 0.0, 0.0]);
+    }
+
+    fn level1(name: &str, counts: &[f64]) -> Level1 {
+        let mut padded: Counts = [0.0; MAX_EVENTS];
+        padded.get_mut(..counts.len()).unwrap().copy_from_slice(counts);
+        of(name).level1(&padded, false).unwrap()
+    }
+
+    #[test]
+    fn events_that_disagree() {
+        let agreed = level1("Skymont", &[100.0, 200.0, 100.0, 150.0, 350.0]);
+        assert_eq!(agreed.disagreement(), None);
+        assert_eq!(
+            agreed.to_string(),
+            "retiring 25 %, bad speculation 13 %, front end 19 %, back end 44 %"
+        );
+        let why = |name, counts: &[f64]| level1(name, counts).disagreement().unwrap();
+        let less = why("Skymont", &[100.0, 200.0, 100.0, 150.0, 250.0]);
+        assert_eq!(less, "the four parts are only 87.5 % of the slots");
+        let more = why("Skymont", &[100.0, 200.0, 100.0, 150.0, 450.0]);
+        assert_eq!(more, "the four parts are 112.5 % of the slots");
+        // A remainder below 0.
+        let negative = why("P-cores", &[600.0, 300.0, 150.0, 300.0]);
+        assert_eq!(negative, "bad speculation is -25.0 % of the slots, by the remainder");
+        // AMD's rest is the other thread.
+        let zen = level1("Zen 4", &[100.0, 200.0, 240.0, 100.0, 160.0]);
+        assert_eq!(zen.disagreement(), None);
+        assert_eq!(
+            zen.to_string(),
+            "retiring 33 %, bad speculation 7 %, front end 17 %, back end 27 %, the core's other thread 17 %"
+        );
+        assert_eq!(zen.largest(), (crate::level1::Category::Retiring, zen.retiring));
+    }
+}

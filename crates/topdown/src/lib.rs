@@ -38,3 +38,8 @@ pub use error::TopdownError;
 pub use formula::Formula;
 pub use level1::{Category, Level1, Part};
 pub use topdown::Topdown;
+
+/// The README's example is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -15,11 +15,12 @@ use std::process::Command;
 const HELP: &str = "Usage: tests/package     (as root, where tests/vm/prepare works: the oldest Rust is in its Debian)";
 
 /// The published crates, each after those that it depends on.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "rdpmc",
     "rdpmc-gate",
     "rdpmc-step",
     "rdpmc-events",
+    "rdpmc-topdown",
     "rdpmc-bench",
     "rdpmc-doctor",
     "rdpmc-spans",

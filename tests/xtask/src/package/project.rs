@@ -13,14 +13,16 @@ rdpmc = { path = "../rdpmc" }
 rdpmc-gate = { path = "../rdpmc-gate" }
 rdpmc-step = { path = "../rdpmc-step" }
 rdpmc-events = { path = "../rdpmc-events" }
+rdpmc-topdown = { path = "../rdpmc-topdown" }
 "#;
 
 /// The first example, and the examples of regions: a package, and a word in the example in its README.
-const EXAMPLES: [(&str, &str); 7] = [
+const EXAMPLES: [(&str, &str); 8] = [
     ("rdpmc", "instructions_of"),
     ("rdpmc", "region()"),
     ("rdpmc-step", "instructions_of_parsing"),
     ("rdpmc-events", "search("),
+    ("rdpmc-topdown", "Topdown::open"),
     ("rdpmc-bench", "Bench::new"),
     ("rdpmc-doctor", "test_counters"),
     ("rdpmc-spans", "write_trace"),
@@ -28,9 +30,15 @@ const EXAMPLES: [(&str, &str); 7] = [
 
 pub(super) fn check(packages: &Packages) -> Result<(), String> {
     let project = Project::new(packages)?;
-    for name in
-        ["rdpmc", "rdpmc-step", "rdpmc-events", "rdpmc-bench", "rdpmc-doctor", "rdpmc-spans"]
-    {
+    for name in [
+        "rdpmc",
+        "rdpmc-step",
+        "rdpmc-events",
+        "rdpmc-topdown",
+        "rdpmc-bench",
+        "rdpmc-doctor",
+        "rdpmc-spans",
+    ] {
         project.add(&[name, "--path", &format!("../{name}")])?;
     }
     for (package, word) in EXAMPLES {
