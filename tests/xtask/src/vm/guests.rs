@@ -8,6 +8,9 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
+/// The arguments of the builds that a run has made. They are not made again for its other machines.
+pub(super) type Built = Vec<Vec<String>>;
+
 /// Builds the emulator if it is our own. Builds the guest program and the examples, and packs them into an initial file
 /// system.
 pub(super) fn build(
@@ -15,6 +18,7 @@ pub(super) fn build(
     task: &Task,
     profile: &str,
     lock: &Lock,
+    done: &mut Built,
 ) -> Result<(), String> {
     let name = &machine.name;
     if let Some(device_tree) = &machine.device_tree {
@@ -31,10 +35,14 @@ pub(super) fn build(
     if peers {
         packages.extend(["--package", "peers"]);
     }
-    cargo(machine, profile, &packages, lock, "the guest does not build")?;
+    // The examples are not measured in other builds.
+    if *task == Task::Cost && profile != "release" {
+        packages.extend(["--bin", "guest"]);
+    }
+    cargo(machine, profile, &packages, lock, done, "the guest does not build")?;
     if *task == Task::Criterion {
         let failure = "measurement does not build";
-        cargo(machine, profile, &["--package", "measurement"], lock, failure)?;
+        cargo(machine, profile, &["--package", "measurement"], lock, done, failure)?;
     }
 
     let debian = machines_directory().join("debian");
@@ -70,11 +78,17 @@ fn cargo(
     profile: &str,
     packages: &[&str],
     lock: &Lock,
+    done: &mut Built,
     failure: &str,
 ) -> Result<(), String> {
-    let mut cargo = script("cargo");
-    cargo.args(["build", "--profile", profile, "--target", &machine.triple]).args(packages);
-    succeed(cargo.stdin(lock.input()?), failure)
+    let build = ["build", "--profile", profile, "--target", &machine.triple];
+    let build: Vec<String> = build.iter().chain(packages).map(|word| (*word).to_owned()).collect();
+    if done.contains(&build) {
+        return Ok(());
+    }
+    succeed(script("cargo").args(&build).stdin(lock.input()?), failure)?;
+    done.push(build);
+    Ok(())
 }
 
 /// Makes the directory anew with copies of programs, each with its name in the image.

@@ -73,6 +73,11 @@ impl Machine {
         self.processors == 1
     }
 
+    /// Whether it makes a share of the long walks. The other machines make all of them.
+    pub(super) fn has_share(&self) -> bool {
+        self.facts.iter().any(|fact| fact.starts_with("share="))
+    }
+
     pub(super) fn reads_from_user_space(&self) -> bool {
         !self.facts.iter().any(|fact| fact == "user_access=none")
     }

@@ -2,7 +2,7 @@
 
 use super::Task;
 use super::emulators::boot;
-use super::guests::build;
+use super::guests::{Built, build};
 use super::machines::{self, Machine};
 use super::results::{Sum, failures, summary};
 use crate::lock::Lock;
@@ -98,7 +98,7 @@ fn one(target: &str, task: &Task, profile: &str) -> Outcome {
     }
     let builds = prepare()?;
     let lock = lock(&machine)?;
-    build(&machine, task, profile, &builds)?;
+    build(&machine, task, profile, &builds, &mut Built::new())?;
     drop(builds);
     boot(&machine, task, &lock, &mut io::stdout())
 }
@@ -120,12 +120,14 @@ fn all(task: &Task, profile: &str, output: &mut dyn Write) -> Outcome {
             machines.push(machine);
         }
     }
+    // Those that make whole walks take the longest. They come first, so that no emulator is left alone at the end.
+    machines.sort_by_key(Machine::has_share);
     // Until the end, so that other runs wait.
     let builds = prepare()?;
-    let mut locked = Vec::new();
+    let (mut locked, mut done) = (Vec::new(), Built::new());
     for machine in machines {
         let lock = lock(&machine)?;
-        build(&machine, task, profile, &builds)?;
+        build(&machine, task, profile, &builds, &mut done)?;
         locked.push((machine, lock));
     }
     let begun = Instant::now();
