@@ -9,6 +9,7 @@ mod machines;
 mod process;
 mod skips;
 
+use attacks::Share;
 use attacks::refusals::{OPERATIONS, Operation, everywhere};
 
 /// A copy of another machine's files, which this process reads instead of its own.
@@ -33,7 +34,8 @@ fn each_call_is_refused_in_turn() {
         if is_whole { &[(8, usize::MAX)] } else { &[(1, usize::MAX), (4, 1)] };
     let (mut trials, mut wrong) = (0, Vec::new());
     for (sites, errors) in walks {
-        let Some((more, wrong_there)) = everywhere(OPERATIONS, *sites, *errors) else {
+        let Some((more, wrong_there)) = everywhere(OPERATIONS, *sites, *errors, Share::WHOLE)
+        else {
             return skips::skip(
                 "each_call_is_refused_in_turn",
                 "no process may answer for another here",
@@ -43,7 +45,7 @@ fn each_call_is_refused_in_turn() {
         wrong.extend(wrong_there);
     }
     let errors = if is_whole { usize::MAX } else { 1 };
-    let (more, wrong_there) = everywhere(&[COPY], 40, errors).unwrap_or_default();
+    let (more, wrong_there) = everywhere(&[COPY], 40, errors, Share::WHOLE).unwrap_or_default();
     skips::say(&format!("{} system calls were refused", trials + more));
     let wrong = [wrong, wrong_there].concat();
     assert!(

@@ -13,6 +13,23 @@ pub mod stepped_forks;
 use rdpmc::error::{OpenError, ReadError};
 use rdpmc::{Counter, Event, Group};
 
+/// Some of many trials: every `of`-th. Similar machines make different ones, so that together they make all.
+#[derive(Clone, Copy)]
+pub struct Share {
+    /// Out of `0..of`.
+    pub number: usize,
+    pub of: usize,
+}
+
+impl Share {
+    pub const WHOLE: Share = Share { number: 0, of: 1 };
+
+    /// Returns whether the share contains the trial with this number.
+    pub fn has(self, trial: usize) -> bool {
+        trial % self.of == self.number
+    }
+}
+
 /// Executes at least 2,000 instructions, none of which the compiler removes.
 #[inline(never)]
 pub fn work() {

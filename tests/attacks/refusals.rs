@@ -3,7 +3,7 @@
 //! Nothing crashes, hangs or leaks. The error is that of the refusal. The next call, without refusals, is not
 //! affected.
 
-use super::{counts, group_counts, open, open_group};
+use super::{Share, counts, group_counts, open, open_group};
 use crate::process::supervised::{Answer, supervised};
 use crate::process::{perf_descriptors, perf_mappings};
 use libc::{
@@ -233,15 +233,16 @@ fn trial(
 
 /// Returns the number of trials, and those that went wrong. None if this kernel or sandbox does not let one process
 /// answer another's system calls. Of each kind of call, at most `sites` are refused, spread over all, each with at
-/// most `errors` of the errors in turn.
+/// most `errors` of the errors in turn. Of these trials, only those of the share are made.
 pub fn everywhere(
     operations: &[Operation],
     sites: usize,
     errors: usize,
+    share: Share,
 ) -> Option<(usize, Vec<String>)> {
     let refusals = refusals();
     let calls: Vec<libc::c_long> = refusals.iter().map(|(call, ..)| *call).collect();
-    let (mut trials, mut turn, mut wrong) = (0, 0_usize, Vec::new());
+    let (mut trials, mut possible, mut turn, mut wrong) = (0, 0, 0_usize, Vec::new());
     for operation in operations {
         let mut made: BTreeMap<libc::c_long, usize> = BTreeMap::new();
         let count = |call| {
@@ -264,6 +265,10 @@ pub fn everywhere(
                     errnos.iter().cycle().skip(next % errnos.len()).take(errors.min(errnos.len()))
                 {
                     for once in [true, false] {
+                        possible += 1;
+                        if !share.has(possible - 1) {
+                            continue;
+                        }
                         trials += 1;
                         let mut number = 0;
                         let refuse = |made| {

@@ -4,6 +4,7 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)]
 
+use rdpmc_testing::attacks::Share;
 use rdpmc_testing::attacks::refusals::{Operation, everywhere};
 use rdpmc_testing::skips;
 
@@ -19,7 +20,7 @@ const DIAGNOSIS: Operation = Operation {
 
 #[test]
 fn each_call_of_a_diagnosis_is_refused_in_turn() {
-    let Some((trials, wrong)) = everywhere(&[DIAGNOSIS], 8, usize::MAX) else {
+    let Some((trials, wrong)) = everywhere(&[DIAGNOSIS], 8, usize::MAX, Share::WHOLE) else {
         return skips::skip(
             "each_call_of_a_diagnosis_is_refused_in_turn",
             "no process may answer for another here",

@@ -1,6 +1,7 @@
 //! Runs scenarios, each in a process of its own, and prints a line for each.
 
 use rdpmc::error::{Disturbed, NameError, OpenError, ReadError, RegionError};
+use rdpmc_testing::attacks::Share;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -30,6 +31,14 @@ impl Facts<'_> {
     /// Returns the number that a fact states, if it is stated.
     pub fn number(&self, name: &str) -> Option<u64> {
         Some(self.say(name)?.parse().expect("a number"))
+    }
+
+    /// Returns which trials of a long walk this machine makes. All, if no fact states a share.
+    pub fn share(&self) -> Share {
+        let Some(share) = self.say("share") else { return Share::WHOLE };
+        let (number, of) = share.split_once('/').expect("NUMBER/OF");
+        let parse = |number: &str| number.parse::<usize>().expect("a number");
+        Share { number: parse(number) - 1, of: parse(of) }
     }
 }
 

@@ -293,7 +293,7 @@ fn access<const N: usize>(events: [Event; N]) -> Result<Access, OpenError> {
     group.map(|group| group.access())
 }
 
-fn each_call_refused_in_turn(_: &Facts) -> Outcome {
+fn each_call_refused_in_turn(facts: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
     patience(600); // a thousand processes
     let diagnosis = refusals::Operation {
@@ -304,14 +304,15 @@ fn each_call_refused_in_turn(_: &Facts) -> Outcome {
             format!("{core:?} {:?} {:?}", report.unreadable, report.clock.map(drop))
         },
     };
-    let all = refusals::everywhere(refusals::OPERATIONS, 2, 4);
-    let of_the_doctor = refusals::everywhere(&[diagnosis], 2, 4);
+    let share = facts.share();
+    let all = refusals::everywhere(refusals::OPERATIONS, 2, 4, share);
+    let of_the_doctor = refusals::everywhere(&[diagnosis], 2, 4, share);
     let Some(((trials, wrong), (more, wrong_there))) = all.zip(of_the_doctor) else {
         return skip("no process may answer for another here");
     };
     let (trials, wrong) = (trials + more, [wrong, wrong_there].concat());
     println!("{trials} system calls were refused");
-    require(trials > 250, || format!("{trials} trials only"))?;
+    require(trials > 250 / share.of, || format!("{trials} trials only"))?;
     require(wrong.is_empty(), || {
         format!("{} went wrong: {:?}", wrong.len(), &wrong[..wrong.len().min(5)])
     })

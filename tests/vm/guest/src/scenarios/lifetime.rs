@@ -19,7 +19,7 @@ pub const ALL: &[Entry] = &[
 ];
 
 fn ten_thousand_opened_and_dropped(facts: &Facts) -> Outcome {
-    for _ in 0..10_000 {
+    for _ in 0..10_000 / facts.share().of {
         require(open(Event::INSTRUCTIONS)?.read_user().is_some(), || "no user read".into())?;
     }
     equal("descriptors left", perf_descriptors().len(), 0)?;

@@ -211,7 +211,7 @@ fn known_work(group: &Group<4>, rounds: u64) -> Result<Delta<4>, Stop> {
 
 /// A snapshot that was repeated, because a signal handler stopped and started the counters meanwhile, counts as many
 /// instructions until the next one as a snapshot that was not.
-fn work_after_a_retried_snapshot(_: &Facts) -> Outcome {
+fn work_after_a_retried_snapshot(facts: &Facts) -> Outcome {
     static COUNTER: AtomicPtr<Counter> = AtomicPtr::new(ptr::null_mut());
     static GROUP: AtomicPtr<Group<4>> = AtomicPtr::new(ptr::null_mut());
     static HANDLED: AtomicU64 = AtomicU64::new(0);
@@ -223,14 +223,15 @@ fn work_after_a_retried_snapshot(_: &Facts) -> Outcome {
         let of_group = group.is_none_or(|it| it.disable().is_ok() && it.enable().is_ok());
         HANDLED.fetch_add(u64::from(of_counter && of_group), Relaxed);
     }
-    /// All undisturbed differences of two snapshots are equal, until the handler has run 1,500 times.
+    /// All undisturbed differences of two snapshots are equal, until the handler has run `times` times.
     #[inline(never)]
     fn are_equal<const N: usize>(
         snapshot: impl Fn() -> Option<Snapshot<N>>,
         is_unfiltered: bool,
         handled: &AtomicU64,
+        times: u64,
     ) -> Outcome {
-        let until = handled.load(Relaxed) + 1_500;
+        let until = handled.load(Relaxed) + times;
         let (mut usual, mut calm, mut hit) = (None, 0u64, 0u64);
         while handled.load(Relaxed) < until {
             let before = snapshot();
@@ -250,18 +251,19 @@ fn work_after_a_retried_snapshot(_: &Facts) -> Outcome {
         }
         require(calm > 1_000 && hit > 0, || format!("{calm} undisturbed, {hit} disturbed"))
     }
+    let times = 1_500 / facts.share().of as u64;
     drop(open(Event::INSTRUCTIONS)?);
     rdpmc::contain_faults()?;
     signal_every(400_000, stop_and_start)?;
     let counter: &Counter = Box::leak(Box::new(open(Event::INSTRUCTIONS)?));
     COUNTER.store(ptr::from_ref(counter).cast_mut(), Relaxed);
-    are_equal(|| counter.snapshot(), counter.counts_all_privilege_levels(), &HANDLED)?;
+    are_equal(|| counter.snapshot(), counter.counts_all_privilege_levels(), &HANDLED, times)?;
     COUNTER.store(ptr::null_mut(), Relaxed);
     counter.disable()?;
     let group = Group::builder(FOUR).allow_all_privilege_levels(true).open()?;
     let group: &Group<4> = Box::leak(Box::new(group));
     GROUP.store(ptr::from_ref(group).cast_mut(), Relaxed);
-    are_equal(|| group.snapshot(), group.counts_all_privilege_levels(), &HANDLED)
+    are_equal(|| group.snapshot(), group.counts_all_privilege_levels(), &HANDLED, times)
 }
 
 fn regions_under_a_spinner(_: &Facts) -> Outcome {
