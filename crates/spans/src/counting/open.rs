@@ -3,7 +3,8 @@
 use crate::counting::{
     Counted, Counters, Counting, Formula, Nothing, Request, Switches, TimeOnlyReason, Watched,
 };
-use rdpmc::{Access, Builder, DynGroup, Event, Fit, Group, WithGroup};
+use rdpmc::error::OpenError;
+use rdpmc::{Access, DynGroup, Event, Fit, Group, WithGroup};
 
 /// Makes something of the counters, whatever their number.
 pub(crate) trait WithCounters {
@@ -70,13 +71,48 @@ struct Chosen {
 /// How the slots are counted, or why they are not. None if nobody asked.
 type Topdown = Option<Result<Formula, String>>;
 
-/// Opens those of the events that can be counted together, and checks that user space reads them, and at what cost.
+/// Opens the events: those of the slots with the others if they can be counted at the same time, or the others alone.
 fn group(request: &Request) -> Result<Chosen, TimeOnlyReason> {
+    let Some(Ok(formula)) = &request.topdown else {
+        return readable(&request.events, request, request.topdown.clone());
+    };
+    let of_slots = formula.events();
+    let all: Vec<Event> = of_slots.iter().chain(&request.events).copied().collect();
+    let why = match readable(&all, request, request.topdown.clone()) {
+        Ok(chosen) => {
+            let is_one = |(event, _): &&(Event, OpenError)| of_slots.contains(event);
+            let Some((event, why)) = chosen.fit.missing.iter().find(is_one) else {
+                return Ok(chosen);
+            };
+            format!("{} events are needed at the same time. Of {event}: {why}", of_slots.len())
+        }
+        // Then the others cannot be counted either, or there are none.
+        Err(why @ (TimeOnlyReason::NotRequested | TimeOnlyReason::Trapped { .. })) => {
+            return Err(why);
+        }
+        Err(why) if request.events.is_empty() => return Err(why),
+        Err(why) => why.to_string(),
+    };
+    readable(&request.events, request, Some(Err(why)))
+}
+
+/// Opens those of the events that can be counted together, and checks that user space reads them, and at what cost.
+fn readable(
+    events: &[Event],
+    request: &Request,
+    topdown: Topdown,
+) -> Result<Chosen, TimeOnlyReason> {
     if request.counters == Counters::Never {
         return Err(TimeOnlyReason::NotRequested);
     }
-    let (fit, topdown) = fit(request)?;
-    let group = builder(&fit.events).open().map_err(TimeOnlyReason::Open)?;
+    if events.is_empty() {
+        let unknown = request.unknown.first().cloned();
+        return Err(unknown.map_or(TimeOnlyReason::NotRequested, TimeOnlyReason::Name));
+    }
+    // Pinned: never multiplexed, so that counts are complete.
+    let builder = DynGroup::builder(events).pinned(true).allow_all_privilege_levels(true);
+    let fit = builder.fit().map_err(TimeOnlyReason::Open)?;
+    let group = builder.events(&fit.events).open().map_err(TimeOnlyReason::Open)?;
     let cost = group.read_cost();
     // `read` may prefer the system call. Spans never make one.
     match (cost.user, group.access()) {
@@ -86,34 +122,4 @@ fn group(request: &Request) -> Result<Chosen, TimeOnlyReason> {
         }
         _ => Ok(Chosen { group, fit, topdown }),
     }
-}
-
-/// Pinned: never multiplexed, so that counts are complete.
-fn builder(events: &[Event]) -> Builder<&[Event]> {
-    DynGroup::builder(events).pinned(true).allow_all_privilege_levels(true)
-}
-
-/// Returns the events that fit, and how slots are counted: not at all if not all of their events fit.
-fn fit(request: &Request) -> Result<(Fit, Topdown), TimeOnlyReason> {
-    let mut topdown = request.topdown.clone();
-    if let Some(Ok(formula)) = &request.topdown {
-        let of_slots = formula.events();
-        let events: Vec<Event> = of_slots.iter().chain(&request.events).copied().collect();
-        let fit = builder(&events).fit().map_err(TimeOnlyReason::Open)?;
-        let Some((event, why)) = fit.missing.iter().find(|(event, _)| of_slots.contains(event))
-        else {
-            return Ok((fit, topdown));
-        };
-        let counted = fit.events.iter().filter(|event| of_slots.contains(event)).count();
-        topdown = Some(Err(format!(
-            "{} events are needed at the same time, and {counted} can be counted. Of {event}: {why}",
-            of_slots.len()
-        )));
-    }
-    if request.events.is_empty() {
-        let unknown = request.unknown.first().cloned();
-        return Err(unknown.map_or(TimeOnlyReason::NotRequested, TimeOnlyReason::Name));
-    }
-    let fit = builder(&request.events).fit().map_err(TimeOnlyReason::Open)?;
-    Ok((fit, topdown))
 }
