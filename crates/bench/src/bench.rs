@@ -145,33 +145,29 @@ impl<'a> Bench<'a> {
     /// Adds columns with the first level of the top-down method: the percent of pipeline slots that retired, went to bad speculation, or
     /// were lost at the front end or the back end, and how many of the latter waited for memory. See [`rdpmc_topdown`].
     ///
-    /// If the CPU has too few counters for them and the other events, they are counted in more rounds. A figure's interval is the range
-    /// of eight slices of the measurement, and it is stable up to an error of one percent point. The slots are those of
-    /// the loop: the code, and two or three instructions of the loop itself.
+    /// If the CPU has too few counters for them and the other events, they are counted in more rounds, these first. A figure's interval is
+    /// the range of eight slices of the measurement. It is stable up to an error of 100 times the [`target`](Bench::target) in percent
+    /// points: one by default. The slots are those of the loop: the code, the loop's own two or three instructions, and what takes
+    /// the [inputs](RowBuilder::inputs). Rows of [`latency`](RowBuilder::latency) have no parts, because most slots are the fence's.
+    ///
+    /// `rdpmc-bench compare` and the gate do not compare them.
     ///
     /// If this CPU has no such events, the table says so, and which CPUs have them. Needs the feature `topdown`.
     #[cfg(feature = "topdown")]
     pub fn topdown(&mut self) -> &mut Bench<'a> {
-        use crate::topdown::Topdown;
-        let missing = match Topdown::of_this_cpu() {
+        let plan = &mut self.plan;
+        match crate::topdown::Topdown::of_this_cpu() {
             Ok(topdown) => {
-                let plan = &mut self.plan;
-                let (_, missing) = sets::fit(&topdown.events);
-                match missing.into_iter().next() {
-                    None => {
-                        // First, so that they are in one round if they fit in one.
-                        let mut events = topdown.events.clone();
-                        events.extend(&plan.events);
-                        plan.sets = sets::fit(&events).0;
-                        plan.topdown = Some(topdown);
-                        return self;
-                    }
-                    Some(first) => first.why,
-                }
+                // First, so that they are in one round if they fit in one.
+                let mut events = topdown.events.clone();
+                events.extend(&plan.events);
+                plan.sets = sets::fit(&events).0;
+                plan.topdown = Some(topdown);
             }
-            Err(why) => why.into(),
-        };
-        self.plan.missing.push(Missing { name: "top-down".into(), event: None, why: missing });
+            Err(why) => {
+                plan.missing.push(Missing { name: "top-down".into(), event: None, why });
+            }
+        }
         self
     }
 

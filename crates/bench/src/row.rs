@@ -7,6 +7,7 @@ use crate::slow::Slow;
 use crate::verdict::Verdict;
 use rdpmc::Event;
 use rdpmc_gate::STEPPED_INSTRUCTIONS;
+use rdpmc_gate::bench_json::PARTS_OF_SLOTS;
 use std::fmt;
 
 /// What a figure measures.
@@ -42,11 +43,11 @@ impl fmt::Display for Quantity {
             Quantity::Event(event) => event.fmt(f),
             Quantity::InstructionsPerCycle => f.write_str("IPC"),
             Quantity::SteppedInstructions => f.write_str(STEPPED_INSTRUCTIONS),
-            Quantity::Retiring => f.write_str("retiring %"),
-            Quantity::BadSpeculation => f.write_str("bad speculation %"),
-            Quantity::FrontEnd => f.write_str("front end %"),
-            Quantity::BackEnd => f.write_str("back end %"),
-            Quantity::MemoryBound => f.write_str("memory %"),
+            Quantity::Retiring => f.write_str(PARTS_OF_SLOTS[0]),
+            Quantity::BadSpeculation => f.write_str(PARTS_OF_SLOTS[1]),
+            Quantity::FrontEnd => f.write_str(PARTS_OF_SLOTS[2]),
+            Quantity::BackEnd => f.write_str(PARTS_OF_SLOTS[3]),
+            Quantity::MemoryBound => f.write_str(PARTS_OF_SLOTS[4]),
         }
     }
 }

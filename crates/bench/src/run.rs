@@ -38,8 +38,11 @@ struct Task<'a> {
     operations: u64,
     /// The instructions of the first round, for comparison with those of the others.
     instructions: Option<Estimate>,
-    /// For the parts of the slots.
+    /// Whether a round counted other instructions than the first.
+    rounds_disagree: bool,
+    /// For the parts of the slots, and these. They are of this process alone, so `rdpmc-bench compare` does not compare them.
     turns: Turns,
+    parts: Vec<Figure>,
 }
 
 pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
@@ -369,7 +372,9 @@ impl<'a> Task<'a> {
             measured: Vec::new(),
             operations,
             instructions: None,
+            rounds_disagree: false,
             turns: Turns::default(),
+            parts: Vec::new(),
         }
     }
 
@@ -417,6 +422,7 @@ impl<'a> Task<'a> {
         let of_this = of_this.map(|(estimate, _)| estimate);
         let agrees = agree(self.instructions, of_this);
         self.instructions = self.instructions.or(of_this);
+        self.rounds_disagree |= !agrees;
         for (place, event) in set.events.iter().enumerate() {
             let quantity = Quantity::Event(*event);
             let is_known = self.measured.iter().any(|known| known.figure.quantity == quantity);
@@ -449,12 +455,20 @@ impl<'a> Task<'a> {
 
     /// Adds the parts of the pipeline slots.
     fn add_parts_of_slots(&mut self, topdown: &Topdown, target: f64) {
-        let Some((figures, disagreement)) = self.turns.figures(topdown, target) else {
+        if self.code.has_fence() {
+            let note = "most pipeline slots are the fence's, so their parts are not shown. Measure the throughput";
+            self.row.notes.push(note.into());
+            return;
+        }
+        let Some((mut figures, disagreement)) = self.turns.figures(topdown, target) else {
             self.row.notes.push("the slots of the top-down method could not be counted".into());
             return;
         };
-        self.measured
-            .extend(figures.into_iter().map(|figure| Measured { figure, costs: Vec::new() }));
+        if self.rounds_disagree {
+            let verdict = Verdict::Unstable(Cause::RoundsDisagree);
+            figures.iter_mut().for_each(|figure| figure.verdict = verdict);
+        }
+        self.parts = figures;
         self.row.notes.extend(disagreement.map(|why| format!("top-down counts disagree: {why}")));
     }
 
@@ -462,6 +476,7 @@ impl<'a> Task<'a> {
     fn finished(self, events: &[Event]) -> Row {
         let mut row = self.row;
         row.figures = self.measured.into_iter().map(|measured| measured.figure).collect();
+        row.figures.extend(self.parts);
         let (instructions, cycles) = (row.event(Event::INSTRUCTIONS), row.event(Event::CYCLES));
         if let (Some(instructions), Some(cycles)) = (instructions, cycles) {
             let ratio = instructions.ratio_to(cycles, Quantity::InstructionsPerCycle);

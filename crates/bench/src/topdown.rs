@@ -4,6 +4,8 @@ use crate::estimate::Estimate;
 use crate::row::{Figure, Quantity};
 use crate::sample::Sample;
 use crate::sets::Set;
+#[cfg(feature = "topdown")]
+use crate::sets::fit;
 use crate::verdict::{Cause, Verdict};
 use rdpmc::Event;
 use rdpmc_gate::{MIN_VALUES, slices};
@@ -25,7 +27,7 @@ pub(crate) struct Parts {
     pub(crate) disagreement: Option<String>,
 }
 
-/// The events, and what computes the fractions of the counts of a turn. It is `rdpmc-topdown`'s, which is optional.
+/// The events, and the function from the counts of a turn to the fractions. The latter is `rdpmc-topdown`'s, which is optional.
 pub(crate) struct Topdown {
     pub(crate) events: Vec<Event>,
     pub(crate) parts: Box<PartsOf>,
@@ -41,9 +43,15 @@ impl fmt::Debug for Topdown {
 
 #[cfg(feature = "topdown")]
 impl Topdown {
-    /// That of this CPU.
-    pub(crate) fn of_this_cpu() -> Result<Topdown, rdpmc_topdown::TopdownError> {
-        let formula = rdpmc_topdown::Formula::of_this_cpu()?;
+    /// That of this CPU, without the memory's part if its events cannot be counted.
+    pub(crate) fn of_this_cpu() -> Result<Topdown, rdpmc::Error> {
+        let mut formula = rdpmc_topdown::Formula::of_this_cpu()?;
+        if !fit(formula.events()).1.is_empty() {
+            formula = formula.without_memory();
+        }
+        if let Some(missing) = fit(formula.events()).1.into_iter().next() {
+            return Err(missing.why);
+        }
         let parts = |level1: rdpmc_topdown::Level1| {
             let [retiring, bad_speculation, front_end, back_end] =
                 level1.parts().map(|(_, part)| Some(part.fraction));

@@ -6,6 +6,10 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+/// The names of the parts of the pipeline slots, in percent. They are saved, and not compared.
+pub const PARTS_OF_SLOTS: [&str; 5] =
+    ["retiring %", "bad speculation %", "front end %", "back end %", "memory %"];
+
 /// The version of the file's format.
 pub const VERSION: u64 = 2;
 
@@ -105,10 +109,10 @@ pub fn rows(results: &Value) -> Result<Vec<Row>, String> {
         found.push(Row {
             key: name.to_owned(),
             name: name.to_owned(),
-            // More of a ratio may be better.
+            // More of a ratio may be better, and if one part of the slots is larger, another is smaller.
             figures: figures
                 .iter()
-                .filter(|(name, _)| *name != "IPC")
+                .filter(|(name, _)| *name != "IPC" && !PARTS_OF_SLOTS.contains(&name.as_str()))
                 .map(figure)
                 .collect::<Result<_, _>>()?,
             program: program.clone(),

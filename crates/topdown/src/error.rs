@@ -44,15 +44,12 @@ impl TopdownError {
     /// Returns what to do: the second part of the message, without a period. Empty if nothing is known.
     pub fn remedy(&self) -> String {
         match self {
-            TopdownError::NoEvents { .. } => {
+            TopdownError::NoEvents { .. } | TopdownError::Name(EventError::UnknownCpu { .. }) => {
                 let names: Vec<&str> = FAMILIES.iter().map(|family| family.name).collect();
-                format!("CPUs that have them: {}", names.join("; "))
+                format!("CPUs with top-down events: {}", names.join("; "))
             }
             TopdownError::SeveralCoreTypes { .. } => {
                 "Restrict it to the CPUs of one type, for example with `taskset --cpu-list`".into()
-            }
-            TopdownError::Name(EventError::UnknownCpu { .. }) => {
-                "Its top-down events are not known either".into()
             }
             TopdownError::Name(why) => why.remedy().unwrap_or_default(),
             TopdownError::Open(why) => why.remedy(),
@@ -96,8 +93,28 @@ impl From<TopdownError> for rdpmc::Error {
     fn from(why: TopdownError) -> rdpmc::Error {
         match why {
             TopdownError::Open(why) => why.into(),
-            TopdownError::Name(why) => why.into(),
             other => NameError::other(other.cause(), other.remedy()).into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever has no events, the message says what has them, also as an error of `rdpmc`.
+    #[test]
+    fn the_cpus_are_listed() {
+        let zen3 = TopdownError::NoEvents { cpu: "zen3" };
+        let text = zen3.to_string();
+        assert!(
+            text.starts_with(
+                "zen3 has no top-down events. CPUs with top-down events: Intel Skylake"
+            )
+        );
+        let other = TopdownError::SeveralCoreTypes { types: vec!["cpu_core".into()] };
+        for why in [zen3, other] {
+            assert_eq!(rdpmc::Error::from(why.clone()).to_string(), why.to_string());
         }
     }
 }

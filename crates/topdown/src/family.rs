@@ -111,6 +111,7 @@ pub(crate) static FAMILIES: [Family; 13] = [
             "idq_uops_not_delivered.core",
             "topdown.backend_bound_slots",
         ],
+        "idq_uops_not_delivered.core",
         0,
     ),
     p_cores(
@@ -133,6 +134,7 @@ pub(crate) static FAMILIES: [Family; 13] = [
             "topdown.backend_bound_slots",
             "topdown.memory_bound_slots",
         ],
+        "idq_bubbles.core",
         1,
     ),
     // perf's metrics `tma_*` of these CPUs, here and for the two below. It does not take this one's
@@ -206,6 +208,7 @@ const fn p_cores(
     name: &'static str,
     tables: &'static [&'static str],
     events: &'static [&'static str],
+    front_end: &'static str,
     for_memory: usize,
 ) -> Family {
     Family {
@@ -225,7 +228,7 @@ const fn p_cores(
         rests_on: [
             "uops_retired.slots",
             "the remainder",
-            "idq_bubbles.core (before Golden Cove: idq_uops_not_delivered.core)",
+            front_end,
             "topdown.backend_bound_slots",
             "topdown.memory_bound_slots",
         ],
@@ -344,10 +347,10 @@ const fn neoverse(
         for_memory: 0,
         slots,
         rests_on: [
-            "op_retired / op_spec of the slots without a stall",
-            "1 - op_retired / op_spec of the slots without a stall, and the recovery",
-            "stall_slot_frontend, without the recovery",
-            "stall_slot_backend, without the recovery",
+            "op_retired / op_spec x the slots without a stall",
+            "(1 - op_retired / op_spec) x the slots without a stall, and recovery (br_mis_pred or stall_frontend_flush)",
+            "stall_slot_frontend, less recovery",
+            "stall_slot_backend, less recovery",
             "",
         ],
         rest_is: None,
@@ -443,7 +446,8 @@ mod tests {
 
     fn level1(name: &str, counts: &[f64]) -> Level1 {
         let mut padded: Counts = [0.0; MAX_EVENTS];
-        padded.get_mut(..counts.len()).unwrap().copy_from_slice(counts);
+        let many: Vec<f64> = counts.iter().map(|count| count * 1_000.0).collect();
+        padded.get_mut(..counts.len()).unwrap().copy_from_slice(&many);
         of(name).level1(&padded, false).unwrap()
     }
 

@@ -42,7 +42,8 @@ pub struct Part {
     pub fraction: f64,
     /// The number of slots.
     pub slots: f64,
-    /// The events that it is computed from, by the vendor's names.
+    /// The vendor's events that it is computed from, or `the remainder` of the slots. The fraction also rests on the event of all
+    /// slots: the first of [`Formula::names`](crate::Formula::names).
     pub rests_on: &'static str,
 }
 
@@ -71,8 +72,10 @@ pub struct Level1 {
     pub(crate) rest_is: Option<&'static str>,
 }
 
-/// The largest difference that counters make which are read one after the other: 1 %.
+/// Smaller disagreements are not reported: counters are read one after the other.
 const TOLERANCE: f64 = 0.01;
+/// Nor are those of fewer slots: some ten cycles.
+const FEW_SLOTS: f64 = 80.0;
 
 impl Level1 {
     /// Returns the four parts with their categories.
@@ -99,20 +102,22 @@ impl Level1 {
         self.parts().into_iter().fold(first, larger)
     }
 
-    /// Returns why the counts disagree. None if they agree to 1 % of the slots.
+    /// Returns why the counts disagree: a part is below 0, or the four are not all slots. None if they agree to 1 % of the slots, or to
+    /// 80 slots.
     ///
-    /// A part below 0 is a remainder: the events of the other parts counted more than all slots.
+    /// A remainder is below 0 if the other events counted more than all slots. A difference, if two events contradict each other.
     pub fn disagreement(&self) -> Option<String> {
-        let negative = self.parts().into_iter().find(|(_, part)| part.fraction < -TOLERANCE);
+        let tolerance = TOLERANCE.max(FEW_SLOTS / self.slots);
+        let negative = self.parts().into_iter().find(|(_, part)| part.fraction < -tolerance);
         if let Some((category, Part { fraction, rests_on, .. })) = negative {
             let percent = fraction * 100.0;
             return Some(format!("{category} is {percent:.1} % of the slots, by {rests_on}"));
         }
         let sum = (1.0 - self.rest) * 100.0;
-        if self.rest < -TOLERANCE {
+        if self.rest < -tolerance {
             return Some(format!("the four parts are {sum:.1} % of the slots"));
         }
-        (self.rest > TOLERANCE && self.rest_is.is_none())
+        (self.rest > tolerance && self.rest_is.is_none())
             .then(|| format!("the four parts are only {sum:.1} % of the slots"))
     }
 }

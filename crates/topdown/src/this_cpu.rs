@@ -7,7 +7,6 @@ use rdpmc::pmu::{Pmu, Pmus};
 use rdpmc_events::{EventError, Table, event};
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::ptr;
 
 /// A type of core.
 pub(crate) struct Core {
@@ -37,13 +36,8 @@ pub(crate) fn core() -> Result<Core, TopdownError> {
     }
     match Table::local()?.first() {
         Some(table) => Ok(Core { table: *table, pmu: None }),
-        None => Err(no_table()),
+        None => Err(TopdownError::NoEvents { cpu: "this CPU" }),
     }
-}
-
-fn no_table() -> TopdownError {
-    let name = "".parse::<Event>().err();
-    name.map_or(TopdownError::NoEvents { cpu: "this CPU" }, |why| EventError::Name(why).into())
 }
 
 /// Returns the type whose CPUs have all of those that the thread may run on.
@@ -78,7 +72,7 @@ fn allowed(status: &str) -> Option<Vec<u32>> {
 
 /// Returns the family of this revision of the CPU.
 pub(crate) fn revised(family: &'static Family) -> &'static Family {
-    let is_n2 = family.tables == EARLY_N2.tables && !ptr::eq(family, &EARLY_N2);
+    let is_n2 = family.tables == EARLY_N2.tables;
     let midr = || text("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1");
     if is_n2 && midr().is_some_and(|midr| is_early(&midr)) { &EARLY_N2 } else { family }
 }
