@@ -216,21 +216,24 @@ impl CountersOrTime {
         let of_slots = slots.as_ref().and_then(|slots| slots.as_ref().ok());
         let all: Vec<Event> =
             events.iter().chain(of_slots.map_or(&[][..], |slots| &slots.events)).copied().collect();
+        let mut counted = Vec::new();
         let (counters, recorder, driver) = match (open_group(&all, unknown), events.first()) {
             (Ok(opened), Some(first)) if opened.events.first() == Some(first) => {
                 stepper = stepper.filter(|_| !opened.events.contains(&Event::INSTRUCTIONS));
                 let mut recorder = Recorder::new(&opened.events).driven_by_first();
+                counted = opened.events;
                 for why in opened.missing {
                     recorder = recorder.without(why);
                 }
                 (Some(opened.meter), recorder, Driver::Counter(Unit::of(*first)))
             }
             (opened, _) => {
-                let (counted, counters, why) = match opened {
+                let (counters, why) = match opened {
                     Ok(opened) => {
-                        (opened.events, Some(opened.meter), opened.missing.into_iter().next())
+                        counted = opened.events;
+                        (Some(opened.meter), opened.missing.into_iter().next())
                     }
-                    Err(why) => (Vec::new(), None, Some(why)),
+                    Err(why) => (None, Some(why)),
                 };
                 stepper = stepper.filter(|_| !counted.contains(&Event::INSTRUCTIONS));
                 let mut recorder =
@@ -249,9 +252,11 @@ impl CountersOrTime {
             }
         };
         let recorder = match slots {
-            Some(Ok(slots)) if counters.is_some() => recorder.with_slots(slots),
+            // Others may have taken a counter since it was checked.
+            Some(Ok(slots)) if counted.ends_with(&slots.events) => recorder.with_slots(slots),
+            Some(Ok(_)) => recorder.without("top-down: its events could not be opened"),
             Some(Err(why)) => recorder.without(format!("top-down: {why}")),
-            _ => recorder,
+            None => recorder,
         };
         let kind = match (&driver, events.first()) {
             (Driver::Counter(_), Some(first)) => Pmus::local().name_of(*first),
@@ -292,9 +297,10 @@ fn fits(slots: Slots, events: &[Event]) -> Result<Slots, String> {
     }
     let all: Vec<Event> = events.iter().chain(&slots.events).copied().collect();
     let fit = DynGroup::builder(&all).fit().map_err(|why| why.to_string())?;
-    match fit.missing.iter().find(|(event, _)| slots.events.contains(event)) {
-        None => Ok(slots),
-        Some((_, why)) => Err(why.to_string()),
+    // All of the slots' events are at the end, or there is a reason.
+    match fit.missing.first() {
+        Some((_, why)) if !fit.events.ends_with(&slots.events) => Err(why.to_string()),
+        _ => Ok(slots),
     }
 }
 

@@ -24,7 +24,7 @@ impl Report {
         });
         let topdown_error = match &self.topdown {
             Ok(topdown) => topdown.counted.as_ref().err().map(ToString::to_string),
-            Err(why) => Some(why.clone()),
+            Err(why) => Some(why.to_string()),
         };
         let errata: Vec<&str> = self.errata.iter().map(|erratum| erratum.name).collect();
         let all = |values: &mut dyn Iterator<Item = Value>| Value::Array(values.collect());

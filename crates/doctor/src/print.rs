@@ -4,6 +4,7 @@ use crate::report::{LockedMemory, Report, Seccomp, Settings};
 use crate::text::{Visible, nanoseconds};
 use rdpmc::Access;
 use rdpmc::clock::{ClockKind, ClockReason};
+use rdpmc_topdown::TopdownError;
 use std::fmt::{self, Write as _};
 
 const UNKNOWN: &str = "unknown";
@@ -151,7 +152,15 @@ impl Report {
             ("SMT", self.settings.sharing()),
             ("kernel mode", or_unknown(self.settings.counts_kernel.map(allowed))),
             ("clock", clock),
-            ("top-down", self.topdown.as_ref().map_or_else(String::clone, ToString::to_string)),
+            (
+                "top-down",
+                match &self.topdown {
+                    Ok(topdown) => topdown.to_string(),
+                    // The CPUs that have it are no remedy here.
+                    Err(why @ TopdownError::NoEvents { .. }) => why.cause(),
+                    Err(why) => why.to_string(),
+                },
+            ),
         ]);
         lines
     }

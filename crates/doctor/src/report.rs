@@ -7,6 +7,7 @@ use crate::topdown::Topdown;
 use rdpmc::clock::ClockKind;
 use rdpmc::error::{OpenError, Unreadable};
 use rdpmc::{Access, Counter, Event, ReadBy, ReadCost, machine};
+use rdpmc_topdown::TopdownError;
 
 /// The findings of [`diagnose`](crate::diagnose). Unknown values are None. `Display` prints all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub struct Report {
     /// The source of a [`Clock`](rdpmc::Clock).
     pub clock: Result<ClockKind, OpenError>,
     /// Whether this CPU has events that show where its pipeline slots go, or why not.
-    pub topdown: Result<Topdown, String>,
+    pub topdown: Result<Topdown, TopdownError>,
     /// What to do: a line for each problem.
     pub advice: Vec<String>,
 }

@@ -2,7 +2,7 @@
 
 use rdpmc::DynGroup;
 use rdpmc::error::OpenError;
-use rdpmc_topdown::Formula;
+use rdpmc_topdown::{Formula, TopdownError};
 use std::fmt;
 
 /// The events of the top-down method on this CPU: see `rdpmc-topdown`.
@@ -11,26 +11,26 @@ use std::fmt;
 pub struct Topdown {
     /// The family of CPUs.
     pub cpus: &'static str,
-    /// The number of events that have to be counted at the same time.
-    pub events: usize,
-    /// The number of further events for the memory's part of the back end.
-    pub events_for_memory: usize,
+    /// The vendor's names of the events that have to be counted at the same time. The first one counts slots or cycles.
+    pub events: Vec<&'static str>,
+    /// Those of further events, for the memory's part of the back end.
+    pub events_for_memory: Vec<&'static str>,
     /// Whether they can be counted together now, by opening and closing them, without those for memory.
     pub counted: Result<(), OpenError>,
 }
 
 impl Topdown {
     /// Returns those of this CPU, or why it has none.
-    pub(crate) fn of_this_cpu() -> Result<Topdown, String> {
-        let formula = Formula::of_this_cpu().map_err(|why| why.cause())?;
-        let (cpus, all) = (formula.cpus(), formula.events().len());
+    pub(crate) fn of_this_cpu() -> Result<Topdown, TopdownError> {
+        let formula = Formula::of_this_cpu()?;
+        let all = formula.names();
         let formula = formula.without_memory();
-        let events = formula.events();
+        let (events, for_memory) = all.split_at(formula.names().len());
         Ok(Topdown {
-            cpus,
-            events: events.len(),
-            events_for_memory: all - events.len(),
-            counted: DynGroup::open(events).map(drop),
+            cpus: formula.cpus(),
+            events: events.to_vec(),
+            events_for_memory: for_memory.to_vec(),
+            counted: DynGroup::open(formula.events()).map(drop),
         })
     }
 }
@@ -38,13 +38,20 @@ impl Topdown {
 impl fmt::Display for Topdown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Topdown { cpus, events, events_for_memory, counted } = self;
-        write!(f, "{cpus}: {events} events")?;
-        if *events_for_memory > 0 {
-            write!(f, ", and {events_for_memory} more for the memory's part")?;
+        write!(f, "{cpus}: {}", events.join(", "))?;
+        if !events_for_memory.is_empty() {
+            write!(f, ", and for the memory's part {}", events_for_memory.join(", "))?;
         }
         match counted {
-            Ok(()) => f.write_str(". They can be counted together"),
-            Err(why) => write!(f, ". They cannot be counted: {}", why.cause()),
+            Ok(()) => write!(f, ". The {} events can be counted together", events.len()),
+            Err(why) => {
+                write!(
+                    f,
+                    ". The {} events cannot be counted together: {}",
+                    events.len(),
+                    why.cause()
+                )
+            }
         }
     }
 }

@@ -92,11 +92,15 @@ impl Amounts {
 
     /// Makes the first counts steady together or not at all, because a part of the slots is a difference or a quotient of them.
     pub(crate) fn together(mut self, first: usize) -> Amounts {
-        let first = self.is_steady.get_mut(..first).unwrap_or_default();
-        if first.contains(&false) {
-            first.fill(false);
+        if !self.are_steady(first) {
+            self.is_steady.iter_mut().take(first).for_each(|is_steady| *is_steady = false);
         }
         self
+    }
+
+    /// Whether the first counts are steady.
+    pub(crate) fn are_steady(&self, first: usize) -> bool {
+        self.is_steady.iter().take(first).all(|is_steady| *is_steady)
     }
 
     /// Returns the differences, which are steady if both are close enough for that.

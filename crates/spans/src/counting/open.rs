@@ -3,7 +3,6 @@
 use crate::counting::{
     Counted, Counters, Counting, Formula, Nothing, Request, Switches, TimeOnlyReason, Watched,
 };
-use rdpmc::error::OpenError;
 use rdpmc::{Access, DynGroup, Event, Fit, Group, WithGroup};
 
 /// Makes something of the counters, whatever their number.
@@ -31,7 +30,8 @@ pub(crate) fn open<M: WithCounters>(request: &Request, maker: M) -> (M::Made, Co
         }
         Err(why) => {
             // The reason is that of the slots, too, unless they have one of their own.
-            counted.topdown = request.topdown.clone().filter(Result::is_err);
+            let is_named = matches!(why, TimeOnlyReason::Topdown(_));
+            counted.topdown = request.topdown.clone().filter(|it| it.is_err() && !is_named);
             counted.time_only = Some(why);
             (maker.of(Nothing), counted)
         }
@@ -80,11 +80,16 @@ fn group(request: &Request) -> Result<Chosen, TimeOnlyReason> {
     let all: Vec<Event> = of_slots.iter().chain(&request.events).copied().collect();
     let why = match readable(&all, request, request.topdown.clone()) {
         Ok(chosen) => {
-            let is_one = |(event, _): &&(Event, OpenError)| of_slots.contains(event);
-            let Some((event, why)) = chosen.fit.missing.iter().find(is_one) else {
+            let counted = chosen.fit.events.iter().zip(of_slots).take_while(|(is, of)| is == of);
+            let (counted, needed) = (counted.count(), of_slots.len());
+            if counted == needed {
                 return Ok(chosen);
-            };
-            format!("{} events are needed at the same time. Of {event}: {why}", of_slots.len())
+            }
+            let why = chosen.fit.missing.first().map(|(event, why)| format!(". Of {event}: {why}"));
+            let why = why.unwrap_or_default();
+            format!(
+                "{needed} events are needed at the same time, and {counted} can be counted{why}"
+            )
         }
         // Then the others cannot be counted either, or there are none.
         Err(why @ (TimeOnlyReason::NotRequested | TimeOnlyReason::Trapped { .. })) => {
@@ -106,8 +111,11 @@ fn readable(
         return Err(TimeOnlyReason::NotRequested);
     }
     if events.is_empty() {
-        let unknown = request.unknown.first().cloned();
-        return Err(unknown.map_or(TimeOnlyReason::NotRequested, TimeOnlyReason::Name));
+        return Err(match (request.unknown.first(), topdown) {
+            (Some(unknown), _) => TimeOnlyReason::Name(unknown.clone()),
+            (None, Some(Err(why))) => TimeOnlyReason::Topdown(why),
+            (None, _) => TimeOnlyReason::NotRequested,
+        });
     }
     // Pinned: never multiplexed, so that counts are complete.
     let builder = DynGroup::builder(events).pinned(true).allow_all_privilege_levels(true);

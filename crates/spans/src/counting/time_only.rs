@@ -12,6 +12,8 @@ pub enum TimeOnlyReason {
     NotRequested,
     /// None of the requested names is an event of this machine. This is the first one's error.
     Name(NameError),
+    /// Only the parts of the pipeline slots were requested, and they cannot be counted: the reason.
+    Topdown(String),
     /// None of the events could be opened. This is the first one's error.
     Open(OpenError),
     /// User space cannot read the counters. Spans make no system calls.
@@ -39,6 +41,7 @@ impl fmt::Display for TimeOnlyReason {
                 write!(f, "{}. {remedy}", error.cause())
             }
             TimeOnlyReason::Open(error) => error.fmt(f),
+            TimeOnlyReason::Topdown(why) => write!(f, "top-down is not counted: {why}"),
             TimeOnlyReason::NotReadable(SyscallReason::SoftwareEvent) => f.write_str(
                 "only a system call reads software events, and spans make none. Leave software events out",
             ),

@@ -80,7 +80,7 @@ fn by_the_kernel(tree: &Tree) -> Option<String> {
     })
 }
 
-/// The largest part of its pipeline slots, and the same part of all spans of its site. Empty if they were not counted.
+/// The largest part of its pipeline slots, and that part of all spans of its site. Empty if they were not counted.
 fn slots(batch: &Batch, root: &Kept) -> String {
     let Some(level1) = root.level1() else { return String::new() };
     let (largest, part) = level1.largest();
@@ -88,9 +88,16 @@ fn slots(batch: &Batch, root: &Kept) -> String {
     let usual = usual
         .and_then(|usual| usual.parts().into_iter().find(|(category, _)| *category == largest));
     let percent = |fraction: f64| format!("{:.0} %", (fraction * 100.0).round() + 0.0);
-    let [most, usual] = [Some(part), usual.map(|(_, part)| part)]
-        .map(|part| part.map_or_else(|| "-".into(), |part| percent(part.fraction)));
-    format!(" Slots: {largest} {most}, of all its spans {usual}.")
+    let most = percent(part.fraction);
+    match usual {
+        Some((_, usual)) => {
+            format!(
+                " Slots: {largest} {most} (all spans of this site: {}).",
+                percent(usual.fraction)
+            )
+        }
+        None => format!(" Slots: {largest} {most}."),
+    }
 }
 
 /// The statistics of a span's site on its thread.

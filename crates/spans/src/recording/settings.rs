@@ -79,6 +79,9 @@ impl Settings {
 
     /// Also counts where the pipeline slots of each span go: the first level of the top-down method. See [`rdpmc_topdown`].
     ///
+    /// The slots' events take precedence over [`events`](Settings::events), unless there are more than 8 with these. Their own counts are in no
+    /// report, trace or metric.
+    ///
     /// The report has four more columns, and the cause of a slow span names the largest part. This takes 4 to 6 counters of the 8 events
     /// that a span can have. The memory's part of the back end, which takes more, is not counted. [`Row::topdown`](crate::Row::topdown)
     /// and [`Record::topdown`](crate::Record::topdown) have the figures.
@@ -158,22 +161,27 @@ impl Settings {
     ///
     /// # Errors
     /// - [`StartError::Running`] if the result of another call is still alive.
-    /// - [`StartError::TooManyEvents`] for more than 8 events, with those of the top-down method.
+    /// - [`StartError::TooManyEvents`] for more than 8 events.
     /// - [`StartError::Name`] for a name that is not that of an event, unless only the PMU is missing that it needs.
     /// - [`StartError::RingTooLarge`] for more than 2^28 records.
     /// - [`StartError::Clock`] if there is no clock: the target is not Linux.
-    pub fn start(self) -> Result<Spans, StartError> {
-        let Request { events, unknown, topdown, .. } = &self.plan.request;
-        let of_slots = match topdown {
-            Some(Ok(formula)) => formula.events().len(),
-            _ => 0,
-        };
-        let events = events.len() + unknown.len() + of_slots;
+    #[allow(unused_mut, reason = "only with the feature `topdown`")]
+    pub fn start(mut self) -> Result<Spans, StartError> {
+        let Request { events, unknown, topdown, .. } = &mut self.plan.request;
+        let events = events.len() + unknown.len();
+        if let Some(Ok(formula)) = topdown {
+            let all = events + formula.events().len();
+            if all > MAX_EVENTS {
+                *topdown = Some(Err(format!(
+                    "with the others, {all} events are needed, and {MAX_EVENTS} can be counted"
+                )));
+            }
+        }
         if events > MAX_EVENTS {
             return Err(StartError::TooManyEvents { events });
         }
         let is_wrong = |why: &&NameError| !matches!(why, NameError::NoPmu { .. });
-        if let Some(why) = unknown.iter().find(is_wrong) {
+        if let Some(why) = self.plan.request.unknown.iter().find(is_wrong) {
             return Err(StartError::Name(why.clone()));
         }
         if let Storage::Ring { records } = self.plan.storage {

@@ -72,19 +72,18 @@ fn expected(work: Work, slots_per_instruction: u64) -> [u64; 6] {
     [all, retiring, bad, all - retiring - bad - back_end, back_end, 2 * loads]
 }
 
-/// The same by an analysis. They are whole numbers.
-fn found(level1: &Level1) -> [u64; 5] {
+/// The same by an analysis.
+fn found(level1: &Level1) -> [f64; 5] {
     let Level1 { slots, retiring, bad_speculation, front_end, back_end, .. } = level1;
     [*slots, retiring.slots, bad_speculation.slots, front_end.slots, back_end.slots]
-        .map(|slots| slots as u64)
 }
 
 fn topdown_of_random_mixtures(facts: &Facts) -> Outcome {
-    let slots = facts.number("slots").expect("a fact of these machines");
+    let slots = fact(facts, "slots");
     let topdown = Topdown::open().map_err(|why| Stop::Failed(why.to_string()))?;
     equal("access", topdown.group().access(), Access::UserSpace)?;
     let formula = topdown.formula();
-    equal("events", formula.events().len() as u64, facts.number("topdown_events").unwrap_or(0))?;
+    equal("events", formula.events().len() as u64, fact(facts, "topdown_events"))?;
     let events = formula.events().len();
     // A read that the kernel interrupts is repeated, which takes more instructions.
     let counts = |work: Work| -> Result<Vec<u64>, Stop> {
@@ -114,14 +113,15 @@ fn topdown_of_random_mixtures(facts: &Facts) -> Outcome {
             counted.iter().zip(&nothing).map(|(count, nothing)| count - nothing).collect();
         let level1 = formula.level1(&counted).ok_or_else(|| format!("no slots: {counted:?}"))?;
         let [all, retiring, bad, front_end, back_end, of_memory] = expected(work, slots);
-        equal(&format!("{work:?}"), found(&level1), [all, retiring, bad, front_end, back_end])?;
+        let parts = [all, retiring, bad, front_end, back_end].map(|slots| slots as f64);
+        equal(&format!("{work:?}"), found(&level1), parts)?;
         let fraction = |slots: u64| slots as f64 / all as f64;
         equal("retiring", level1.retiring.fraction, fraction(retiring))?;
         equal("back end", level1.back_end.fraction, fraction(back_end))?;
         equal("the rest", level1.rest, 0.0)?;
         equal("disagreement", level1.disagreement(), None)?;
         if let Some(part) = level1.memory {
-            equal("memory", part.slots as u64, of_memory)?;
+            equal("memory", part.slots, of_memory as f64)?;
             memory += 1;
         }
     }
@@ -133,7 +133,11 @@ fn topdown_of_random_mixtures(facts: &Facts) -> Outcome {
 
 /// The share of retiring slots of any code: 5 of those of each instruction.
 fn retiring(facts: &Facts) -> f64 {
-    5.0 / facts.number("slots").expect("a fact of these machines") as f64
+    5.0 / fact(facts, "slots") as f64
+}
+
+fn fact(facts: &Facts, name: &str) -> u64 {
+    facts.number(name).unwrap_or_else(|| panic!("these machines have the fact {name}"))
 }
 
 fn near(what: &str, found: f64, expected: f64) -> Outcome {
@@ -177,9 +181,8 @@ fn topdown_in_bench(facts: &Facts) -> Outcome {
 fn topdown_in_spans(facts: &Facts) -> Outcome {
     let [span_cost, lap_cost] = cost::topdown()?;
     println!("cost of a top-down span {span_cost}, lap {lap_cost}");
-    let limit = |name: &str| facts.number(name).unwrap_or(0);
-    equal("the cost of a span", span_cost, limit("topdown_span"))?;
-    equal("the cost of a lap", lap_cost, limit("topdown_lap"))?;
+    equal("the cost of a span", span_cost, fact(facts, "topdown_span"))?;
+    equal("the cost of a lap", lap_cost, fact(facts, "topdown_lap"))?;
     let settings = Settings::new().topdown().counters(Counters::Always).slowest(1);
     let mut recording = settings.start().map_err(|why| why.to_string())?;
     for loads in [100, 200, 10_000] {
@@ -205,7 +208,7 @@ fn topdown_in_spans(facts: &Facts) -> Outcome {
 
 /// The slots are counted first, and other events if counters are left. If a counter is taken from them, the report says so.
 fn topdown_beside_too_many_events(facts: &Facts) -> Outcome {
-    let others = vec![Event::BRANCHES; 8 - facts.number("topdown_events").unwrap_or(8) as usize];
+    let others = vec![Event::BRANCHES; 8 - fact(facts, "topdown_events") as usize];
     let report = |others: &[Event]| -> Result<String, Stop> {
         let settings = Settings::new().topdown().events(others).counters(Counters::Always);
         let mut recording = settings.start().map_err(|why| why.to_string())?;
@@ -215,9 +218,21 @@ fn topdown_beside_too_many_events(facts: &Facts) -> Outcome {
         }
         Ok(recording.report().to_string())
     };
+    // Enough general counters are left only if fixed counters count the other events.
+    let needed = fact(facts, "topdown_general") as usize;
+    let general = fact(facts, "general") as usize;
+    let formula = Formula::of_this_cpu().map_err(|why| why.to_string())?;
+    let last = *formula.events().last().expect("there are events");
+    let taken: Vec<Counter> =
+        (needed..general).map(|_| super::open_pinned(last)).collect::<Result<_, _>>()?;
+    let topdown = Topdown::open().map_err(|why| Stop::Failed(why.to_string()))?;
+    require(topdown.group().read_user().is_some(), || {
+        format!("{} events are not in {needed} general counters", topdown.formula().events().len())
+    })?;
+    drop((taken, topdown));
     // Pinned: they keep their counters, all general ones. They are taken first, because the thread keeps those of a recording
     // until the next one.
-    let formula = Formula::of_this_cpu().map_err(|why| why.to_string())?.without_memory();
+    let formula = formula.without_memory();
     let last = *formula.events().last().expect("there are events");
     let taken: Vec<Counter> = (0..8).map_while(|_| super::open_pinned(last).ok()).collect();
     let counting = taken.iter().filter(|counter| counter.read_user().is_some()).count();
