@@ -156,6 +156,10 @@ impl<'a> Bench<'a> {
     #[cfg(feature = "topdown")]
     pub fn topdown(&mut self) -> &mut Bench<'a> {
         let plan = &mut self.plan;
+        let is_known = plan.missing.iter().any(|missing| missing.name == "top-down");
+        if plan.topdown.is_some() || is_known {
+            return self;
+        }
         match crate::topdown::Topdown::of_this_cpu() {
             Ok(topdown) => {
                 // First, so that they are in one round if they fit in one.

@@ -32,7 +32,9 @@ impl TopdownError {
     /// Returns the cause: the first part of the message, without a period.
     pub fn cause(&self) -> String {
         match self {
-            TopdownError::NoEvents { cpu } => format!("{cpu} has no top-down events"),
+            TopdownError::NoEvents { cpu } => {
+                format!("{cpu} has no top-down events that are known here")
+            }
             TopdownError::SeveralCoreTypes { types } => {
                 format!("this thread may run on several core types: {}", types.join(", "))
             }
@@ -109,7 +111,7 @@ mod tests {
         let text = zen3.to_string();
         assert!(
             text.starts_with(
-                "zen3 has no top-down events. CPUs with top-down events: Intel Skylake"
+                "zen3 has no top-down events that are known here. CPUs with top-down events: Intel Skylake"
             )
         );
         let other = TopdownError::SeveralCoreTypes { types: vec!["cpu_core".into()] };

@@ -41,7 +41,14 @@ pub(crate) struct Slots {
 
 impl Family {
     /// Returns the parts. None if there were no slots.
-    pub(crate) fn level1(&self, counts: &Counts, has_memory: bool) -> Option<Level1> {
+    ///
+    /// `has_rest` says whether slots may be the rest's.
+    pub(crate) fn level1(
+        &self,
+        counts: &Counts,
+        has_memory: bool,
+        has_rest: bool,
+    ) -> Option<Level1> {
         let slots = (self.slots)(counts);
         let of = |slots_of: f64, rests_on: &'static str| Part {
             fraction: slots_of / slots.all,
@@ -59,13 +66,13 @@ impl Family {
             back_end: of(slots.back_end, back_end),
             memory: has_memory.then(|| of(slots.memory, memory)),
             rest: (slots.all - sum) / slots.all,
-            rest_is: self.rest_is,
+            rest_is: self.rest_is.filter(|_| has_rest),
         })
     }
 }
 
 /// The families. The sources of a family's formulas are in the comment above it.
-pub(crate) static FAMILIES: [Family; 13] = [
+pub(crate) static FAMILIES: [Family; 14] = [
     // perf's metrics `tma_*` of these CPUs, without their terms for the other hardware thread (`any`), which only a privileged process
     // may count. So the slots that the other thread uses are in the back end's part.
     Family {
@@ -115,17 +122,13 @@ pub(crate) static FAMILIES: [Family; 13] = [
         0,
     ),
     p_cores(
-        "Intel's P-cores since Golden Cove (Alder Lake, Sapphire Rapids)",
+        "Intel's P-cores from Golden Cove to Redwood Cove (Alder Lake, Sapphire Rapids)",
         &[
             "sapphirerapids",
             "emeraldrapids",
             "graniterapids",
             "alderlake_goldencove",
             "meteorlake_redwoodcove",
-            "lunarlake_lioncove",
-            "arrowlake_lioncove",
-            "pantherlake_cougarcove",
-            "novalake_coyotecove",
         ],
         &[
             "topdown.slots",
@@ -136,6 +139,19 @@ pub(crate) static FAMILIES: [Family; 13] = [
         ],
         "idq_bubbles.core",
         1,
+    ),
+    // `topdown.memory_bound_slots` counts on one counter only. By Intel's data it is counter 3, and by Linux counter 0.
+    p_cores(
+        "Intel's P-cores since Lion Cove (Lunar Lake, Arrow Lake)",
+        &[
+            "lunarlake_lioncove",
+            "arrowlake_lioncove",
+            "pantherlake_cougarcove",
+            "novalake_coyotecove",
+        ],
+        &["topdown.slots", "uops_retired.slots", "idq_bubbles.core", "topdown.backend_bound_slots"],
+        "idq_bubbles.core",
+        0,
     ),
     // perf's metrics `tma_*` of these CPUs, here and for the two below. It does not take this one's
     // `topdown_bad_speculation.all`.
@@ -406,7 +422,7 @@ mod tests {
         // Cycles, retired, issued, recovery, not delivered.
         let skylake = slots(of("Skylake"), &[100.0, 120.0, 150.0, 5.0, 60.0]);
         assert_eq!(skylake, [400.0, 120.0, 50.0, 60.0, 170.0, 0.0]);
-        let p_core = slots(of("P-cores"), &[600.0, 120.0, 150.0, 300.0, 200.0]);
+        let p_core = slots(of("Golden Cove"), &[600.0, 120.0, 150.0, 300.0, 200.0]);
         assert_eq!(p_core, [600.0, 120.0, 30.0, 150.0, 300.0, 200.0]);
         let gracemont = slots(of("Gracemont"), &[100.0, 200.0, 100.0, 150.0]);
         assert_eq!(gracemont, [500.0, 200.0, 50.0, 100.0, 150.0, 0.0]);
@@ -448,7 +464,7 @@ mod tests {
         let mut padded: Counts = [0.0; MAX_EVENTS];
         let many: Vec<f64> = counts.iter().map(|count| count * 1_000.0).collect();
         padded.get_mut(..counts.len()).unwrap().copy_from_slice(&many);
-        of(name).level1(&padded, false).unwrap()
+        of(name).level1(&padded, false, true).unwrap()
     }
 
     #[test]
@@ -465,7 +481,7 @@ mod tests {
         let more = why("Skymont", &[100.0, 200.0, 100.0, 150.0, 450.0]);
         assert_eq!(more, "the four parts are 112.5 % of the slots");
         // A remainder below 0.
-        let negative = why("P-cores", &[600.0, 300.0, 150.0, 300.0]);
+        let negative = why("Golden Cove", &[600.0, 300.0, 150.0, 300.0]);
         assert_eq!(negative, "bad speculation is -25.0 % of the slots, by the remainder");
         // AMD's rest is the other thread.
         let zen = level1("Zen 4", &[100.0, 200.0, 240.0, 100.0, 160.0]);
@@ -474,6 +490,12 @@ mod tests {
             zen.to_string(),
             "retiring 33 %, bad speculation 7 %, front end 17 %, back end 27 %, the core's other thread 17 %"
         );
+        // Without a second thread, nothing explains the rest.
+        let mut padded: Counts = [0.0; MAX_EVENTS];
+        let counts = [100_000.0, 200_000.0, 240_000.0, 100_000.0, 0.0];
+        padded.get_mut(..counts.len()).unwrap().copy_from_slice(&counts);
+        let alone = of("Zen 4").level1(&padded, false, false).unwrap().disagreement();
+        assert_eq!(alone.as_deref(), Some("the four parts are only 56.7 % of the slots"));
         assert_eq!(zen.largest(), (crate::level1::Category::Retiring, zen.retiring));
     }
 }

@@ -30,6 +30,10 @@ pub struct Formula {
     family: &'static Family,
     events: Vec<Event>,
     has_memory: bool,
+    /// The PMU of the core type, if there are several types.
+    pmu: Option<String>,
+    /// Whether a core has two hardware threads that are in use.
+    has_smt: bool,
 }
 
 impl Formula {
@@ -51,7 +55,13 @@ impl Formula {
                 *slots = core.event(other)?;
             }
         }
-        Ok(Formula { family, events, has_memory: family.for_memory > 0 })
+        Ok(Formula {
+            family,
+            events,
+            has_memory: family.for_memory > 0,
+            pmu: core.pmu,
+            has_smt: this_cpu::has_smt(),
+        })
     }
 
     /// Returns the formula of the CPUs of a table. Its events name no PMU, and the slots' event needs a fixed counter where there is
@@ -59,7 +69,8 @@ impl Formula {
     pub fn of(table: Table) -> Option<Formula> {
         let family = by_table(table)?;
         let events = family.events.iter().map(|name| table.event(name).ok()).collect::<Option<_>>();
-        Some(Formula { family, events: events?, has_memory: family.for_memory > 0 })
+        let has_memory = family.for_memory > 0;
+        Some(Formula { family, events: events?, has_memory, pmu: None, has_smt: true })
     }
 
     /// Returns the same without the memory's part of the back end, which may need fewer counters.
@@ -73,6 +84,11 @@ impl Formula {
     /// Returns the events to count: at most 7.
     pub fn events(&self) -> &[Event] {
         &self.events
+    }
+
+    /// Whether this thread is restricted to the core type of the formula. True if there is one type.
+    pub fn is_of_this_thread(&self) -> bool {
+        self.pmu.is_none() || this_cpu::core().is_ok_and(|core| core.pmu == self.pmu)
     }
 
     /// Returns the names of the events in the vendor's tables. The first one counts the slots, or cycles. Where it needs a fixed counter
@@ -99,7 +115,7 @@ impl Formula {
         padded
             .get_mut(..self.events.len())?
             .copy_from_slice(Some(counts).filter(|counts| counts.len() == self.events.len())?);
-        self.family.level1(&padded, self.has_memory)
+        self.family.level1(&padded, self.has_memory, self.has_smt)
     }
 }
 

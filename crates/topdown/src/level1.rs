@@ -93,6 +93,12 @@ impl Level1 {
         }
     }
 
+    /// Returns what [`rest`](Level1::rest) is, if it is known and at least 0.5 % of the slots: on AMD's CPUs the core's other thread, if
+    /// a core has two that are in use.
+    pub fn rest_is(&self) -> Option<&'static str> {
+        self.rest_is.filter(|_| self.rest >= 0.005)
+    }
+
     /// Returns the category with the most slots.
     pub fn largest(&self) -> (Category, Part) {
         let first = (Category::Retiring, self.retiring);
@@ -131,9 +137,9 @@ impl fmt::Display for Level1 {
         if let Some(memory) = self.memory {
             write!(f, " (memory {})", percent(memory.fraction))?;
         }
-        match self.rest_is {
-            Some(what) if self.rest >= 0.005 => write!(f, ", {what} {}", percent(self.rest)),
-            _ => Ok(()),
+        match self.rest_is() {
+            Some(what) => write!(f, ", {what} {}", percent(self.rest)),
+            None => Ok(()),
         }
     }
 }

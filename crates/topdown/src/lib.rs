@@ -14,13 +14,13 @@
 //!
 //! # CPUs
 //!
-//! Intel's Skylake to Cascade Lake, Ice Lake and later; its E-cores since Gracemont; AMD's Zen 4 and 5; Arm's Neoverse N2, N3, V1, V2
+//! Intel's Skylake to Cascade Lake, Ice Lake and later; its E-cores from Gracemont to Darkmont; AMD's Zen 4 and 5; Arm's Neoverse N2, N3, V1, V2
 //! and V3. The events are ordinary ones, which any unprivileged program can count, also in a virtual machine that has as many counters. Intel's
 //! `PERF_METRICS` is not used: its eight bits are too coarse for short code, and virtual machines do not have it.
 //!
 //! - Skylake to Cascade Lake: the slots that the core's other hardware thread uses are in the back end's part.
 //! - AMD: those slots are [`Level1::rest`].
-//! - The memory's part of the back end is known on Intel's P-cores since Golden Cove, and on AMD with 7 counters: in
+//! - The memory's part of the back end is known on Intel's P-cores from Golden Cove to Redwood Cove, and on AMD with 7 counters: in
 //!   `rdpmc-bench`, which counts in rounds.
 #![deny(unsafe_code)]
 

@@ -12,7 +12,7 @@ use std::io::Read as _;
 pub(crate) struct Core {
     pub(crate) table: Table,
     /// Its PMU, if there are several types.
-    pmu: Option<String>,
+    pub(crate) pmu: Option<String>,
 }
 
 impl Core {
@@ -28,7 +28,9 @@ impl Core {
 /// Returns the core type that this thread is restricted to, or the only one.
 pub(crate) fn core() -> Result<Core, TopdownError> {
     let pmus = Pmus::local().all().map_err(|why| EventError::Name(why.into()))?;
-    let types: Vec<&Pmu> = pmus.iter().filter(|pmu| pmu.is_core()).collect();
+    // The CPUs of a type may all be offline.
+    let is_there = |pmu: &&Pmu| pmu.cpus().is_none_or(|cpus| cpus.iter().next().is_some());
+    let types: Vec<&Pmu> = pmus.iter().filter(|pmu| pmu.is_core()).filter(is_there).collect();
     if types.len() > 1 {
         let allowed = allowed(&text("/proc/thread-self/status").unwrap_or_default());
         let pmu = only(&types, allowed.as_deref())?;
@@ -68,6 +70,11 @@ fn allowed(status: &str) -> Option<Vec<u32>> {
         cpus.extend(first..=last.min(1 << 16));
     }
     Some(cpus)
+}
+
+/// Whether a core has two hardware threads that are in use. True if that is unknown.
+pub(crate) fn has_smt() -> bool {
+    text("/sys/devices/system/cpu/smt/active").is_none_or(|active| active.trim() != "0")
 }
 
 /// Returns the family of this revision of the CPU.

@@ -74,10 +74,9 @@ impl Topdown {
         Ok(self.between(before, &now))
     }
 
-    /// Returns the parts of the slots between two reads. None if there were none.
+    /// Returns the parts of the slots between two reads. None if there were none, or if `after` was before.
     pub fn between(&self, before: &PerEvent<u64>, after: &PerEvent<u64>) -> Option<Level1> {
-        let counts: Vec<u64> =
-            after.iter().zip(before).map(|(after, before)| after.wrapping_sub(*before)).collect();
-        self.formula.level1(&counts)
+        let counts = after.iter().zip(before).map(|(after, before)| after.checked_sub(*before));
+        self.formula.level1(&counts.collect::<Option<Vec<u64>>>()?)
     }
 }

@@ -174,7 +174,7 @@ static ROWS: [Row; 39] = [
     Row {
         name: "neoverse_n2",
         aliases: &["arm_n2"],
-        models: &[Model::of_part(0x41d49)],
+        models: &[Model::of_part(0x41d49), Model::of_part(0x6dd49)],
         list: (4507, 4662),
     },
     Row {

@@ -90,17 +90,11 @@ impl Amounts {
         amounts
     }
 
-    /// Makes the first counts steady together or not at all, because a part of the slots is a difference or a quotient of them.
+    /// Takes the first counts as steady: those of the pipeline slots. A part of the slots is a difference or a quotient of several counts,
+    /// so all of them are subtracted. Where they vary, it is the lower quartile.
     pub(crate) fn together(mut self, first: usize) -> Amounts {
-        if !self.are_steady(first) {
-            self.is_steady.iter_mut().take(first).for_each(|is_steady| *is_steady = false);
-        }
+        self.is_steady.iter_mut().take(first).for_each(|is_steady| *is_steady = true);
         self
-    }
-
-    /// Whether the first counts are steady.
-    pub(crate) fn are_steady(&self, first: usize) -> bool {
-        self.is_steady.iter().take(first).all(|is_steady| *is_steady)
     }
 
     /// Returns the differences, which are steady if both are close enough for that.

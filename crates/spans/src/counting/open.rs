@@ -76,6 +76,10 @@ fn group(request: &Request) -> Result<Chosen, TimeOnlyReason> {
     let Some(Ok(formula)) = &request.topdown else {
         return readable(&request.events, request, request.topdown.clone());
     };
+    if !formula.is_of_this_thread() {
+        let why = "this thread is not restricted to the core type whose slots are counted";
+        return readable(&request.events, request, Some(Err(why.into())));
+    }
     let of_slots = formula.events();
     let all: Vec<Event> = of_slots.iter().chain(&request.events).copied().collect();
     let why = match readable(&all, request, request.topdown.clone()) {

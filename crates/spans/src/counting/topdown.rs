@@ -13,7 +13,10 @@ mod stand_ins {
     pub(crate) struct Formula;
 
     #[derive(Clone, Copy, Debug)]
-    pub(crate) struct Level1([(&'static str, Part); 4]);
+    pub(crate) struct Level1 {
+        parts: [(&'static str, Part); 4],
+        pub(crate) rest: f64,
+    }
 
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Part {
@@ -25,6 +28,10 @@ mod stand_ins {
             &[]
         }
 
+        pub(crate) fn is_of_this_thread(&self) -> bool {
+            true
+        }
+
         pub(crate) fn level1(&self, _counts: &[u64]) -> Option<Level1> {
             None
         }
@@ -32,15 +39,19 @@ mod stand_ins {
 
     impl Level1 {
         pub(crate) fn parts(&self) -> [(&'static str, Part); 4] {
-            self.0
+            self.parts
         }
 
         pub(crate) fn largest(&self) -> (&'static str, Part) {
-            let [first, ..] = self.0;
+            let [first, ..] = self.parts;
             first
         }
 
         pub(crate) fn disagreement(&self) -> Option<String> {
+            None
+        }
+
+        pub(crate) fn rest_is(&self) -> Option<&'static str> {
             None
         }
     }

@@ -83,6 +83,9 @@ fn by_the_kernel(tree: &Tree) -> Option<String> {
 /// The largest part of its pipeline slots, and that part of all spans of its site. Empty if they were not counted.
 fn slots(batch: &Batch, root: &Kept) -> String {
     let Some(level1) = root.level1() else { return String::new() };
+    if let Some(what) = level1.rest_is().filter(|_| level1.rest > level1.largest().1.fraction) {
+        return format!(" Slots: {what} {:.0} %.", level1.rest * 100.0);
+    }
     let (largest, part) = level1.largest();
     let usual = site_of(batch, root).and_then(|stats| root.thread.counted.level1(&stats.counts));
     let usual = usual

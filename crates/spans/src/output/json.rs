@@ -39,7 +39,7 @@ fn slots(to: &mut impl Write, level1: &Level1) -> io::Result<()> {
         let comma = if place == 0 { "" } else { "," };
         write!(to, "{comma}\"{category}\":{:.4}", part.fraction)?;
     }
-    to.write_all(b"}")
+    write!(to, ",\"rest\":{:.4}}}", level1.rest)
 }
 
 /// Writes the records, a line each.

@@ -94,10 +94,9 @@ fn of_thread(thread: &ThreadInfo) -> Vec<String> {
         notes
             .push(format!("The cost of an empty span in {varying} varies, and is not subtracted."));
     }
-    notes.extend(thread.subtracts_slots.map(|is_subtracted| {
-        let how = if is_subtracted { "are subtracted" } else { "vary, and are not subtracted" };
-        format!("The pipeline slots of an empty span {how}.")
-    }));
+    if thread.counts_slots {
+        notes.push("The pipeline slots of an empty span are subtracted: where they vary, their lower quartile.".into());
+    }
     notes.extend(thread.missing.iter().map(|(event, why)| format!("Without {event}: {why}.")));
     if thread.time_only.is_none() {
         notes.extend(thread.unknown.iter().map(|why| format!("Not counted: {why}.")));

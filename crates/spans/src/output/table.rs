@@ -120,6 +120,9 @@ fn note(row: &Row) -> String {
     for (count, flag) in flags.into_iter().filter(|(count, _)| *count > 0) {
         note += &format!(", {count} {flag}");
     }
+    if let Some((what, level1)) = row.level1.and_then(|it| Some((it.rest_is()?, it))) {
+        note += &format!(", {:.1} % of the slots {what}", level1.rest * 100.0);
+    }
     if let Some(why) = row.level1.and_then(|level1| level1.disagreement()) {
         note += &format!(", top-down counts disagree: {why}");
     }

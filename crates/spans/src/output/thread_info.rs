@@ -32,8 +32,7 @@ pub struct ThreadInfo {
     /// Whether [`Settings::causes`](crate::Settings::causes) is set and works.
     pub knows_causes: bool,
     pub(super) wants_causes: bool,
-    /// Whether the slots of an empty span are subtracted. None if slots are not counted.
-    pub(super) subtracts_slots: Option<bool>,
+    pub(super) counts_slots: bool,
     /// Why the pipeline slots are not counted, although that was requested.
     pub(super) no_slots: Option<String>,
     /// The mean time of an empty span, which the times of all spans include.
@@ -66,9 +65,7 @@ impl ThreadInfo {
                 .zip(counts)
                 .skip(counted.events_of_slots())
                 .collect(),
-            subtracts_slots: counted
-                .formula()
-                .map(|formula| amounts.are_steady(formula.events().len())),
+            counts_slots: counted.formula().is_some(),
             no_slots: counted.topdown.and_then(Result::err),
             events: counted.events,
             missing: counted.missing,

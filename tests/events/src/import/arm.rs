@@ -11,6 +11,9 @@ const ORIGIN: &str = "# Arm's events: https://github.com/ARM-software/data, comm
 # The fields are explained in tests/events/src/source.rs.
 ";
 
+/// Microsoft's Azure Cobalt 100 is a Neoverse N2 with another implementer's number.
+const COBALT_100: &str = "0x6dd49";
+
 /// Reads a copy of the repository.
 pub(crate) fn read(directory: &Path) -> Result<Source, String> {
     let mut source = Source { origin: ORIGIN.to_owned(), ..Source::default() };
@@ -38,10 +41,13 @@ pub(crate) fn read(directory: &Path) -> Result<Source, String> {
             let terms = Terms { event: code, ..Terms::default() };
             source.add(&name, event_name, terms, sentence(description));
         }
-        let matches = match field("cpuid") {
+        let mut matches = match field("cpuid") {
             "" => Vec::new(),
             id => vec![id.to_owned()],
         };
+        if name == "neoverse_n2" {
+            matches.push(COBALT_100.to_owned());
+        }
         // libpfm4 calls neoverse_n1 arm_n1.
         let aliases = name.strip_prefix("neoverse_").map(|name| format!("arm_{name}"));
         source.cpus.push(Cpu { name, aliases: aliases.into_iter().collect(), matches });
