@@ -61,7 +61,8 @@ pub(crate) fn compare(
                 if !is_equal {
                     return Err(format!(
                         "{}: {} is {ours}, and {theirs} by perf: {known}",
-                        cpu.name, names[0]
+                        cpu.name,
+                        names.first().copied().unwrap_or_default()
                     ));
                 }
                 equal += 1;

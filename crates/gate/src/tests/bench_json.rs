@@ -33,6 +33,19 @@ fn what_was_saved_is_read() {
     assert_eq!(row.figure("ns").unwrap().high, f64::INFINITY);
 }
 
+/// Neither ratios nor parts of the slots are better if they are smaller.
+#[test]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+fn what_is_not_compared() {
+    let mut figures = json!({ "instructions": of(7.0, Some(0.0), "exact") });
+    for name in PARTS_OF_SLOTS.iter().chain(&["IPC"]) {
+        figures[*name] = of(25.0, Some(0.1), "stable");
+    }
+    let rows = rows(&file(json!([{ "name": "f", "figures": figures }]))).unwrap();
+    let names: Vec<&str> = rows[0].figures.iter().map(|figure| figure.name.as_str()).collect();
+    assert_eq!(names, ["instructions"]);
+}
+
 #[test]
 #[allow(clippy::unwrap_used)]
 fn damaged_results_say_what_is_wrong() {
