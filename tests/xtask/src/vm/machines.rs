@@ -78,6 +78,11 @@ impl Machine {
         self.facts.iter().any(|fact| fact.starts_with("share="))
     }
 
+    /// Whether it is for top-down alone. Its costs are those of the other machines.
+    pub(super) fn is_for_topdown(&self) -> bool {
+        self.facts.iter().any(|fact| fact.starts_with("slots="))
+    }
+
     pub(super) fn reads_from_user_space(&self) -> bool {
         !self.facts.iter().any(|fact| fact == "user_access=none")
     }

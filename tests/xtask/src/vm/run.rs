@@ -116,7 +116,8 @@ fn all(task: &Task, profile: &str, output: &mut dyn Write) -> Outcome {
     let mut machines = Vec::new();
     for name in machines::names()? {
         let machine = load(&name, profile)?;
-        if *task != Task::Cost || machine.has_costs() && machine.reads_from_user_space() {
+        let has_costs = machine.has_costs() && !machine.is_for_topdown();
+        if *task != Task::Cost || has_costs && machine.reads_from_user_space() {
             machines.push(machine);
         }
     }
