@@ -384,6 +384,22 @@ mod tests {
         (0..iterations).fold(Counts::NONE, |sum, _| sum.plus(&Counts::interval(count)))
     }
 
+    /// The events of the slots are in a line of their own, and are neither printed nor saved.
+    #[test]
+    fn the_line_of_slots() {
+        let line = |counts: &[u64]| counts.first().map(|first| format!("{first} of {counts:?}"));
+        let slots = Slots { events: vec![Event::CYCLES, Event::BRANCHES], line: Box::new(line) };
+        let all = [Event::INSTRUCTIONS, Event::CYCLES, Event::BRANCHES];
+        let recorder = Recorder::new(&all).with_slots(slots);
+        let samples = [counts(7, 5), counts(7, 10)];
+        assert_eq!(recorder.line_of_slots(&samples).as_deref(), Some("slots: 105 of [105, 105]"));
+        let stepped = stepped::Report::default();
+        let counted = recorder.counted(&samples, &[5.0, 10.0], &stepped);
+        let names: Vec<&str> = counted.iter().map(|counted| counted.event.as_str()).collect();
+        assert_eq!(names, ["instructions"]);
+        assert_eq!(Recorder::new(&all).line_of_slots(&samples), None);
+    }
+
     #[test]
     fn results_close_to_their_floor_say_so() {
         let mut recorder = Recorder::new(&[Event::CYCLES, Event::BRANCH_MISSES]);

@@ -6,10 +6,10 @@ use std::fmt;
 /// The events of the pipeline slots, and what makes a line of their counts.
 pub(crate) struct Slots {
     pub(crate) events: Vec<Event>,
-    line: Box<Line>,
+    pub(crate) line: Box<Line>,
 }
 
-type Line = dyn Fn(&[u64]) -> Option<String>;
+pub(crate) type Line = dyn Fn(&[u64]) -> Option<String>;
 
 impl Slots {
     /// Returns those of this CPU, or why there are none.

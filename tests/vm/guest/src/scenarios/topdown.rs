@@ -189,7 +189,8 @@ fn topdown_in_spans(facts: &Facts) -> Outcome {
         let _span = span!("loads");
         Work { loads, ..Work::default() }.run();
     }
-    let report = recording.report();
+    let interval = recording.take();
+    let report = interval.report();
     let row = &report.rows[0];
     let level1 = row.topdown().ok_or_else(|| format!("no slots: {report}"))?;
     near("retiring", level1.retiring.fraction, retiring(facts))?;
@@ -202,6 +203,32 @@ fn topdown_in_spans(facts: &Facts) -> Outcome {
     println!("{text}");
     for part in ["| retiring | bad speculation | front end | back end |", "Slots: front end "] {
         require(text.contains(part), || format!("no {part}"))?;
+    }
+    for record in interval.records() {
+        let level1 = record.topdown().ok_or_else(|| format!("no slots: {record:?}"))?;
+        near("retiring of a span", level1.retiring.fraction, retiring(facts))?;
+    }
+    // The events themselves are in no output, except for the report's list of a thread's events.
+    let (mut json, mut lines, mut trace, mut prometheus) = Default::default();
+    let written = [
+        interval.write_json(&mut json),
+        interval.write_json_lines(&mut lines),
+        interval.write_trace(&mut trace),
+        interval.write_prometheus(&mut prometheus),
+    ];
+    require(written.iter().all(Result::is_ok), || format!("{written:?}"))?;
+    let outputs: [(Vec<u8>, &str); 4] = [
+        (json, "\"slots\":{\"retiring\":0.2"),
+        (lines, "\"slots\":{\"retiring\":0.2"),
+        (trace, "slots, back end"),
+        (prometheus, "loads"),
+    ];
+    let events = report.threads[0].events.iter().map(Event::to_string).collect::<Vec<_>>();
+    for (output, part) in outputs {
+        let output = String::from_utf8_lossy(&output);
+        require(output.contains(part), || format!("no {part} in {output}"))?;
+        let shown = events.iter().find(|event| output.contains(event.as_str()));
+        require(shown.is_none(), || format!("{shown:?} is in {output}"))?;
     }
     Ok(())
 }
