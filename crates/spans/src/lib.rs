@@ -81,7 +81,7 @@ pub use distribution::{Distribution, DistributionError};
 #[cfg(feature = "tracing")]
 pub use instrument::TracingLayer;
 pub use instrument::{Laps, NumberedSpan, Polled, Span, Stage};
-pub use output::{Counts, Percentiles, Report, Row, ThreadInfo};
+pub use output::{Counts, Percentiles, PerfettoTrace, Report, Row, ThreadInfo};
 pub use record::{Flags, MAX_EVENTS, Site};
 pub use recording::{Interval, Record, Settings, SlowSpan, Spans, StartError};
 pub use session::{Storage, is_enabled, register_thread, register_thread_with, set_enabled};

@@ -90,6 +90,11 @@ impl Timeline {
         }
     }
 
+    /// Returns the clock's time when the recording began.
+    pub(crate) fn zero(&self) -> u64 {
+        self.zero
+    }
+
     /// Fixes the times up to these ticks, before those of records are given out.
     pub(crate) fn give_out(&mut self, latest: u64) {
         self.reached = self.reached.max(latest);

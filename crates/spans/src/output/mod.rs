@@ -4,7 +4,9 @@ pub(crate) mod cause;
 pub(crate) mod json;
 mod notes;
 pub(crate) mod one_line;
+pub(crate) mod perfetto;
 pub(crate) mod prometheus;
+mod rates;
 mod report;
 mod row;
 mod table;
@@ -12,6 +14,7 @@ mod thread_info;
 pub(crate) mod trace;
 mod units;
 
+pub use perfetto::PerfettoTrace;
 pub use report::Report;
 pub use row::{Counts, Percentiles, Row};
 pub use thread_info::ThreadInfo;
@@ -93,4 +96,11 @@ fn create_beside(path: &Path) -> io::Result<(PathBuf, fs::File)> {
 /// Writes a string in quotes, as JSON has it.
 fn string(to: &mut impl Write, text: &str) -> io::Result<()> {
     Ok(serde_json::to_writer(to, text)?)
+}
+
+/// Returns the file name of the program.
+fn process_name() -> String {
+    let path = std::env::args_os().next().unwrap_or_default();
+    let name = std::path::Path::new(&path).file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }

@@ -2,8 +2,8 @@
 
 use crate::batch::Batch;
 use crate::collect::Kept;
-use crate::output::{is_enabled, json, string};
-use rdpmc::Event;
+use crate::output::rates::rates;
+use crate::output::{is_enabled, json, process_name, string};
 use std::fmt;
 use std::io::{self, Write};
 
@@ -68,28 +68,6 @@ pub(crate) fn write<'a>(
     to.flush()
 }
 
-/// Returns the rates of a span that have a track.
-fn rates(kept: &Kept) -> Vec<(String, f64)> {
-    let slots = kept.level1().map(|level1| level1.parts());
-    let slots = slots.into_iter().flatten();
-    let mut rates: Vec<(String, f64)> =
-        slots.map(|(category, part)| (format!("slots, {category}"), part.fraction)).collect();
-    let count = |event: Event| kept.count(event).map(|count| count as f64);
-    let Some(instructions) = count(Event::INSTRUCTIONS).filter(|count| *count > 0.0) else {
-        return rates;
-    };
-    let rate = |event: &Event| match *event {
-        Event::INSTRUCTIONS => None,
-        Event::CYCLES => Some(("IPC".to_string(), kept.ipc()?)),
-        event => {
-            Some((format!("{event} per 1,000 instructions"), count(event)? * 1000.0 / instructions))
-        }
-    };
-    let counted = &kept.thread.counted;
-    rates.extend(counted.events.iter().skip(counted.events_of_slots()).filter_map(rate));
-    rates
-}
-
 /// Nanoseconds as the microseconds of a trace.
 struct Micros(u64);
 
@@ -97,10 +75,4 @@ impl fmt::Display for Micros {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
     }
-}
-
-fn process_name() -> String {
-    let path = std::env::args_os().next().unwrap_or_default();
-    let name = std::path::Path::new(&path).file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
 }

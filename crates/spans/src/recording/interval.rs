@@ -1,7 +1,7 @@
 //! What was recorded in an interval.
 
 use crate::batch::Batch;
-use crate::output::{self, Report, ThreadInfo};
+use crate::output::{self, PerfettoTrace, Report, ThreadInfo};
 #[cfg(doc)]
 use crate::record::Flags;
 use crate::recording::{Record, SlowSpan};
@@ -113,6 +113,24 @@ impl Interval {
         output::save(path.as_ref(), |to| self.write_slow_trace(to))
     }
 
+    /// Writes the records as a trace in Perfetto's own format, a tenth of the size of Chrome's: see [`PerfettoTrace`].
+    ///
+    /// # Errors
+    /// As [`write_trace`](Interval::write_trace).
+    pub fn write_perfetto(&self, to: impl Write) -> io::Result<()> {
+        let mut trace = PerfettoTrace::new(to);
+        trace.write(self)?;
+        trace.finish().map(drop)
+    }
+
+    /// As [`write_perfetto`](Interval::write_perfetto), to a file, as [`save_trace`](Interval::save_trace) writes it.
+    ///
+    /// # Errors
+    /// As [`save_trace`](Interval::save_trace).
+    pub fn save_perfetto(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        output::save(path.as_ref(), |to| self.write_perfetto(to))
+    }
+
     /// Writes the records as lines of JSON: one object for each, with `thread_number`, `thread`, `file`, `line`, `name`,
     /// `parent` (or null), `number` (or null), `start_ns` since the recording began, `ns`, the events' counts, and `flags`.
     ///
@@ -146,6 +164,18 @@ impl Interval {
     /// As [`write_trace`](Interval::write_trace).
     pub fn write_prometheus(&self, to: impl Write) -> io::Result<()> {
         output::prometheus::write(&self.batch, to)
+    }
+}
+
+impl<W: Write> PerfettoTrace<W> {
+    /// Adds the records of an interval. Those of intervals should come in their order: see [`Spans::take`](crate::Spans::take).
+    ///
+    /// # Errors
+    /// - Those of writing. The trace then lacks some records.
+    /// - [`io::ErrorKind::InvalidInput`] if the trace has records of another recording, whose times begin at 0 as well.
+    /// - [`io::ErrorKind::Unsupported`] without the feature `enabled`.
+    pub fn write(&mut self, interval: &Interval) -> io::Result<()> {
+        self.write_batch(&interval.batch)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use crate::batch::{Batch, SlowKeeper, Thread, Timeline};
 use crate::collect::{Estate, Kept, Meta, OfThread, Taken};
-use crate::output::{Report, ThreadInfo};
+use crate::output::{PerfettoTrace, Report, ThreadInfo};
 use crate::record::lost;
 use crate::recording::Interval;
 use crate::session::Session;
 use rdpmc::Clock;
 use std::collections::{HashSet, VecDeque};
+use std::io::{self, Write};
 use std::sync::Arc;
 
 /// A recording, from [`Settings::start`](crate::Settings::start). Dropping it turns spans off. Each thread keeps its clock,
@@ -112,6 +113,19 @@ impl Spans {
     /// Collects, and returns the table of what was recorded since the beginning or the last [`take`](Spans::take).
     pub fn report(&mut self) -> Report {
         Interval::new(self.view_without_records()).report()
+    }
+
+    /// Collects, and adds the records since the last call, or the last [`take`](Spans::take), to a trace. They are no longer among
+    /// [those of the interval](Interval::records), and their memory is free. Its report and its slow spans keep them.
+    ///
+    /// Call it about every 100 ms, instead of [`collect`](Spans::collect).
+    ///
+    /// # Errors
+    /// As [`PerfettoTrace::write`]. The records of this call are then lost.
+    pub fn write_perfetto<W: Write>(&mut self, trace: &mut PerfettoTrace<W>) -> io::Result<()> {
+        let mut batch = self.view_without_records();
+        batch.records = in_order(std::mem::take(&mut self.kept).into());
+        trace.write_batch(&batch)
     }
 
     /// Returns what is known of the threads that record.

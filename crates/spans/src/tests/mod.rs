@@ -1,8 +1,10 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod distribution;
+mod game;
 mod handover;
 mod nested;
+mod perfetto;
 mod recorder;
 mod ring;
 mod stack;

@@ -1,0 +1,216 @@
+//! Lines, bars and dots as SVG.
+
+use crate::axis::{Axis, Range};
+use crate::escape::escaped;
+use std::fmt::{self, Write};
+
+const WIDTH: f64 = 800.0;
+const HEIGHT: f64 = 260.0;
+const LEFT: f64 = 74.0;
+const RIGHT: f64 = 14.0;
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 44.0;
+/// The colors of the page.
+const COLORS: usize = 6;
+
+/// A chart. `Display` writes it as SVG.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    title: String,
+    x: Axis,
+    y: Axis,
+    marks: Vec<Mark>,
+}
+
+#[derive(Clone, Debug)]
+enum Mark {
+    Line { color: usize, name: String, points: Vec<(f64, f64)> },
+    Bar { color: usize, x: [f64; 2], y: [f64; 2], text: String },
+    Dot { at: (f64, f64), text: String, to: String },
+    Level { y: f64, text: String },
+}
+
+impl Chart {
+    /// Begins a chart. The title is for screen readers, so the text around the chart should tell as much.
+    pub fn new(title: &str, x: Axis, y: Axis) -> Chart {
+        Chart { title: title.to_owned(), x, y, marks: Vec::new() }
+    }
+
+    /// Adds a line through these points. Colors are numbers, which repeat after the sixth. The name is written at its end, unless it is
+    /// empty.
+    pub fn line(
+        &mut self,
+        color: usize,
+        name: &str,
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> &mut Chart {
+        let points = points.into_iter().collect();
+        self.marks.push(Mark::Line { color, name: name.to_owned(), points });
+        self
+    }
+
+    /// Adds a bar that covers these ranges. The text is shown beside the pointer.
+    pub fn bar(&mut self, color: usize, x: [f64; 2], y: [f64; 2], text: &str) -> &mut Chart {
+        self.marks.push(Mark::Bar { color, x, y, text: text.to_owned() });
+        self
+    }
+
+    /// Adds a dot in the color of what matters, with a link unless the address is empty. The text is shown beside the pointer.
+    pub fn dot(&mut self, at: (f64, f64), text: &str, to: &str) -> &mut Chart {
+        self.marks.push(Mark::Dot { at, text: text.to_owned(), to: to.to_owned() });
+        self
+    }
+
+    /// Adds a line at a value, such as 0 or a limit, with its name.
+    pub fn level(&mut self, y: f64, text: &str) -> &mut Chart {
+        self.marks.push(Mark::Level { y, text: text.to_owned() });
+        self
+    }
+
+    /// Returns the ranges of both axes.
+    fn ranges(&self) -> (Range, Range) {
+        let all = self.marks.iter().flat_map(|mark| match mark {
+            Mark::Line { points, .. } => points.clone(),
+            Mark::Bar { x: [left, right], y: [low, high], .. } => {
+                vec![(*left, *low), (*right, *high)]
+            }
+            Mark::Dot { at, .. } => vec![*at],
+            Mark::Level { y, .. } => vec![(f64::NAN, *y)],
+        });
+        let all: Vec<(f64, f64)> = all.collect();
+        let x = self.x.range(all.iter().map(|(x, _)| *x));
+        (x, self.y.range(all.iter().map(|(_, y)| *y)))
+    }
+}
+
+impl fmt::Display for Chart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (of_x, of_y) = self.ranges();
+        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+        let x = |value: f64| LEFT + self.x.place(of_x, value) * (right - LEFT);
+        let y = |value: f64| bottom - self.y.place(of_y, value) * (bottom - TOP);
+        let title = escaped(&self.title);
+        // The links inside are reached with the tab key, so it is a group and not an image.
+        let role = match self
+            .marks
+            .iter()
+            .any(|mark| matches!(mark, Mark::Dot { to, .. } if !to.is_empty()))
+        {
+            true => "group",
+            false => "img",
+        };
+        writeln!(f, "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role={role} aria-label=\"{title}\">")?;
+        for (value, text) in self.y.ticks(of_y) {
+            let (at, text) = (y(value), escaped(&text));
+            writeln!(f, "<path class=rule d=\"M{LEFT} {at:.1}H{right}\"/>")?;
+            writeln!(
+                f,
+                "<text class=faint x={:.1} y={:.1} text-anchor=end>{text}</text>",
+                LEFT - 6.0,
+                at + 4.0
+            )?;
+        }
+        for (value, text) in self.x.ticks(of_x) {
+            let (at, text) = (x(value), escaped(&text));
+            writeln!(f, "<path class=rule d=\"M{at:.1} {bottom}v4\"/>")?;
+            writeln!(
+                f,
+                "<text class=faint x={at:.1} y={:.1} text-anchor=middle>{text}</text>",
+                bottom + 17.0
+            )?;
+        }
+        let middle = (LEFT + right) / 2.0;
+        let (label_x, label_y) = (escaped(&self.x.label), escaped(&self.y.label));
+        writeln!(
+            f,
+            "<text x={middle:.1} y={:.1} text-anchor=middle>{label_x}</text>",
+            HEIGHT - 8.0
+        )?;
+        let middle = (TOP + bottom) / 2.0;
+        writeln!(
+            f,
+            "<text transform=\"translate(13 {middle:.1}) rotate(-90)\" text-anchor=middle>{label_y}</text>"
+        )?;
+        for mark in &self.marks {
+            match mark {
+                Mark::Line { color, name, points } => {
+                    let points = points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
+                    let points: Vec<(f64, f64)> =
+                        points.map(|(of_x, of_y)| (x(*of_x), y(*of_y))).collect();
+                    let mut path = String::new();
+                    for (place, (x, y)) in points.iter().enumerate() {
+                        write!(path, "{}{x:.1} {y:.1}", if place == 0 { 'M' } else { 'L' })?;
+                    }
+                    writeln!(f, "<path class=\"line c{}\" d=\"{path}\"/>", color % COLORS)?;
+                    if let Some((x, y)) = points.last().filter(|_| !name.is_empty()) {
+                        let name = escaped(name);
+                        writeln!(
+                            f,
+                            "<text x={x:.1} y={:.1} text-anchor=end>{name}</text>",
+                            (y - 7.0).max(12.0)
+                        )?;
+                    }
+                }
+                Mark::Bar { color, x: [low_x, high_x], y: [low, high], text } => {
+                    let (left, top) = (x(*low_x), y(*high));
+                    let (width, height) = ((x(*high_x) - left).max(1.0), (y(*low) - top).max(1.5));
+                    let (color, text) = (color % COLORS, escaped(text));
+                    writeln!(
+                        f,
+                        "<rect class=\"bar f{color}\" x={left:.1} y={top:.1} width={width:.1} height={height:.1}><title>{text}</title></rect>"
+                    )?;
+                }
+                Mark::Dot { at: (at_x, at_y), text, to } => {
+                    let (text, to) = (escaped(text), escaped(to));
+                    let dot = format!(
+                        "<circle class=mark cx={:.1} cy={:.1} r=4><title>{text}</title></circle>",
+                        x(*at_x),
+                        y(*at_y)
+                    );
+                    match to.is_empty() {
+                        true => writeln!(f, "{dot}")?,
+                        false => writeln!(f, "<a href=\"{to}\" aria-label=\"{text}\">{dot}</a>")?,
+                    }
+                }
+                Mark::Level { y: of_y, text } => {
+                    let (at, text) = (y(*of_y), escaped(text));
+                    writeln!(
+                        f,
+                        "<path class=\"line mark\" stroke-dasharray=\"5 4\" d=\"M{LEFT} {at:.1}H{right}\"/>"
+                    )?;
+                    writeln!(
+                        f,
+                        "<text x={:.1} y={:.1} text-anchor=end>{text}</text>",
+                        right - 2.0,
+                        at - 4.0
+                    )?;
+                }
+            }
+        }
+        f.write_str("</svg>\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Any values and names make well-formed SVG, with all places inside.
+    #[test]
+    fn strange_values() {
+        let values = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.0, 1e308];
+        for axis in [Axis::linear("<x>"), Axis::log("\"y\""), Axis::quantiles("&")] {
+            let mut chart = Chart::new("</svg><script>", axis.clone(), axis.clone());
+            for value in values {
+                chart.line(17, "</text>", [(value, value), (1.0, 2.0)]);
+                chart.bar(1, [value, 1.0], [1.0, value], "<b>").dot((value, 1.0), "'\"", "\"><a>");
+                chart.level(value, "&");
+            }
+            let svg = chart.to_string();
+            assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());
+            assert!(!svg.contains("<script") && !svg.contains("<b>") && !svg.contains("\"><a>"));
+            assert!(!svg.contains("=NaN") && !svg.contains("inf"), "{svg}");
+        }
+        assert!(Chart::new("", Axis::log(""), Axis::log("")).to_string().contains("</svg>"));
+    }
+}

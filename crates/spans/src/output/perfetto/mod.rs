@@ -1,0 +1,297 @@
+//! Traces in Perfetto's own format.
+//!
+//! `protobuf` has the encoding, and `fields` the numbers. A `thread` has a `sequence` of packets, to which its records are written in
+//! the `order` of time. `chunks` compresses them.
+
+mod chunks;
+mod fields;
+mod order;
+mod protobuf;
+mod sequence;
+mod thread;
+
+use crate::batch::{Batch, Timeline};
+use crate::collect::Kept;
+use crate::output::{cause, is_enabled, process_name};
+use chunks::Chunks;
+use fields::{annotation, clock, event, packet, trace, track};
+use order::Timed;
+use protobuf::{bytes, message, uint};
+use sequence::Slow;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::io::{self, Write};
+use thread::{PROCESS, Thread};
+
+/// The sequence of what belongs to the process.
+const SEQUENCE: u64 = 1;
+/// More threads than this are forgotten when nothing of them waits, and described again if they go on.
+const THREADS: usize = 1_024;
+
+/// A trace in Perfetto's own format, which is written while the program runs: for <https://ui.perfetto.dev>.
+///
+/// - Each thread has a track with its spans. They have their counts, numbers and flags as arguments, and their source locations.
+/// - Counter tracks show the instructions per cycle, further events per 1,000 instructions, and the parts of the pipeline slots if
+///   they are counted: those of outermost spans, and 0 between them.
+/// - A slow span that is kept has its cause as an argument. Flows lead from it to the spans of other threads that overlap it.
+/// - Records that were not kept, dropped or lost are events on the track of the process.
+///
+/// Names are written once. Packets are compressed, in chunks of 64 KiB. A trace that ends early, because the program was killed, can
+/// be opened.
+///
+/// ```
+/// use rdpmc_spans::{PerfettoTrace, Settings, span};
+///
+/// let mut spans = Settings::new().start()?;
+/// let mut trace = PerfettoTrace::new(Vec::new()); // or a file, or a socket
+/// for second in 0..3 {
+///     drop(span!("work"));
+///     spans.write_perfetto(&mut trace)?; // what was recorded since the last call
+/// }
+/// let bytes = trace.finish()?;
+/// println!("{} bytes", bytes.len());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A record takes 10 to 20 bytes. Memory does not grow: a thread's records wait until its outermost span has ended, at most 16,384 of
+/// them. If more are inside one span, it is on a track of its own.
+pub struct PerfettoTrace<W: Write> {
+    to: W,
+    state: State,
+}
+
+/// What does not depend on where the trace is written to.
+struct State {
+    chunks: Chunks,
+    threads: HashMap<u32, Thread>,
+    next_sequence: u64,
+    next_flow: u64,
+    /// What is known of spans whose records wait.
+    slow: HashMap<Key, Slow>,
+    /// The beginning of the recording. None before the first call.
+    begun: Option<u64>,
+    /// The numbers of records that are not in the trace, at the last call.
+    missing: [u64; 3],
+}
+
+/// What tells a span from others: its thread, its number on the thread, and its beginning.
+type Key = (u32, u64, u64);
+
+fn key(kept: &Kept) -> Key {
+    (kept.thread.number, kept.raw.span, kept.raw.ticks[0])
+}
+
+impl<W: Write> PerfettoTrace<W> {
+    /// Begins a trace. Nothing is written until the first records are.
+    pub fn new(to: W) -> PerfettoTrace<W> {
+        let state = State {
+            chunks: Chunks::new(),
+            threads: HashMap::new(),
+            next_sequence: SEQUENCE + 1,
+            next_flow: 1,
+            slow: HashMap::new(),
+            begun: None,
+            missing: [0; 3],
+        };
+        PerfettoTrace { to, state }
+    }
+
+    pub(crate) fn write_batch(&mut self, batch: &Batch) -> io::Result<()> {
+        is_enabled()?;
+        let state = &mut self.state;
+        if state.begun.is_some_and(|begun| begun != batch.time.zero()) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the trace has the spans of another recording. Begin another trace",
+            ));
+        }
+        if state.begun.is_none() {
+            state.begin(batch);
+        }
+        state.find_slow(batch);
+        for kept in &batch.records {
+            state.add(&batch.time, kept);
+            if state.chunks.is_full() {
+                self.to.write_all(&state.chunks.take().unwrap_or_default())?;
+            }
+        }
+        state.write_threads(false);
+        state.end_call(batch);
+        match self.state.chunks.is_full() {
+            true => self.to.write_all(&self.state.chunks.take().unwrap_or_default()),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the number of records that wait.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.state.threads.values().map(|thread| thread.order.waiting().count()).sum()
+    }
+
+    /// Writes what has not filled a chunk yet, and flushes the writer. Spans that others are around, which have not ended, still wait.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.to.write_all(&self.state.chunks.take().unwrap_or_default())?;
+        self.to.flush()
+    }
+
+    /// Writes all that waits, and returns the writer. Without it, the end of the trace is missing.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.state.write_threads(true);
+        self.flush()?;
+        Ok(self.to)
+    }
+}
+
+impl State {
+    /// Describes the process and the recording.
+    fn begin(&mut self, batch: &Batch) {
+        self.begun = Some(batch.time.zero());
+        let wall = batch.time.wall(0).duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let wall = u64::try_from(wall.as_nanos()).unwrap_or(0);
+        let to = &mut self.chunks.packets;
+        packet(to, |to| {
+            message(to, packet::CLOCK_SNAPSHOT, |to| {
+                const REALTIME: u64 = 1;
+                const TRACE_TIME: u64 = 6;
+                for (id, time) in [(TRACE_TIME, 0), (REALTIME, wall)] {
+                    message(to, clock::CLOCKS, |to| {
+                        uint(to, clock::ID, id);
+                        uint(to, clock::TIMESTAMP, time);
+                    });
+                }
+            });
+        });
+        packet(to, |to| {
+            message(to, packet::TRACK_DESCRIPTOR, |to| {
+                uint(to, track::UUID, PROCESS);
+                message(to, track::PROCESS, |to| {
+                    uint(to, track::PID, std::process::id().into());
+                    bytes(to, track::PROCESS_NAME, process_name().as_bytes());
+                });
+            });
+        });
+        let error = batch.time.error.map(|error| error.as_nanos().to_string());
+        let clock = batch.time.kind.to_string();
+        let facts = [("clock", Some(clock)), ("clock_error_ns", error)];
+        let facts = facts.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        self.instant(0, "the recording begins", facts);
+    }
+
+    /// Adds an event of the process.
+    fn instant(
+        &mut self,
+        ns: u64,
+        name: &str,
+        facts: impl Iterator<Item = (&'static str, String)>,
+    ) {
+        packet(&mut self.chunks.packets, |to| {
+            uint(to, packet::TIMESTAMP, ns);
+            message(to, packet::TRACK_EVENT, |to| {
+                uint(to, event::TYPE, event::INSTANT);
+                uint(to, event::TRACK, PROCESS);
+                bytes(to, event::NAME, name.as_bytes());
+                for (name, value) in facts {
+                    message(to, event::ANNOTATIONS, |to| {
+                        bytes(to, annotation::NAME, name.as_bytes());
+                        bytes(to, annotation::STRING, value.as_bytes());
+                    });
+                }
+            });
+        });
+    }
+
+    /// Finds the slow spans whose records are of this call, and those beside them.
+    fn find_slow(&mut self, batch: &Batch) {
+        let mut trees: HashMap<Key, _> =
+            batch.slow.iter().map(|tree| (key(&tree.root), tree)).collect();
+        for kept in &batch.records {
+            if trees.is_empty() {
+                return;
+            }
+            let Some(tree) = trees.remove(&key(kept)) else { continue };
+            self.slow.entry(key(kept)).or_default().cause = Some(cause::of(batch, tree));
+            for other in &tree.beside {
+                for end in [kept, other] {
+                    self.slow.entry(key(end)).or_default().flows.push(self.next_flow);
+                }
+                self.next_flow += 1;
+            }
+        }
+    }
+
+    fn add(&mut self, time: &Timeline, kept: &Kept) {
+        let State { chunks, threads, next_sequence, slow, .. } = self;
+        let to = &mut chunks.packets;
+        let thread = threads
+            .entry(kept.thread.number)
+            .or_insert_with(|| Thread::new(to, &kept.thread, next_sequence));
+        let timed = Timed { ns: time.nanoseconds(kept), kept: kept.clone() };
+        if let Some(late) = thread.order.push(timed) {
+            thread.write_late(to, &late, &slow.remove(&key(&late.kept)).unwrap_or_default());
+        }
+        if thread.order.is_full() {
+            thread.write(to, false, |timed| slow.remove(&key(&timed.kept)).unwrap_or_default());
+        }
+    }
+
+    /// Writes what is complete of each thread, or all.
+    fn write_threads(&mut self, all: bool) {
+        let State { chunks, threads, slow, .. } = self;
+        for thread in threads.values_mut() {
+            thread.write(&mut chunks.packets, all, |timed| {
+                slow.remove(&key(&timed.kept)).unwrap_or_default()
+            });
+        }
+    }
+
+    /// Forgets what no later call needs, and tells what is missing.
+    fn end_call(&mut self, batch: &Batch) {
+        if !self.slow.is_empty() {
+            let waiting = self.threads.values().flat_map(|thread| thread.order.waiting());
+            let waiting: HashSet<Key> = waiting.map(|timed| key(&timed.kept)).collect();
+            self.slow.retain(|key, _| waiting.contains(key));
+        }
+        if self.threads.len() > THREADS {
+            self.threads.retain(|_, thread| !thread.order.is_empty());
+        }
+        let dropped = batch.threads.iter().map(|thread| thread.dropped).sum();
+        let missing = [batch.not_kept, dropped, batch.lost];
+        let more =
+            missing.iter().zip(self.missing).map(|(now, before)| match now.checked_sub(before) {
+                Some(more) => more,
+                // A new interval has begun.
+                None => *now,
+            });
+        let more: Vec<u64> = more.collect();
+        self.missing = missing;
+        if more.iter().any(|more| *more > 0) {
+            let names = ["not_kept", "dropped", "lost"];
+            let facts = names.into_iter().zip(more).map(|(name, more)| (name, more.to_string()));
+            let now = batch.records.last().map_or(0, |kept| batch.time.nanoseconds(kept)[1]);
+            self.instant(now, "records are missing", facts);
+        }
+    }
+}
+
+/// Adds a packet of the process.
+fn packet(to: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
+    message(to, trace::PACKET, |to| {
+        uint(to, packet::SEQUENCE, SEQUENCE);
+        fill(to);
+    });
+}
+
+impl<W: Write> fmt::Debug for PerfettoTrace<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerfettoTrace")
+            .field("threads", &self.state.threads.len())
+            .finish_non_exhaustive()
+    }
+}

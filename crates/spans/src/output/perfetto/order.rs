@@ -1,0 +1,120 @@
+//! The beginnings and ends of a thread's spans in the order of time.
+//!
+//! Records come when their spans end, so those inside come before the one around them. Their depths tell which are inside, also where
+//! all begin and end in one tick. So records wait here until the outermost span has ended.
+
+use crate::collect::Kept;
+use std::cmp::Reverse;
+
+/// The most records that wait. What is around them is late then.
+const MOST: usize = 16_384;
+
+/// A record, with the nanoseconds of its beginning and its end.
+#[derive(Debug)]
+pub(super) struct Timed {
+    pub(super) ns: [u64; 2],
+    pub(super) kept: Kept,
+}
+
+/// An end of a span.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Edge {
+    Begin,
+    End,
+}
+
+/// The records of a thread that wait.
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    /// In the order in which they ended, with the place of the first one inside each.
+    waiting: Vec<(usize, Timed)>,
+    /// The places of those that are in none of the others.
+    roots: Vec<usize>,
+    /// Until then, all has been given out.
+    until: u64,
+    /// Whether laps surround spans that seem to be outermost.
+    has_laps: bool,
+}
+
+impl Order {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() >= MOST
+    }
+
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Timed> {
+        self.waiting.iter().map(|(_, timed)| timed)
+    }
+
+    /// Adds a record. Returns the record if it has no place in the order: it began before what was given out ended, or it overlaps another
+    /// one, because spans ended out of order.
+    pub(super) fn push(&mut self, timed: Timed) -> Option<Timed> {
+        let is_inside = |place: &usize| {
+            self.waiting.get(*place).is_some_and(|(_, it)| it.kept.is_inside(&timed.kept))
+        };
+        let inside = self.roots.iter().rev().take_while(|place| is_inside(place)).count();
+        let outside = self.roots.len() - inside;
+        let end_of = |place: &usize| self.waiting.get(*place).map(|(_, it)| it.ns[1]);
+        let before = outside.checked_sub(1).and_then(|last| end_of(self.roots.get(last)?));
+        let [start, _] = timed.ns;
+        if start < self.until.max(before.unwrap_or(0)) {
+            return Some(timed);
+        }
+        let place = self.waiting.len();
+        let first = self.roots.get(outside).and_then(|root| self.waiting.get(*root));
+        let first = first.map_or(place, |(first, _)| *first);
+        self.has_laps |= timed.kept.raw.is_lap() && timed.kept.raw.depth == 1;
+        self.roots.truncate(outside);
+        self.roots.push(place);
+        self.waiting.push((first, timed));
+        None
+    }
+
+    /// Gives out the beginnings and ends up to the last outermost span.
+    pub(super) fn give_out(&mut self, each: impl FnMut(Edge, &Timed)) {
+        let is_outermost = |place: &&usize| {
+            self.waiting.get(**place).is_some_and(|(_, Timed { kept, .. })| {
+                kept.raw.depth == 1 && (kept.raw.is_lap() || !self.has_laps)
+            })
+        };
+        let last = self.roots.iter().rev().find(is_outermost).copied();
+        let shallowest = || {
+            let depth = |place: &usize| self.waiting.get(*place).map(|(_, it)| it.kept.raw.depth);
+            // The last one of these.
+            let place = self.roots.iter().rev().min_by_key(|place| depth(place)).copied();
+            place.filter(|place| *place >= MOST / 2).unwrap_or(self.waiting.len())
+        };
+        let last = last.or_else(|| self.is_full().then(shallowest));
+        self.give_out_to(last.map_or(0, |last| last + 1), each);
+    }
+
+    /// Gives out all.
+    pub(super) fn give_out_all(&mut self, each: impl FnMut(Edge, &Timed)) {
+        self.give_out_to(self.waiting.len(), each);
+    }
+
+    /// Gives out the first records.
+    fn give_out_to(&mut self, records: usize, mut each: impl FnMut(Edge, &Timed)) {
+        let rest = self.waiting.split_off(records.min(self.waiting.len()));
+        let given = std::mem::replace(&mut self.waiting, rest);
+        let records = given.len();
+        // Spans begin in the place of the first one inside: those around first. Each ends in its own place.
+        let mut begins: Vec<(usize, Reverse<usize>)> =
+            given.iter().enumerate().map(|(place, (first, _))| (*first, Reverse(place))).collect();
+        begins.sort_unstable();
+        let mut begins = begins.into_iter().peekable();
+        for (place, (_, timed)) in given.iter().enumerate() {
+            while let Some((_, Reverse(begun))) = begins.next_if(|(first, _)| *first == place) {
+                given.get(begun).into_iter().for_each(|(_, timed)| each(Edge::Begin, timed));
+            }
+            each(Edge::End, timed);
+            self.until = self.until.max(timed.ns[1]);
+        }
+        self.waiting.iter_mut().for_each(|(first, _)| *first = first.saturating_sub(records));
+        let roots = self.roots.drain(..).filter(|place| *place >= records);
+        self.roots = roots.map(|place| place - records).collect();
+    }
+}

@@ -1,0 +1,144 @@
+//! The tracks of a thread: its spans, its counters, and the spans that came too late for their place.
+
+use super::fields::{packet, track};
+use super::order::{Edge, Order, Timed};
+use super::protobuf::{bytes, message, uint};
+use super::sequence::{Sequence, Slow};
+use crate::collect::Meta;
+use crate::output::rates::rates;
+
+/// The track of the process.
+pub(super) const PROCESS: u64 = 1;
+/// A thread has this many tracks: its spans, then its counters, then its late spans.
+const TRACKS: u64 = 1_024;
+const LATE: u64 = 256;
+/// The most tracks of late spans. Further ones may overlap on the last.
+const LATE_TRACKS: usize = 64;
+
+/// A thread.
+#[derive(Debug)]
+pub(super) struct Thread {
+    number: u64,
+    pub(super) order: Order,
+    spans: Sequence,
+    /// The names of the counter tracks.
+    counters: Vec<String>,
+    late: Option<Late>,
+}
+
+/// Spans that came when what is inside had been written, or that overlap others.
+#[derive(Debug)]
+struct Late {
+    sequence: Sequence,
+    /// When the last span of each track ends.
+    ends: Vec<u64>,
+}
+
+impl Thread {
+    /// Describes a thread. Takes the first two numbers of `next_sequence` for its sequences.
+    pub(super) fn new(to: &mut Vec<u8>, meta: &Meta, next_sequence: &mut u64) -> Thread {
+        let number = u64::from(meta.number);
+        let id = *next_sequence;
+        *next_sequence += 2;
+        let spans = Sequence::of_track(to, id, number * TRACKS, meta);
+        spans.packet(to, |to| {
+            message(to, packet::TRACK_DESCRIPTOR, |to| {
+                uint(to, track::UUID, number * TRACKS);
+                uint(to, track::PARENT, PROCESS);
+                message(to, track::THREAD, |to| {
+                    uint(to, track::PID, std::process::id().into());
+                    uint(to, track::TID, number);
+                    bytes(to, track::THREAD_NAME, meta.name.as_bytes());
+                });
+            });
+        });
+        Thread { number, order: Order::default(), spans, counters: Vec::new(), late: None }
+    }
+
+    /// Writes what is complete, or all.
+    pub(super) fn write(
+        &mut self,
+        to: &mut Vec<u8>,
+        all: bool,
+        mut slow: impl FnMut(&Timed) -> Slow,
+    ) {
+        let mut order = std::mem::take(&mut self.order);
+        let each = |edge: Edge, timed: &Timed| match edge {
+            Edge::Begin => {
+                let slow = slow(timed);
+                self.counters(to, timed, Edge::Begin);
+                self.spans.begin(to, timed.ns[0], &timed.kept, None, &slow);
+            }
+            Edge::End => {
+                self.spans.end(to, timed.ns[1], None);
+                self.counters(to, timed, Edge::End);
+            }
+        };
+        match all {
+            true => order.give_out_all(each),
+            false => order.give_out(each),
+        }
+        self.order = order;
+    }
+
+    /// Writes the counter tracks of an outermost span: its rates from its beginning to its end, and 0 after it.
+    fn counters(&mut self, to: &mut Vec<u8>, timed: &Timed, edge: Edge) {
+        let Timed { ns: [start, end], kept } = timed;
+        if kept.raw.depth != 1 || !kept.raw.is_counted() {
+            return;
+        }
+        for (name, rate) in rates(kept) {
+            let place = self.counters.iter().position(|known| *known == name);
+            let place = place.unwrap_or_else(|| {
+                self.counters.push(name.clone());
+                self.describe(to, self.counters.len() as u64, &name, true);
+                self.counters.len() - 1
+            });
+            let track = self.number * TRACKS + place as u64 + 1;
+            match edge {
+                Edge::Begin => self.spans.counter(to, *start, track, rate),
+                Edge::End => self.spans.counter(to, *end, track, 0.0),
+            }
+        }
+    }
+
+    /// Describes a track below that of the thread.
+    fn describe(&self, to: &mut Vec<u8>, number: u64, name: &str, is_counter: bool) {
+        self.spans.packet(to, |to| {
+            message(to, packet::TRACK_DESCRIPTOR, |to| {
+                uint(to, track::UUID, self.number * TRACKS + number);
+                uint(to, track::PARENT, self.number * TRACKS);
+                bytes(to, track::NAME, name.as_bytes());
+                if is_counter {
+                    message(to, track::COUNTER, |_| {});
+                }
+            });
+        });
+    }
+
+    /// Writes a span on a track of late ones.
+    pub(super) fn write_late(&mut self, to: &mut Vec<u8>, timed: &Timed, slow: &Slow) {
+        let [start, end] = timed.ns;
+        let mut late = self.late.take().unwrap_or_else(|| {
+            // The second sequence of the thread.
+            let sequence = Sequence::in_any_order(to, self.spans.id() + 1, &timed.kept.thread);
+            Late { sequence, ends: Vec::new() }
+        });
+        let free = late.ends.iter().position(|end| *end <= start);
+        let place = free.unwrap_or_else(|| {
+            if late.ends.len() < LATE_TRACKS {
+                late.ends.push(0);
+                let number = LATE + late.ends.len() as u64;
+                self.describe(to, number, "spans around others, or out of order", false);
+            }
+            late.ends.len() - 1
+        });
+        if let Some(last) = late.ends.get_mut(place) {
+            *last = end.max(*last);
+        }
+        let track = Some(self.number * TRACKS + LATE + place as u64 + 1);
+        late.sequence.begin(to, start, &timed.kept, track, slow);
+        late.sequence.end(to, end, track);
+        self.late = Some(late);
+    }
+}
