@@ -6,6 +6,8 @@ pub struct Axis {
     pub(crate) label: String,
     scale: Scale,
     written: fn(f64) -> String,
+    /// Values that are always on it.
+    including: Vec<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,7 +28,12 @@ pub(crate) struct Range {
 impl Axis {
     /// An axis on which equal distances are equal differences.
     pub fn linear(label: &str) -> Axis {
-        Axis { label: label.to_owned(), scale: Scale::Linear, written: plain }
+        Axis {
+            label: label.to_owned(),
+            scale: Scale::Linear,
+            written: plain,
+            including: Vec::new(),
+        }
     }
 
     /// An axis on which equal distances are equal ratios. Values below 1 are shown as 1.
@@ -47,6 +54,12 @@ impl Axis {
         Axis { written, ..self }
     }
 
+    /// Extends the axis to these values, so that several charts have the same one, or that one begins at 0.
+    #[must_use]
+    pub fn including(self, values: impl IntoIterator<Item = f64>) -> Axis {
+        Axis { including: values.into_iter().collect(), ..self }
+    }
+
     /// Returns a value as this axis spreads it.
     fn spread(&self, value: f64) -> f64 {
         match self.scale {
@@ -58,7 +71,10 @@ impl Axis {
 
     /// Returns the range of these values. Without any, and where all are equal, there is still some space.
     pub(crate) fn range(&self, values: impl Iterator<Item = f64>) -> Range {
-        let finite = values.filter(|value| value.is_finite()).map(|value| self.spread(value));
+        let finite = values
+            .chain(self.including.iter().copied())
+            .filter(|value| value.is_finite())
+            .map(|value| self.spread(value));
         let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), it| {
             (low.min(it), high.max(it))
         });
@@ -73,6 +89,12 @@ impl Axis {
             }
             _ => Range { low: low - 0.5, high: high + 0.5 },
         }
+    }
+
+    /// Returns the range from 0 to this value.
+    pub(crate) fn whole(&self, high: f64) -> Range {
+        let high = self.spread(high);
+        Range { low: self.spread(0.0), high: if high > 0.0 { high } else { 1.0 } }
     }
 
     /// Returns where a value is: 0 at the beginning of the axis, 1 at its end.

@@ -11,7 +11,7 @@ const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
 /// The colors of the page.
-const COLORS: usize = 6;
+pub(crate) const COLORS: usize = 6;
 
 /// A chart. `Display` writes it as SVG.
 #[derive(Clone, Debug)]

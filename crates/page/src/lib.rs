@@ -18,6 +18,7 @@
 // page     the document, its style and its blocks
 // table    rows of cells
 // chart    lines, bars and dots as SVG
+// timeline bars from a beginning to an end as SVG
 // axis     from values to places, and what is written beside them
 // escape   text for HTML
 
@@ -26,12 +27,14 @@ mod chart;
 mod escape;
 mod page;
 mod table;
+mod timeline;
 
 pub use axis::Axis;
 pub use chart::Chart;
 pub use escape::escaped;
 pub use page::Page;
 pub use table::Table;
+pub use timeline::Timeline;
 
 /// The README's example is compiled and run with the others.
 #[cfg(doctest)]

@@ -1,5 +1,5 @@
-//! A game: a main thread and two workers, a line for an overlay, a table of its systems, why the slowest frames were slow, and
-//! a trace of these frames to open in <https://ui.perfetto.dev>.
+//! A game: a main thread and two workers, a line for an overlay, a table of its systems, a page that explains why the slowest
+//! frames were slow, and a trace to open in <https://ui.perfetto.dev>.
 //!
 //! `cargo run --release -p rdpmc-spans --example frames`. Lines that end in `// spans` are all that the measurement takes.
 
@@ -30,10 +30,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         drop(jobs);
         thread.join().map_err(|_| "a worker panicked")?;
     }
-    let trace = std::env::temp_dir().join("frames.json");
-    spans.view().save_slow_trace(&trace)?; // spans
-    print!("{}", spans.report()); // spans
-    println!("The trace of the slowest frames is in {}.", trace.display());
+    let interval = spans.view(); // spans
+    let [page, trace] =
+        ["frames.html", "frames.pftrace"].map(|name| std::env::temp_dir().join(name));
+    interval.save_html(&page)?; // spans
+    interval.save_perfetto(&trace)?; // spans
+    print!("{}", interval.report()); // spans
+    println!(
+        "A page that explains the slowest frames is in {}, a trace in {}.",
+        page.display(),
+        trace.display()
+    );
     Ok(())
 }
 

@@ -13,20 +13,25 @@ use std::time::UNIX_EPOCH;
 pub(crate) fn line(batch: &Batch, tree: &Tree) -> String {
     let root = &tree.root;
     let ns = batch.time.conversion(&root.thread).delta_ns(root.raw.time());
-    let name = units::cell(root.raw.site.name());
-    let number = root.number.map(|number| format!(" {number}")).unwrap_or_default();
+    let name = units::cell(&name(root));
     let [start, _] = batch.time.nanoseconds(root);
     let clock = wall_clock(batch, start);
     format!(
-        "{name}{number} on {}: {} at {clock}. {}",
+        "{name} on {}: {} at {clock}. {}",
         units::cell(&root.thread.name),
         units::time(ns),
         of(batch, tree)
     )
 }
 
+/// Returns the name of a span, with its number.
+pub(super) fn name(kept: &Kept) -> String {
+    let name = kept.raw.site.name();
+    kept.number.map_or_else(|| name.to_owned(), |number| format!("{name} {number}"))
+}
+
 /// Returns the time of day of nanoseconds since the recording began: UTC, to the millisecond.
-fn wall_clock(batch: &Batch, ns: u64) -> String {
+pub(super) fn wall_clock(batch: &Batch, ns: u64) -> String {
     let since = batch.time.wall(ns).duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, milliseconds) = (since.as_secs() % 86_400, since.subsec_millis());
     let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);

@@ -4,6 +4,7 @@ pub(crate) mod cause;
 pub(crate) mod json;
 mod notes;
 pub(crate) mod one_line;
+pub(crate) mod page;
 pub(crate) mod perfetto;
 pub(crate) mod prometheus;
 mod rates;

@@ -71,11 +71,9 @@ impl Report {
 
     /// Returns the table alone, for programs that print one often.
     pub fn table(&self) -> String {
-        let lines = self
-            .rows
-            .iter()
-            .chain(&self.all)
-            .flat_map(|row| lines(row, &self.name_of_thread(row), &self.name_of_span(row)));
+        let lines = self.rows.iter().chain(&self.all).flat_map(|row| {
+            lines(row, &self.thread_of(row, units::cell), &self.span_of(row, units::cell))
+        });
         table(&lines.collect::<Vec<_>>())
     }
 
@@ -85,9 +83,9 @@ impl Report {
         notes::of(self)
     }
 
-    /// Returns the name of a row's thread, with its number if another has the same name.
-    fn name_of_thread(&self, row: &Row) -> String {
-        let name = units::cell(&row.thread_name);
+    /// Returns the name of a row's thread, as it is `written`, with its number if another has the same name.
+    pub(super) fn thread_of(&self, row: &Row, written: fn(&str) -> String) -> String {
+        let name = written(&row.thread_name);
         let same = self.threads.iter().filter(|other| other.name == row.thread_name).count();
         match row.thread {
             Some(number) if same > 1 => format!("{name} ({number})"),
@@ -96,13 +94,13 @@ impl Report {
         }
     }
 
-    /// Returns a span's name, with its source location if spans of another location have the same name.
-    fn name_of_span(&self, row: &Row) -> String {
-        let name = units::cell(row.name);
+    /// Returns a span's name, as it is `written`, with its source location if spans of another location have the same name.
+    pub(super) fn span_of(&self, row: &Row, written: fn(&str) -> String) -> String {
+        let name = written(row.name);
         let is_same = |other: &Row| other.name == row.name && !ptr::eq(other.site, row.site);
         match self.rows.iter().any(is_same) {
             false => name,
-            true => format!("{name} ({}:{})", units::cell(row.site.file()), row.site.line()),
+            true => format!("{name} ({}:{})", written(row.site.file()), row.site.line()),
         }
     }
 }

@@ -17,9 +17,9 @@ pub(super) const COLUMNS: [(&str, bool); 8] = [
 
 /// A line: a cell for each column, the four parts of the pipeline slots if they were counted, and the note.
 pub(super) struct Line {
-    cells: [String; COLUMNS.len()],
-    slots: Option<[String; 4]>,
-    note: String,
+    pub(super) cells: [String; COLUMNS.len()],
+    pub(super) slots: Option<[String; 4]>,
+    pub(super) note: String,
 }
 
 /// The columns of the parts of the slots, if a line has them.

@@ -113,6 +113,38 @@ impl Interval {
         output::save(path.as_ref(), |to| self.write_slow_trace(to))
     }
 
+    /// Writes a page, as HTML in one file without scripts, which can be opened from disk, mailed and printed.
+    ///
+    /// It has each slow span with its cause, what ran during it, and the counts and flags of that; the table of the report; the
+    /// times of outermost spans over the run; and the percentiles of each span, on a scale like that of HdrHistogram.
+    ///
+    /// ```
+    /// use rdpmc_spans::{Settings, span};
+    ///
+    /// let mut spans = Settings::new().slowest(3).start()?;
+    /// for frame in 0..100 {
+    ///     let _frame = span!("frame", frame);
+    /// }
+    /// spans.take().save_html(std::env::temp_dir().join("frames.html"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Its size depends little on the number of records: times over the run are drawn as the range of each of 360 columns.
+    ///
+    /// # Errors
+    /// As [`write_trace`](Interval::write_trace).
+    pub fn write_html(&self, to: impl Write) -> io::Result<()> {
+        output::page::write(&self.batch, to)
+    }
+
+    /// As [`write_html`](Interval::write_html), to a file, as [`save_trace`](Interval::save_trace) writes it.
+    ///
+    /// # Errors
+    /// As [`save_trace`](Interval::save_trace).
+    pub fn save_html(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        output::save(path.as_ref(), |to| self.write_html(to))
+    }
+
     /// Writes the records as a trace in Perfetto's own format, a tenth of the size of Chrome's: see [`PerfettoTrace`].
     ///
     /// # Errors

@@ -1,0 +1,77 @@
+//! A page that shows an interval, and why its slow spans were slow.
+
+mod over_time;
+mod percentiles;
+mod slow;
+
+use crate::batch::Batch;
+use crate::output::table::{COLUMNS, SLOTS, lines};
+use crate::output::{Report, Row, cause, is_enabled, process_name, units};
+use rdpmc_page::{Page, Table};
+use std::io::{self, Write};
+
+/// Writes the page.
+pub(crate) fn write(batch: &Batch, mut to: impl Write) -> io::Result<()> {
+    is_enabled()?;
+    let report = Report::new(batch);
+    let mut page = Page::new(&format!("Spans of {}", process_name()));
+    page.paragraph(&summary(batch, &report));
+    if !batch.slow.is_empty() {
+        page.heading("Slow spans");
+        slow::add(&mut page, batch);
+    }
+    page.heading("All spans").push(table(&report)).list(report.notes());
+    page.heading("Over time");
+    over_time::add(&mut page, batch);
+    page.heading("Percentiles");
+    percentiles::add(&mut page, &report);
+    to.write_all(page.to_string().as_bytes())?;
+    to.flush()
+}
+
+/// Returns what was recorded, and when.
+fn summary(batch: &Batch, report: &Report) -> String {
+    let spans = report.rows.iter().map(|row| row.count).sum();
+    let threads: u64 = report.threads.iter().map(|thread| thread.ended.max(1)).sum();
+    let mut text =
+        format!("{} on {}.", units::number_of(spans, "span"), units::number_of(threads, "thread"));
+    if let (Some(first), Some(last)) = (batch.records.first(), batch.records.last()) {
+        let [[first, _], [_, last]] = [first, last].map(|kept| batch.time.nanoseconds(kept));
+        text += &format!(
+            " {} records are kept, from {} to {}, in {}.",
+            batch.records.len(),
+            cause::wall_clock(batch, first),
+            cause::wall_clock(batch, last),
+            units::time(last.saturating_sub(first))
+        );
+    }
+    if batch.not_kept > 0 {
+        text += &format!(" {} earlier ones are not kept.", batch.not_kept);
+    }
+    text
+}
+
+/// Returns the report's table.
+fn table(report: &Report) -> Table {
+    let lines = || {
+        let rows = report.rows.iter().chain(&report.all);
+        rows.flat_map(|row| {
+            lines(row, &report.thread_of(row, str::to_owned), &report.span_of(row, str::to_owned))
+        })
+    };
+    let has_slots = lines().any(|line| line.slots.is_some());
+    let columns = COLUMNS.into_iter().map(|(name, is_left)| (name, !is_left));
+    let slots = SLOTS.into_iter().filter(|_| has_slots).map(|name| (name, true));
+    let mut table = Table::new(columns.chain(slots).chain([("notes", false)]));
+    for line in lines() {
+        let slots = line.slots.unwrap_or_default().into_iter().filter(|_| has_slots);
+        table.row(line.cells.into_iter().chain(slots).chain([line.note]));
+    }
+    table
+}
+
+/// Returns what the sections call a row.
+fn name_of(report: &Report, row: &Row) -> String {
+    let [span, thread] = [report.span_of(row, str::to_owned), report.thread_of(row, str::to_owned)];
+    format!("{span} on {thread}")
+}

@@ -1,0 +1,109 @@
+//! When outermost spans took how long.
+
+use crate::batch::Batch;
+use crate::collect::Kept;
+use crate::output::{cause, units};
+use rdpmc_page::{Axis, Chart, Page};
+use std::collections::HashMap;
+
+/// The columns of a chart. Each has the range of the times of the spans that began in it.
+const COLUMNS: u64 = 360;
+/// The most charts: those of the spans with the most time.
+const CHARTS: usize = 12;
+
+/// The spans of a site on a thread.
+struct Spans<'a> {
+    columns: HashMap<u64, Column<'a>>,
+    total: u64,
+    first: &'a Kept,
+}
+
+struct Column<'a> {
+    shortest: u64,
+    longest: u64,
+    /// The longest one.
+    kept: &'a Kept,
+    spans: u64,
+}
+
+/// Adds a chart for each outermost span.
+pub(super) fn add(page: &mut Page, batch: &Batch) {
+    let ends = |kept: &Kept| batch.time.nanoseconds(kept);
+    let begin = batch.records.iter().map(|kept| ends(kept)[0]).min().unwrap_or(0);
+    let end = batch.records.iter().map(|kept| ends(kept)[0]).max().unwrap_or(0);
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let width = ((end - begin) / COLUMNS).max(1);
+    let mut all: HashMap<(u32, usize), Spans<'_>> = HashMap::new();
+    for kept in batch.records.iter().filter(|kept| kept.raw.depth == 1) {
+        let time = batch.time.conversion(&kept.thread).delta_ns(kept.raw.time());
+        let key = (kept.thread.number, std::ptr::from_ref(kept.raw.site).addr());
+        let spans = all.entry(key).or_insert_with(|| Spans {
+            columns: HashMap::new(),
+            total: 0,
+            first: kept,
+        });
+        spans.total = spans.total.saturating_add(time);
+        let column = (ends(kept)[0] - begin) / width;
+        let column = spans.columns.entry(column).or_insert(Column {
+            shortest: time,
+            longest: time,
+            kept,
+            spans: 0,
+        });
+        column.spans += 1;
+        column.shortest = column.shortest.min(time);
+        if time > column.longest {
+            (column.longest, column.kept) = (time, kept);
+        }
+    }
+    if all.is_empty() {
+        page.paragraph(
+            "No records of outermost spans are kept. With `Storage::Histograms`, there are none.",
+        );
+    }
+    let mut all: Vec<Spans<'_>> = all.into_values().collect();
+    all.sort_by_key(|spans| (std::cmp::Reverse(spans.total), spans.first.raw.ticks));
+    for (color, spans) in all.iter().take(CHARTS).enumerate() {
+        let name = format!("{} on {}", spans.first.raw.site.name(), spans.first.thread.name);
+        let time = Axis::log("time").written(|ns| units::time(ns as u64));
+        let when = Axis::linear("seconds since the recording began");
+        let when = when.including([begin, end].map(seconds));
+        let mut chart = Chart::new(&format!("Times of {name} over the run"), when, time);
+        let mut columns: Vec<(&u64, &Column<'_>)> = spans.columns.iter().collect();
+        columns.sort_by_key(|(place, _)| **place);
+        for (place, column) in columns {
+            let from = begin + place * width;
+            let [at, _] = ends(column.kept);
+            let longest = format!(
+                "{}, {} at {}",
+                cause::name(column.kept),
+                units::time(column.longest),
+                cause::wall_clock(batch, at)
+            );
+            let text = match column.spans {
+                1 => longest,
+                spans => format!("{spans} spans, the longest: {longest}"),
+            };
+            let times = [column.shortest, column.longest].map(|ns| ns as f64);
+            chart.bar(color, [seconds(from), seconds(from + width)], times, &text);
+        }
+        let is_of_these = |kept: &Kept| {
+            kept.thread.number == spans.first.thread.number
+                && std::ptr::eq(kept.raw.site, spans.first.raw.site)
+        };
+        for (place, tree) in
+            batch.slow.iter().enumerate().filter(|(_, tree)| is_of_these(&tree.root))
+        {
+            let time = batch.time.conversion(&tree.root.thread).delta_ns(tree.root.raw.time());
+            let (at, to) =
+                ((seconds(ends(&tree.root)[0]), time as f64), format!("#slow-{}", place + 1));
+            chart.dot(at, &format!("{}, {}", cause::name(&tree.root), units::time(time)), &to);
+        }
+        page.paragraph(&format!("{name}. A bar has the shortest and the longest span of its time. Dots are the slow spans above."));
+        page.push(chart);
+    }
+    if all.len() > CHARTS {
+        let more = units::number_of((all.len() - CHARTS) as u64, "other outermost span");
+        page.paragraph(&format!("Not shown: {more} with less time."));
+    }
+}

@@ -1,0 +1,56 @@
+//! How the times of each span are distributed.
+
+use super::name_of;
+use crate::distribution::Distribution;
+use crate::output::{Report, Row, units};
+use rdpmc_page::{Axis, Chart, Page, Table};
+
+/// The chart of all has the rows with the most time.
+const TOGETHER: usize = 6;
+/// The points of a curve from a quantile to that with a tenth of the values above it.
+const POINTS: u32 = 24;
+
+/// Adds a chart of the rows with the most time, and a chart and a table for each row.
+pub(super) fn add(page: &mut Page, report: &Report) {
+    let rows: Vec<&Row> = report.rows.iter().chain(&report.all).collect();
+    let mut most: Vec<&Row> = report.rows.iter().collect();
+    most.sort_by_key(|row| std::cmp::Reverse(row.total));
+    let mut together = chart("Percentiles of the spans with the most time");
+    for (color, row) in most.iter().take(TOGETHER).enumerate() {
+        together.line(color, &name_of(report, row), curve(&row.distribution));
+    }
+    page.push(together);
+    for row in rows {
+        let name = name_of(report, row);
+        let mut alone = chart(&format!("Percentiles of {name}"));
+        alone.line(0, "", curve(&row.distribution));
+        let mut table = Table::new([("percentile", false), ("time", true), ("spans above", true)]);
+        for nines in [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999] {
+            let above = (row.count as f64 * (1.0 - nines)) as u64;
+            if let Some(time) = row.distribution.quantile(nines).filter(|_| above > 0) {
+                let above = row.distribution.count_above(time).to_string();
+                table.row([format!("{} %", nines * 100.0), units::time(time), above]);
+            }
+        }
+        table.row(["maximum".into(), units::time(row.time.max), "0".into()]);
+        let all = units::number_of(row.count, "span");
+        page.folded(
+            &format!("{name}: {all}, median {}", units::time(row.time.p50)),
+            format!("{alone}{table}"),
+        );
+    }
+}
+
+fn chart(title: &str) -> Chart {
+    let time = Axis::log("time").written(|ns| units::time(ns as u64));
+    Chart::new(title, Axis::quantiles("percentile"), time)
+}
+
+/// Returns quantiles and their times. The last quantile is the one that only the maximum exceeds.
+fn curve(times: &Distribution) -> Vec<(f64, f64)> {
+    let last = 1.0 - 0.5 / times.count().max(1) as f64;
+    let quantiles =
+        (0..=12 * POINTS).map(|point| 1.0 - 10_f64.powf(-f64::from(point) / f64::from(POINTS)));
+    let quantiles = quantiles.take_while(|quantile| *quantile < last).chain([last]);
+    quantiles.filter_map(|quantile| Some((quantile, times.quantile(quantile)? as f64))).collect()
+}
