@@ -1,13 +1,12 @@
-//! Measures four pieces of code, and prints a table.
+//! Measures four pieces of code, prints a table, and writes a page with their distributions.
 //!
 //! `cargo run --release --example quickstart`
 
-use rdpmc::Error;
 use rdpmc_bench::Bench;
 use std::collections::HashMap;
 use std::hint::black_box;
 
-fn main() -> Result<(), Error> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let squares: HashMap<u32, u32> = (0..1_000).map(|n| (n * n, n)).collect();
     let keys: Vec<u32> = squares.keys().copied().collect();
     let numbers: Vec<u64> = (0..4_096).collect();
@@ -26,6 +25,10 @@ fn main() -> Result<(), Error> {
         numbers
     });
 
-    println!("{}", bench.run());
+    let results = bench.run();
+    println!("{results}");
+    let page = std::env::temp_dir().join("quickstart.html");
+    results.save_html(&page)?;
+    println!("The distributions are in {}.", page.display());
     Ok(())
 }

@@ -23,6 +23,8 @@ pub struct RowComparison {
     pub differences: Vec<Difference>,
     /// The place of the row, because names may not be unique.
     pub(crate) place: usize,
+    /// The ratios of the samples of one process, of what [`speed`](RowComparison::speed) returns.
+    pub(crate) ratios: Vec<f64>,
 }
 
 /// How a quantity of a row differs from that of another, for one operation.
@@ -50,6 +52,12 @@ impl RowComparison {
     /// Returns the difference of a quantity. None if one of the rows does not have it.
     pub fn difference(&self, of: Quantity) -> Option<&Difference> {
         self.differences.iter().find(|difference| difference.quantity == of)
+    }
+
+    /// Returns the ratio of the row to the other in each pair of samples that were taken in the same pass: of their cycles, or of their
+    /// times if cycles were not counted. Empty where they are not compared.
+    pub fn ratios(&self) -> &[f64] {
+        &self.ratios
     }
 
     /// Returns this comparison, with differences that are unstable if the error of their ratio is larger than the target.
@@ -187,6 +195,16 @@ pub(crate) fn differences(row: &[Measured], other: &[Measured]) -> Vec<Differenc
         Some((row, other.iter().find(|other| other.figure.quantity == quantity)?))
     });
     both.filter_map(|(row, other)| difference(row, other)).collect()
+}
+
+/// Returns the ratios of the samples of one pass, of the cycles, or of the times if one of the rows has no cycles.
+pub(crate) fn ratios(row: &[Measured], other: &[Measured]) -> Vec<f64> {
+    let quantities = [Quantity::Event(Event::CYCLES), Quantity::Time].into_iter();
+    let costs = |of: &[Measured], quantity: Quantity| {
+        of.iter().find(|it| it.figure.quantity == quantity)?.costs.first().cloned()
+    };
+    let mut both = quantities.filter_map(|it| Some((costs(row, it)?, costs(other, it)?)));
+    both.next().map(|(row, other)| paired(&row, &other)).unwrap_or_default()
 }
 
 /// None if too few samples of a time or of cycles belong together.

@@ -36,10 +36,12 @@
 // `run` takes samples of all rows in turns: each is a `series` of `sample`s, which `machine` measures. `paths` looks at
 // single runs. `judge` turns samples into an `estimate` and a `verdict`, without what the `fence` adds, and names `slow` loops.
 // `stepped` counts instructions where no counter does. `blocked` tells whether the code gave up the CPU. `comparison` sets two rows against each other. `leader` is the connection to
-// `programs`, which runs two programs in turns. `results` has the `row`s, `table` prints them. `rdpmc-gate`
+// `programs`, which runs two programs in turns. `results` has the `row`s, `table` prints them, `plot` and `page` show
+// how the samples are distributed (`bins`). `rdpmc-gate`
 // compares them with saved ones.
 
 mod bench;
+mod bins;
 mod blocked;
 mod code;
 mod comparison;
@@ -48,8 +50,10 @@ mod fence;
 mod judge;
 mod leader;
 mod machine;
+mod page;
 mod paths;
 mod plan;
+mod plot;
 #[cfg(unix)]
 mod programs;
 mod progress;

@@ -89,6 +89,8 @@ pub struct Row {
     pub(crate) set_aside: usize,
     pub(crate) slow: Option<Slow>,
     pub(crate) fence: Option<Fence>,
+    /// The time of an operation in each sample, in nanoseconds.
+    pub(crate) times: Vec<f64>,
 }
 
 impl Row {
@@ -104,6 +106,7 @@ impl Row {
             set_aside: 0,
             slow: None,
             fence: None,
+            times: Vec::new(),
         }
     }
 
@@ -154,6 +157,12 @@ impl Row {
     /// Returns the number of samples behind the figures of the first round, including those set aside.
     pub fn samples(&self) -> usize {
         self.samples
+    }
+
+    /// Returns the time of one operation in each sample that was not set aside, in nanoseconds, in the order in which they were
+    /// taken. A sample is a mean over [`runs`](Row::runs) and more, so single runs vary more.
+    pub fn times(&self) -> &[f64] {
+        &self.times
     }
 
     /// Returns how many of the samples were set aside, because of a context switch or an interrupt.

@@ -1,7 +1,7 @@
 //! Measures all rows of a `Bench`, in turns.
 
 use crate::code::{Loops, Random};
-use crate::comparison::{Measured, RowComparison, costs, differences, is_speed};
+use crate::comparison::{Measured, RowComparison, costs, differences, is_speed, ratios};
 use crate::estimate::Estimate;
 use crate::fence::{self, FenceCost};
 use crate::judge::{FenceCosts, Judged, judge};
@@ -174,10 +174,17 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     let mut comparisons = Vec::new();
     for (row, other, against) in compared {
         let both = of(row).zip(other.and_then(of));
+        let ratios = both.map(|(row, other)| ratios(&row.measured, &other.measured));
         let differences = both.map(|(row, other)| differences(&row.measured, &other.measured));
         let name = rows.get(row).map_or_else(String::new, |row| row.name.clone());
         let differences = differences.unwrap_or_default();
-        let comparison = RowComparison { row: name, differences, against, place: row };
+        let comparison = RowComparison {
+            row: name,
+            differences,
+            against,
+            place: row,
+            ratios: ratios.unwrap_or_default(),
+        };
         comparisons.push(comparison.held_to(target));
     }
     let mut done: Vec<Option<Row>> =
@@ -412,7 +419,10 @@ impl<'a> Task<'a> {
             row.samples = series.samples.len();
             row.set_aside = series.samples.len() - judged.kept.len();
             let time = figure(TICKS, Quantity::Time);
-            self.measured.extend(time.map(|time| measured(time, TICKS, shape.ns_per_tick)));
+            let time = time.map(|time| measured(time, TICKS, shape.ns_per_tick));
+            row.times =
+                time.iter().flat_map(|time| time.costs.concat()).map(|(_, ns)| ns).collect();
+            self.measured.extend(time);
             let fence = fence.get(TICKS).copied().flatten();
             row.fence = fence.map(|fence| fence.as_note(shape.ns_per_tick, scale));
             row.slow = slow::of(judged, shape).map(|slow| slow.scaled(scale));

@@ -18,18 +18,7 @@ use std::fmt;
 impl fmt::Display for Results {
     /// Writes the table as Markdown, then what is unstable, and what is missing and why.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let columns = self.columns();
-        let mut lines: Vec<Vec<String>> = vec![Vec::new()];
-        let [head, ..] = lines.as_mut_slice() else { return Ok(()) };
-        head.extend(columns.iter().map(|column| self.head(column)));
-        head.push("per operation".to_owned());
-        for (place, row) in self.rows.iter().enumerate() {
-            let mut line: Vec<String> =
-                columns.iter().map(|column| self.cell(place, row, column)).collect();
-            line.push(escaped(&row.name));
-            lines.push(line);
-        }
-        write_table(f, &lines)?;
+        write_table(f, &self.table(escaped))?;
         self.write_notes(f)
     }
 }
@@ -69,6 +58,26 @@ enum Column {
 }
 
 impl Results {
+    /// Returns the lines of the table, the head first. The last cell of each is the name, as it is `written`.
+    pub(crate) fn table(&self, written: fn(&str) -> String) -> Vec<Vec<String>> {
+        let columns = self.columns();
+        let mut head: Vec<String> = columns.iter().map(|column| self.head(column)).collect();
+        head.push("per operation".to_owned());
+        let line = |(place, row): (usize, &Row)| {
+            let cells = columns.iter().map(|column| self.cell(place, row, column));
+            cells.chain([written(&row.name)]).collect()
+        };
+        std::iter::once(head).chain(self.rows.iter().enumerate().map(line)).collect()
+    }
+
+    /// Returns what is below the table.
+    pub(crate) fn notes(&self) -> String {
+        let mut notes = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write_notes(&mut notes);
+        notes
+    }
+
     /// Returns the columns for which at least one row has a figure.
     fn columns(&self) -> Vec<Column> {
         let events = self.events.iter().map(|event| Quantity::Event(*event));
@@ -102,7 +111,7 @@ impl Results {
         }
     }
 
-    fn write_notes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_notes(&self, f: &mut impl fmt::Write) -> fmt::Result {
         let figures = || self.rows.iter().flat_map(|row| &row.figures);
         let is = |verdict: fn(&Verdict) -> bool| figures().any(|figure| verdict(&figure.verdict));
         let mut legend = Vec::new();

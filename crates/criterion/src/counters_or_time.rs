@@ -3,6 +3,8 @@
 use crate::arguments::Arguments;
 use crate::clock::ClockMeasurement;
 use crate::meter::{Cost, Counts, MAX_EVENTS, empty_batches, empty_samples, floor};
+use crate::page;
+use crate::print;
 use crate::report::Recorder;
 use crate::sized_meter::SizedMeter;
 use crate::stand_ins::StandIns;
@@ -87,8 +89,8 @@ pub fn instructions() -> Criterion {
 /// counted beside the first is left out. The first report says so, with the reason.
 ///
 /// Each measurement has a directory for its results, so criterion never compares one with another. It is beside
-/// criterion's own: `target/criterion-instructions`, `target/criterion-time`. Its `report/index.html` lists the HTML
-/// reports.
+/// criterion's own: `target/criterion-instructions`, `target/criterion-time`. Its `index.html` has the
+/// counts of all benchmarks, with links to criterion's HTML reports. It is written where criterion writes these.
 ///
 /// Takes events or their names: `counters(["instructions", "cpu/event=0xc0,umask=0x1/"])`. A name that this machine does not
 /// know is an event that cannot be counted.
@@ -414,7 +416,8 @@ impl Measurement for CountersOrTime {
     }
 }
 
-/// Writes the index of the HTML reports: `criterion_main!` writes that of criterion's own directory only.
+/// Writes the index of the HTML reports, because `criterion_main!` writes that of criterion's own directory only, and the page of the
+/// counts.
 impl Drop for CountersOrTime {
     fn drop(&mut self) {
         // `cargo criterion` writes its own, and the `Criterion` that is being dropped holds the connection with it.
@@ -424,6 +427,11 @@ impl Drop for CountersOrTime {
         }
         if let Some(home) = self.recorder.home_with_html() {
             criterion::Criterion::default().output_directory(home).final_summary();
+            if let Err(why) = page::write(home) {
+                let to = home.join("index.html");
+                let note = format!("counters: {} is not written: {why}", to.display());
+                print::before_the_report(&[note], None, &[]);
+            }
         }
     }
 }

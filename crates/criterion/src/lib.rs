@@ -159,6 +159,7 @@ mod meter;
 mod new_samples;
 mod notes;
 mod other_processes;
+mod page;
 mod print;
 mod report;
 mod sized_meter;

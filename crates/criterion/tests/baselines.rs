@@ -291,6 +291,23 @@ fn kinds_do_not_share_names(home: &Home) {
             assert!(exists(&home.0.join(kind).join("report"), link), "{kind}: {link}");
         }
     }
+    // Our page has the counts, and links to criterion's reports.
+    for kind in expected {
+        let page = fs::read_to_string(home.0.join(kind).join("index.html")).unwrap();
+        // The last run of the other kind was by time alone.
+        let has_counts = page.contains("<th scope=col class=n>page-faults</th>");
+        assert_eq!(has_counts, kind == "criterion-page-faults", "{page}");
+        assert!(page.contains(">fault/s/iter</a>"), "{page}");
+        let links = page.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
+        let (inside, outside): (Vec<&str>, Vec<&str>) = links.partition(|it| it.starts_with('#'));
+        assert!(!inside.is_empty() && outside.len() >= 2, "{inside:?} {outside:?}");
+        for link in inside {
+            assert!(page.contains(&format!("id=\"{}\"", &link[1..])), "{link}");
+        }
+        for link in outside {
+            assert!(exists(&home.0.join(kind), &link.replace("%20", " ")), "{kind}: {link}");
+        }
+    }
     assert!(!home.has("criterion"), "criterion's own directory is for wall time");
     // A later run knows criterion's names.
     let lines = home.bench("counted", 4, "");

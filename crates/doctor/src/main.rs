@@ -1,8 +1,11 @@
 //! Prints what this machine lets a process count, and the remedies for what it does not.
 
+mod waiting;
+
 use rdpmc_doctor::diagnose;
 use std::io::Write as _;
 use std::process::ExitCode;
+use waiting::Waiting;
 
 const USAGE: &str = "\
 rdpmc-doctor: do hardware counters work on this machine, what does a read cost, are the counts right?
@@ -54,7 +57,9 @@ fn main() -> ExitCode {
     }
     // Lets the report read a counter, to check whether the CPU agrees with the settings.
     let contained = rdpmc::contain_faults();
+    let waiting = Waiting::new("testing the counters");
     let report = diagnose();
+    drop(waiting);
     let mut text = if as_json { report.to_json() } else { report.to_string() };
     if let (false, Err(why)) = (as_json, contained) {
         text += &format!("\n- faults are not contained: {why}");

@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 
 const WIDTH: f64 = 800.0;
 const HEIGHT: f64 = 260.0;
-const LEFT: f64 = 74.0;
+const LEFT: f64 = 92.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
@@ -131,6 +131,7 @@ impl fmt::Display for Chart {
             f,
             "<text transform=\"translate(13 {middle:.1}) rotate(-90)\" text-anchor=middle>{label_y}</text>"
         )?;
+        let mut names: Vec<(f64, f64, &String)> = Vec::new();
         for mark in &self.marks {
             match mark {
                 Mark::Line { color, name, points } => {
@@ -142,14 +143,9 @@ impl fmt::Display for Chart {
                         write!(path, "{}{x:.1} {y:.1}", if place == 0 { 'M' } else { 'L' })?;
                     }
                     writeln!(f, "<path class=\"line c{}\" d=\"{path}\"/>", color % COLORS)?;
-                    if let Some((x, y)) = points.last().filter(|_| !name.is_empty()) {
-                        let name = escaped(name);
-                        writeln!(
-                            f,
-                            "<text x={x:.1} y={:.1} text-anchor=end>{name}</text>",
-                            (y - 7.0).max(12.0)
-                        )?;
-                    }
+                    names.extend(
+                        points.last().filter(|_| !name.is_empty()).map(|(x, y)| (*y, *x, name)),
+                    );
                 }
                 Mark::Bar { color, x: [low_x, high_x], y: [low, high], text } => {
                     let (left, top) = (x(*low_x), y(*high));
@@ -178,14 +174,17 @@ impl fmt::Display for Chart {
                         f,
                         "<path class=\"line mark\" stroke-dasharray=\"5 4\" d=\"M{LEFT} {at:.1}H{right}\"/>"
                     )?;
-                    writeln!(
-                        f,
-                        "<text x={:.1} y={:.1} text-anchor=end>{text}</text>",
-                        right - 2.0,
-                        at - 4.0
-                    )?;
+                    writeln!(f, "<text x={:.1} y={:.1}>{text}</text>", LEFT + 4.0, at - 4.0)?;
                 }
             }
+        }
+        // Names above the ends of their lines, and below each other.
+        names.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let mut last = 0.0;
+        for (y, x, name) in names {
+            last = (y - 7.0).max(last + 14.0);
+            let name = escaped(name);
+            writeln!(f, "<text x={x:.1} y={last:.1} text-anchor=end>{name}</text>")?;
         }
         f.write_str("</svg>\n")
     }

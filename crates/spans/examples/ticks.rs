@@ -1,5 +1,5 @@
-//! A trading loop that is pinned to one CPU. Another thread prints the percentiles and the outliers of every second, and in the
-//! end what Prometheus would scrape.
+//! A trading loop that is pinned to one CPU. Another thread prints the percentiles and the outliers of every second, in the end
+//! what Prometheus would scrape, and writes a page.
 //!
 //! `cargo run --release -p rdpmc-spans --example ticks`. Lines that end in `// spans` are all that the measurement takes.
 
@@ -23,7 +23,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("{}", spans.view().report()); // spans
         }
         is_over.store(true, Ordering::Relaxed);
-        spans.take().write_prometheus(std::io::stdout())?; // spans
+        let interval = spans.take(); // spans
+        interval.write_prometheus(std::io::stdout())?; // spans
+        let page = std::env::temp_dir().join("ticks.html");
+        interval.save_html(&page)?; // spans
+        println!("# A page with all percentiles is in {}.", page.display());
         Ok(())
     })
 }

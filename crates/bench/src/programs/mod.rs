@@ -10,6 +10,7 @@ mod report;
 mod turns;
 
 use crate::code::Random;
+use crate::progress::Progress;
 pub use error::CompareError;
 use process::{Directory, Running};
 use rdpmc_gate::Limits;
@@ -45,7 +46,7 @@ impl Programs {
         Programs { processes: processes.max(1), ..self }
     }
 
-    /// Runs both programs, and compares their rows. Growth of the time and of the cycles by 1 % is accepted, unless
+    /// Runs both programs, and compares their rows. After a second, it shows its progress if the standard error is a terminal. Growth of the time and of the cycles by 1 % is accepted, unless
     /// `limits` name them.
     ///
     /// # Errors
@@ -65,14 +66,20 @@ impl Programs {
         let mut rows = Rows { all: Vec::new(), obstacles: BTreeSet::new() };
         let mut random = Random::new();
         let mut pass = 0;
+        let mut progress = Progress::new();
         for process in 0..self.processes {
+            let mut show = |done: f64| {
+                progress.show((f64::from(process) + done) / f64::from(self.processes));
+            };
             self.run_once(
                 &directory.0.join(process.to_string()),
                 &mut rows,
                 &mut random,
                 &mut pass,
+                &mut show,
             )?;
         }
+        progress.end();
         Ok(rows)
     }
 
@@ -83,6 +90,7 @@ impl Programs {
         rows: &mut Rows,
         random: &mut Random,
         pass: &mut u32,
+        progress: &mut dyn FnMut(f64),
     ) -> Result<(), String> {
         let [old, new] = &self.paths;
         let old = Running::start(old, &self.arguments, directory.with_extension("old"))?;
@@ -99,7 +107,7 @@ impl Programs {
             }
             let (places, mut connections): (Vec<usize>, Vec<Connection>) =
                 connected.into_iter().unzip();
-            let found = measure(&mut connections, random, pass)?;
+            let found = measure(&mut connections, random, pass, progress)?;
             for (place, found) in places.into_iter().zip(found) {
                 let Some(names) = names.get_mut(place) else { continue };
                 let mut names_of_run = BTreeSet::new();

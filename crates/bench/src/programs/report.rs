@@ -77,6 +77,7 @@ impl Rows {
             };
             let [old, new] = &both;
             let comparison = (!old.is_empty() && !new.is_empty()).then(|| RowComparison {
+                ratios: Vec::new(),
                 row: name.clone(),
                 against: "old".to_owned(),
                 differences: differences(new, old),

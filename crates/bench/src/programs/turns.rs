@@ -85,11 +85,13 @@ impl Connection {
 /// What a program measured: the names of its rows, with their quantities. None for rows without inputs.
 pub(super) type Found = Vec<(String, Option<Vec<Measured>>)>;
 
-/// Takes samples of the rows of all programs in turns. Rows of the same name follow one another.
+/// Takes samples of the rows of all programs in turns. Rows of the same name follow one another. Tells `progress` which share of the
+/// round is done.
 pub(super) fn measure(
     programs: &mut [Connection],
     random: &mut Random,
     pass: &mut u32,
+    progress: &mut dyn FnMut(f64),
 ) -> Result<Vec<Found>, String> {
     // All tasks: the place of the program, that of the task, and the name.
     let of = |(place, program): (usize, &Connection)| {
@@ -135,6 +137,7 @@ pub(super) fn measure(
                 }
             }
             *pass = pass.saturating_add(1);
+            progress((number + 1) as f64 / most.max(number + 1) as f64);
         }
         for program in programs.iter_mut().filter(|program| program.is_ready) {
             program.is_ready = false;

@@ -13,15 +13,17 @@ rdpmc = { path = "../rdpmc" }
 rdpmc-gate = { path = "../rdpmc-gate" }
 rdpmc-step = { path = "../rdpmc-step" }
 rdpmc-events = { path = "../rdpmc-events" }
+rdpmc-page = { path = "../rdpmc-page" }
 rdpmc-topdown = { path = "../rdpmc-topdown" }
 "#;
 
 /// The first example, and the examples of regions: a package, and a word in the example in its README.
-const EXAMPLES: [(&str, &str); 8] = [
+const EXAMPLES: [(&str, &str); 9] = [
     ("rdpmc", "instructions_of"),
     ("rdpmc", "region()"),
     ("rdpmc-step", "instructions_of_parsing"),
     ("rdpmc-events", "search("),
+    ("rdpmc-page", "Chart::new"),
     ("rdpmc-topdown", "Topdown::open"),
     ("rdpmc-bench", "Bench::new"),
     ("rdpmc-doctor", "test_counters"),
@@ -34,6 +36,7 @@ pub(super) fn check(packages: &Packages) -> Result<(), String> {
         "rdpmc",
         "rdpmc-step",
         "rdpmc-events",
+        "rdpmc-page",
         "rdpmc-topdown",
         "rdpmc-bench",
         "rdpmc-doctor",

@@ -1,0 +1,69 @@
+//! The distributions of the samples, as text for a terminal.
+
+use crate::bins::Bins;
+use crate::results::Results;
+use crate::verdict::with_digits;
+use rdpmc_gate::cells::plain;
+
+/// The width of a distribution.
+const RANGES: usize = 40;
+/// The heights of a column.
+const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+impl Results {
+    /// Returns the distributions of the samples as text, for a terminal: a line for the times of each row, one for each of its
+    /// [paths](crate::Row::paths) if it takes several, and one for its differences to the row that it is compared with.
+    ///
+    /// ```text
+    /// parse ten digits      3.98 ns | ▁▃█▆▂▁          ▁        | 4.42 ns, median 4.05 ns
+    /// look up in a HashMap  9.10 ns |▂█▆▃▁▁                    | 12.3 ns, median 9.40 ns, 2 outside, from 9.10 ns to 31.0 ns
+    /// ```
+    ///
+    /// Each line has its own range of values, which is beside it. Needs UTF-8.
+    pub fn plot(&self) -> String {
+        let mut lines: Vec<(String, String)> = Vec::new();
+        for (place, row) in self.rows.iter().enumerate() {
+            let name = plain(&row.name);
+            let times = line(row.times(), |ns| format!("{} ns", with_digits(ns)));
+            lines.push((name.clone(), times.unwrap_or_else(|| "not measured".into())));
+            for path in row.paths().iter().filter(|_| row.takes_several_paths()) {
+                let bar: String =
+                    std::iter::repeat_n('█', (path.share * RANGES as f64).round() as usize)
+                        .collect();
+                let path =
+                    format!("{} instructions: {:.0} %", path.instructions, path.share * 100.0);
+                lines.push((String::new(), format!("|{bar:RANGES$}| {path}")));
+            }
+            let Some(comparison) = self.comparison_of(place) else { continue };
+            let percents: Vec<f64> =
+                comparison.ratios().iter().map(|ratio| (ratio - 1.0) * 100.0).collect();
+            let differences = line(&percents, |percent| format!("{percent:+.2} %"));
+            lines.extend(
+                differences.map(|line| (format!("  - {}", plain(&comparison.against)), line)),
+            );
+        }
+        let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        let before = |line: &str| line.chars().take_while(|char| *char != '|').count();
+        let indent = lines.iter().map(|(_, line)| before(line)).max().unwrap_or(0);
+        let lines = lines.iter().map(|(name, line)| {
+            let space = indent - before(line);
+            format!("{name:width$}  {:space$}{line}\n", "")
+        });
+        lines.collect()
+    }
+}
+
+/// Returns a distribution, with its ends and its median as `written`. None without values.
+fn line(values: &[f64], written: fn(f64) -> String) -> Option<String> {
+    let bins = Bins::of(values, RANGES)?;
+    let most = bins.counts.iter().copied().max().unwrap_or(0).max(1);
+    // What is there is visible.
+    let column = |count: &usize| BLOCKS.get((count * 8).div_ceil(most)).copied().unwrap_or(' ');
+    let columns: String = bins.counts.iter().map(column).collect();
+    let [low, high, median] = [bins.low, bins.high(), bins.median].map(written);
+    let outside = match (bins.outside, bins.ends.map(written)) {
+        (0, _) => String::new(),
+        (outside, [min, max]) => format!(", {outside} outside, from {min} to {max}"),
+    };
+    Some(format!("{low} |{columns}| {high}, median {median}{outside}"))
+}
