@@ -40,7 +40,7 @@ pub(super) fn wall_clock(batch: &Batch, ns: u64) -> String {
 
 /// Returns the sentence of the cause.
 pub(crate) fn of(batch: &Batch, tree: &Tree) -> String {
-    let mut sentence = match by_the_kernel(tree).or_else(|| by_counts(batch, &tree.root)) {
+    let mut sentence = match by_the_kernel(tree).or_else(|| by_counts(batch, tree)) {
         Some(cause) => cause,
         None => "No cause is known from its flags and counts".into(),
     };
@@ -75,8 +75,11 @@ fn by_the_kernel(tree: &Tree) -> Option<String> {
     // The innermost span that has the same flags tells where.
     let flags = [Flags::WAITED, Flags::PREEMPTED, Flags::DISTURBED];
     let of_root = flags.into_iter().filter(|flag| root.has(*flag));
-    let flags = of_root.fold(Flags::NONE, Flags::union);
-    let is_there = |kept: &&Kept| flags != Flags::NONE && kept.has(flags);
+    let flags = match of_root.fold(Flags::NONE, Flags::union) {
+        Flags::NONE => Flags::INTERRUPTED,
+        flags => flags,
+    };
+    let is_there = |kept: &&Kept| kept.has(flags);
     let inside = tree.inside.iter().filter(is_there);
     let place = inside.max_by_key(|kept| kept.raw.depth);
     Some(match place {
@@ -119,7 +122,8 @@ fn site_of<'a>(batch: &'a Batch, root: &Kept) -> Option<&'a SiteStats> {
 }
 
 /// How its counts differ from the median of its site.
-fn by_counts(batch: &Batch, root: &Kept) -> Option<String> {
+fn by_counts(batch: &Batch, tree: &Tree) -> Option<String> {
+    let root = &tree.root;
     let stats = site_of(batch, root)?;
     let events = &root.thread.counted.events;
     let median = |wanted: Event| {
@@ -129,7 +133,8 @@ fn by_counts(batch: &Batch, root: &Kept) -> Option<String> {
     let [usual, executed] = [median(Event::INSTRUCTIONS)?, root.count(Event::INSTRUCTIONS)?];
     let factor = executed as f64 / usual.max(1) as f64;
     if factor >= 1.25 {
-        return Some(format!("It executed {factor:.1} x the median's instructions"));
+        let place = place_of(tree, Event::INSTRUCTIONS, executed);
+        return Some(format!("It executed {factor:.1} x the median's instructions{place}"));
     }
     let others = events.iter().skip(root.thread.counted.events_of_slots());
     let misses = others.filter(|event| ![Event::INSTRUCTIONS, Event::CYCLES].contains(event));
@@ -139,8 +144,9 @@ fn by_counts(batch: &Batch, root: &Kept) -> Option<String> {
     });
     let most = more.max_by_key(|(_, counted, usual)| counted / usual.max(&1));
     if let Some((event, counted, usual)) = most {
+        let place = place_of(tree, event, counted);
         let [counted, usual] = [counted, usual].map(units::count);
-        return Some(format!("It had {counted} {event}, the median is {usual}"));
+        return Some(format!("It had {counted} {event}, the median is {usual}{place}"));
     }
     let (now, cycles) = (root.ipc()?, median(Event::CYCLES)?);
     let usual = usual as f64 / cycles.max(1) as f64;
@@ -148,6 +154,15 @@ fn by_counts(batch: &Batch, root: &Kept) -> Option<String> {
         format!(
             "It executed as many instructions as others, at {now:.2} a cycle and not {usual:.2}"
         )
+    })
+}
+
+/// The innermost span inside that has most of a count.
+fn place_of(tree: &Tree, event: Event, count: u64) -> String {
+    let has_most = |kept: &&Kept| kept.count(event).is_some_and(|inside| inside > count / 2);
+    let place = tree.inside.iter().filter(has_most).max_by_key(|kept| kept.raw.depth);
+    place.map_or_else(String::new, |kept| {
+        format!(". Most are in {}", units::cell(kept.raw.site.name()))
     })
 }
 

@@ -1,11 +1,14 @@
 //! A game, without a machine: a main thread and a worker, with two counters.
 
-use crate::batch::{Batch, Timeline};
+use crate::batch::{Batch, SlowKeeper, Thread, Timeline};
 use crate::collect::{Cost, Kept, Meta};
 use crate::counting::Counted;
 use crate::record::{Flags, MAX_EVENTS, OUTERMOST, Raw, SLOT, Site};
+use crate::session::Slow;
+use crate::statistics::{SiteStats, merge_into};
 use rdpmc::Event;
 use rdpmc::clock::{ClockKind, ClockReason, Conversion};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The spans of a frame, with the frame itself.
@@ -41,6 +44,39 @@ static SITES: [Site; SPANS] = sites!(
 );
 static JOB: Site = Site::new("job <\"&'>\n", "worker.rs", 7);
 
+/// How long it takes.
+const PLANTED: u64 = 8_000_000;
+
+impl Planted {
+    fn stage(self) -> &'static str {
+        match self {
+            Planted::Switch => "solve",
+            Planted::Misses => "sort",
+            Planted::Interrupt => "mix",
+        }
+    }
+
+    /// Adds what it does to a span.
+    fn slow_down(self, kept: &mut Kept) {
+        let [cycles, _, misses, kernel, ..] = &mut kept.raw.counts;
+        match self {
+            Planted::Misses => *misses += 60_000,
+            // Cycles are those in user space.
+            Planted::Switch => *cycles = cycles.saturating_sub(PLANTED * 3),
+            Planted::Interrupt => {
+                *cycles = cycles.saturating_sub(PLANTED * 3);
+                *kernel += PLANTED * 2;
+            }
+        }
+        let flags = match self {
+            Planted::Misses => Flags::NONE,
+            Planted::Switch => Flags::DISTURBED.union(Flags::PREEMPTED),
+            Planted::Interrupt => Flags::INTERRUPTED,
+        };
+        kept.raw.flags = kept.raw.flags.union(flags);
+    }
+}
+
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -66,17 +102,48 @@ pub(crate) struct Game {
     spans: u64,
     /// When the last frame ended.
     end: u64,
+    /// What slows a frame down, and which one.
+    planted: Vec<(u64, Planted)>,
+}
+
+/// What slows a stage of a frame down.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Planted {
+    /// The kernel gives the CPU to another thread, in `solve`.
+    Switch,
+    /// Its data is not in the caches, in `sort`.
+    Misses,
+    /// The kernel handles interrupts, in `mix`.
+    Interrupt,
 }
 
 impl Game {
+    /// With cycles and instructions.
     pub(crate) fn new() -> Game {
+        Game::counting(&[Event::CYCLES, Event::INSTRUCTIONS])
+    }
+
+    /// With these, and cache misses and the kernel's instructions. Three frames are slow.
+    pub(crate) fn planted(frames: [u64; 3]) -> Game {
+        let causes = [Planted::Switch, Planted::Misses, Planted::Interrupt];
+        let events =
+            [Event::CYCLES, Event::INSTRUCTIONS, Event::CACHE_MISSES, Event::INSTRUCTIONS.kernel()];
+        Game { planted: frames.into_iter().zip(causes).collect(), ..Game::counting(&events) }
+    }
+
+    fn counting(events: &[Event]) -> Game {
         let thread = |number: u32, name: &str| {
-            let events = vec![Event::CYCLES, Event::INSTRUCTIONS];
+            let events = events.to_vec();
             Arc::new(Meta {
                 number,
                 name: name.into(),
                 is_named: true,
-                counted: Counted { events, ..Counted::default() },
+                counted: Counted {
+                    events,
+                    wants_causes: true,
+                    knows_causes: true,
+                    ..Counted::default()
+                },
                 unknown: Vec::new(),
                 clock: clock(),
                 conversion: nanoseconds(),
@@ -90,6 +157,7 @@ impl Game {
             frame: 0,
             spans: 0,
             end: 0,
+            planted: Vec::new(),
         }
     }
 
@@ -108,6 +176,7 @@ impl Game {
         // The instructions are those of the code, the cycles those of the time.
         counts[..2]
             .copy_from_slice(&[self.random.near(time * 3, 2), self.random.near(instructions, 3)]);
+        counts[2] = self.random.near(time / 400, 20);
         let is_disturbed = self.random.below(2_000) == 0;
         Kept {
             thread: self.threads[place].clone(),
@@ -132,29 +201,36 @@ impl Game {
     pub(crate) fn frame(&mut self, records: &mut Vec<Kept>) {
         let begin = (self.frame * FRAME).max(self.end);
         let mut now = begin + 300;
+        let planted = self.planted.iter().find(|(frame, _)| *frame == self.frame);
+        let planted = planted.map(|(_, planted)| *planted);
         // Five systems, of three to five stages.
         let mut sites = SITES.iter().skip(1);
         for stages in [2, 3, 3, 1, 5] {
             let (Some(system), start) = (sites.next(), now) else { break };
+            let mut slow_system = None;
             now += 40 + self.random.below(20);
             for site in sites.by_ref().take(stages) {
                 // A stage has its own length, and some take a hundred times as long.
                 let usual = 20_000 + u64::from(site.name().as_bytes()[1]) * 1_500;
-                let rare = if self.random.below(1_000) == 0 { 100 } else { 1 };
-                let time = self.random.near(usual, 20) * rare;
-                records.push(self.span(
-                    0,
-                    site,
-                    [now, now + time],
-                    &[&SITES[0], system],
-                    usual * 4,
-                ));
+                let is_rare = self.random.below(1_000) == 0 && self.planted.is_empty();
+                let mut time = self.random.near(usual, 20) * if is_rare { 100 } else { 1 };
+                let here = planted.filter(|planted| planted.stage() == site.name());
+                time += here.map_or(0, |_| PLANTED);
+                slow_system = slow_system.or(here);
+                let mut stage =
+                    self.span(0, site, [now, now + time], &[&SITES[0], system], usual * 4);
+                here.iter().for_each(|planted| planted.slow_down(&mut stage));
+                records.push(stage);
                 now += time + 25 + self.random.below(30);
             }
-            records.push(self.span(0, system, [start, now], &[&SITES[0]], (now - start) * 4));
+            let mut system = self.span(0, system, [start, now], &[&SITES[0]], 900_000);
+            slow_system.iter().for_each(|planted| planted.slow_down(&mut system));
+            records.push(system);
             now += 60;
         }
-        records.push(self.span(0, &SITES[0], [begin, now], &[], (now - begin) * 4));
+        let mut frame = self.span(0, &SITES[0], [begin, now], &[], 9_000_000);
+        planted.iter().for_each(|planted| planted.slow_down(&mut frame));
+        records.push(frame);
         if self.frame % 2 == 0 {
             let time = self.random.near(400_000, 30);
             records.push(self.span(1, &JOB, [begin + 1_000, begin + 1_000 + time], &[], 1_000_000));
@@ -237,4 +313,30 @@ pub(crate) fn batch(records: Vec<Kept>) -> Batch {
         time: Timeline::at(0, 0, nanoseconds(), clock()),
         not_contained: None,
     }
+}
+
+/// As [`batch`], with the statistics of all spans, and as many of the slowest.
+pub(crate) fn interval(mut records: Vec<Kept>, slowest: usize) -> Batch {
+    let mut threads: Vec<Thread> = Vec::new();
+    let mut keeper = SlowKeeper::new(Slow { slowest, ..Slow::default() });
+    let whole = batch(Vec::new());
+    // The time inside spans of each depth, which ended since the last one above.
+    let mut inside: HashMap<(u32, u16), u64> = HashMap::new();
+    for kept in &records {
+        let Kept { thread: meta, raw, .. } = kept;
+        let known = threads.iter_mut().position(|known| Arc::ptr_eq(&known.meta, meta));
+        let place = known.unwrap_or_else(|| {
+            threads.push(Thread { meta: meta.clone(), ended: 0, sites: Vec::new(), dropped: 0 });
+            threads.len() - 1
+        });
+        let of_children = inside.remove(&(meta.number, raw.depth + 1)).unwrap_or(0);
+        *inside.entry((meta.number, raw.depth)).or_default() += raw.time();
+        let mut stats = SiteStats::new(raw.site, meta.counted.events.len());
+        stats.add(raw, of_children);
+        merge_into(&mut threads[place].sites, stats);
+        keeper.see(kept, &whole.time);
+    }
+    records.sort_by_key(|kept| kept.raw.ticks[1]);
+    keeper.end_collect(&records);
+    Batch { threads, slow: keeper.view().0, records, ..whole }
 }

@@ -4,6 +4,7 @@ mod distribution;
 mod game;
 mod handover;
 mod nested;
+mod page;
 mod perfetto;
 mod recorder;
 mod ring;
