@@ -15,12 +15,13 @@ use std::process::Command;
 const HELP: &str = "Usage: tests/package     (as root, where tests/vm/prepare works: the oldest Rust is in its Debian)";
 
 /// The published crates, each after those that it depends on.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 10] = [
     "rdpmc",
     "rdpmc-gate",
     "rdpmc-step",
     "rdpmc-events",
     "rdpmc-topdown",
+    "rdpmc-page",
     "rdpmc-bench",
     "rdpmc-doctor",
     "rdpmc-spans",

@@ -27,7 +27,7 @@ const EXAMPLES: [(&str, &str); 9] = [
     ("rdpmc-topdown", "Topdown::open"),
     ("rdpmc-bench", "Bench::new"),
     ("rdpmc-doctor", "test_counters"),
-    ("rdpmc-spans", "write_trace"),
+    ("rdpmc-spans", "save_html"),
 ];
 
 pub(super) fn check(packages: &Packages) -> Result<(), String> {
