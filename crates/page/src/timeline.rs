@@ -28,6 +28,7 @@ struct Bar {
     row: usize,
     from_to: [f64; 2],
     color: usize,
+    is_marked: bool,
     name: String,
     text: String,
 }
@@ -47,7 +48,14 @@ impl Timeline {
     /// Adds a bar to a row. What is outside of the timeline is cut off. The name is written inside if there is space, and the text is
     /// shown beside the pointer. Colors are numbers, which repeat after the sixth.
     pub fn bar(&mut self, row: usize, from_to: [f64; 2], color: usize, name: &str, text: &str) {
-        self.bars.push(Bar { row, from_to, color, name: name.to_owned(), text: text.to_owned() });
+        let (name, text) = (name.to_owned(), text.to_owned());
+        self.bars.push(Bar { row, from_to, color, is_marked: false, name, text });
+    }
+
+    /// As [`bar`](Timeline::bar), in the color of what matters.
+    pub fn marked_bar(&mut self, row: usize, from_to: [f64; 2], name: &str, text: &str) {
+        self.bar(row, from_to, 0, name, text);
+        self.bars.iter_mut().last().into_iter().for_each(|bar| bar.is_marked = true);
     }
 }
 
@@ -69,13 +77,14 @@ impl fmt::Display for Timeline {
             let x = LEFT - 6.0;
             writeln!(f, "<text class=faint x={x:.0} y={y:.0} text-anchor=end>{name}</text>")?;
         }
-        for Bar { row, from_to, color, name, text } in &self.bars {
+        for Bar { row, from_to, color, is_marked, name, text } in &self.bars {
             let [left, end] = from_to.map(x);
             let (width, y) = ((end - left).max(1.0), *row as f64 * ROW);
-            let (color, text) = (color % COLORS, escaped(text));
+            let text = escaped(text);
+            let color = if *is_marked { "fm".into() } else { format!("f{}", color % COLORS) };
             writeln!(
                 f,
-                "<rect class=\"bar f{color}\" x={left:.1} y={:.0} width={width:.1} height={:.0}><title>{text}</title></rect>",
+                "<rect class=\"bar {color}\" x={left:.1} y={:.0} width={width:.1} height={:.0}><title>{text}</title></rect>",
                 y + 1.0,
                 ROW - 3.0
             )?;

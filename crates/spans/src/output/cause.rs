@@ -68,7 +68,7 @@ fn by_the_kernel(tree: &Tree) -> Option<String> {
         [false, true] => "It was preempted",
         [false, false] if root.has(Flags::DISTURBED) => "It was switched out",
         [false, false] if root.has(Flags::INTERRUPTED) => {
-            "The kernel executed instructions in between"
+            "It was interrupted: the kernel executed instructions for an interrupt, a fault or a system call"
         }
         _ => return None,
     };
@@ -109,6 +109,12 @@ fn slots(batch: &Batch, root: &Kept) -> String {
         }
         None => format!(" Slots: {largest} {most}."),
     }
+}
+
+/// Returns the median time of a span's site on its thread, in nanoseconds. None if it is not known.
+pub(super) fn median_time(batch: &Batch, kept: &Kept) -> Option<u64> {
+    let median = site_of(batch, kept)?.times.quantile(0.5)?;
+    Some(batch.time.conversion(&kept.thread).delta_ns(median))
 }
 
 /// The statistics of a span's site on its thread.

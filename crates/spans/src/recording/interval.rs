@@ -155,6 +155,17 @@ impl Interval {
         trace.finish().map(drop)
     }
 
+    /// As [`write_perfetto`](Interval::write_perfetto), with the records of [`write_slow_trace`](Interval::write_slow_trace) alone. With
+    /// [`Storage::Histograms`](crate::Storage), there are no others.
+    ///
+    /// # Errors
+    /// As [`write_trace`](Interval::write_trace).
+    pub fn write_slow_perfetto(&self, to: impl Write) -> io::Result<()> {
+        let mut trace = PerfettoTrace::new(to);
+        trace.write_batch(&self.batch, self.batch.slow_records().into_iter())?;
+        trace.finish().map(drop)
+    }
+
     /// As [`write_perfetto`](Interval::write_perfetto), to a file, as [`save_trace`](Interval::save_trace) writes it.
     ///
     /// # Errors
@@ -207,7 +218,7 @@ impl<W: Write> PerfettoTrace<W> {
     /// - [`io::ErrorKind::InvalidInput`] if the trace has records of another recording, whose times begin at 0 as well.
     /// - [`io::ErrorKind::Unsupported`] without the feature `enabled`.
     pub fn write(&mut self, interval: &Interval) -> io::Result<()> {
-        self.write_batch(&interval.batch)
+        self.write_batch(&interval.batch, interval.batch.records.iter())
     }
 }
 

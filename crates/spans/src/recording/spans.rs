@@ -125,7 +125,7 @@ impl Spans {
     pub fn write_perfetto<W: Write>(&mut self, trace: &mut PerfettoTrace<W>) -> io::Result<()> {
         let mut batch = self.view_without_records();
         batch.records = in_order(std::mem::take(&mut self.kept).into());
-        trace.write_batch(&batch)
+        trace.write_batch(&batch, batch.records.iter())
     }
 
     /// Returns what is known of the threads that record.

@@ -21,13 +21,23 @@ fn planted_causes() {
     let expected = [
         (1_200, "It was preempted, in solve. "),
         (2_900, "It had "),
-        (4_100, "The kernel executed instructions in between, in mix. "),
+        (
+            4_100,
+            "It was interrupted: the kernel executed instructions for an interrupt, a fault or a system call, in mix. ",
+        ),
     ];
     for ((number, cause), (frame, begin)) in causes.iter().zip(expected) {
         assert_eq!(*number, Some(frame), "{causes:#?}");
         assert!(cause.starts_with(begin), "{cause}");
     }
     assert!(causes[1].1.contains(" cache-misses, the median is "), "{causes:#?}");
+    for (tree, stage) in batch.slow.iter().zip(["sort", "mix", "solve"]) {
+        let mut page = Vec::new();
+        page::write(&crate::batch::Batch { slow: vec![tree.clone()], ..batch.clone() }, &mut page)
+            .unwrap();
+        let page = String::from_utf8(page).unwrap();
+        assert!(page.contains(&format!(" Most beyond its median: {stage}, 8.")), "{stage}");
+    }
     assert!(causes[1].1.contains(". Most are in sort. "), "{causes:#?}");
 }
 
@@ -73,6 +83,6 @@ fn files_for_a_browser() {
     json::write_report(&batch, file("planted.json")).unwrap();
     json::write_lines(&batch, file("planted.lines")).unwrap();
     let mut trace = PerfettoTrace::new(file("planted.pftrace"));
-    trace.write_batch(&batch).unwrap();
+    trace.write_batch(&batch, batch.records.iter()).unwrap();
     trace.finish().unwrap();
 }

@@ -266,7 +266,7 @@ fn write(frames: u64, keeps: bool, mut see: impl FnMut(&crate::batch::Batch)) ->
         let batch = batch(fresh);
         see(&batch);
         let begun = Instant::now();
-        trace.write_batch(&batch).unwrap();
+        trace.write_batch(&batch, batch.records.iter()).unwrap();
         time += begun.elapsed();
     }
     let written = trace.finish().unwrap();
@@ -310,7 +310,7 @@ fn a_million_records() {
         (zeros.len() as u64, rates.len() as u64),
         (frames + frames / 2, frames + frames / 2)
     );
-    assert!(rates.iter().all(|rate| (0.1..4.0).contains(rate)));
+    assert!(rates.iter().all(|rate| (0.01..4.0).contains(rate)));
 }
 
 /// Random trees of spans and laps, most of which begin and end in the same ticks, written in calls of any size. All are in the trace,
@@ -332,7 +332,7 @@ fn any_nesting() {
             let batch = batch(records.by_ref().take(size).collect());
             size = random.below(30) as usize;
             expected.extend(lines(&batch));
-            trace.write_batch(&batch).unwrap();
+            trace.write_batch(&batch, batch.records.iter()).unwrap();
         }
         let trace = trace.finish().unwrap();
         let mut found = Vec::new();
@@ -368,7 +368,7 @@ fn spans_that_come_late() {
     let mut most = 0;
     let all: Vec<_> = records.into_iter().chain([around]).chain(overlapping).collect();
     for some in all.chunks(500) {
-        trace.write_batch(&batch(some.to_vec())).unwrap();
+        trace.write_batch(&batch(Vec::new()), some.iter()).unwrap();
         most = most.max(trace.waiting());
     }
     assert!((16_000..17_000).contains(&most), "{most}");
@@ -393,6 +393,36 @@ fn spans_that_come_late() {
     assert_eq!(late.count(), 1);
 }
 
+/// After an error, nothing is added to a trace that lacks a part.
+#[test]
+fn a_disk_that_is_full() {
+    struct Full(usize);
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let some = bytes.len().min(self.0);
+            self.0 -= some;
+            if some == 0 { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(some) }
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut game = Game::new();
+    let mut trace = PerfettoTrace::new(Full(100_000));
+    let mut errors = Vec::new();
+    for _ in 0..100 {
+        let mut records = Vec::new();
+        (0..100).for_each(|_| game.frame(&mut records));
+        let batch = batch(records);
+        errors.extend(trace.write_batch(&batch, batch.records.iter()).err().map(|why| why.kind()));
+    }
+    let [first, others @ ..] = errors.as_slice() else { panic!("no error") };
+    assert_eq!(*first, std::io::ErrorKind::StorageFull);
+    assert!(!others.is_empty() && others.iter().all(|kind| *kind == std::io::ErrorKind::Other));
+    assert!(trace.waiting() < 16_384);
+    assert_eq!(trace.finish().err().map(|why| why.kind()), Some(std::io::ErrorKind::Other));
+}
+
 /// A slow frame has its cause, and a flow to each span of another thread that overlaps it.
 #[test]
 fn flows_of_slow_spans() {
@@ -405,7 +435,7 @@ fn flows_of_slow_spans() {
     keeper.end_collect(&whole.records);
     let whole = crate::batch::Batch { slow: keeper.view().0, ..whole };
     let mut trace = PerfettoTrace::new(Vec::new());
-    trace.write_batch(&whole).unwrap();
+    trace.write_batch(&whole, whole.records.iter()).unwrap();
     let decoded = Decoded::of(&trace.finish().unwrap());
     let number = |event: &Event| {
         let span: Value = serde_json::from_str(event.span.as_ref()?).ok()?;

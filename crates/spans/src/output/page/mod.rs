@@ -18,6 +18,7 @@ pub(crate) fn write(batch: &Batch, mut to: impl Write) -> io::Result<()> {
     page.paragraph(&summary(batch, &report));
     if !batch.slow.is_empty() {
         page.heading("Slow spans");
+        page.paragraph("The slowest first. What took at least three times its median is marked.");
         slow::add(&mut page, batch);
     }
     page.heading("All spans").push(table(&report)).list(report.notes());

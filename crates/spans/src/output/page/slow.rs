@@ -28,7 +28,7 @@ pub(super) fn add(page: &mut Page, batch: &Batch) {
                 cause::wall_clock(batch, start)
             ),
         );
-        page.paragraph(&cause::of(batch, tree));
+        page.paragraph(&format!("{}{}", cause::of(batch, tree), usual(batch, tree)));
         let shown = shown(tree, most);
         let left_out = 1 + tree.inside.len() + tree.beside.len() - shown.len();
         page.push(timeline(batch, tree, &shown, &format!("What ran during {name}")));
@@ -38,6 +38,36 @@ pub(super) fn add(page: &mut Page, batch: &Batch) {
         }
         page.folded(&format!("The spans of {name}, with their counts"), table(batch, tree, &shown));
     }
+}
+
+/// Returns the median of its site, and the span inside that is longest compared with its own.
+fn usual(batch: &Batch, tree: &Tree) -> String {
+    let median = |kept: &Kept| cause::median_time(batch, kept);
+    let mut text = match median(&tree.root) {
+        Some(median) => format!(
+            " The median of all {} spans on this thread is {}.",
+            tree.root.raw.site.name(),
+            units::time(median)
+        ),
+        None => String::new(),
+    };
+    // Of a span and the one around it, which are as far beyond their medians, the inner one is the cause.
+    let beyond =
+        |kept: &Kept| time_of(batch, kept).saturating_sub(median(kept).unwrap_or(u64::MAX));
+    let most = tree.inside.iter().map(beyond).max().unwrap_or(0);
+    let is_most = |kept: &&Kept| beyond(kept) > most / 10 * 9;
+    let inside = tree.inside.iter().filter(is_most).max_by_key(|kept| kept.raw.depth);
+    if let Some((kept, median)) = inside.and_then(|kept| Some((kept, median(kept)?))) {
+        let [time, median] = [time_of(batch, kept), median].map(units::time);
+        text +=
+            &format!(" Most beyond its median: {}, {time} instead of {median}.", cause::name(kept));
+    }
+    text
+}
+
+/// Whether it took three times as long as the median of its site.
+fn is_slow(batch: &Batch, kept: &Kept) -> bool {
+    cause::median_time(batch, kept).is_some_and(|median| time_of(batch, kept) / 3 >= median.max(1))
 }
 
 fn time_of(batch: &Batch, kept: &Kept) -> u64 {
@@ -70,8 +100,13 @@ fn timeline(batch: &Batch, tree: &Tree, shown: &[&Kept], title: &str) -> Timelin
         let color = *colors.entry(kept.raw.site.name()).or_insert(next);
         let ends = batch.time.nanoseconds(kept).map(|ns| ns as f64 - start as f64);
         let flags = kept.raw.flags.names().map(|flag| format!(", {flag}")).collect::<String>();
-        let text = format!("{name}: {}{flags}", units::time(time_of(batch, kept)));
-        timeline.bar(row, ends, color, &name, &text);
+        let usual = cause::median_time(batch, kept)
+            .map_or_else(String::new, |median| format!(", median {}", units::time(median)));
+        let text = format!("{name}: {}{usual}{flags}", units::time(time_of(batch, kept)));
+        match is_slow(batch, kept) && !std::ptr::eq(kept, &tree.root) {
+            true => timeline.marked_bar(row, ends, &name, &text),
+            false => timeline.bar(row, ends, color, &name, &text),
+        }
     };
     for kept in shown.iter().filter(|kept| kept.thread.number == own) {
         let [from, to] = batch.time.nanoseconds(kept);
@@ -105,7 +140,8 @@ fn table(batch: &Batch, tree: &Tree, shown: &[&Kept]) -> Table {
     let counted = &tree.root.thread.counted;
     let events = counted.events.get(counted.events_of_slots()..).unwrap_or_default();
     let names: Vec<String> = events.iter().map(|event| event.to_string()).collect();
-    let columns = [("span", false), ("thread", false), ("begins", true), ("time", true)];
+    let columns =
+        [("span", false), ("thread", false), ("begins", true), ("time", true), ("median", true)];
     let columns = columns.into_iter().chain(names.iter().map(|name| (name.as_str(), true)));
     let mut table = Table::new(columns.chain([("flags", false)]));
     for kept in shown {
@@ -122,6 +158,7 @@ fn table(batch: &Batch, tree: &Tree, shown: &[&Kept]) -> Table {
             kept.thread.name.clone(),
             begins,
             units::time(time_of(batch, kept)),
+            cause::median_time(batch, kept).map_or("-".into(), units::time),
         ];
         table.row(cells.into_iter().chain(counts).chain([flags]));
     }

@@ -29,10 +29,10 @@ impl Chunks {
         self.packets.len() >= SIZE
     }
 
-    /// Returns a packet with all packets that wait. None if there are none.
-    pub(super) fn take(&mut self) -> Option<Vec<u8>> {
+    /// Returns a packet with all packets that wait. Empty if there are none.
+    pub(super) fn take(&mut self) -> Vec<u8> {
         if self.packets.is_empty() {
-            return None;
+            return Vec::new();
         }
         self.compressor.reset();
         // Enough for what cannot be compressed, so the first call is the only one.
@@ -49,6 +49,6 @@ impl Chunks {
             _ => chunk.extend_from_slice(&self.packets),
         }
         self.packets.clear();
-        Some(chunk)
+        chunk
     }
 }

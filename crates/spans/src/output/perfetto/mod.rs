@@ -37,7 +37,7 @@ const THREADS: usize = 1_024;
 /// - Records that were not kept, dropped or lost are events on the track of the process.
 ///
 /// Names are written once. Packets are compressed, in chunks of 64 KiB. A trace that ends early, because the program was killed, can
-/// be opened.
+/// be opened. After an error of writing, all further calls fail, because a part is missing.
 ///
 /// ```
 /// use rdpmc_spans::{PerfettoTrace, Settings, span};
@@ -53,11 +53,13 @@ const THREADS: usize = 1_024;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A record takes 10 to 20 bytes. Memory does not grow: a thread's records wait until its outermost span has ended, at most 16,384 of
+/// A record takes about 9 bytes, and 5 for each count. Memory does not grow: a thread's records wait until its outermost span has ended, at most 16,384 of
 /// them. If more are inside one span, it is on a track of its own.
 pub struct PerfettoTrace<W: Write> {
     to: W,
     state: State,
+    /// Whether a packet may have been written in part.
+    has_failed: bool,
 }
 
 /// What does not depend on where the trace is written to.
@@ -93,10 +95,14 @@ impl<W: Write> PerfettoTrace<W> {
             begun: None,
             missing: [0; 3],
         };
-        PerfettoTrace { to, state }
+        PerfettoTrace { to, state, has_failed: false }
     }
 
-    pub(crate) fn write_batch(&mut self, batch: &Batch) -> io::Result<()> {
+    pub(crate) fn write_batch<'a>(
+        &mut self,
+        batch: &'a Batch,
+        records: impl Iterator<Item = &'a Kept> + Clone,
+    ) -> io::Result<()> {
         is_enabled()?;
         let state = &mut self.state;
         if state.begun.is_some_and(|begun| begun != batch.time.zero()) {
@@ -108,19 +114,33 @@ impl<W: Write> PerfettoTrace<W> {
         if state.begun.is_none() {
             state.begin(batch);
         }
-        state.find_slow(batch);
-        for kept in &batch.records {
-            state.add(&batch.time, kept);
-            if state.chunks.is_full() {
-                self.to.write_all(&state.chunks.take().unwrap_or_default())?;
+        state.find_slow(batch, records.clone());
+        let mut last = 0;
+        for kept in records {
+            let [_, end] = self.state.add(&batch.time, kept);
+            last = end.max(last);
+            if self.state.chunks.is_full() {
+                self.write_chunk()?;
             }
         }
-        state.write_threads(false);
-        state.end_call(batch);
+        self.state.write_threads(false);
+        self.state.end_call(batch, last);
         match self.state.chunks.is_full() {
-            true => self.to.write_all(&self.state.chunks.take().unwrap_or_default()),
+            true => self.write_chunk(),
             false => Ok(()),
         }
+    }
+
+    /// Writes the packets that wait to be compressed.
+    fn write_chunk(&mut self) -> io::Result<()> {
+        if self.has_failed {
+            return Err(io::Error::other(
+                "the trace lacks a part, because writing it has failed. Begin another trace",
+            ));
+        }
+        let written = self.to.write_all(&self.state.chunks.take());
+        self.has_failed = written.is_err();
+        written
     }
 
     /// Returns the number of records that wait.
@@ -134,7 +154,7 @@ impl<W: Write> PerfettoTrace<W> {
     /// # Errors
     /// Those of writing.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.to.write_all(&self.state.chunks.take().unwrap_or_default())?;
+        self.write_chunk()?;
         self.to.flush()
     }
 
@@ -208,10 +228,10 @@ impl State {
     }
 
     /// Finds the slow spans whose records are of this call, and those beside them.
-    fn find_slow(&mut self, batch: &Batch) {
+    fn find_slow<'a>(&mut self, batch: &Batch, records: impl Iterator<Item = &'a Kept>) {
         let mut trees: HashMap<Key, _> =
             batch.slow.iter().map(|tree| (key(&tree.root), tree)).collect();
-        for kept in &batch.records {
+        for kept in records {
             if trees.is_empty() {
                 return;
             }
@@ -226,19 +246,22 @@ impl State {
         }
     }
 
-    fn add(&mut self, time: &Timeline, kept: &Kept) {
+    /// Adds a record. Returns its beginning and its end.
+    fn add(&mut self, time: &Timeline, kept: &Kept) -> [u64; 2] {
         let State { chunks, threads, next_sequence, slow, .. } = self;
         let to = &mut chunks.packets;
         let thread = threads
             .entry(kept.thread.number)
             .or_insert_with(|| Thread::new(to, &kept.thread, next_sequence));
-        let timed = Timed { ns: time.nanoseconds(kept), kept: kept.clone() };
+        let ns = time.nanoseconds(kept);
+        let timed = Timed { ns, kept: kept.clone() };
         if let Some(late) = thread.order.push(timed) {
             thread.write_late(to, &late, &slow.remove(&key(&late.kept)).unwrap_or_default());
         }
         if thread.order.is_full() {
             thread.write(to, false, |timed| slow.remove(&key(&timed.kept)).unwrap_or_default());
         }
+        ns
     }
 
     /// Writes what is complete of each thread, or all.
@@ -251,8 +274,8 @@ impl State {
         }
     }
 
-    /// Forgets what no later call needs, and tells what is missing.
-    fn end_call(&mut self, batch: &Batch) {
+    /// Forgets what no later call needs, and tells what is missing. `last` is the end of the last record.
+    fn end_call(&mut self, batch: &Batch, last: u64) {
         if !self.slow.is_empty() {
             let waiting = self.threads.values().flat_map(|thread| thread.order.waiting());
             let waiting: HashSet<Key> = waiting.map(|timed| key(&timed.kept)).collect();
@@ -274,8 +297,7 @@ impl State {
         if more.iter().any(|more| *more > 0) {
             let names = ["not_kept", "dropped", "lost"];
             let facts = names.into_iter().zip(more).map(|(name, more)| (name, more.to_string()));
-            let now = batch.records.last().map_or(0, |kept| batch.time.nanoseconds(kept)[1]);
-            self.instant(now, "records are missing", facts);
+            self.instant(last, "records are missing", facts);
         }
     }
 }
