@@ -23,8 +23,8 @@ pub struct RowComparison {
     pub differences: Vec<Difference>,
     /// The place of the row, because names may not be unique.
     pub(crate) place: usize,
-    /// The ratios of the samples of one process, of what [`speed`](RowComparison::speed) returns.
-    pub(crate) ratios: Vec<f64>,
+    /// The ratios of pairs of samples, of cycles and of the time if both rows have them.
+    pub(crate) ratios: Vec<(Quantity, Vec<f64>)>,
 }
 
 /// How a quantity of a row differs from that of another, for one operation.
@@ -54,10 +54,21 @@ impl RowComparison {
         self.differences.iter().find(|difference| difference.quantity == of)
     }
 
-    /// Returns the ratio of the row to the other in each pair of samples that were taken in the same pass: of their cycles, or of their
-    /// times if cycles were not counted. Empty where they are not compared.
-    pub fn ratios(&self) -> &[f64] {
-        &self.ratios
+    /// Returns the ratios of the row to the other in pairs of samples of the same pass, in the order in which they were taken, and what
+    /// they are of: the quantity of [`speed`](RowComparison::speed). A ratio may be negative, or not finite, if a sample costs less than
+    /// the loop around the code.
+    ///
+    /// None if the rows have no speed, and of [`ComparedPrograms`](crate::ComparedPrograms), whose samples are those of several processes.
+    pub fn ratios(&self) -> Option<(Quantity, &[f64])> {
+        let quantity = self.speed()?.quantity;
+        let found = self.ratios.iter().find(|(known, _)| *known == quantity);
+        found.map(|(quantity, ratios)| (*quantity, ratios.as_slice()))
+    }
+
+    /// Returns the same as differences in percent.
+    pub(crate) fn percents(&self) -> Option<(Quantity, Vec<f64>)> {
+        let (quantity, ratios) = self.ratios()?;
+        Some((quantity, ratios.iter().map(|ratio| (ratio - 1.0) * 100.0).collect()))
     }
 
     /// Returns this comparison, with differences that are unstable if the error of their ratio is larger than the target.
@@ -197,14 +208,14 @@ pub(crate) fn differences(row: &[Measured], other: &[Measured]) -> Vec<Differenc
     both.filter_map(|(row, other)| difference(row, other)).collect()
 }
 
-/// Returns the ratios of the samples of one pass, of the cycles, or of the times if one of the rows has no cycles.
-pub(crate) fn ratios(row: &[Measured], other: &[Measured]) -> Vec<f64> {
-    let quantities = [Quantity::Event(Event::CYCLES), Quantity::Time].into_iter();
-    let costs = |of: &[Measured], quantity: Quantity| {
-        of.iter().find(|it| it.figure.quantity == quantity)?.costs.first().cloned()
-    };
-    let mut both = quantities.filter_map(|it| Some((costs(row, it)?, costs(other, it)?)));
-    both.next().map(|(row, other)| paired(&row, &other)).unwrap_or_default()
+/// Returns the ratios of the samples of one pass, for each quantity whose samples are compared.
+pub(crate) fn ratios(row: &[Measured], other: &[Measured]) -> Vec<(Quantity, Vec<f64>)> {
+    let both = row.iter().filter_map(|row| {
+        let quantity = row.figure.quantity;
+        let other = other.iter().find(|other| other.figure.quantity == quantity)?;
+        Some((quantity, paired(row.costs.first()?, other.costs.first()?)))
+    });
+    both.filter(|(quantity, _)| is_speed(*quantity)).collect()
 }
 
 /// None if too few samples of a time or of cycles belong together.

@@ -74,10 +74,11 @@ impl Lines {
 pub(crate) struct Leader(Lines);
 
 impl Leader {
-    /// Connects, and sends the names of the tasks, and those of rows that have no task. None if this program was not
+    /// Connects, and sends the names of the tasks, the number of rounds, and the names of rows that have no task. None if this program was not
     /// started by `rdpmc-bench compare`, or was started by a program that measures.
     pub(crate) fn of_this_process(
         names: &[Option<String>],
+        rounds: usize,
         without_inputs: &[&str],
     ) -> Option<Leader> {
         let path = PathBuf::from(std::env::var_os(VARIABLE)?);
@@ -86,6 +87,7 @@ impl Leader {
             "version": VERSION,
             "process": process,
             "names": names,
+            "rounds": rounds,
             "without_inputs": without_inputs,
         });
         let connected = |path: &Path| {

@@ -9,6 +9,7 @@ use rdpmc_gate::files;
 use rdpmc_page::{Axis, Chart, Page, Table};
 use std::io::{self, Write};
 use std::path::Path;
+use std::time::SystemTime;
 
 const RANGES: usize = 60;
 
@@ -41,8 +42,8 @@ impl Results {
     }
 
     fn page(&self) -> Page {
-        let mut page = Page::new(&format!("Measured by {}", self.program));
-        page.paragraph(self.processor.as_deref().unwrap_or("The processor is not known."));
+        let mut page = Page::new("Measurements");
+        page.origin(&self.program, self.processor.as_deref(), SystemTime::now());
         let mut lines = self.table(str::to_owned).into_iter();
         let head = lines.next().unwrap_or_default();
         // The name, which the text has last, is first here.
@@ -58,7 +59,7 @@ impl Results {
             table.row(name_first(&line));
         }
         let notes = self.notes();
-        page.push(table).list(
+        page.push(&table).list(
             notes.lines().filter(|note| !note.is_empty()).map(|note| note.trim_start_matches("- ")),
         );
         page.heading("Distributions");
@@ -110,7 +111,7 @@ fn distribution(page: &mut Page, row: &Row) {
         let text = format!("{count} samples from {} to {}", ns(from), ns(from + bins.width));
         chart.bar(0, [from, from + bins.width], [0.0, *count as f64], &text);
     }
-    page.paragraph(&text).push(chart);
+    page.paragraph(&text).push(&chart);
 }
 
 fn paths(page: &mut Page, row: &Row) {
@@ -121,18 +122,17 @@ fn paths(page: &mut Page, row: &Row) {
     for path in row.paths() {
         table.row([path.instructions.to_string(), format!("{:.0} %", path.share * 100.0)]);
     }
-    page.push(table);
+    page.push(&table);
 }
 
 fn differences(page: &mut Page, comparison: &RowComparison) {
     page.paragraph(&format!("{}: {comparison}.", comparison.row));
-    let percents: Vec<f64> =
-        comparison.ratios().iter().map(|ratio| (ratio - 1.0) * 100.0).collect();
+    let Some((quantity, percents)) = comparison.percents() else { return };
     let Some(bins) = Bins::of(&percents, 1).filter(|_| percents.len() > 1) else { return };
     let written = |percent: f64| format!("{percent:+.2} %");
     let (order, percent) = (
         Axis::linear("pairs of samples, in the order in which they were taken"),
-        Axis::linear("difference").written(written),
+        Axis::linear(&format!("{quantity}, difference")).written(written),
     );
     let title = format!("Differences of {} to {}", comparison.row, comparison.against);
     let mut chart = Chart::new(&title, order, percent);
@@ -144,6 +144,6 @@ fn differences(page: &mut Page, comparison: &RowComparison) {
     let name = format!("median {}", written(bins.median));
     chart.line(1, &name, [0.0, percents.len() as f64].map(|at| (at, bins.median)));
     chart.level(0.0, "as fast");
-    page.push(chart);
+    page.push(&chart);
     page.paragraph(&format!("{} pairs.{}", percents.len(), outside(&bins, written)));
 }

@@ -35,12 +35,10 @@ impl Results {
                 lines.push((String::new(), format!("|{bar:RANGES$}| {path}")));
             }
             let Some(comparison) = self.comparison_of(place) else { continue };
-            let percents: Vec<f64> =
-                comparison.ratios().iter().map(|ratio| (ratio - 1.0) * 100.0).collect();
+            let Some((quantity, percents)) = comparison.percents() else { continue };
+            let name = format!("  - {}, {quantity}", plain(&comparison.against));
             let differences = line(&percents, |percent| format!("{percent:+.2} %"));
-            lines.extend(
-                differences.map(|line| (format!("  - {}", plain(&comparison.against)), line)),
-            );
+            lines.extend(differences.map(|line| (name, line)));
         }
         let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         let before = |line: &str| line.chars().take_while(|char| *char != '|').count();

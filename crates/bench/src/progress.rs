@@ -30,8 +30,7 @@ impl Progress {
         self.terminal = None;
     }
 
-    /// Shows which share is done. May be called often. A share that is smaller than an earlier one is that of a further round, and is
-    /// not shown.
+    /// Shows which share is done. May be called often. The share that is shown does not fall.
     pub(crate) fn show(&mut self, done: f64) {
         self.done = self.done.max(done);
         let Some(terminal) = &mut self.terminal else { return };

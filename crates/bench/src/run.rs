@@ -85,7 +85,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     let without_inputs: Vec<&str> =
         rows_and_tasks.filter(|(_, task)| task.is_none()).map(|(row, _)| row.name()).collect();
     let names = names_of(&rows, &task_of, tasks.len());
-    let mut leader = Leader::of_this_process(&names, &without_inputs);
+    let mut leader = Leader::of_this_process(&names, sets.len().max(1), &without_inputs);
     if leader.is_some() {
         progress.hide();
     }

@@ -1,12 +1,15 @@
 //! A page with the counts of all benchmarks, beside criterion's own pages.
 
+use rdpmc_gate::bench_json::program;
 use rdpmc_gate::cells::{exact, with_error};
 use rdpmc_gate::criterion::home::{NEW, name, results};
 use rdpmc_gate::criterion::{Counted, Results};
 use rdpmc_gate::{Interval, files};
 use rdpmc_page::{Axis, Chart, Page, Table};
+use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
+use std::time::SystemTime;
 
 /// A benchmark with saved counts.
 struct Benchmark {
@@ -19,19 +22,20 @@ struct Benchmark {
 /// Writes the page of all benchmarks below `home`: `index.html`.
 pub(crate) fn write(home: &Path) -> io::Result<()> {
     let mut page = Page::new("Counters");
+    page.origin(&program(), rdpmc_gate::cpu_identity().as_deref(), SystemTime::now());
+    page.paragraph("The page has all benchmarks with saved counts, also those of earlier runs.");
     let all: Vec<Benchmark> =
         results(home, &|name| name == NEW).iter().filter_map(|new| benchmark(home, new)).collect();
     if home.join("report/index.html").exists() {
-        page.push("<p><a href=\"report/index.html\">criterion's reports</a> have what drives it, with its changes.</p>\n");
+        page.link("criterion's reports of the first event, with its changes", "report/index.html");
     }
-    page.heading("Per iteration").push(table(&all));
+    page.heading("Per iteration").push(&table(&all));
     page.heading("Samples");
     page.paragraph("A mark is the count of a sample, divided by its iterations.");
     for (place, benchmark) in all.iter().enumerate() {
         page.subheading(&format!("benchmark-{}", place + 1), &benchmark.name);
         if let Some(to) = &benchmark.page {
-            let to = rdpmc_page::escaped(to);
-            page.push(format!("<p><a href=\"{to}\">criterion's report</a></p>\n"));
+            page.link("criterion's report", to);
         }
         benchmark
             .results
@@ -51,15 +55,15 @@ fn benchmark(home: &Path, new: &Path) -> Option<Benchmark> {
     Some(Benchmark { name: name(home, directory), page, results })
 }
 
-/// Returns a path as an address on a page.
+/// Returns a relative path as an address on a page.
 fn address(path: &Path) -> String {
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(byte);
-    let text = path.to_string_lossy();
-    let parts = text.as_bytes().iter().map(|byte| match is_plain(byte) {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(byte);
+    let written = |byte: &u8| match is_plain(byte) {
         true => char::from(*byte).to_string(),
         false => format!("%{byte:02X}"),
-    });
-    parts.collect()
+    };
+    let part = |part: &OsStr| part.as_encoded_bytes().iter().map(written).collect::<String>();
+    path.iter().map(part).collect::<Vec<_>>().join("/")
 }
 
 /// Returns a table with a column for each event of any benchmark.
@@ -113,5 +117,5 @@ fn samples(page: &mut Page, benchmark: &Benchmark, counted: &Counted) {
         chart.bar(0, [at, at + 1.0], [*value; 2], &format!("{value:.3} {unit}"));
     }
     chart.line(1, "", [0.0, each.len() as f64].map(|at| (at, per_iteration.median)));
-    page.push(chart);
+    page.push(&chart);
 }

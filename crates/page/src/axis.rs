@@ -41,8 +41,8 @@ impl Axis {
         Axis { scale: Scale::Log, ..Axis::linear(label) }
     }
 
-    /// An axis of quantiles from 0 to 1. From 0.9 to 0.99 it is as far as from 0 to 0.9, as in the plots of HdrHistogram. It writes
-    /// percents.
+    /// An axis of quantiles from 0 to 1. Each further nine takes equal space, as in the plots of HdrHistogram: 0 to 0.9, 0.9 to 0.99. Values
+    /// are written as percents.
     pub fn quantiles(label: &str) -> Axis {
         let written = |quantile: f64| format!("{} %", plain(quantile * 100.0));
         Axis { scale: Scale::Quantiles, written, ..Axis::linear(label) }
@@ -57,7 +57,8 @@ impl Axis {
     /// Extends the axis to these values, so that several charts have the same one, or that one begins at 0.
     #[must_use]
     pub fn including(self, values: impl IntoIterator<Item = f64>) -> Axis {
-        Axis { including: values.into_iter().collect(), ..self }
+        let including = self.including.into_iter().chain(values).collect();
+        Axis { including, ..self }
     }
 
     /// Returns a value as this axis spreads it.

@@ -13,7 +13,7 @@ const BOTTOM: f64 = 44.0;
 /// The colors of the page.
 pub(crate) const COLORS: usize = 6;
 
-/// A chart. `Display` writes it as SVG.
+/// A chart. `Display` writes it as an `<svg>` element for HTML.
 #[derive(Clone, Debug)]
 pub struct Chart {
     title: String,
@@ -55,7 +55,7 @@ impl Chart {
         self
     }
 
-    /// Adds a dot in the color of what matters, with a link unless the address is empty. The text is shown beside the pointer.
+    /// Adds a dot in the highlight color, with a link unless the address is empty. The text is shown beside the pointer.
     pub fn dot(&mut self, at: (f64, f64), text: &str, to: &str) -> &mut Chart {
         self.marks.push(Mark::Dot { at, text: text.to_owned(), to: to.to_owned() });
         self

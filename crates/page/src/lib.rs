@@ -17,6 +17,7 @@
 
 // page     the document, its style and its blocks
 // table    rows of cells
+// date     when a page was made
 // chart    lines, bars and dots as SVG
 // timeline bars from a beginning to an end as SVG
 // axis     from values to places, and what is written beside them
@@ -24,6 +25,7 @@
 
 mod axis;
 mod chart;
+mod date;
 mod escape;
 mod page;
 mod table;
@@ -31,8 +33,9 @@ mod timeline;
 
 pub use axis::Axis;
 pub use chart::Chart;
+pub use date::date;
 pub use escape::escaped;
-pub use page::Page;
+pub use page::{Block, Page};
 pub use table::Table;
 pub use timeline::Timeline;
 

@@ -1,7 +1,27 @@
 //! The document, its style and its blocks.
 
+use crate::chart::Chart;
+use crate::date::date;
 use crate::escape::escaped;
+use crate::table::Table;
+use crate::timeline::Timeline;
 use std::fmt;
+use std::time::SystemTime;
+
+/// What a page has between its texts: a [`Table`], a [`Chart`] or a [`Timeline`].
+pub trait Block: fmt::Display + private::Escaped {}
+
+mod private {
+    /// Its text is escaped.
+    pub trait Escaped {}
+}
+
+impl private::Escaped for Table {}
+impl private::Escaped for Chart {}
+impl private::Escaped for Timeline {}
+impl Block for Table {}
+impl Block for Chart {}
+impl Block for Timeline {}
 
 /// A page. `Display` writes it as an HTML document, which loads nothing else.
 #[derive(Clone, Debug)]
@@ -44,16 +64,34 @@ impl Page {
         self
     }
 
-    /// Adds a block of HTML, such as a [`Table`](crate::Table) or a [`Chart`](crate::Chart). It is not escaped.
-    pub fn push(&mut self, html: impl fmt::Display) -> &mut Page {
-        self.body += &html.to_string();
+    /// Adds a paragraph that is a link to this address, such as `#row-1` or `report/index.html`.
+    pub fn link(&mut self, text: &str, to: &str) -> &mut Page {
+        self.body += &format!("<p><a href=\"{}\">{}</a></p>\n", escaped(to), escaped(text));
         self
     }
 
-    /// Adds HTML that is shown when the reader opens its summary. It is not escaped.
-    pub fn folded(&mut self, summary: &str, html: impl fmt::Display) -> &mut Page {
-        let summary = escaped(summary);
-        self.body += &format!("<details><summary>{summary}</summary>\n{html}</details>\n");
+    /// Adds a paragraph with the program, the processor if it is known, and when the page was made.
+    pub fn origin(
+        &mut self,
+        program: &str,
+        processor: Option<&str>,
+        time: SystemTime,
+    ) -> &mut Page {
+        let processor = processor.map(|name| format!(" on {name}")).unwrap_or_default();
+        self.paragraph(&format!("{program}{processor}, {}.", date(time)))
+    }
+
+    /// Adds a table or a picture.
+    pub fn push(&mut self, block: &impl Block) -> &mut Page {
+        self.body += &block.to_string();
+        self
+    }
+
+    /// Adds tables and pictures that are shown when the reader opens their summary, and when the page is printed.
+    pub fn folded(&mut self, summary: &str, blocks: &[&dyn Block]) -> &mut Page {
+        self.body += &format!("<details><summary>{}</summary>\n", escaped(summary));
+        blocks.iter().for_each(|block| self.body += &block.to_string());
+        self.body += "</details>\n";
         self
     }
 }

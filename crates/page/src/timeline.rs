@@ -13,7 +13,7 @@ const BOTTOM: f64 = 26.0;
 /// About the width of a letter.
 const LETTER: f64 = 7.0;
 
-/// A timeline: rows of bars from a beginning to an end. `Display` writes it as SVG.
+/// A timeline: rows of bars from a beginning to an end. `Display` writes it as an `<svg>` element for HTML.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     title: String,
@@ -27,8 +27,8 @@ pub struct Timeline {
 struct Bar {
     row: usize,
     from_to: [f64; 2],
-    color: usize,
-    is_marked: bool,
+    /// None for the highlight color.
+    color: Option<usize>,
     name: String,
     text: String,
 }
@@ -45,17 +45,20 @@ impl Timeline {
         self.rows.len() - 1
     }
 
-    /// Adds a bar to a row. What is outside of the timeline is cut off. The name is written inside if there is space, and the text is
+    /// Adds a bar to a row, which exists. What is outside of the timeline is cut off. The name is written inside if there is space, and the text is
     /// shown beside the pointer. Colors are numbers, which repeat after the sixth.
     pub fn bar(&mut self, row: usize, from_to: [f64; 2], color: usize, name: &str, text: &str) {
-        let (name, text) = (name.to_owned(), text.to_owned());
-        self.bars.push(Bar { row, from_to, color, is_marked: false, name, text });
+        self.add(row, from_to, Some(color), name, text);
     }
 
-    /// As [`bar`](Timeline::bar), in the color of what matters.
+    /// As [`bar`](Timeline::bar), in the highlight color.
     pub fn marked_bar(&mut self, row: usize, from_to: [f64; 2], name: &str, text: &str) {
-        self.bar(row, from_to, 0, name, text);
-        self.bars.iter_mut().last().into_iter().for_each(|bar| bar.is_marked = true);
+        self.add(row, from_to, None, name, text);
+    }
+
+    fn add(&mut self, row: usize, from_to: [f64; 2], color: Option<usize>, name: &str, text: &str) {
+        let (name, text) = (name.to_owned(), text.to_owned());
+        self.bars.push(Bar { row, from_to, color, name, text });
     }
 }
 
@@ -77,11 +80,11 @@ impl fmt::Display for Timeline {
             let x = LEFT - 6.0;
             writeln!(f, "<text class=faint x={x:.0} y={y:.0} text-anchor=end>{name}</text>")?;
         }
-        for Bar { row, from_to, color, is_marked, name, text } in &self.bars {
+        for Bar { row, from_to, color, name, text } in &self.bars {
             let [left, end] = from_to.map(x);
             let (width, y) = ((end - left).max(1.0), *row as f64 * ROW);
             let text = escaped(text);
-            let color = if *is_marked { "fm".into() } else { format!("f{}", color % COLORS) };
+            let color = color.map_or("fm".into(), |color| format!("f{}", color % COLORS));
             writeln!(
                 f,
                 "<rect class=\"bar {color}\" x={left:.1} y={:.0} width={width:.1} height={:.0}><title>{text}</title></rect>",

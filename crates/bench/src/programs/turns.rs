@@ -14,6 +14,8 @@ pub(super) struct Connection {
     names: Vec<Option<String>>,
     /// The rows that it cannot measure.
     without_inputs: Vec<String>,
+    /// The number of rounds. Older versions of the program do not tell.
+    rounds: u64,
     /// Whether it waits for turns in this round.
     is_ready: bool,
     /// The number of samples of each task in this round.
@@ -31,6 +33,7 @@ impl Connection {
             lines,
             names: list("names").map(text).collect(),
             without_inputs: list("without_inputs").filter_map(text).collect(),
+            rounds: hello.get("rounds").and_then(Value::as_u64).unwrap_or(1).max(1),
             is_ready: false,
             wanted: Vec::new(),
             results: None,
@@ -85,8 +88,7 @@ impl Connection {
 /// What a program measured: the names of its rows, with their quantities. None for rows without inputs.
 pub(super) type Found = Vec<(String, Option<Vec<Measured>>)>;
 
-/// Takes samples of the rows of all programs in turns. Rows of the same name follow one another. Tells `progress` which share of the
-/// round is done.
+/// Takes samples of the rows of all programs in turns. Rows of the same name follow one another. Tells `progress` which share is done.
 pub(super) fn measure(
     programs: &mut [Connection],
     random: &mut Random,
@@ -106,7 +108,8 @@ pub(super) fn measure(
         tasks.iter().position(is_same).unwrap_or(place)
     };
     let units: Vec<usize> = tasks.iter().enumerate().map(unit).collect();
-    loop {
+    let rounds = programs.iter().map(|program| program.rounds).max().unwrap_or(1);
+    for round in 0_u64.. {
         for program in programs.iter_mut() {
             program.wait()?;
         }
@@ -137,7 +140,8 @@ pub(super) fn measure(
                 }
             }
             *pass = pass.saturating_add(1);
-            progress((number + 1) as f64 / most.max(number + 1) as f64);
+            let done = (number + 1) as f64 / most.max(number + 1) as f64;
+            progress((round.min(rounds - 1) as f64 + done) / rounds as f64);
         }
         for program in programs.iter_mut().filter(|program| program.is_ready) {
             program.is_ready = false;

@@ -174,6 +174,12 @@ impl SlowKeeper {
         (all, self.over_not_kept)
     }
 
+    /// Returns the slow spans that ended then or later, in no order.
+    pub(crate) fn since(&self, ticks: u64) -> Vec<Tree> {
+        let all = self.slowest.iter().chain(&self.over);
+        all.filter(|tree| tree.root.raw.ticks[1] >= ticks).cloned().collect()
+    }
+
     /// Forgets the slow spans. Those that are open remain.
     pub(crate) fn clear(&mut self) {
         (self.slowest, self.over, self.over_not_kept) = (Vec::new(), Vec::new(), 0);

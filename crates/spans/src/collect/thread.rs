@@ -129,12 +129,17 @@ impl OfThread {
         taken
     }
 
+    /// Returns the number of dropped records since the last `take`, without statistics.
+    pub(crate) fn view_without_sites(&self) -> Taken {
+        Taken {
+            sites: Vec::new(),
+            dropped: self.reader.dropped().wrapping_sub(self.dropped_before),
+        }
+    }
+
     /// Returns what has been collected since the last `take`, and keeps it.
     pub(crate) fn view(&self) -> Taken {
         let used = self.sites.all.iter().filter(|stats| stats.count > 0);
-        Taken {
-            sites: used.cloned().collect(),
-            dropped: self.reader.dropped().wrapping_sub(self.dropped_before),
-        }
+        Taken { sites: used.cloned().collect(), ..self.view_without_sites() }
     }
 }

@@ -1,6 +1,7 @@
 //! What was recorded in an interval.
 
 use crate::batch::Batch;
+use crate::output::perfetto::Missing;
 use crate::output::{self, PerfettoTrace, Report, ThreadInfo};
 #[cfg(doc)]
 use crate::record::Flags;
@@ -151,7 +152,7 @@ impl Interval {
     /// As [`write_trace`](Interval::write_trace).
     pub fn write_perfetto(&self, to: impl Write) -> io::Result<()> {
         let mut trace = PerfettoTrace::new(to);
-        trace.write(self)?;
+        self.append_perfetto(&mut trace)?;
         trace.finish().map(drop)
     }
 
@@ -162,8 +163,17 @@ impl Interval {
     /// As [`write_trace`](Interval::write_trace).
     pub fn write_slow_perfetto(&self, to: impl Write) -> io::Result<()> {
         let mut trace = PerfettoTrace::new(to);
-        trace.write_batch(&self.batch, self.batch.slow_records().into_iter())?;
+        let records = self.batch.slow_records();
+        trace.add(&self.batch, records.into_iter(), Missing::of(&self.batch))?;
         trace.finish().map(drop)
+    }
+
+    /// As [`write_slow_perfetto`](Interval::write_slow_perfetto), to a file, as [`save_trace`](Interval::save_trace) writes it.
+    ///
+    /// # Errors
+    /// As [`save_trace`](Interval::save_trace).
+    pub fn save_slow_perfetto(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        output::save(path.as_ref(), |to| self.write_slow_perfetto(to))
     }
 
     /// As [`write_perfetto`](Interval::write_perfetto), to a file, as [`save_trace`](Interval::save_trace) writes it.
@@ -172,6 +182,17 @@ impl Interval {
     /// As [`save_trace`](Interval::save_trace).
     pub fn save_perfetto(&self, path: impl AsRef<Path>) -> io::Result<()> {
         output::save(path.as_ref(), |to| self.write_perfetto(to))
+    }
+
+    /// Adds the records to a trace of several intervals, which come in their order. If two intervals have the same records, as those of two
+    /// [views](crate::Spans::view), the trace has them twice.
+    ///
+    /// # Errors
+    /// - Those of writing. The trace then lacks a part.
+    /// - [`io::ErrorKind::InvalidInput`] if the trace has records of another recording, whose times begin at 0 as well.
+    /// - [`io::ErrorKind::Unsupported`] without the feature `enabled`.
+    pub fn append_perfetto<W: Write>(&self, trace: &mut PerfettoTrace<W>) -> io::Result<()> {
+        trace.add(&self.batch, self.batch.records.iter(), Missing::of(&self.batch))
     }
 
     /// Writes the records as lines of JSON: one object for each, with `thread_number`, `thread`, `file`, `line`, `name`,
@@ -207,18 +228,6 @@ impl Interval {
     /// As [`write_trace`](Interval::write_trace).
     pub fn write_prometheus(&self, to: impl Write) -> io::Result<()> {
         output::prometheus::write(&self.batch, to)
-    }
-}
-
-impl<W: Write> PerfettoTrace<W> {
-    /// Adds the records of an interval. Those of intervals should come in their order: see [`Spans::take`](crate::Spans::take).
-    ///
-    /// # Errors
-    /// - Those of writing. The trace then lacks some records.
-    /// - [`io::ErrorKind::InvalidInput`] if the trace has records of another recording, whose times begin at 0 as well.
-    /// - [`io::ErrorKind::Unsupported`] without the feature `enabled`.
-    pub fn write(&mut self, interval: &Interval) -> io::Result<()> {
-        self.write_batch(&interval.batch, interval.batch.records.iter())
     }
 }
 

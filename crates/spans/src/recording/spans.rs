@@ -1,7 +1,8 @@
 //! A recording.
 
-use crate::batch::{Batch, SlowKeeper, Thread, Timeline};
+use crate::batch::{Batch, SlowKeeper, Thread, Timeline, Tree};
 use crate::collect::{Estate, Kept, Meta, OfThread, Taken};
+use crate::output::perfetto::Missing;
 use crate::output::{PerfettoTrace, Report, ThreadInfo};
 use crate::record::lost;
 use crate::recording::Interval;
@@ -46,6 +47,8 @@ pub struct Spans {
     not_contained: Option<String>,
     /// The number of lost spans at the last `take`.
     lost_before: u64,
+    /// What a trace lacks of this interval, at the last `write_perfetto`.
+    missing: Missing,
 }
 
 impl Spans {
@@ -65,6 +68,7 @@ impl Spans {
             latest: 0,
             not_contained,
             lost_before: lost(),
+            missing: Missing::default(),
         }
     }
 
@@ -89,8 +93,10 @@ impl Spans {
         self.session.begin_interval();
         let (_, threads) = self.gather(|thread| Some(thread.take()));
         self.session.begin_interval();
-        let mut batch = self.batch(threads);
+        let slow = self.slow.view();
+        let mut batch = self.batch(threads, slow);
         batch.records = in_order(std::mem::take(&mut self.kept).into());
+        self.missing = Missing::default();
         self.ended = Estate::default();
         self.not_kept = 0;
         self.slow.clear();
@@ -107,7 +113,8 @@ impl Spans {
 
     fn view_without_records(&mut self) -> Batch {
         let (_, threads) = self.gather(|thread| Some(thread.view()));
-        self.batch(threads)
+        let slow = self.slow.view();
+        self.batch(threads, slow)
     }
 
     /// Collects, and returns the table of what was recorded since the beginning or the last [`take`](Spans::take).
@@ -118,14 +125,26 @@ impl Spans {
     /// Collects, and adds the records since the last call, or the last [`take`](Spans::take), to a trace. They are no longer among
     /// [those of the interval](Interval::records), and their memory is free. Its report and its slow spans keep them.
     ///
-    /// Call it about every 100 ms, instead of [`collect`](Spans::collect).
+    /// Call it about every 100 ms, in place of [`collect`](Spans::collect). With [`Storage::Histograms`](crate::Storage), there are no
+    /// records. See [`Interval::write_slow_perfetto`].
     ///
     /// # Errors
-    /// As [`PerfettoTrace::write`]. The records of this call are then lost.
+    /// As [`Interval::append_perfetto`]. After an error of writing, the records of this call are lost.
     pub fn write_perfetto<W: Write>(&mut self, trace: &mut PerfettoTrace<W>) -> io::Result<()> {
-        let mut batch = self.view_without_records();
+        // First, so that an error here loses no record.
+        trace.may_add(&self.time)?;
+        let (_, mut threads) = self.gather(|thread| Some(thread.view_without_sites()));
+        let first = self.kept.iter().map(|kept| kept.raw.ticks[1]).min().unwrap_or(u64::MAX);
+        let slow = self.slow.since(first);
+        if !slow.is_empty() {
+            // Their causes are told by the medians.
+            (_, threads) = self.gather(|thread| Some(thread.view()));
+        }
+        let mut batch = self.batch(threads, (slow, 0));
         batch.records = in_order(std::mem::take(&mut self.kept).into());
-        trace.write_batch(&batch, batch.records.iter())
+        let missing = Missing::of(&batch);
+        let since = missing.since(std::mem::replace(&mut self.missing, missing));
+        trace.add(&batch, batch.records.iter(), since)
     }
 
     /// Returns what is known of the threads that record.
@@ -178,7 +197,7 @@ impl Spans {
     }
 
     /// Returns what was recorded, with that of ended threads, and without records.
-    fn batch(&mut self, threads: Vec<(Arc<Meta>, Taken)>) -> Batch {
+    fn batch(&mut self, threads: Vec<(Arc<Meta>, Taken)>, slow: (Vec<Tree>, u64)) -> Batch {
         self.time.update();
         let live = threads.into_iter().map(|(meta, Taken { sites, dropped })| Thread {
             meta,
@@ -194,7 +213,7 @@ impl Spans {
         });
         let mut threads: Vec<_> = live.chain(ended).collect();
         threads.sort_by_key(|thread| thread.meta.number);
-        let (slow, slow_not_kept) = self.slow.view();
+        let (slow, slow_not_kept) = slow;
         self.time.give_out(std::mem::take(&mut self.latest));
         Batch {
             threads,

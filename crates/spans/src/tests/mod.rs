@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod decoded;
 mod distribution;
 mod game;
 mod handover;

@@ -1,5 +1,6 @@
 //! The page of an interval, and the causes that it tells.
 
+use crate::output::perfetto::Missing;
 use crate::output::{PerfettoTrace, cause, json, page};
 use crate::tests::game::{Game, interval};
 use std::path::PathBuf;
@@ -36,7 +37,7 @@ fn planted_causes() {
         page::write(&crate::batch::Batch { slow: vec![tree.clone()], ..batch.clone() }, &mut page)
             .unwrap();
         let page = String::from_utf8(page).unwrap();
-        assert!(page.contains(&format!(" Most beyond its median: {stage}, 8.")), "{stage}");
+        assert!(page.contains(&format!(" The largest excess is in {stage}: 8.")), "{stage}");
     }
     assert!(causes[1].1.contains(". Most are in sort. "), "{causes:#?}");
 }
@@ -83,6 +84,6 @@ fn files_for_a_browser() {
     json::write_report(&batch, file("planted.json")).unwrap();
     json::write_lines(&batch, file("planted.lines")).unwrap();
     let mut trace = PerfettoTrace::new(file("planted.pftrace"));
-    trace.write_batch(&batch, batch.records.iter()).unwrap();
+    trace.add(&batch, batch.records.iter(), Missing::default()).unwrap();
     trace.finish().unwrap();
 }

@@ -1,8 +1,10 @@
 //! Perfetto's format, decoded, against the lines of JSON of the same records.
 
 use crate::batch::SlowKeeper;
+use crate::output::perfetto::Missing;
 use crate::output::{PerfettoTrace, json};
 use crate::session::Slow;
+use crate::tests::decoded::{Decoded, Event};
 use crate::tests::game::{Game, Nest, Random, batch};
 use rdpmc_testing::skips;
 use serde_json::{Value, json};
@@ -10,209 +12,6 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::io::Write;
 use std::time::Instant;
-
-/// A field of a message: its number, and a number or bytes.
-enum Of<'a> {
-    Number(u64),
-    Bytes(&'a [u8]),
-}
-
-fn varint(bytes: &mut &[u8]) -> u64 {
-    let mut value = 0;
-    for place in 0.. {
-        let (first, rest) = bytes.split_first().unwrap();
-        *bytes = rest;
-        value |= u64::from(first & 0x7f) << (7 * place);
-        if first & 0x80 == 0 {
-            break;
-        }
-    }
-    value
-}
-
-fn fields(mut bytes: &[u8]) -> Vec<(u64, Of<'_>)> {
-    let mut fields = Vec::new();
-    while !bytes.is_empty() {
-        let tag = varint(&mut bytes);
-        let of = match tag & 7 {
-            0 => Of::Number(varint(&mut bytes)),
-            1 => {
-                let (value, rest) = bytes.split_first_chunk::<8>().unwrap();
-                bytes = rest;
-                Of::Number(u64::from_le_bytes(*value))
-            }
-            2 => {
-                let length = varint(&mut bytes) as usize;
-                let (value, rest) = bytes.split_at(length);
-                bytes = rest;
-                Of::Bytes(value)
-            }
-            of => panic!("a field of type {of}"),
-        };
-        fields.push((tag >> 3, of));
-    }
-    fields
-}
-
-fn number(message: &[(u64, Of<'_>)], field: u64) -> Option<u64> {
-    let found = message.iter().find(|(known, _)| *known == field);
-    found.and_then(|(_, of)| if let Of::Number(number) = of { Some(*number) } else { None })
-}
-
-fn all<'a>(message: &[(u64, Of<'a>)], field: u64) -> Vec<&'a [u8]> {
-    let found = message.iter().filter(|(known, _)| *known == field);
-    found
-        .filter_map(|(_, of)| if let Of::Bytes(bytes) = of { Some(*bytes) } else { None })
-        .collect()
-}
-
-fn text(message: &[(u64, Of<'_>)], field: u64) -> String {
-    all(message, field)
-        .first()
-        .map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
-        .unwrap_or_default()
-}
-
-/// What a sequence has interned, and its time.
-#[derive(Default)]
-struct Sequence {
-    names: HashMap<(u64, u64), String>,
-    lines: HashMap<u64, (String, u64)>,
-    track: u64,
-    is_of_differences: bool,
-    now: u64,
-}
-
-/// An event of a track: when, which one, and what it has.
-struct Event {
-    ns: u64,
-    kind: u64,
-    track: u64,
-    /// What a span's beginning has, as JSON. The text takes less memory than its values.
-    span: Option<Box<str>>,
-    flows: Vec<u64>,
-    value: f64,
-}
-
-/// A trace as Perfetto's trace processor reads it.
-#[derive(Default)]
-struct Decoded {
-    sequences: HashMap<u64, Sequence>,
-    /// The names of tracks, and their parents.
-    tracks: HashMap<u64, (String, u64)>,
-    events: Vec<Event>,
-}
-
-impl Decoded {
-    fn of(trace: &[u8]) -> Decoded {
-        let mut decoded = Decoded::default();
-        decoded.packets(trace);
-        // The sort is stable, as the trace processor's.
-        decoded.events.sort_by_key(|event| event.ns);
-        decoded
-    }
-
-    fn packets(&mut self, trace: &[u8]) {
-        for (field, of) in fields(trace) {
-            let Of::Bytes(packet) = of else { panic!("a packet is no message") };
-            assert_eq!(field, 1);
-            let packet = fields(packet);
-            for compressed in all(&packet, 50) {
-                let inner = miniz_oxide::inflate::decompress_to_vec_zlib(compressed).unwrap();
-                self.packets(&inner);
-            }
-            let Some(id) = number(&packet, 10) else { continue };
-            self.packet(id, &packet);
-        }
-    }
-
-    fn packet(&mut self, id: u64, packet: &[(u64, Of<'_>)]) {
-        let sequence = self.sequences.entry(id).or_default();
-        if number(packet, 13) == Some(1) {
-            *sequence = Sequence::default();
-        }
-        for defaults in all(packet, 59).into_iter().map(fields) {
-            sequence.is_of_differences = number(&defaults, 58) == Some(64);
-            let event = all(&defaults, 11).first().map(|event| fields(event));
-            sequence.track = event.and_then(|event| number(&event, 11)).unwrap();
-        }
-        for interned in all(packet, 12).into_iter().map(fields) {
-            for kind in [2, 3, 29] {
-                for entry in all(&interned, kind).into_iter().map(fields) {
-                    sequence.names.insert((kind, number(&entry, 1).unwrap()), text(&entry, 2));
-                }
-            }
-            for entry in all(&interned, 4).into_iter().map(fields) {
-                let line = (text(&entry, 2), number(&entry, 4).unwrap());
-                sequence.lines.insert(number(&entry, 1).unwrap(), line);
-            }
-        }
-        for track in all(packet, 60).into_iter().map(fields) {
-            let thread = all(&track, 4).first().map(|thread| text(&fields(thread), 5));
-            let of = (thread.unwrap_or_else(|| text(&track, 2)), number(&track, 5).unwrap_or(0));
-            self.tracks.insert(number(&track, 1).unwrap(), of);
-        }
-        for event in all(packet, 11).into_iter().map(fields) {
-            let timestamp = number(packet, 8).unwrap();
-            sequence.now =
-                if sequence.is_of_differences { sequence.now + timestamp } else { timestamp };
-            let mut span = json!({});
-            let kind = number(&event, 9).unwrap();
-            if let Some(name) = number(&event, 10) {
-                let (file, line) = &sequence.lines[&number(&event, 34).unwrap()];
-                span = json!({ "name": sequence.names[&(2, name)], "file": file, "line": line });
-            }
-            for argument in all(&event, 4).into_iter().map(fields) {
-                let name = match number(&argument, 1) {
-                    Some(name) => sequence.names[&(3, name)].clone(),
-                    None => text(&argument, 10),
-                };
-                span[name] = match (number(&argument, 3), number(&argument, 17)) {
-                    (Some(count), _) => count.into(),
-                    (_, Some(flags)) => {
-                        sequence.names[&(29, flags)].split(", ").collect::<Vec<_>>().into()
-                    }
-                    _ => text(&argument, 6).into(),
-                };
-            }
-            let flows = event.iter().filter(|(field, _)| *field == 47);
-            self.events.push(Event {
-                ns: sequence.now,
-                kind,
-                track: number(&event, 11).unwrap_or(sequence.track),
-                span: (kind == 1).then(|| span.to_string().into()),
-                flows: flows
-                    .map(|(_, of)| if let Of::Number(flow) = of { *flow } else { 0 })
-                    .collect(),
-                value: number(&event, 44).map_or(0.0, f64::from_bits),
-            });
-        }
-    }
-
-    /// Calls `each` with every span as a line of JSON, with the name of its thread, and with the name of the span around it on its
-    /// track.
-    fn spans(&self, mut each: impl FnMut(Value, Option<&str>)) {
-        let mut open: HashMap<u64, Vec<(u64, &str)>> = HashMap::new();
-        for event in &self.events {
-            let stack = open.entry(event.track).or_default();
-            match (event.kind, &event.span) {
-                (1, Some(span)) => stack.push((event.ns, span)),
-                (2, _) => {
-                    let (start, span) = stack.pop().unwrap();
-                    let mut span: Value = serde_json::from_str(span).unwrap();
-                    let (name, parent) = &self.tracks[&event.track];
-                    // A track of late spans is below that of the thread.
-                    let thread = self.tracks.get(parent).filter(|_| *parent != 1);
-                    span["thread"] = thread.map_or(name, |(name, _)| name).as_str().into();
-                    (span["start_ns"], span["ns"]) = (start.into(), (event.ns - start).into());
-                    each(span, stack.last().map(|(_, around)| *around));
-                }
-                _ => {}
-            }
-        }
-        assert!(open.values().all(Vec::is_empty));
-    }
-}
 
 /// The lines of JSON with what a trace has.
 fn lines(batch: &crate::batch::Batch) -> Vec<Value> {
@@ -266,7 +65,7 @@ fn write(frames: u64, keeps: bool, mut see: impl FnMut(&crate::batch::Batch)) ->
         let batch = batch(fresh);
         see(&batch);
         let begun = Instant::now();
-        trace.write_batch(&batch, batch.records.iter()).unwrap();
+        trace.add(&batch, batch.records.iter(), Missing::default()).unwrap();
         time += begun.elapsed();
     }
     let written = trace.finish().unwrap();
@@ -276,6 +75,32 @@ fn write(frames: u64, keeps: bool, mut see: impl FnMut(&crate::batch::Batch)) ->
         records as f64 / 1e6 / time.as_secs_f64()
     );
     (records, written)
+}
+
+/// Spans beside a slow one that were written before have no flow, rather than one with a single end.
+#[test]
+fn flows_of_several_calls() {
+    let mut game = Game::new();
+    let mut records = Vec::new();
+    (0..60).for_each(|_| game.frame(&mut records));
+    records.sort_by_key(|kept| kept.raw.ticks[1]);
+    let mut keeper = SlowKeeper::new(Slow { slowest: 5, ..Slow::default() });
+    let mut trace = PerfettoTrace::new(Vec::new());
+    for some in records.chunks(7) {
+        let mut batch = batch(some.to_vec());
+        batch.records.iter().for_each(|kept| keeper.see(kept, &batch.time));
+        keeper.end_collect(&batch.records);
+        batch.slow = keeper.view().0;
+        trace.add(&batch, batch.records.iter(), Missing::default()).unwrap();
+    }
+    let decoded = Decoded::of(&trace.finish().unwrap());
+    let mut flows: HashMap<u64, usize> = HashMap::new();
+    decoded
+        .events
+        .iter()
+        .flat_map(|event| &event.flows)
+        .for_each(|flow| *flows.entry(*flow).or_default() += 1);
+    assert!(flows.values().all(|ends| *ends == 2), "{flows:?}");
 }
 
 /// A million records of two threads: the trace has the same spans and counts as the lines of JSON, at 20 bytes a record at most.
@@ -332,7 +157,7 @@ fn any_nesting() {
             let batch = batch(records.by_ref().take(size).collect());
             size = random.below(30) as usize;
             expected.extend(lines(&batch));
-            trace.write_batch(&batch, batch.records.iter()).unwrap();
+            trace.add(&batch, batch.records.iter(), Missing::default()).unwrap();
         }
         let trace = trace.finish().unwrap();
         let mut found = Vec::new();
@@ -347,7 +172,64 @@ fn any_nesting() {
         found.sort_unstable();
         expected.sort_unstable();
         assert_eq!(found, expected, "seed {seed}");
+        // The counters are those of spans that no other is around, from their beginning to their end.
+        let decoded = Decoded::of(&trace);
+        let (mut depth, mut changes) = (0, Vec::new());
+        for Event { kind, ns, .. } in &decoded.events {
+            match kind {
+                1 => depth += 1,
+                2 => depth -= 1,
+                4 => changes.push((*ns, depth)),
+                _ => {}
+            }
+        }
+        assert_eq!(depth, 0);
+        assert!(changes.iter().all(|(_, depth)| *depth == 0), "seed {seed}: {changes:?}");
+        assert_eq!(changes.len() % 2, 0);
     }
+}
+
+/// A trace that ends after any packet can be read: spans that had not ended are open.
+#[test]
+fn a_trace_that_is_cut() {
+    let mut game = Game::new();
+    let mut trace = PerfettoTrace::new(Vec::new());
+    let mut ends = Vec::new();
+    for _ in 0..20 {
+        let mut records = Vec::new();
+        (0..300).for_each(|_| game.frame(&mut records));
+        let batch = batch(records);
+        trace.add(&batch, batch.records.iter(), Missing::default()).unwrap();
+        trace.flush().unwrap();
+        ends.push(trace.written().len());
+    }
+    let whole = trace.finish().unwrap();
+    for (calls, end) in ends.into_iter().enumerate() {
+        let decoded = Decoded::of(&whole[..end]);
+        let begun = decoded.events.iter().filter(|event| event.kind == 1).count();
+        assert_eq!(begun, (calls + 1) * (300 * 20 + 150), "all spans are flushed");
+    }
+}
+
+/// What a trace lacks is told where it is missing, and once.
+#[test]
+fn missing_records() {
+    let mut game = Game::new();
+    let mut trace = PerfettoTrace::new(Vec::new());
+    for dropped in [0, 7, 7, 0] {
+        let mut records = Vec::new();
+        game.frame(&mut records);
+        let batch = batch(records);
+        let missing = Missing { dropped, ..Missing::default() };
+        trace.add(&batch, batch.records.iter(), missing).unwrap();
+    }
+    let decoded = Decoded::of(&trace.finish().unwrap());
+    let instants = decoded.events.iter().filter(|event| event.kind == 3).skip(1);
+    let texts: Vec<&str> = instants.filter_map(|event| event.span.as_deref()).collect();
+    assert_eq!(texts, ["{\"dropped\":\"7\",\"name\":\"records are missing\"}"; 2]);
+    let before = Missing { not_kept: 3, dropped: 1, lost: 9 };
+    let since = Missing { not_kept: 5, dropped: 1, lost: 0 }.since(before);
+    assert_eq!([since.not_kept, since.dropped, since.lost], [2, 0, 0]);
 }
 
 /// A span that never seems to end does not make the others wait, and has a track of its own. So do spans that end out of order.
@@ -368,7 +250,7 @@ fn spans_that_come_late() {
     let mut most = 0;
     let all: Vec<_> = records.into_iter().chain([around]).chain(overlapping).collect();
     for some in all.chunks(500) {
-        trace.write_batch(&batch(Vec::new()), some.iter()).unwrap();
+        trace.add(&batch(Vec::new()), some.iter(), Missing::default()).unwrap();
         most = most.max(trace.waiting());
     }
     assert!((16_000..17_000).contains(&most), "{most}");
@@ -414,7 +296,9 @@ fn a_disk_that_is_full() {
         let mut records = Vec::new();
         (0..100).for_each(|_| game.frame(&mut records));
         let batch = batch(records);
-        errors.extend(trace.write_batch(&batch, batch.records.iter()).err().map(|why| why.kind()));
+        errors.extend(
+            trace.add(&batch, batch.records.iter(), Missing::default()).err().map(|why| why.kind()),
+        );
     }
     let [first, others @ ..] = errors.as_slice() else { panic!("no error") };
     assert_eq!(*first, std::io::ErrorKind::StorageFull);
@@ -435,7 +319,7 @@ fn flows_of_slow_spans() {
     keeper.end_collect(&whole.records);
     let whole = crate::batch::Batch { slow: keeper.view().0, ..whole };
     let mut trace = PerfettoTrace::new(Vec::new());
-    trace.write_batch(&whole, whole.records.iter()).unwrap();
+    trace.add(&whole, whole.records.iter(), Missing::default()).unwrap();
     let decoded = Decoded::of(&trace.finish().unwrap());
     let number = |event: &Event| {
         let span: Value = serde_json::from_str(event.span.as_ref()?).ok()?;
@@ -459,17 +343,19 @@ fn flows_of_slow_spans() {
 #[test]
 #[ignore = "takes minutes. `cargo test --release -p rdpmc-spans --lib -- --ignored --nocapture a_day`"]
 fn a_day_of_a_game() {
-    let memory = || {
+    // In kilobytes.
+    let memory = || -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        peak.unwrap().trim().to_owned()
+        peak.unwrap().split_whitespace().next().unwrap().parse().unwrap()
     };
     let before = memory();
     let (records, written) = write(86_400 * 60, false, |_| {});
     println!(
-        "a day: {records} records in {:.2} GB. The peak of memory was {before} before, and {} after",
+        "a day: {records} records in {:.2} GB. The peak of memory was {before} kB before, and {} kB after",
         written.bytes as f64 / 1e9,
         memory()
     );
+    assert!(memory() < before + 8_192);
     assert!(written.bytes <= 20 * records);
 }

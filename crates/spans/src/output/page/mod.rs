@@ -15,19 +15,35 @@ pub(crate) fn write(batch: &Batch, mut to: impl Write) -> io::Result<()> {
     is_enabled()?;
     let report = Report::new(batch);
     let mut page = Page::new(&format!("Spans of {}", process_name()));
+    page.origin(&process_name(), None, batch.time.wall(end_of(batch)));
     page.paragraph(&summary(batch, &report));
     if !batch.slow.is_empty() {
         page.heading("Slow spans");
-        page.paragraph("The slowest first. What took at least three times its median is marked.");
+        page.paragraph(
+            "The slowest first. Spans that took three times their median or more are marked.",
+        );
         slow::add(&mut page, batch);
     }
-    page.heading("All spans").push(table(&report)).list(report.notes());
+    page.heading("All spans").push(&table(&report)).list(report.notes());
     page.heading("Over time");
     over_time::add(&mut page, batch);
     page.heading("Percentiles");
     percentiles::add(&mut page, &report);
     to.write_all(page.to_string().as_bytes())?;
     to.flush()
+}
+
+/// Returns when the last span ended, in nanoseconds since the recording began.
+fn end_of(batch: &Batch) -> u64 {
+    let slow = batch.slow.iter().map(|tree| &tree.root);
+    batch
+        .records
+        .last()
+        .into_iter()
+        .chain(slow)
+        .map(|kept| batch.time.nanoseconds(kept)[1])
+        .max()
+        .unwrap_or(0)
 }
 
 /// Returns what was recorded, and when.

@@ -99,8 +99,12 @@ pub(super) fn add(page: &mut Page, batch: &Batch) {
                 ((seconds(ends(&tree.root)[0]), time as f64), format!("#slow-{}", place + 1));
             chart.dot(at, &format!("{}, {}", cause::name(&tree.root), units::time(time)), &to);
         }
-        page.paragraph(&format!("{name}. A bar has the shortest and the longest span of its time. Dots are the slow spans above."));
-        page.push(chart);
+        let has_slow = batch.slow.iter().any(|tree| is_of_these(&tree.root));
+        let dots = if has_slow { " Dots are the slow spans above." } else { "" };
+        page.paragraph(&format!(
+            "{name}. Each bar goes from the shortest to the longest span of its interval.{dots}"
+        ));
+        page.push(&chart);
     }
     if all.len() > CHARTS {
         let more = units::number_of((all.len() - CHARTS) as u64, "other outermost span");

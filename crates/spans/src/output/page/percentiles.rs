@@ -7,6 +7,15 @@ use rdpmc_page::{Axis, Chart, Page, Table};
 
 /// The chart of all has the rows with the most time.
 const TOGETHER: usize = 6;
+/// The percentiles of a table, and of how many values one is above each.
+const PERCENTILES: [(&str, u64); 6] = [
+    ("50 %", 2),
+    ("90 %", 10),
+    ("99 %", 100),
+    ("99.9 %", 1_000),
+    ("99.99 %", 10_000),
+    ("99.999 %", 100_000),
+];
 /// The points of a curve from a quantile to that with a tenth of the values above it.
 const POINTS: u32 = 24;
 
@@ -19,25 +28,22 @@ pub(super) fn add(page: &mut Page, report: &Report) {
     for (color, row) in most.iter().take(TOGETHER).enumerate() {
         together.line(color, &name_of(report, row), curve(&row.distribution));
     }
-    page.push(together);
+    page.push(&together);
     for row in rows {
         let name = name_of(report, row);
         let mut alone = chart(&format!("Percentiles of {name}"));
         alone.line(0, "", curve(&row.distribution));
         let mut table = Table::new([("percentile", false), ("time", true), ("spans above", true)]);
-        for nines in [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999] {
-            let above = (row.count as f64 * (1.0 - nines)) as u64;
-            if let Some(time) = row.distribution.quantile(nines).filter(|_| above > 0) {
+        for (percent, of) in PERCENTILES.into_iter().filter(|(_, of)| row.count >= *of) {
+            if let Some(time) = row.distribution.quantile(1.0 - 1.0 / of as f64) {
                 let above = row.distribution.count_above(time).to_string();
-                table.row([format!("{} %", nines * 100.0), units::time(time), above]);
+                table.row([percent.into(), units::time(time), above]);
             }
         }
         table.row(["maximum".into(), units::time(row.time.max), "0".into()]);
         let all = units::number_of(row.count, "span");
-        page.folded(
-            &format!("{name}: {all}, median {}", units::time(row.time.p50)),
-            format!("{alone}{table}"),
-        );
+        let summary = format!("{name}: {all}, median {}", units::time(row.time.p50));
+        page.folded(&summary, &[&alone, &table]);
     }
 }
 

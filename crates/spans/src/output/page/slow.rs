@@ -4,6 +4,7 @@ use crate::batch::{Batch, Tree};
 use crate::collect::Kept;
 use crate::output::{cause, units};
 use rdpmc_page::{Axis, Page, Table, Timeline};
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -13,6 +14,7 @@ const LEAST: usize = 20;
 
 /// Adds a timeline, a table and the cause for each slow span.
 pub(super) fn add(page: &mut Page, batch: &Batch) {
+    let usual = Usual { batch, medians: RefCell::default() };
     let most = (SPANS / batch.slow.len().max(1)).clamp(LEAST, 200);
     for (place, tree) in batch.slow.iter().enumerate() {
         let root = &tree.root;
@@ -28,46 +30,72 @@ pub(super) fn add(page: &mut Page, batch: &Batch) {
                 cause::wall_clock(batch, start)
             ),
         );
-        page.paragraph(&format!("{}{}", cause::of(batch, tree), usual(batch, tree)));
+        page.paragraph(&format!("{}{}", cause::of(batch, tree), usual.of(tree)));
         let shown = shown(tree, most);
         let left_out = 1 + tree.inside.len() + tree.beside.len() - shown.len();
-        page.push(timeline(batch, tree, &shown, &format!("What ran during {name}")));
+        page.push(&timeline(&usual, tree, &shown, &format!("What ran during {name}")));
         if left_out > 0 {
             let left_out = units::number_of(left_out as u64, "shorter span");
             page.paragraph(&format!("Not shown: {left_out}."));
         }
-        page.folded(&format!("The spans of {name}, with their counts"), table(batch, tree, &shown));
+        page.folded(
+            &format!("The spans of {name}, with their counts"),
+            &[&table(&usual, tree, &shown)],
+        );
     }
 }
 
-/// Returns the median of its site, and the span inside that is longest compared with its own.
-fn usual(batch: &Batch, tree: &Tree) -> String {
-    let median = |kept: &Kept| cause::median_time(batch, kept);
-    let mut text = match median(&tree.root) {
-        Some(median) => format!(
-            " The median of all {} spans on this thread is {}.",
-            tree.root.raw.site.name(),
-            units::time(median)
-        ),
-        None => String::new(),
-    };
-    // Of a span and the one around it, which are as far beyond their medians, the inner one is the cause.
-    let beyond =
-        |kept: &Kept| time_of(batch, kept).saturating_sub(median(kept).unwrap_or(u64::MAX));
-    let most = tree.inside.iter().map(beyond).max().unwrap_or(0);
-    let is_most = |kept: &&Kept| beyond(kept) > most / 10 * 9;
-    let inside = tree.inside.iter().filter(is_most).max_by_key(|kept| kept.raw.depth);
-    if let Some((kept, median)) = inside.and_then(|kept| Some((kept, median(kept)?))) {
-        let [time, median] = [time_of(batch, kept), median].map(units::time);
-        text +=
-            &format!(" Most beyond its median: {}, {time} instead of {median}.", cause::name(kept));
-    }
-    text
+/// What is usual for the spans of each site, on their threads.
+struct Usual<'a> {
+    batch: &'a Batch,
+    /// The medians that were looked up, by thread and site.
+    medians: RefCell<HashMap<(u32, usize), Option<u64>>>,
 }
 
-/// Whether it took three times as long as the median of its site.
-fn is_slow(batch: &Batch, kept: &Kept) -> bool {
-    cause::median_time(batch, kept).is_some_and(|median| time_of(batch, kept) / 3 >= median.max(1))
+impl Usual<'_> {
+    /// Returns the median time of a span's site, in nanoseconds. None if it is not known.
+    fn median(&self, kept: &Kept) -> Option<u64> {
+        let key = (kept.thread.number, std::ptr::from_ref(kept.raw.site).addr());
+        let mut medians = self.medians.borrow_mut();
+        *medians.entry(key).or_insert_with(|| cause::median_time(self.batch, kept))
+    }
+
+    fn time(&self, kept: &Kept) -> u64 {
+        time_of(self.batch, kept)
+    }
+
+    /// Whether a span took three times as long as the median of its site.
+    fn is_exceeded_by(&self, kept: &Kept) -> bool {
+        self.median(kept).is_some_and(|median| self.time(kept) / 3 >= median.max(1))
+    }
+
+    /// Returns the median of a slow span's site, and which span inside exceeds its own most.
+    fn of(&self, tree: &Tree) -> String {
+        let mut text = match self.median(&tree.root) {
+            Some(median) => {
+                let name = tree.root.raw.site.name();
+                format!(
+                    " The median of all {name} spans of this thread is {}.",
+                    units::time(median)
+                )
+            }
+            None => String::new(),
+        };
+        let excess =
+            |kept: &Kept| self.time(kept).saturating_sub(self.median(kept).unwrap_or(u64::MAX));
+        let most = tree.inside.iter().map(excess).max().unwrap_or(0);
+        // Of a span and the one around it, whose excess is about the same, the inner one is the cause.
+        let is_most = |kept: &&Kept| excess(kept) > most / 10 * 9;
+        let inside = tree.inside.iter().filter(is_most).max_by_key(|kept| kept.raw.depth);
+        if let Some((kept, median)) = inside.and_then(|kept| Some((kept, self.median(kept)?))) {
+            let [time, median] = [self.time(kept), median].map(units::time);
+            text += &format!(
+                " The largest excess is in {}: {time}, median {median}.",
+                cause::name(kept)
+            );
+        }
+        text
+    }
 }
 
 fn time_of(batch: &Batch, kept: &Kept) -> u64 {
@@ -86,7 +114,8 @@ fn shown(tree: &Tree, most: usize) -> Vec<&Kept> {
     shown
 }
 
-fn timeline(batch: &Batch, tree: &Tree, shown: &[&Kept], title: &str) -> Timeline {
+fn timeline(usual: &Usual<'_>, tree: &Tree, shown: &[&Kept], title: &str) -> Timeline {
+    let batch = usual.batch;
     let [start, end] = batch.time.nanoseconds(&tree.root);
     let axis = Axis::linear("time").written(|ns| units::time(ns.max(0.0) as u64));
     let mut timeline = Timeline::new(title, axis, (end - start) as f64);
@@ -100,10 +129,10 @@ fn timeline(batch: &Batch, tree: &Tree, shown: &[&Kept], title: &str) -> Timelin
         let color = *colors.entry(kept.raw.site.name()).or_insert(next);
         let ends = batch.time.nanoseconds(kept).map(|ns| ns as f64 - start as f64);
         let flags = kept.raw.flags.names().map(|flag| format!(", {flag}")).collect::<String>();
-        let usual = cause::median_time(batch, kept)
-            .map_or_else(String::new, |median| format!(", median {}", units::time(median)));
-        let text = format!("{name}: {}{usual}{flags}", units::time(time_of(batch, kept)));
-        match is_slow(batch, kept) && !std::ptr::eq(kept, &tree.root) {
+        let median = usual.median(kept);
+        let median = median.map_or_else(String::new, |ns| format!(", median {}", units::time(ns)));
+        let text = format!("{name}: {}{median}{flags}", units::time(usual.time(kept)));
+        match usual.is_exceeded_by(kept) && !std::ptr::eq(kept, &tree.root) {
             true => timeline.marked_bar(row, ends, &name, &text),
             false => timeline.bar(row, ends, color, &name, &text),
         }
@@ -135,7 +164,8 @@ fn timeline(batch: &Batch, tree: &Tree, shown: &[&Kept], title: &str) -> Timelin
     timeline
 }
 
-fn table(batch: &Batch, tree: &Tree, shown: &[&Kept]) -> Table {
+fn table(usual: &Usual<'_>, tree: &Tree, shown: &[&Kept]) -> Table {
+    let batch = usual.batch;
     let [start, _] = batch.time.nanoseconds(&tree.root);
     let counted = &tree.root.thread.counted;
     let events = counted.events.get(counted.events_of_slots()..).unwrap_or_default();
@@ -157,8 +187,8 @@ fn table(batch: &Batch, tree: &Tree, shown: &[&Kept]) -> Table {
             cause::name(kept),
             kept.thread.name.clone(),
             begins,
-            units::time(time_of(batch, kept)),
-            cause::median_time(batch, kept).map_or("-".into(), units::time),
+            units::time(usual.time(kept)),
+            usual.median(kept).map_or("-".into(), units::time),
         ];
         table.row(cells.into_iter().chain(counts).chain([flags]));
     }

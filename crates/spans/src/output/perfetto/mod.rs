@@ -10,7 +10,7 @@ mod protobuf;
 mod sequence;
 mod thread;
 
-use crate::batch::{Batch, Timeline};
+use crate::batch::{Batch, Timeline, Tree};
 use crate::collect::Kept;
 use crate::output::{cause, is_enabled, process_name};
 use chunks::Chunks;
@@ -33,11 +33,18 @@ const THREADS: usize = 1_024;
 /// - Each thread has a track with its spans. They have their counts, numbers and flags as arguments, and their source locations.
 /// - Counter tracks show the instructions per cycle, further events per 1,000 instructions, and the parts of the pipeline slots if
 ///   they are counted: those of outermost spans, and 0 between them.
-/// - A slow span that is kept has its cause as an argument. Flows lead from it to the spans of other threads that overlap it.
-/// - Records that were not kept, dropped or lost are events on the track of the process.
+/// - A slow span that is kept has its cause as an argument. Flows connect it with the outermost spans of other threads that overlap it, if
+///   they are not written yet: at most 64.
+/// - Events on the track of the process have the number of records that were not kept, dropped or lost.
 ///
-/// Names are written once. Packets are compressed, in chunks of 64 KiB. A trace that ends early, because the program was killed, can
-/// be opened. After an error of writing, all further calls fail, because a part is missing.
+/// Times begin with the recording, and threads have the numbers of the report. So a trace cannot be merged with one of the system.
+///
+/// Names are written once, and packets are compressed in chunks of 64 KiB or more. A record takes about 9 bytes, and 5 for each count. If
+/// the program is killed, the trace ends earlier. After an error of writing, all further calls fail, because a part is missing.
+///
+/// Records wait until the outermost span around them has ended. If more than 16,384 records of a thread wait, they are written, and the
+/// spans around them come on a track of their own below the thread's. So do spans that end out of order, and a first lap that takes longer
+/// than the time between two calls. A waiting record takes some 170 bytes.
 ///
 /// ```
 /// use rdpmc_spans::{PerfettoTrace, Settings, span};
@@ -55,7 +62,8 @@ const THREADS: usize = 1_024;
 ///
 /// A record takes about 9 bytes, and 5 for each count. Memory does not grow: a thread's records wait until its outermost span has ended, at most 16,384 of
 /// them. If more are inside one span, it is on a track of its own.
-pub struct PerfettoTrace<W: Write> {
+#[must_use = "without `finish`, the end of the trace is missing"]
+pub struct PerfettoTrace<W> {
     to: W,
     state: State,
     /// Whether a packet may have been written in part.
@@ -72,11 +80,19 @@ struct State {
     slow: HashMap<Key, Slow>,
     /// The beginning of the recording. None before the first call.
     begun: Option<u64>,
-    /// The numbers of records that are not in the trace, at the last call.
-    missing: [u64; 3],
+    /// The records of this call that no track had a place for.
+    left_out: u64,
 }
 
-/// What tells a span from others: its thread, its number on the thread, and its beginning.
+/// The numbers of records that a call of [`PerfettoTrace::add`] does not have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Missing {
+    pub(crate) not_kept: u64,
+    pub(crate) dropped: u64,
+    pub(crate) lost: u64,
+}
+
+/// Identifies a span: its thread, its number on the thread, and its beginning.
 type Key = (u32, u64, u64);
 
 fn key(kept: &Kept) -> Key {
@@ -93,24 +109,35 @@ impl<W: Write> PerfettoTrace<W> {
             next_flow: 1,
             slow: HashMap::new(),
             begun: None,
-            missing: [0; 3],
+            left_out: 0,
         };
         PerfettoTrace { to, state, has_failed: false }
     }
 
-    pub(crate) fn write_batch<'a>(
+    /// Fails if records of this recording cannot be added.
+    pub(crate) fn may_add(&self, time: &Timeline) -> io::Result<()> {
+        is_enabled()?;
+        if self.has_failed {
+            return Err(failed());
+        }
+        match self.state.begun {
+            Some(begun) if begun != time.zero() => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the trace has the spans of another recording. Begin another trace",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds records, in the order in which those of each thread ended.
+    pub(crate) fn add<'a>(
         &mut self,
         batch: &'a Batch,
         records: impl Iterator<Item = &'a Kept> + Clone,
+        missing: Missing,
     ) -> io::Result<()> {
-        is_enabled()?;
+        self.may_add(&batch.time)?;
         let state = &mut self.state;
-        if state.begun.is_some_and(|begun| begun != batch.time.zero()) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "the trace has the spans of another recording. Begin another trace",
-            ));
-        }
         if state.begun.is_none() {
             state.begin(batch);
         }
@@ -119,27 +146,36 @@ impl<W: Write> PerfettoTrace<W> {
         for kept in records {
             let [_, end] = self.state.add(&batch.time, kept);
             last = end.max(last);
-            if self.state.chunks.is_full() {
-                self.write_chunk()?;
-            }
+            self.write_full_chunk()?;
         }
-        self.state.write_threads(false);
-        self.state.end_call(batch, last);
-        match self.state.chunks.is_full() {
-            true => self.write_chunk(),
-            false => Ok(()),
-        }
+        self.write_threads(false)?;
+        self.state.end_call(missing, last);
+        self.write_full_chunk()
     }
 
-    /// Writes the packets that wait to be compressed.
-    fn write_chunk(&mut self) -> io::Result<()> {
-        if self.has_failed {
-            return Err(io::Error::other(
-                "the trace lacks a part, because writing it has failed. Begin another trace",
-            ));
+    /// Writes what is complete of each thread, or all.
+    fn write_threads(&mut self, all: bool) -> io::Result<()> {
+        let numbers: Vec<u32> = self.state.threads.keys().copied().collect();
+        for number in numbers {
+            self.state.write_thread(number, all);
+            self.write_full_chunk()?;
         }
-        let written = self.to.write_all(&self.state.chunks.take());
-        self.has_failed = written.is_err();
+        Ok(())
+    }
+
+    fn write_full_chunk(&mut self) -> io::Result<()> {
+        if self.state.chunks.is_full() { self.write_chunk(|_| Ok(())) } else { Ok(()) }
+    }
+
+    /// Writes the packets that wait to be compressed. After an error, nothing waits any more.
+    fn write_chunk(&mut self, then: fn(&mut W) -> io::Result<()>) -> io::Result<()> {
+        let written =
+            self.to.write_all(&self.state.chunks.take()).and_then(|()| then(&mut self.to));
+        if written.is_err() {
+            self.has_failed = true;
+            self.state.threads = HashMap::new();
+            self.state.slow = HashMap::new();
+        }
         written
     }
 
@@ -149,13 +185,22 @@ impl<W: Write> PerfettoTrace<W> {
         self.state.threads.values().map(|thread| thread.order.waiting().count()).sum()
     }
 
-    /// Writes what has not filled a chunk yet, and flushes the writer. Spans that others are around, which have not ended, still wait.
+    /// Returns the writer.
+    #[cfg(test)]
+    pub(crate) fn written(&self) -> &W {
+        &self.to
+    }
+
+    /// Writes what has not filled a chunk yet, and flushes the writer. Spans inside a span that is still open are not written yet.
     ///
     /// # Errors
     /// Those of writing.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.write_chunk()?;
-        self.to.flush()
+        is_enabled()?;
+        if self.has_failed {
+            return Err(failed());
+        }
+        self.write_chunk(W::flush)
     }
 
     /// Writes all that waits, and returns the writer. Without it, the end of the trace is missing.
@@ -163,10 +208,15 @@ impl<W: Write> PerfettoTrace<W> {
     /// # Errors
     /// Those of writing.
     pub fn finish(mut self) -> io::Result<W> {
-        self.state.write_threads(true);
+        self.write_threads(true)?;
         self.flush()?;
         Ok(self.to)
     }
+}
+
+/// The error of a trace that lacks a part.
+fn failed() -> io::Error {
+    io::Error::other("the trace lacks a part, because writing it has failed. Begin another trace")
 }
 
 impl State {
@@ -227,19 +277,25 @@ impl State {
         });
     }
 
-    /// Finds the slow spans whose records are of this call, and those beside them.
-    fn find_slow<'a>(&mut self, batch: &Batch, records: impl Iterator<Item = &'a Kept>) {
-        let mut trees: HashMap<Key, _> =
+    /// Finds the slow spans whose records are of this call, and those beside them that are not written yet.
+    fn find_slow<'a>(&mut self, batch: &Batch, records: impl Iterator<Item = &'a Kept> + Clone) {
+        let mut trees: HashMap<Key, &Tree> =
             batch.slow.iter().map(|tree| (key(&tree.root), tree)).collect();
-        for kept in records {
-            if trees.is_empty() {
-                return;
-            }
-            let Some(tree) = trees.remove(&key(kept)) else { continue };
-            self.slow.entry(key(kept)).or_default().cause = Some(cause::of(batch, tree));
-            for other in &tree.beside {
-                for end in [kept, other] {
-                    self.slow.entry(key(end)).or_default().flows.push(self.next_flow);
+        if trees.is_empty() {
+            return;
+        }
+        let found: Vec<&Tree> =
+            records.clone().filter_map(|kept| trees.remove(&key(kept))).collect();
+        let beside: HashSet<Key> = found.iter().flat_map(|tree| &tree.beside).map(key).collect();
+        let waiting = self.threads.values().flat_map(|thread| thread.order.waiting());
+        let all = records.map(key).chain(waiting.map(|timed| key(&timed.kept)));
+        let unwritten: HashSet<Key> = all.filter(|key| beside.contains(key)).collect();
+        for tree in found {
+            let root = key(&tree.root);
+            self.slow.entry(root).or_default().cause = Some(cause::of(batch, tree));
+            for other in tree.beside.iter().map(key).filter(|key| unwritten.contains(key)) {
+                for end in [root, other] {
+                    self.slow.entry(end).or_default().flows.push(self.next_flow);
                 }
                 self.next_flow += 1;
             }
@@ -248,7 +304,7 @@ impl State {
 
     /// Adds a record. Returns its beginning and its end.
     fn add(&mut self, time: &Timeline, kept: &Kept) -> [u64; 2] {
-        let State { chunks, threads, next_sequence, slow, .. } = self;
+        let State { chunks, threads, next_sequence, slow, left_out, .. } = self;
         let to = &mut chunks.packets;
         let thread = threads
             .entry(kept.thread.number)
@@ -256,7 +312,8 @@ impl State {
         let ns = time.nanoseconds(kept);
         let timed = Timed { ns, kept: kept.clone() };
         if let Some(late) = thread.order.push(timed) {
-            thread.write_late(to, &late, &slow.remove(&key(&late.kept)).unwrap_or_default());
+            let slow = slow.remove(&key(&late.kept)).unwrap_or_default();
+            *left_out += u64::from(!thread.write_late(to, &late, &slow));
         }
         if thread.order.is_full() {
             thread.write(to, false, |timed| slow.remove(&key(&timed.kept)).unwrap_or_default());
@@ -264,10 +321,10 @@ impl State {
         ns
     }
 
-    /// Writes what is complete of each thread, or all.
-    fn write_threads(&mut self, all: bool) {
+    /// Writes what is complete of a thread, or all.
+    fn write_thread(&mut self, number: u32, all: bool) {
         let State { chunks, threads, slow, .. } = self;
-        for thread in threads.values_mut() {
+        if let Some(thread) = threads.get_mut(&number) {
             thread.write(&mut chunks.packets, all, |timed| {
                 slow.remove(&key(&timed.kept)).unwrap_or_default()
             });
@@ -275,7 +332,7 @@ impl State {
     }
 
     /// Forgets what no later call needs, and tells what is missing. `last` is the end of the last record.
-    fn end_call(&mut self, batch: &Batch, last: u64) {
+    fn end_call(&mut self, missing: Missing, last: u64) {
         if !self.slow.is_empty() {
             let waiting = self.threads.values().flat_map(|thread| thread.order.waiting());
             let waiting: HashSet<Key> = waiting.map(|timed| key(&timed.kept)).collect();
@@ -284,20 +341,35 @@ impl State {
         if self.threads.len() > THREADS {
             self.threads.retain(|_, thread| !thread.order.is_empty());
         }
+        let left_out = std::mem::take(&mut self.left_out);
+        let Missing { not_kept, dropped, lost } = missing;
+        let facts = [
+            ("not_kept", not_kept),
+            ("dropped", dropped),
+            ("lost", lost),
+            ("overlapping", left_out),
+        ];
+        let facts = facts.into_iter().filter(|(_, records)| *records > 0);
+        let facts: Vec<_> = facts.map(|(name, records)| (name, records.to_string())).collect();
+        if !facts.is_empty() {
+            self.instant(last, "records are missing", facts.into_iter());
+        }
+    }
+}
+
+impl Missing {
+    /// Returns those of an interval.
+    pub(crate) fn of(batch: &Batch) -> Missing {
         let dropped = batch.threads.iter().map(|thread| thread.dropped).sum();
-        let missing = [batch.not_kept, dropped, batch.lost];
-        let more =
-            missing.iter().zip(self.missing).map(|(now, before)| match now.checked_sub(before) {
-                Some(more) => more,
-                // A new interval has begun.
-                None => *now,
-            });
-        let more: Vec<u64> = more.collect();
-        self.missing = missing;
-        if more.iter().any(|more| *more > 0) {
-            let names = ["not_kept", "dropped", "lost"];
-            let facts = names.into_iter().zip(more).map(|(name, more)| (name, more.to_string()));
-            self.instant(last, "records are missing", facts);
+        Missing { not_kept: batch.not_kept, dropped, lost: batch.lost }
+    }
+
+    /// Returns those since an earlier call in the same interval.
+    pub(crate) fn since(self, before: Missing) -> Missing {
+        Missing {
+            not_kept: self.not_kept.saturating_sub(before.not_kept),
+            dropped: self.dropped.saturating_sub(before.dropped),
+            lost: self.lost.saturating_sub(before.lost),
         }
     }
 }
@@ -310,7 +382,7 @@ fn packet(to: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
     });
 }
 
-impl<W: Write> fmt::Debug for PerfettoTrace<W> {
+impl<W> fmt::Debug for PerfettoTrace<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PerfettoTrace")
             .field("threads", &self.state.threads.len())

@@ -30,11 +30,14 @@ pub(super) struct Order {
     waiting: Vec<(usize, Timed)>,
     /// The places of those that are in none of the others.
     roots: Vec<usize>,
-    /// Until then, all has been given out.
+    /// Everything up to this time has been given out.
     until: u64,
-    /// Whether laps surround spans that seem to be outermost.
-    has_laps: bool,
+    /// Not 0 if laps surround spans that seem to be outermost: for how many more calls without laps.
+    has_laps: u32,
 }
+
+/// A lap may take this many calls.
+const LAP: u32 = 100;
 
 impl Order {
     pub(super) fn is_empty(&self) -> bool {
@@ -66,18 +69,21 @@ impl Order {
         let place = self.waiting.len();
         let first = self.roots.get(outside).and_then(|root| self.waiting.get(*root));
         let first = first.map_or(place, |(first, _)| *first);
-        self.has_laps |= timed.kept.raw.is_lap() && timed.kept.raw.depth == 1;
+        if timed.kept.raw.is_lap() && timed.kept.raw.depth == 1 {
+            self.has_laps = LAP;
+        }
         self.roots.truncate(outside);
         self.roots.push(place);
         self.waiting.push((first, timed));
         None
     }
 
-    /// Gives out the beginnings and ends up to the last outermost span.
-    pub(super) fn give_out(&mut self, each: impl FnMut(Edge, &Timed)) {
+    /// Gives out the beginnings and ends up to the last outermost span. `each` also gets whether no other span is around it.
+    pub(super) fn give_out(&mut self, each: impl FnMut(Edge, &Timed, bool)) {
+        self.has_laps = self.has_laps.saturating_sub(1);
         let is_outermost = |place: &&usize| {
             self.waiting.get(**place).is_some_and(|(_, Timed { kept, .. })| {
-                kept.raw.depth == 1 && (kept.raw.is_lap() || !self.has_laps)
+                kept.raw.depth == 1 && (kept.raw.is_lap() || self.has_laps == 0)
             })
         };
         let last = self.roots.iter().rev().find(is_outermost).copied();
@@ -92,12 +98,12 @@ impl Order {
     }
 
     /// Gives out all.
-    pub(super) fn give_out_all(&mut self, each: impl FnMut(Edge, &Timed)) {
+    pub(super) fn give_out_all(&mut self, each: impl FnMut(Edge, &Timed, bool)) {
         self.give_out_to(self.waiting.len(), each);
     }
 
     /// Gives out the first records.
-    fn give_out_to(&mut self, records: usize, mut each: impl FnMut(Edge, &Timed)) {
+    fn give_out_to(&mut self, records: usize, mut each: impl FnMut(Edge, &Timed, bool)) {
         let rest = self.waiting.split_off(records.min(self.waiting.len()));
         let given = std::mem::replace(&mut self.waiting, rest);
         let records = given.len();
@@ -106,11 +112,13 @@ impl Order {
             given.iter().enumerate().map(|(place, (first, _))| (*first, Reverse(place))).collect();
         begins.sort_unstable();
         let mut begins = begins.into_iter().peekable();
+        let is_root = |place: &usize| self.roots.binary_search(place).is_ok();
         for (place, (_, timed)) in given.iter().enumerate() {
             while let Some((_, Reverse(begun))) = begins.next_if(|(first, _)| *first == place) {
-                given.get(begun).into_iter().for_each(|(_, timed)| each(Edge::Begin, timed));
+                let around = given.get(begun).into_iter();
+                around.for_each(|(_, timed)| each(Edge::Begin, timed, is_root(&begun)));
             }
-            each(Edge::End, timed);
+            each(Edge::End, timed, is_root(&place));
             self.until = self.until.max(timed.ns[1]);
         }
         self.waiting.iter_mut().for_each(|(first, _)| *first = first.saturating_sub(records));

@@ -48,11 +48,14 @@ pub(super) fn message(to: &mut Vec<u8>, field: u32, fill: impl FnOnce(&mut Vec<u
     // Most messages are shorter than 128 bytes, so that their length is one byte.
     to.push(0);
     fill(to);
-    let mut length = Vec::new();
-    varint(&mut length, (to.len() - before - 1) as u64);
-    match (to.get_mut(before), length.as_slice()) {
-        (Some(place), [length]) => *place = *length,
-        _ => drop(to.splice(before..=before, length)),
+    let length = to.len() - before - 1;
+    match to.get_mut(before) {
+        Some(place) if length < 0x80 => *place = length as u8,
+        _ => {
+            let mut longer = Vec::new();
+            varint(&mut longer, length as u64);
+            to.splice(before..=before, longer);
+        }
     }
 }
 

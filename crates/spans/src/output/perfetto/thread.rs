@@ -12,7 +12,7 @@ pub(super) const PROCESS: u64 = 1;
 /// A thread has this many tracks: its spans, then its counters, then its late spans.
 const TRACKS: u64 = 1_024;
 const LATE: u64 = 256;
-/// The most tracks of late spans. Further ones may overlap on the last.
+/// The most tracks of late spans. A span that overlaps one on each is left out.
 const LATE_TRACKS: usize = 64;
 
 /// A thread.
@@ -63,15 +63,19 @@ impl Thread {
         mut slow: impl FnMut(&Timed) -> Slow,
     ) {
         let mut order = std::mem::take(&mut self.order);
-        let each = |edge: Edge, timed: &Timed| match edge {
+        let each = |edge: Edge, timed: &Timed, is_root: bool| match edge {
             Edge::Begin => {
                 let slow = slow(timed);
-                self.counters(to, timed, Edge::Begin);
+                if is_root {
+                    self.counters(to, timed, Edge::Begin);
+                }
                 self.spans.begin(to, timed.ns[0], &timed.kept, None, &slow);
             }
             Edge::End => {
                 self.spans.end(to, timed.ns[1], None);
-                self.counters(to, timed, Edge::End);
+                if is_root {
+                    self.counters(to, timed, Edge::End);
+                }
             }
         };
         match all {
@@ -81,10 +85,10 @@ impl Thread {
         self.order = order;
     }
 
-    /// Writes the counter tracks of an outermost span: its rates from its beginning to its end, and 0 after it.
+    /// Writes the counter tracks of a span that no other is around: its rates from its beginning to its end, and 0 after it.
     fn counters(&mut self, to: &mut Vec<u8>, timed: &Timed, edge: Edge) {
         let Timed { ns: [start, end], kept } = timed;
-        if kept.raw.depth != 1 || !kept.raw.is_counted() {
+        if !kept.raw.is_counted() {
             return;
         }
         for (name, rate) in rates(kept) {
@@ -116,8 +120,8 @@ impl Thread {
         });
     }
 
-    /// Writes a span on a track of late ones.
-    pub(super) fn write_late(&mut self, to: &mut Vec<u8>, timed: &Timed, slow: &Slow) {
+    /// Writes a span on a track of late ones. Returns false if none is free.
+    pub(super) fn write_late(&mut self, to: &mut Vec<u8>, timed: &Timed, slow: &Slow) -> bool {
         let [start, end] = timed.ns;
         let mut late = self.late.take().unwrap_or_else(|| {
             // The second sequence of the thread.
@@ -125,20 +129,22 @@ impl Thread {
             Late { sequence, ends: Vec::new() }
         });
         let free = late.ends.iter().position(|end| *end <= start);
-        let place = free.unwrap_or_else(|| {
-            if late.ends.len() < LATE_TRACKS {
-                late.ends.push(0);
-                let number = LATE + late.ends.len() as u64;
-                self.describe(to, number, "spans around others, or out of order", false);
-            }
-            late.ends.len() - 1
-        });
-        if let Some(last) = late.ends.get_mut(place) {
-            *last = end.max(*last);
+        let has_more = free.is_some() || late.ends.len() < LATE_TRACKS;
+        let place = free.unwrap_or(late.ends.len());
+        if free.is_none() && has_more {
+            late.ends.push(0);
+            let number = LATE + late.ends.len() as u64;
+            self.describe(to, number, "spans around others, or out of order", false);
         }
+        let Some(last) = late.ends.get_mut(place) else {
+            self.late = Some(late);
+            return false;
+        };
+        *last = end;
         let track = Some(self.number * TRACKS + LATE + place as u64 + 1);
         late.sequence.begin(to, start, &timed.kept, track, slow);
         late.sequence.end(to, end, track);
         self.late = Some(late);
+        true
     }
 }
