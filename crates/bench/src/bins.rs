@@ -31,8 +31,10 @@ impl Bins {
         let mut counts = vec![0; ranges.max(1)];
         let mut outside = 0;
         for value in sorted {
-            let place = if width > 0.0 { (value - low) / width } else { value - low };
-            match counts.get_mut(place as usize).filter(|_| place >= 0.0) {
+            // Without a width, only equal values are in a range: the first one.
+            let place = if width > 0.0 { (value - low) / width } else { 0.0 };
+            let is_inside = place >= 0.0 && (width > 0.0 || value == low);
+            match counts.get_mut(place as usize).filter(|_| is_inside) {
                 Some(count) => *count += 1,
                 None => outside += 1,
             }
@@ -71,5 +73,8 @@ mod tests {
             of(&[5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 9.0, 1.0]),
             Some((vec![10, 0, 0, 0], 2))
         );
+        let mut values = vec![5.0; 20];
+        values.extend([5.7, 9.0]);
+        assert_eq!(of(&values), Some((vec![20, 0, 0, 0], 2)));
     }
 }

@@ -516,3 +516,48 @@ fn has_no_pmu() -> bool {
         Err(rdpmc::error::OpenError::NoPmu { .. })
     )
 }
+
+/// The plot and the page have every row, its samples, and the differences of those that are compared.
+#[test]
+fn distributions_are_shown() {
+    let mut bench = Bench::new().unwrap();
+    bench.time_to_step(Duration::ZERO);
+    bench.row("old <b>\u{1b}[31m").throughput(|| additions(black_box(100)));
+    bench.row("new").against("old <b>\u{1b}[31m").throughput(|| additions(black_box(90)));
+    let results = bench.run();
+    for row in results.rows() {
+        assert_eq!(row.times().len(), row.samples() - row.set_aside());
+        // The figure is the median of these, unless the mean of several paths is.
+        let mut times = row.times().to_vec();
+        times.sort_by(f64::total_cmp);
+        assert!(times[0] <= row.time().unwrap().estimate.value, "{results}");
+        assert!(row.time().unwrap().estimate.value <= times[times.len() - 1], "{results}");
+    }
+    let comparison = results.comparison("new").unwrap();
+    let (quantity, ratios) = comparison.ratios().unwrap();
+    assert_eq!(quantity, comparison.speed().unwrap().quantity);
+    assert!(ratios.len() >= 8);
+    let plot = results.plot();
+    let lines: Vec<&str> = plot.lines().collect();
+    assert_eq!(lines.len(), 3, "{plot}");
+    assert!(lines[0].starts_with("old <b> [31m ") && lines[1].starts_with("new "), "{plot}");
+    assert!(lines[2].starts_with(&format!("  - old <b> [31m, {quantity} ")), "{plot}");
+    // The distributions are below each other.
+    let ends = |line: &str| {
+        let places = line.chars().enumerate().filter(|(_, char)| *char == '|');
+        places.map(|(place, _)| place).collect::<Vec<_>>()
+    };
+    assert!(
+        lines.iter().all(|line| ends(line) == ends(lines[0]) && ends(line).len() == 2),
+        "{plot}"
+    );
+    let path = file("distributions.html");
+    results.save_html(&path).unwrap();
+    let page = std::fs::read_to_string(&path).unwrap();
+    assert!(page.contains("old &lt;b&gt;\\u{1b}[31m") && !page.contains("<b>"), "{page}");
+    let pairs = format!("<p>{} pairs.", ratios.len());
+    assert!(page.contains(&pairs) && page.contains(">median "), "{page}");
+    for row in results.rows() {
+        assert!(page.contains(&format!("<p>{} samples, median ", row.times().len())), "{page}");
+    }
+}

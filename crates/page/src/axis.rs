@@ -8,6 +8,8 @@ pub struct Axis {
     written: fn(f64) -> String,
     /// Values that are always on it.
     including: Vec<f64>,
+    /// Whether the values beside it are whole numbers.
+    is_whole: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,6 +35,7 @@ impl Axis {
             scale: Scale::Linear,
             written: plain,
             including: Vec::new(),
+            is_whole: false,
         }
     }
 
@@ -52,6 +55,12 @@ impl Axis {
     #[must_use]
     pub fn written(self, written: fn(f64) -> String) -> Axis {
         Axis { written, ..self }
+    }
+
+    /// Writes whole numbers only beside the axis.
+    #[must_use]
+    pub fn whole(self) -> Axis {
+        Axis { is_whole: true, ..self }
     }
 
     /// Extends the axis to these values, so that several charts have the same one, or that one begins at 0.
@@ -93,7 +102,7 @@ impl Axis {
     }
 
     /// Returns the range from 0 to this value.
-    pub(crate) fn whole(&self, high: f64) -> Range {
+    pub(crate) fn range_to(&self, high: f64) -> Range {
         let high = self.spread(high);
         Range { low: self.spread(0.0), high: if high > 0.0 { high } else { 1.0 } }
     }
@@ -108,25 +117,30 @@ impl Axis {
     pub(crate) fn ticks(&self, range: Range) -> Vec<(f64, String)> {
         let Range { low, high } = range;
         let values: Vec<f64> = match self.scale {
-            Scale::Linear => steps(low, high),
+            Scale::Linear => steps(low, high, self.is_whole),
             // Powers of ten, or round values if there are fewer than two.
             Scale::Log if high - low > 1.5 => {
                 (low.ceil() as i32..=high.floor() as i32).map(|power| 10_f64.powi(power)).collect()
             }
-            Scale::Log => steps(10_f64.powf(low), 10_f64.powf(high)),
+            Scale::Log => steps(10_f64.powf(low), 10_f64.powf(high), self.is_whole),
             Scale::Quantiles => {
-                let nines = (1..=high.ceil() as i32).map(|nines| 1.0 - 10_f64.powi(-nines));
+                let nines =
+                    (1..=high.ceil().min(8.0) as i32).map(|nines| 1.0 - 10_f64.powi(-nines));
                 [0.0, 0.5].into_iter().chain(nines).collect()
             }
         };
         let is_shown = |value: &f64| (low - 1e-9..=high + 1e-9).contains(&self.spread(*value));
         let values = values.into_iter().filter(is_shown);
-        values.map(|value| (value, (self.written)(value))).collect()
+        let mut ticks: Vec<(f64, String)> =
+            values.map(|value| (value, (self.written)(value))).collect();
+        // Values that differ by less than is written would have one text.
+        ticks.dedup_by(|one, other| one.1 == other.1);
+        ticks
     }
 }
 
 /// Returns about five round values from `low` to `high`.
-fn steps(low: f64, high: f64) -> Vec<f64> {
+fn steps(low: f64, high: f64, are_whole: bool) -> Vec<f64> {
     let rough = (high - low) / 5.0;
     if !(rough.is_finite() && rough > 0.0) {
         return vec![low];
@@ -134,14 +148,14 @@ fn steps(low: f64, high: f64) -> Vec<f64> {
     let power = 10_f64.powf(rough.log10().floor());
     let factors = [1.0, 2.0, 5.0, 10.0];
     let step = factors.iter().map(|factor| factor * power).find(|step| *step >= rough);
-    let step = step.unwrap_or(power * 10.0);
+    let step = step.unwrap_or(power * 10.0).max(if are_whole { 1.0 } else { 0.0 });
     let first = (low / step).ceil();
     (0..=10).map(|n| (first + f64::from(n)) * step).take_while(|value| *value <= high).collect()
 }
 
 /// Returns a number without zeros at its end.
 fn plain(value: f64) -> String {
-    let text = format!("{value:.6}");
+    let text = format!("{value:.9}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".into() } else { text.into() }
 }

@@ -2,6 +2,7 @@
 
 use crate::axis::{Axis, Range};
 use crate::escape::escaped;
+use crate::timeline::shortened;
 use std::fmt::{self, Write};
 
 const WIDTH: f64 = 800.0;
@@ -131,22 +132,28 @@ impl fmt::Display for Chart {
             f,
             "<text transform=\"translate(13 {middle:.1}) rotate(-90)\" text-anchor=middle>{label_y}</text>"
         )?;
-        let mut names: Vec<(f64, f64, &String)> = Vec::new();
+        let mut names: Vec<(f64, f64, usize, &String)> = Vec::new();
         for mark in &self.marks {
             match mark {
                 Mark::Line { color, name, points } => {
-                    let points = points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
-                    let points: Vec<(f64, f64)> =
-                        points.map(|(of_x, of_y)| (x(*of_x), y(*of_y))).collect();
                     let mut path = String::new();
-                    for (place, (x, y)) in points.iter().enumerate() {
-                        write!(path, "{}{x:.1} {y:.1}", if place == 0 { 'M' } else { 'L' })?;
+                    let (mut is_gap, mut last) = (true, None);
+                    for (of_x, of_y) in points {
+                        if !of_x.is_finite() || !of_y.is_finite() {
+                            is_gap = true;
+                            continue;
+                        }
+                        let (x, y) = (x(*of_x), y(*of_y));
+                        write!(path, "{}{x:.1} {y:.1}", if is_gap { 'M' } else { 'L' })?;
+                        (is_gap, last) = (false, Some((y, x)));
                     }
-                    writeln!(f, "<path class=\"line c{}\" d=\"{path}\"/>", color % COLORS)?;
+                    let color = color % COLORS;
+                    writeln!(f, "<path class=\"line c{color}\" d=\"{path}\"/>")?;
                     names.extend(
-                        points.last().filter(|_| !name.is_empty()).map(|(x, y)| (*y, *x, name)),
+                        last.filter(|_| !name.is_empty()).map(|(y, x)| (y, x, color, name)),
                     );
                 }
+                Mark::Bar { x, y, .. } if x.iter().chain(y).any(|end| end.is_nan()) => {}
                 Mark::Bar { color, x: [low_x, high_x], y: [low, high], text } => {
                     let (left, top) = (x(*low_x), y(*high));
                     let (width, height) = ((x(*high_x) - left).max(1.0), (y(*low) - top).max(1.5));
@@ -178,13 +185,22 @@ impl fmt::Display for Chart {
                 }
             }
         }
-        // Names above the ends of their lines, and below each other.
+        // Names above the ends of their lines, below each other, and all inside.
         names.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let mut last = 0.0;
-        for (y, x, name) in names {
-            last = (y - 7.0).max(last + 14.0);
-            let name = escaped(name);
-            writeln!(f, "<text x={x:.1} y={last:.1} text-anchor=end>{name}</text>")?;
+        let mut below = bottom - 4.0;
+        let mut places: Vec<f64> = Vec::new();
+        for (y, ..) in names.iter().rev() {
+            places.push((y - 7.0).min(below));
+            below = places.last().copied().unwrap_or(below) - 14.0;
+        }
+        let mut above = 0.0;
+        for ((_, x, color, name), place) in names.iter().zip(places.iter().rev()) {
+            above = place.max(above + 12.0);
+            let name = shortened(name, x - LEFT);
+            writeln!(
+                f,
+                "<text class=f{color} x={x:.1} y={above:.1} text-anchor=end>{name}</text>"
+            )?;
         }
         f.write_str("</svg>\n")
     }
@@ -208,7 +224,7 @@ mod tests {
             let svg = chart.to_string();
             assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());
             assert!(!svg.contains("<script") && !svg.contains("<b>") && !svg.contains("\"><a>"));
-            assert!(!svg.contains("=NaN") && !svg.contains("inf"), "{svg}");
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         }
         assert!(Chart::new("", Axis::log(""), Axis::log("")).to_string().contains("</svg>"));
     }

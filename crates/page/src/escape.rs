@@ -17,7 +17,11 @@ pub fn escaped(text: &str) -> String {
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
             // Also those that change the direction of the text around them.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => safe.extend(char.escape_unicode()),
+            '\u{200e}'
+            | '\u{200f}'
+            | '\u{61c}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}' => safe.extend(char.escape_unicode()),
             char if char.is_control() => safe.extend(char.escape_default()),
             char => safe.push(char),
         }

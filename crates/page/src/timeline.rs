@@ -65,7 +65,7 @@ impl Timeline {
 impl fmt::Display for Timeline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (right, bottom) = (WIDTH - RIGHT, self.rows.len() as f64 * ROW + 4.0);
-        let range = self.axis.whole(self.length);
+        let range = self.axis.range_to(self.length);
         let x = |value: f64| LEFT + self.axis.place(range, value) * (right - LEFT);
         let (title, height) = (escaped(&self.title), bottom + BOTTOM);
         writeln!(f, "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=img aria-label=\"{title}\">")?;
@@ -110,7 +110,7 @@ impl fmt::Display for Timeline {
 }
 
 /// Returns as much of a name as fits, escaped.
-fn shortened(name: &str, width: f64) -> String {
+pub(crate) fn shortened(name: &str, width: f64) -> String {
     let most = (width / LETTER) as usize;
     match name.chars().count() > most {
         true => {

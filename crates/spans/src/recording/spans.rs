@@ -135,11 +135,11 @@ impl Spans {
         trace.may_add(&self.time)?;
         let (_, mut threads) = self.gather(|thread| Some(thread.view_without_sites()));
         let first = self.kept.iter().map(|kept| kept.raw.ticks[1]).min().unwrap_or(u64::MAX);
-        let slow = self.slow.since(first);
-        if !slow.is_empty() {
-            // Their causes are told by the medians.
+        if !self.slow.since(first).is_empty() {
+            // Their causes are told by the medians. This may collect more slow ones.
             (_, threads) = self.gather(|thread| Some(thread.view()));
         }
+        let slow = self.slow.since(first);
         let mut batch = self.batch(threads, (slow, 0));
         batch.records = in_order(std::mem::take(&mut self.kept).into());
         let missing = Missing::of(&batch);

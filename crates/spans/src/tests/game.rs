@@ -240,6 +240,11 @@ impl Game {
 }
 
 impl Game {
+    /// Another thread, like the main one.
+    pub(crate) fn thread(&self, number: u32) -> Arc<Meta> {
+        Arc::new(Meta { number, ..Meta::clone(&self.threads[0]) })
+    }
+
     /// A span of the main thread.
     pub(crate) fn around(&mut self, ticks: [u64; 2], depth: u16) -> Kept {
         let mut kept = self.span(0, &SITES[0], ticks, &[], 0);
@@ -301,10 +306,12 @@ fn nanoseconds() -> Conversion {
     Conversion::through((0, 0), (1 << 40, 1 << 40)).unwrap()
 }
 
-/// An interval with these records, and nothing else.
+/// An interval with these records, in which both threads live.
 pub(crate) fn batch(records: Vec<Kept>) -> Batch {
+    let threads = Game::new().threads.into_iter();
+    let threads = threads.map(|meta| Thread { meta, ended: 0, sites: Vec::new(), dropped: 0 });
     Batch {
-        threads: Vec::new(),
+        threads: threads.collect(),
         records,
         not_kept: 0,
         slow: Vec::new(),

@@ -3,6 +3,7 @@
 use crate::batch::SlowKeeper;
 use crate::output::perfetto::Missing;
 use crate::output::{PerfettoTrace, json};
+use crate::record::Flags;
 use crate::session::Slow;
 use crate::tests::decoded::{Decoded, Event};
 use crate::tests::game::{Game, Nest, Random, batch};
@@ -187,6 +188,80 @@ fn any_nesting() {
         assert!(changes.iter().all(|(_, depth)| *depth == 0), "seed {seed}: {changes:?}");
         assert_eq!(changes.len() % 2, 0);
     }
+}
+
+/// Laps of a loop inside the laps of another one, with and without calls in between. Only the first lap, which nothing announces, may
+/// be on a track of its own.
+#[test]
+fn laps_in_laps() {
+    for is_cut in [false, true] {
+        let mut game = Game::new();
+        let mut trace = PerfettoTrace::new(Vec::new());
+        let lap = |game: &mut Game, ticks: [u64; 2]| {
+            let mut kept = game.around(ticks, 1);
+            kept.raw.flags = kept.raw.flags.union(Flags::LAP);
+            kept
+        };
+        for round in 0..50 {
+            let start = round * 1_000;
+            let inner =
+                [[start, start + 20], [start + 20, start + 40]].map(|ticks| lap(&mut game, ticks));
+            let outer = lap(&mut game, [start, start + 1_000]);
+            let calls = match is_cut {
+                true => vec![inner.to_vec(), vec![outer]],
+                false => vec![inner.into_iter().chain([outer]).collect()],
+            };
+            for records in calls {
+                let batch = batch(records);
+                trace.add(&batch, batch.records.iter(), Missing::default()).unwrap();
+            }
+        }
+        let decoded = Decoded::of(&trace.finish().unwrap());
+        let (mut inside, mut all) = (0, 0);
+        decoded.spans(|_, around| {
+            inside += u64::from(around.is_some());
+            all += 1;
+        });
+        // With calls in between, inner laps pass for outermost ones.
+        let expected = if is_cut { 0 } else { 100 };
+        assert_eq!((all, inside), (150, expected));
+    }
+}
+
+/// Spans inside laps that last longer than a call are in them, but for the first.
+#[test]
+fn laps_longer_than_a_call() {
+    let mut game = Game::new();
+    let mut trace = PerfettoTrace::new(Vec::new());
+    for round in 0..50 {
+        let start = round * 1_000;
+        let mut lap = game.around([start, start + 1_000], 1);
+        lap.raw.flags = lap.raw.flags.union(Flags::LAP);
+        for kept in [game.around([start + 10, start + 20], 1), lap] {
+            let batch = batch(vec![kept]);
+            trace.add(&batch, batch.records.iter(), Missing::default()).unwrap();
+        }
+    }
+    let mut inside = 0;
+    Decoded::of(&trace.finish().unwrap()).spans(|_, around| inside += u64::from(around.is_some()));
+    assert_eq!(inside, 49);
+}
+
+/// A thread that has ended leaves nothing, also if the span around its last ones was never recorded.
+#[test]
+fn threads_that_end() {
+    let mut game = Game::new();
+    let mut trace = PerfettoTrace::new(Vec::new());
+    for number in 3..2_000 {
+        let mut kept = game.around([number, number + 5], 2);
+        kept.thread = game.thread(number as u32);
+        let batch = batch(vec![kept]);
+        trace.add(&batch, batch.records.iter(), Missing::default()).unwrap();
+        assert!(trace.waiting() <= 1);
+    }
+    let mut spans = 0;
+    Decoded::of(&trace.finish().unwrap()).spans(|_, _| spans += 1);
+    assert_eq!(spans, 1_997);
 }
 
 /// A trace that ends after any packet can be read: spans that had not ended are open.

@@ -52,8 +52,9 @@ fn summary(batch: &Batch, report: &Report) -> String {
     let threads: u64 = report.threads.iter().map(|thread| thread.ended.max(1)).sum();
     let mut text =
         format!("{} on {}.", units::number_of(spans, "span"), units::number_of(threads, "thread"));
-    if let (Some(first), Some(last)) = (batch.records.first(), batch.records.last()) {
-        let [[first, _], [_, last]] = [first, last].map(|kept| batch.time.nanoseconds(kept));
+    let ends = || batch.records.iter().map(|kept| batch.time.nanoseconds(kept));
+    let (first, last) = (ends().map(|[start, _]| start).min(), ends().map(|[_, end]| end).max());
+    if let (Some(first), Some(last)) = (first, last) {
         text += &format!(
             " {} records are kept, from {} to {}, in {}.",
             batch.records.len(),

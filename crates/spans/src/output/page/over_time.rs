@@ -3,7 +3,7 @@
 use crate::batch::Batch;
 use crate::collect::Kept;
 use crate::output::{cause, units};
-use rdpmc_page::{Axis, Chart, Page};
+use rdpmc_page::{Axis, Chart, Page, Table};
 use std::collections::HashMap;
 
 /// The columns of a chart. Each has the range of the times of the spans that began in it.
@@ -32,7 +32,7 @@ pub(super) fn add(page: &mut Page, batch: &Batch) {
     let begin = batch.records.iter().map(|kept| ends(kept)[0]).min().unwrap_or(0);
     let end = batch.records.iter().map(|kept| ends(kept)[0]).max().unwrap_or(0);
     let seconds = |ns: u64| ns as f64 / 1e9;
-    let width = ((end - begin) / COLUMNS).max(1);
+    let width = (end - begin).div_ceil(COLUMNS).max(1);
     let mut all: HashMap<(u32, usize), Spans<'_>> = HashMap::new();
     for kept in batch.records.iter().filter(|kept| kept.raw.depth == 1) {
         let time = batch.time.conversion(&kept.thread).delta_ns(kept.raw.time());
@@ -65,14 +65,21 @@ pub(super) fn add(page: &mut Page, batch: &Batch) {
     all.sort_by_key(|spans| (std::cmp::Reverse(spans.total), spans.first.raw.ticks));
     for (color, spans) in all.iter().take(CHARTS).enumerate() {
         let name = format!("{} on {}", spans.first.raw.site.name(), spans.first.thread.name);
-        let time = Axis::log("time").written(|ns| units::time(ns as u64));
+        let time = Axis::log("time").whole().written(|ns| units::time(ns as u64));
         let when = Axis::linear("seconds since the recording began");
         let when = when.including([begin, end].map(seconds));
         let mut chart = Chart::new(&format!("Times of {name} over the run"), when, time);
+        let mut table = Table::new([
+            ("seconds", true),
+            ("spans", true),
+            ("shortest", true),
+            ("longest", true),
+            ("the longest", false),
+        ]);
         let mut columns: Vec<(&u64, &Column<'_>)> = spans.columns.iter().collect();
         columns.sort_by_key(|(place, _)| **place);
         for (place, column) in columns {
-            let from = begin + place * width;
+            let from = begin.saturating_add(place * width);
             let [at, _] = ends(column.kept);
             let longest = format!(
                 "{}, {} at {}",
@@ -85,7 +92,10 @@ pub(super) fn add(page: &mut Page, batch: &Batch) {
                 spans => format!("{spans} spans, the longest: {longest}"),
             };
             let times = [column.shortest, column.longest].map(|ns| ns as f64);
-            chart.bar(color, [seconds(from), seconds(from + width)], times, &text);
+            let [shortest, most] = [column.shortest, column.longest].map(units::time);
+            let cells = [format!("{:.6}", seconds(from)), column.spans.to_string(), shortest, most];
+            table.row(cells.into_iter().chain([cause::name(column.kept)]));
+            chart.bar(color, [seconds(from), seconds(from.saturating_add(width))], times, &text);
         }
         let is_of_these = |kept: &Kept| {
             kept.thread.number == spans.first.thread.number
@@ -104,7 +114,7 @@ pub(super) fn add(page: &mut Page, batch: &Batch) {
         page.paragraph(&format!(
             "{name}. Each bar goes from the shortest to the longest span of its interval.{dots}"
         ));
-        page.push(&chart);
+        page.push(&chart).folded(&format!("The intervals of {name}"), &[&table]);
     }
     if all.len() > CHARTS {
         let more = units::number_of((all.len() - CHARTS) as u64, "other outermost span");

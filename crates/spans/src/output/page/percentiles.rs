@@ -48,7 +48,7 @@ pub(super) fn add(page: &mut Page, report: &Report) {
 }
 
 fn chart(title: &str) -> Chart {
-    let time = Axis::log("time").written(|ns| units::time(ns as u64));
+    let time = Axis::log("time").whole().written(|ns| units::time(ns as u64));
     Chart::new(title, Axis::quantiles("percentile"), time)
 }
 

@@ -117,7 +117,7 @@ fn shown(tree: &Tree, most: usize) -> Vec<&Kept> {
 fn timeline(usual: &Usual<'_>, tree: &Tree, shown: &[&Kept], title: &str) -> Timeline {
     let batch = usual.batch;
     let [start, end] = batch.time.nanoseconds(&tree.root);
-    let axis = Axis::linear("time").written(|ns| units::time(ns.max(0.0) as u64));
+    let axis = Axis::linear("time").whole().written(|ns| units::time(ns.max(0.0) as u64));
     let mut timeline = Timeline::new(title, axis, (end - start) as f64);
     let own = tree.root.thread.number;
     // The rows of a thread, and when the last span in each ends.
@@ -147,7 +147,7 @@ fn timeline(usual: &Usual<'_>, tree: &Tree, shown: &[&Kept], title: &str) -> Tim
             rows.len() - 1
         });
         if let Some((row, end)) = rows.get_mut(place) {
-            *end = to.max(from + 1);
+            *end = to.max(from.saturating_add(1));
             add(&mut timeline, kept, *row);
         }
     }

@@ -25,14 +25,12 @@ use thread::{PROCESS, Thread};
 
 /// The sequence of what belongs to the process.
 const SEQUENCE: u64 = 1;
-/// More threads than this are forgotten when nothing of them waits, and described again if they go on.
-const THREADS: usize = 1_024;
 
 /// A trace in Perfetto's own format, which is written while the program runs: for <https://ui.perfetto.dev>.
 ///
 /// - Each thread has a track with its spans. They have their counts, numbers and flags as arguments, and their source locations.
 /// - Counter tracks show the instructions per cycle, further events per 1,000 instructions, and the parts of the pipeline slots if
-///   they are counted: those of outermost spans, and 0 between them.
+///   they are counted: those of spans that no other span on the track surrounds, and 0 between them.
 /// - A slow span that is kept has its cause as an argument. Flows connect it with the outermost spans of other threads that overlap it, if
 ///   they are not written yet: at most 64.
 /// - Events on the track of the process have the number of records that were not kept, dropped or lost.
@@ -43,8 +41,8 @@ const THREADS: usize = 1_024;
 /// the program is killed, the trace ends earlier. After an error of writing, all further calls fail, because a part is missing.
 ///
 /// Records wait until the outermost span around them has ended. If more than 16,384 records of a thread wait, they are written, and the
-/// spans around them come on a track of their own below the thread's. So do spans that end out of order, and a first lap that takes longer
-/// than the time between two calls. A waiting record takes some 170 bytes.
+/// spans around them come on a track of their own below the thread's. So do spans that end out of order, and the first lap of a thread if it takes
+/// longer than the time between two calls, and laps around those of another loop if a call comes in between. A waiting record takes some 170 bytes.
 ///
 /// ```
 /// use rdpmc_spans::{PerfettoTrace, Settings, span};
@@ -92,11 +90,12 @@ pub(crate) struct Missing {
     pub(crate) lost: u64,
 }
 
-/// Identifies a span: its thread, its number on the thread, and its beginning.
-type Key = (u32, u64, u64);
+/// Identifies a span: its thread, its number on the thread, its ticks, and whether it is a lap. Siblings may have one number and begin
+/// in one tick.
+type Key = (u32, u64, [u64; 2], bool);
 
 fn key(kept: &Kept) -> Key {
-    (kept.thread.number, kept.raw.span, kept.raw.ticks[0])
+    (kept.thread.number, kept.raw.span, kept.raw.ticks, kept.raw.is_lap())
 }
 
 impl<W: Write> PerfettoTrace<W> {
@@ -143,21 +142,26 @@ impl<W: Write> PerfettoTrace<W> {
         }
         state.find_slow(batch, records.clone());
         let mut last = 0;
+        // Records of a thread that has ended come in one call.
+        let mut live: HashSet<u32> =
+            batch.threads.iter().filter(|it| it.ended == 0).map(|it| it.meta.number).collect();
         for kept in records {
+            live.insert(kept.thread.number);
             let [_, end] = self.state.add(&batch.time, kept);
             last = end.max(last);
             self.write_full_chunk()?;
         }
-        self.write_threads(false)?;
+        self.write_threads(|number| !live.contains(&number))?;
+        self.state.threads.retain(|number, _| live.contains(number));
         self.state.end_call(missing, last);
         self.write_full_chunk()
     }
 
-    /// Writes what is complete of each thread, or all.
-    fn write_threads(&mut self, all: bool) -> io::Result<()> {
+    /// Writes what is complete of each thread, or all if it has ended.
+    fn write_threads(&mut self, has_ended: impl Fn(u32) -> bool) -> io::Result<()> {
         let numbers: Vec<u32> = self.state.threads.keys().copied().collect();
         for number in numbers {
-            self.state.write_thread(number, all);
+            self.state.write_thread(number, has_ended(number));
             self.write_full_chunk()?;
         }
         Ok(())
@@ -208,7 +212,7 @@ impl<W: Write> PerfettoTrace<W> {
     /// # Errors
     /// Those of writing.
     pub fn finish(mut self) -> io::Result<W> {
-        self.write_threads(true)?;
+        self.write_threads(|_| true)?;
         self.flush()?;
         Ok(self.to)
     }
@@ -331,15 +335,12 @@ impl State {
         }
     }
 
-    /// Forgets what no later call needs, and tells what is missing. `last` is the end of the last record.
+    /// Forgets slow spans that no longer wait, and tells what is missing. `last` is the end of the last record.
     fn end_call(&mut self, missing: Missing, last: u64) {
         if !self.slow.is_empty() {
             let waiting = self.threads.values().flat_map(|thread| thread.order.waiting());
             let waiting: HashSet<Key> = waiting.map(|timed| key(&timed.kept)).collect();
             self.slow.retain(|key, _| waiting.contains(key));
-        }
-        if self.threads.len() > THREADS {
-            self.threads.retain(|_, thread| !thread.order.is_empty());
         }
         let left_out = std::mem::take(&mut self.left_out);
         let Missing { not_kept, dropped, lost } = missing;

@@ -23,6 +23,15 @@ pub(super) enum Edge {
     End,
 }
 
+/// Whether a record is inside another one of its thread. Laps of a loop in a lap have that lap's depth. A lap that took no time may also
+/// be the one before it.
+fn is_inside(inner: &Kept, outer: &Kept) -> bool {
+    let [[start, end], [outer_start, outer_end]] = [inner.raw.ticks, outer.raw.ticks];
+    let are_laps = inner.raw.is_lap() && outer.raw.is_lap() && inner.raw.depth == outer.raw.depth;
+    let is_within = start >= outer_start && end <= outer_end && inner.raw.ticks != outer.raw.ticks;
+    inner.is_inside(outer) || are_laps && is_within && end > start
+}
+
 /// The records of a thread that wait.
 #[derive(Debug, Default)]
 pub(super) struct Order {
@@ -40,10 +49,6 @@ pub(super) struct Order {
 const LAP: u32 = 100;
 
 impl Order {
-    pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= MOST
     }
@@ -55,8 +60,11 @@ impl Order {
     /// Adds a record. Returns the record if it has no place in the order: it began before what was given out ended, or it overlaps another
     /// one, because spans ended out of order.
     pub(super) fn push(&mut self, timed: Timed) -> Option<Timed> {
+        if timed.kept.raw.is_lap() && timed.kept.raw.depth == 1 {
+            self.has_laps = LAP;
+        }
         let is_inside = |place: &usize| {
-            self.waiting.get(*place).is_some_and(|(_, it)| it.kept.is_inside(&timed.kept))
+            self.waiting.get(*place).is_some_and(|(_, it)| is_inside(&it.kept, &timed.kept))
         };
         let inside = self.roots.iter().rev().take_while(|place| is_inside(place)).count();
         let outside = self.roots.len() - inside;
@@ -69,9 +77,6 @@ impl Order {
         let place = self.waiting.len();
         let first = self.roots.get(outside).and_then(|root| self.waiting.get(*root));
         let first = first.map_or(place, |(first, _)| *first);
-        if timed.kept.raw.is_lap() && timed.kept.raw.depth == 1 {
-            self.has_laps = LAP;
-        }
         self.roots.truncate(outside);
         self.roots.push(place);
         self.waiting.push((first, timed));

@@ -180,6 +180,9 @@ impl Sequence {
     }
 
     fn intern_flags(&mut self, to: &mut Vec<u8>, flags: Flags) {
+        if flags == Flags::NONE {
+            return;
+        }
         let (word, bit) = (usize::from(flags.bits() / 64), 1 << (flags.bits() % 64));
         let Some(known) = self.flags.get_mut(word).filter(|known| **known & bit == 0) else {
             return;
