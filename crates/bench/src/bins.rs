@@ -1,6 +1,6 @@
-//! How values are distributed: how many are in each of some equal ranges.
+//! A histogram with bins of equal width.
 
-/// The ranges, from the lowest up. A few values that are far from the others would leave these in one range, so they are outside.
+/// A histogram. Outliers are counted as outside, because they would squeeze all other values into one bin.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bins {
     pub(crate) low: f64,
@@ -23,10 +23,10 @@ impl Bins {
             |share: f64| sorted.get(((sorted.len() - 1) as f64 * share) as usize).copied();
         let (min, max) = (sorted.first().copied()?, sorted.last().copied()?);
         let [few, median, most] = [quantile(0.1)?, quantile(0.5)?, quantile(0.9)?];
-        // Four times as far from the median as eight tenths of the values are.
+        // Four times the distance from the median to the 10th or 90th percentile, whichever is farther.
         let far = (most - median).max(median - few) * 4.0;
         let (low, high) = (min.max(median - far), max.min(median + far));
-        // Wider by what the largest value is above the last range with rounding errors.
+        // The factor keeps the maximum in the last bin despite rounding errors.
         let width = (high - low) / ranges.max(1) as f64 * (1.0 + 1e-9);
         let mut counts = vec![0; ranges.max(1)];
         let mut outside = 0;

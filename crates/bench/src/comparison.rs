@@ -54,18 +54,19 @@ impl RowComparison {
         self.differences.iter().find(|difference| difference.quantity == of)
     }
 
-    /// Returns the ratios of the row to the other in pairs of samples of the same pass, in the order in which they were taken, and what
-    /// they are of: the quantity of [`speed`](RowComparison::speed). A ratio may be negative, or not finite, if a sample costs less than
-    /// the loop around the code.
+    /// Returns the ratio of this row to the other row for each pair of samples, in sampling order, and the quantity, which is that of
+    /// [`speed`](RowComparison::speed). Paired samples come from the same pass or the nearest one. A ratio may be negative or not finite,
+    /// if a sample costs less than the loop around the code.
     ///
-    /// None if the rows have no speed, and of [`ComparedPrograms`](crate::ComparedPrograms), whose samples are those of several processes.
+    /// None if the rows have no speed. None for [`ComparedPrograms`](crate::ComparedPrograms), because its samples come from several
+    /// processes.
     pub fn ratios(&self) -> Option<(Quantity, &[f64])> {
         let quantity = self.speed()?.quantity;
         let found = self.ratios.iter().find(|(known, _)| *known == quantity);
         found.map(|(quantity, ratios)| (*quantity, ratios.as_slice()))
     }
 
-    /// Returns the same as differences in percent.
+    /// Returns the ratios as differences in percent.
     pub(crate) fn percents(&self) -> Option<(Quantity, Vec<f64>)> {
         let (quantity, ratios) = self.ratios()?;
         Some((quantity, ratios.iter().map(|ratio| (ratio - 1.0) * 100.0).collect()))
@@ -208,7 +209,7 @@ pub(crate) fn differences(row: &[Measured], other: &[Measured]) -> Vec<Differenc
     both.filter_map(|(row, other)| difference(row, other)).collect()
 }
 
-/// Returns the ratios of the samples of one pass, for each quantity whose samples are compared.
+/// Returns the ratios of paired samples, for each quantity whose samples are compared.
 pub(crate) fn ratios(row: &[Measured], other: &[Measured]) -> Vec<(Quantity, Vec<f64>)> {
     let both = row.iter().filter_map(|row| {
         let quantity = row.figure.quantity;

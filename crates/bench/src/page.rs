@@ -63,7 +63,7 @@ impl Results {
             notes.lines().filter(|note| !note.is_empty()).map(|note| note.trim_start_matches("- ")),
         );
         page.heading("Distributions");
-        page.paragraph("A bar has the number of samples whose time is in its range. A sample is a mean over many runs.");
+        page.paragraph("A bar has the number of samples whose time is in its range. A sample is a mean over one or more runs.");
         for (place, row) in self.rows.iter().enumerate() {
             page.subheading(&format!("row-{}", place + 1), &row.name);
             distribution(&mut page, row);
@@ -72,7 +72,7 @@ impl Results {
         if !self.comparisons.is_empty() {
             page.heading("Differences");
             page.paragraph(
-                "A mark is the difference of two samples that were taken one after the other.",
+                "A mark is the difference of two samples of the same pass, or of passes that are near.",
             );
         }
         for comparison in &self.comparisons {
@@ -91,7 +91,9 @@ fn outside(bins: &Bins, written: fn(f64) -> String) -> String {
     match (bins.outside, bins.ends.map(written)) {
         (0, _) => String::new(),
         (outside, [min, max]) => {
-            format!(" Not shown: {outside} that are far from these. All are from {min} to {max}.")
+            format!(
+                " Not shown: {outside} outside of this range. The full range is {min} to {max}."
+            )
         }
     }
 }

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 /// Shows how much is done once the measurement has taken a second, if the standard error is a terminal.
 pub(crate) struct Progress {
-    /// None if nothing is to be shown.
+    /// None if the output is hidden.
     terminal: Option<Box<dyn Write>>,
     /// When the line was last written, or when the measurement began.
     last: Instant,
     is_shown: bool,
-    /// The largest share that was done.
+    /// The largest completed fraction so far.
     done: f64,
 }
 
@@ -30,7 +30,7 @@ impl Progress {
         self.terminal = None;
     }
 
-    /// Shows which share is done. May be called often. The share that is shown does not fall.
+    /// Shows the completed fraction, which never decreases. May be called often.
     pub(crate) fn show(&mut self, done: f64) {
         self.done = self.done.max(done);
         let Some(terminal) = &mut self.terminal else { return };

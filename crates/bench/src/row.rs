@@ -160,7 +160,7 @@ impl Row {
     }
 
     /// Returns the time of one operation in each sample that was not set aside, in nanoseconds, in the order in which they were
-    /// taken. A sample is a mean over [`runs`](Row::runs) and more, so single runs vary more.
+    /// taken. A sample is a mean over [`runs`](Row::runs) or more runs, so single runs vary more. Empty if the time could not be measured.
     pub fn times(&self) -> &[f64] {
         &self.times
     }

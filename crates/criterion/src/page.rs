@@ -14,7 +14,7 @@ use std::time::SystemTime;
 /// A benchmark with saved counts.
 struct Benchmark {
     name: String,
-    /// Where criterion's page of it is, from our page. None if there is none.
+    /// The relative link to criterion's report. None if there is no report.
     page: Option<String>,
     results: Results,
 }

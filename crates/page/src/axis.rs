@@ -1,6 +1,6 @@
 //! From values to places on a chart, and what is written beside them.
 
-/// An axis of a [`Chart`](crate::Chart): what it shows, and how values are spread along it. Its range is that of the chart's values.
+/// An axis of a [`Chart`](crate::Chart): what it shows, and how values are spread along it. Its range has the chart's values, with a margin or up to whole powers of ten.
 #[derive(Clone, Debug)]
 pub struct Axis {
     pub(crate) label: String,
@@ -133,7 +133,7 @@ impl Axis {
         let values = values.into_iter().filter(is_shown);
         let mut ticks: Vec<(f64, String)> =
             values.map(|value| (value, (self.written)(value))).collect();
-        // Values that differ by less than is written would have one text.
+        // Ticks with equal labels are left out.
         ticks.dedup_by(|one, other| one.1 == other.1);
         ticks
     }

@@ -32,7 +32,7 @@ enum Mark {
 }
 
 impl Chart {
-    /// Begins a chart. The title is for screen readers, so the text around the chart should tell as much.
+    /// Begins a chart. The title is for screen readers, so repeat its content in the text around the chart.
     pub fn new(title: &str, x: Axis, y: Axis) -> Chart {
         Chart { title: title.to_owned(), x, y, marks: Vec::new() }
     }
@@ -50,13 +50,13 @@ impl Chart {
         self
     }
 
-    /// Adds a bar that covers these ranges. The text is shown beside the pointer.
+    /// Adds a bar that covers these ranges. `text` is the tooltip.
     pub fn bar(&mut self, color: usize, x: [f64; 2], y: [f64; 2], text: &str) -> &mut Chart {
         self.marks.push(Mark::Bar { color, x, y, text: text.to_owned() });
         self
     }
 
-    /// Adds a dot in the highlight color, with a link unless the address is empty. The text is shown beside the pointer.
+    /// Adds a dot in the highlight color, with a link unless the address is empty. `text` is the tooltip.
     pub fn dot(&mut self, at: (f64, f64), text: &str, to: &str) -> &mut Chart {
         self.marks.push(Mark::Dot { at, text: text.to_owned(), to: to.to_owned() });
         self

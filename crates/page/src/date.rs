@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Returns the day and the time of day, to the second: `2026-11-26 21:20:29 UTC`. Times before 1970 are that of its beginning.
+/// Returns the day and the time of day, to the second: `2026-11-26 21:20:29 UTC`. Earlier times are clamped to 1970.
 ///
 /// ```
 /// # use std::time::{Duration, UNIX_EPOCH};

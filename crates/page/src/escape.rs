@@ -2,7 +2,7 @@
 
 /// Returns text for the content of an element, or for the value of an attribute in quotes.
 ///
-/// Control characters are not allowed in HTML. They are written as in Rust: `\u{1}`, `\n`.
+/// Control characters, and marks that change the direction of the text around them, are written as in Rust: `\u{1}`, `\n`.
 ///
 /// ```
 /// assert_eq!(rdpmc_page::escaped("a<b> & \"c\"\n"), "a&lt;b&gt; &amp; &quot;c&quot;\\n");

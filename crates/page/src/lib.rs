@@ -1,7 +1,7 @@
 //! HTML pages of figures in one file: tables, charts and text, without scripts.
 //!
 //! A [`Page`] is a sequence of blocks. All text is escaped, so names may have any characters. A [`Chart`] is SVG, with a description for
-//! screen readers. What it shows should also be in a [`Table`], because not everybody can see a chart.
+//! screen readers. Its values can be repeated in a folded [`Table`], because not everybody can see a chart.
 //!
 //! ```
 //! use rdpmc_page::{Page, Table};

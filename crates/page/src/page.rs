@@ -8,7 +8,7 @@ use crate::timeline::Timeline;
 use std::fmt;
 use std::time::SystemTime;
 
-/// What a page has between its texts: a [`Table`], a [`Chart`] or a [`Timeline`].
+/// A block of a page: a [`Table`], a [`Chart`] or a [`Timeline`].
 pub trait Block: fmt::Display + private::Escaped {}
 
 mod private {
@@ -42,7 +42,7 @@ impl Page {
         self
     }
 
-    /// Adds a heading below the last one, to which `#id` links. `id` has letters, digits and hyphens.
+    /// Adds a heading below the last one, to which `#id` links. `id` may contain only letters, digits and hyphens.
     pub fn subheading(&mut self, id: &str, text: &str) -> &mut Page {
         self.body += &format!("<h3 id=\"{}\">{}</h3>\n", escaped(id), escaped(text));
         self
@@ -70,7 +70,7 @@ impl Page {
         self
     }
 
-    /// Adds a paragraph with the program, the processor if it is known, and when the page was made.
+    /// Adds a paragraph with the program, the CPU model, if known, and a time.
     pub fn origin(
         &mut self,
         program: &str,
@@ -81,13 +81,13 @@ impl Page {
         self.paragraph(&format!("{program}{processor}, {}.", date(time)))
     }
 
-    /// Adds a table or a picture.
+    /// Adds a table, a chart or a timeline.
     pub fn push(&mut self, block: &impl Block) -> &mut Page {
         self.body += &block.to_string();
         self
     }
 
-    /// Adds tables and pictures that are shown when the reader opens their summary, and when the page is printed.
+    /// Adds blocks that are collapsed on screen and expanded in print.
     pub fn folded(&mut self, summary: &str, blocks: &[&dyn Block]) -> &mut Page {
         self.body += &format!("<details><summary>{}</summary>\n", escaped(summary));
         blocks.iter().for_each(|block| self.body += &block.to_string());

@@ -45,8 +45,8 @@ impl Timeline {
         self.rows.len() - 1
     }
 
-    /// Adds a bar to a row, which exists. What is outside of the timeline is cut off. The name is written inside if there is space, and the text is
-    /// shown beside the pointer. Colors are numbers, which repeat after the sixth.
+    /// Adds a bar to an existing row. Its ends are clamped to the timeline. The name is written inside or beside the bar if there is space.
+    /// `text` is the tooltip. Colors are numbers, which repeat after the sixth.
     pub fn bar(&mut self, row: usize, from_to: [f64; 2], color: usize, name: &str, text: &str) {
         self.add(row, from_to, Some(color), name, text);
     }

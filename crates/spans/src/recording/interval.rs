@@ -116,8 +116,11 @@ impl Interval {
 
     /// Writes a page, as HTML in one file without scripts, which can be opened from disk, mailed and printed.
     ///
-    /// It has each slow span with its cause, what ran during it, and the counts and flags of that; the table of the report; the
-    /// times of outermost spans over the run; and the percentiles of each span, on a scale like that of HdrHistogram.
+    /// The page has:
+    /// - each slow span, with its cause and the longest spans during it, at most 200
+    /// - the report's table
+    /// - the times of outermost spans over the run, from the kept [records](Interval::records): at most 12 charts
+    /// - the percentiles of each span
     ///
     /// ```
     /// use rdpmc_spans::{Settings, span};
@@ -146,7 +149,7 @@ impl Interval {
         output::save(path.as_ref(), |to| self.write_html(to))
     }
 
-    /// Writes the records as a trace in Perfetto's own format, a tenth of the size of Chrome's: see [`PerfettoTrace`].
+    /// Writes the records as a trace in Perfetto's own format, which is much smaller than Chrome's: see [`PerfettoTrace`].
     ///
     /// # Errors
     /// As [`write_trace`](Interval::write_trace).
@@ -184,8 +187,8 @@ impl Interval {
         output::save(path.as_ref(), |to| self.write_perfetto(to))
     }
 
-    /// Adds the records to a trace of several intervals, which come in their order. If two intervals have the same records, as those of two
-    /// [views](crate::Spans::view), the trace has them twice.
+    /// Appends the interval's records to a trace. Append intervals in chronological order. Records that two intervals share, such as two
+    /// [views](crate::Spans::view), appear twice.
     ///
     /// # Errors
     /// - Those of writing. The trace then lacks a part.

@@ -47,7 +47,7 @@ pub struct Spans {
     not_contained: Option<String>,
     /// The number of lost spans at the last `take`.
     lost_before: u64,
-    /// What a trace lacks of this interval, at the last `write_perfetto`.
+    /// The missing records of this interval at the last `write_perfetto`.
     missing: Missing,
 }
 
@@ -122,8 +122,8 @@ impl Spans {
         Interval::new(self.view_without_records()).report()
     }
 
-    /// Collects, and adds the records since the last call, or the last [`take`](Spans::take), to a trace. They are no longer among
-    /// [those of the interval](Interval::records), and their memory is free. Its report and its slow spans keep them.
+    /// Collects, and adds the records since the last call, or the last [`take`](Spans::take), to a trace. This removes
+    /// the records [from the interval](Interval::records) and frees their memory. The interval's report and slow spans still include them.
     ///
     /// Call it about every 100 ms, in place of [`collect`](Spans::collect). With [`Storage::Histograms`](crate::Storage), there are no
     /// records. See [`Interval::write_slow_perfetto`].
@@ -136,7 +136,7 @@ impl Spans {
         let (_, mut threads) = self.gather(|thread| Some(thread.view_without_sites()));
         let first = self.kept.iter().map(|kept| kept.raw.ticks[1]).min().unwrap_or(u64::MAX);
         if !self.slow.since(first).is_empty() {
-            // Their causes are told by the medians. This may collect more slow ones.
+            // The causes need the medians. This second collection may find further slow spans.
             (_, threads) = self.gather(|thread| Some(thread.view()));
         }
         let slow = self.slow.since(first);

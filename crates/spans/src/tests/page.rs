@@ -37,7 +37,10 @@ fn planted_causes() {
         page::write(&crate::batch::Batch { slow: vec![tree.clone()], ..batch.clone() }, &mut page)
             .unwrap();
         let page = String::from_utf8(page).unwrap();
-        assert!(page.contains(&format!(" The largest excess is in {stage}: 8.")), "{stage}");
+        assert!(
+            page.contains(&format!(" The largest excess is in {stage}: it took 8.")),
+            "{stage}"
+        );
     }
     assert!(causes[1].1.contains(". Most are in sort. "), "{causes:#?}");
 }

@@ -20,7 +20,7 @@ pub(crate) fn write(batch: &Batch, mut to: impl Write) -> io::Result<()> {
     if !batch.slow.is_empty() {
         page.heading("Slow spans");
         page.paragraph(
-            "The slowest first. Spans that took three times their median or more are marked.",
+            "The slowest first. Inner spans that took at least three times their median are highlighted.",
         );
         slow::add(&mut page, batch);
     }
@@ -56,15 +56,15 @@ fn summary(batch: &Batch, report: &Report) -> String {
     let (first, last) = (ends().map(|[start, _]| start).min(), ends().map(|[_, end]| end).max());
     if let (Some(first), Some(last)) = (first, last) {
         text += &format!(
-            " {} records are kept, from {} to {}, in {}.",
-            batch.records.len(),
+            " {} from {} to {}, in {}.",
+            units::number_of(batch.records.len() as u64, "kept record"),
             cause::wall_clock(batch, first),
             cause::wall_clock(batch, last),
             units::time(last.saturating_sub(first))
         );
     }
     if batch.not_kept > 0 {
-        text += &format!(" {} earlier ones are not kept.", batch.not_kept);
+        text += &format!(" Not kept: {}.", units::number_of(batch.not_kept, "earlier record"));
     }
     text
 }

@@ -1,4 +1,4 @@
-//! When outermost spans took how long.
+//! The times of outermost spans over the run.
 
 use crate::batch::Batch;
 use crate::collect::Kept;
@@ -58,7 +58,7 @@ pub(super) fn add(page: &mut Page, batch: &Batch) {
     }
     if all.is_empty() {
         page.paragraph(
-            "No records of outermost spans are kept. With `Storage::Histograms`, there are none.",
+            "No records of outermost spans are kept. `Storage::Histograms` keeps none, and a trace that is written while the program runs takes them.",
         );
     }
     let mut all: Vec<Spans<'_>> = all.into_values().collect();
@@ -72,9 +72,9 @@ pub(super) fn add(page: &mut Page, batch: &Batch) {
         let mut table = Table::new([
             ("seconds", true),
             ("spans", true),
-            ("shortest", true),
-            ("longest", true),
-            ("the longest", false),
+            ("minimum", true),
+            ("maximum", true),
+            ("longest span", false),
         ]);
         let mut columns: Vec<(&u64, &Column<'_>)> = spans.columns.iter().collect();
         columns.sort_by_key(|(place, _)| **place);
@@ -112,9 +112,9 @@ pub(super) fn add(page: &mut Page, batch: &Batch) {
         let has_slow = batch.slow.iter().any(|tree| is_of_these(&tree.root));
         let dots = if has_slow { " Dots are the slow spans above." } else { "" };
         page.paragraph(&format!(
-            "{name}. Each bar goes from the shortest to the longest span of its interval.{dots}"
+            "{name}. Each bar has the minimum and maximum time of the spans that began in its part of the run.{dots}"
         ));
-        page.push(&chart).folded(&format!("The intervals of {name}"), &[&table]);
+        page.push(&chart).folded(&format!("{name} over the run, as a table"), &[&table]);
     }
     if all.len() > CHARTS {
         let more = units::number_of((all.len() - CHARTS) as u64, "other outermost span");

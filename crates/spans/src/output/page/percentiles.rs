@@ -5,9 +5,9 @@ use crate::distribution::Distribution;
 use crate::output::{Report, Row, units};
 use rdpmc_page::{Axis, Chart, Page, Table};
 
-/// The chart of all has the rows with the most time.
+/// The maximum number of rows in the common chart.
 const TOGETHER: usize = 6;
-/// The percentiles of a table, and of how many values one is above each.
+/// Each percentile's label, with `n`: one in `n` values exceeds it.
 const PERCENTILES: [(&str, u64); 6] = [
     ("50 %", 2),
     ("90 %", 10),
@@ -16,7 +16,7 @@ const PERCENTILES: [(&str, u64); 6] = [
     ("99.99 %", 10_000),
     ("99.999 %", 100_000),
 ];
-/// The points of a curve from a quantile to that with a tenth of the values above it.
+/// The curve's points for each further nine of the quantile.
 const POINTS: u32 = 24;
 
 /// Adds a chart of the rows with the most time, and a chart and a table for each row.

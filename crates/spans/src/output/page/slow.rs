@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// The most spans on all timelines together, but each has at least a few.
+/// The maximum number of spans on all timelines. Each timeline may have at least `LEAST`.
 const SPANS: usize = 4_000;
 const LEAST: usize = 20;
 
@@ -84,13 +84,13 @@ impl Usual<'_> {
         let excess =
             |kept: &Kept| self.time(kept).saturating_sub(self.median(kept).unwrap_or(u64::MAX));
         let most = tree.inside.iter().map(excess).max().unwrap_or(0);
-        // Of a span and the one around it, whose excess is about the same, the inner one is the cause.
+        // If a span and its parent have about the same excess, the inner span is the cause.
         let is_most = |kept: &&Kept| excess(kept) > most / 10 * 9;
         let inside = tree.inside.iter().filter(is_most).max_by_key(|kept| kept.raw.depth);
         if let Some((kept, median)) = inside.and_then(|kept| Some((kept, self.median(kept)?))) {
             let [time, median] = [self.time(kept), median].map(units::time);
             text += &format!(
-                " The largest excess is in {}: {time}, median {median}.",
+                " The largest excess is in {}: it took {time}, its median is {median}.",
                 cause::name(kept)
             );
         }

@@ -6,9 +6,9 @@ use miniz_oxide::deflate::core::{
     CompressorOxide, TDEFLFlush, TDEFLStatus, compress, create_comp_flags_from_zip_params,
 };
 
-/// A compressed packet has at least this many bytes of packets, but the last one.
+/// The size at which packets are compressed. The chunk of a flush is smaller.
 const SIZE: usize = 64 << 10;
-/// Higher levels take much longer for little.
+/// The fastest.
 const LEVEL: i32 = 1;
 
 /// Packets that wait to be compressed.

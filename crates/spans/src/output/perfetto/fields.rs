@@ -1,4 +1,4 @@
-//! The numbers of the fields that are written. They are those of Perfetto's published message definitions.
+//! Field numbers from Perfetto's published message definitions.
 
 pub(super) mod trace {
     pub(in super::super) const PACKET: u32 = 1;
@@ -36,7 +36,7 @@ pub(super) mod track {
     pub(in super::super) const THREAD: u32 = 4;
     pub(in super::super) const PARENT: u32 = 5;
     pub(in super::super) const COUNTER: u32 = 8;
-    /// Of the process and of the thread.
+    /// In both process and thread descriptors.
     pub(in super::super) const PID: u32 = 1;
     pub(in super::super) const TID: u32 = 2;
     pub(in super::super) const THREAD_NAME: u32 = 5;
@@ -48,7 +48,7 @@ pub(super) mod interned {
     pub(in super::super) const ANNOTATION_NAMES: u32 = 3;
     pub(in super::super) const SOURCE_LOCATIONS: u32 = 4;
     pub(in super::super) const ANNOTATION_STRINGS: u32 = 29;
-    /// Of all of them.
+    /// In every interned message.
     pub(in super::super) const ID: u32 = 1;
     pub(in super::super) const NAME: u32 = 2;
     pub(in super::super) const LINE: u32 = 4;

@@ -29,20 +29,26 @@ const SEQUENCE: u64 = 1;
 /// A trace in Perfetto's own format, which is written while the program runs: for <https://ui.perfetto.dev>.
 ///
 /// - Each thread has a track with its spans. They have their counts, numbers and flags as arguments, and their source locations.
-/// - Counter tracks show the instructions per cycle, further events per 1,000 instructions, and the parts of the pipeline slots if
-///   they are counted: those of spans that no other span on the track surrounds, and 0 between them.
-/// - A slow span that is kept has its cause as an argument. Flows connect it with the outermost spans of other threads that overlap it, if
-///   they are not written yet: at most 64.
-/// - Events on the track of the process have the number of records that were not kept, dropped or lost.
+/// - Counter tracks show instructions per cycle, other events per 1,000 instructions, and pipeline slots if counted. They cover only the
+///   outermost spans of a track. Between these they are 0.
+/// - A slow span that is kept has its cause as an argument. Flows connect it with up to 64 outermost spans of
+///   other threads that overlap it. A span written by an earlier call has no flow.
+/// - Events on the track of the process have the number of records that were not kept, dropped or lost, and of those that overlap others
+///   on all 64 extra tracks of a thread.
 ///
-/// Times begin with the recording, and threads have the numbers of the report. So a trace cannot be merged with one of the system.
+/// Times are relative to the start of the recording, and thread IDs are the report's thread numbers. So it cannot be merged with a system
+/// trace.
 ///
-/// Names are written once, and packets are compressed in chunks of 64 KiB or more. A record takes about 9 bytes, and 5 for each count. If
-/// the program is killed, the trace ends earlier. After an error of writing, all further calls fail, because a part is missing.
+/// Names are written once, and packets are compressed in chunks of about 64 KiB. A record takes about 9 bytes without counts, and 18 with
+/// two. If the program is killed, the trace ends earlier. After an error of writing, all further calls fail, because a part is missing.
 ///
-/// Records wait until the outermost span around them has ended. If more than 16,384 records of a thread wait, they are written, and the
-/// spans around them come on a track of their own below the thread's. So do spans that end out of order, and the first lap of a thread if it takes
-/// longer than the time between two calls, and laps around those of another loop if a call comes in between. A waiting record takes some 170 bytes.
+/// Records wait until the outermost span around them has ended. At most 16,384 records of a thread wait, of some 170 bytes each. Some spans
+/// are written to extra tracks below the thread's track:
+///
+/// - spans around more than 16,384 records
+/// - spans that end out of order
+/// - a thread's first lap, if it lasts longer than the time between two calls
+/// - an outer loop's lap, if a call occurs between laps of the inner loop
 ///
 /// ```
 /// use rdpmc_spans::{PerfettoTrace, Settings, span};
@@ -57,9 +63,6 @@ const SEQUENCE: u64 = 1;
 /// println!("{} bytes", bytes.len());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// A record takes about 9 bytes, and 5 for each count. Memory does not grow: a thread's records wait until its outermost span has ended, at most 16,384 of
-/// them. If more are inside one span, it is on a track of its own.
 #[must_use = "without `finish`, the end of the trace is missing"]
 pub struct PerfettoTrace<W> {
     to: W,
@@ -82,7 +85,7 @@ struct State {
     left_out: u64,
 }
 
-/// The numbers of records that a call of [`PerfettoTrace::add`] does not have.
+/// The numbers of records missing from a call of [`PerfettoTrace::add`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Missing {
     pub(crate) not_kept: u64,
@@ -195,10 +198,10 @@ impl<W: Write> PerfettoTrace<W> {
         &self.to
     }
 
-    /// Writes what has not filled a chunk yet, and flushes the writer. Spans inside a span that is still open are not written yet.
+    /// Writes what has not filled a chunk yet, and flushes the writer. Waiting records still wait.
     ///
     /// # Errors
-    /// Those of writing.
+    /// As [`Interval::append_perfetto`](crate::Interval::append_perfetto).
     pub fn flush(&mut self) -> io::Result<()> {
         is_enabled()?;
         if self.has_failed {
@@ -210,7 +213,7 @@ impl<W: Write> PerfettoTrace<W> {
     /// Writes all that waits, and returns the writer. Without it, the end of the trace is missing.
     ///
     /// # Errors
-    /// Those of writing.
+    /// As [`flush`](PerfettoTrace::flush).
     pub fn finish(mut self) -> io::Result<W> {
         self.write_threads(|_| true)?;
         self.flush()?;
@@ -281,7 +284,7 @@ impl State {
         });
     }
 
-    /// Finds the slow spans whose records are of this call, and those beside them that are not written yet.
+    /// Finds the slow spans of this call, and the unwritten spans of other threads that overlap them.
     fn find_slow<'a>(&mut self, batch: &Batch, records: impl Iterator<Item = &'a Kept> + Clone) {
         let mut trees: HashMap<Key, &Tree> =
             batch.slow.iter().map(|tree| (key(&tree.root), tree)).collect();

@@ -6,7 +6,7 @@
 use crate::collect::Kept;
 use std::cmp::Reverse;
 
-/// The most records that wait. What is around them is late then.
+/// The maximum number of waiting records. Spans around them are then written late.
 const MOST: usize = 16_384;
 
 /// A record, with the nanoseconds of its beginning and its end.
@@ -16,15 +16,15 @@ pub(super) struct Timed {
     pub(super) kept: Kept,
 }
 
-/// An end of a span.
+/// Whether a span begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Edge {
     Begin,
     End,
 }
 
-/// Whether a record is inside another one of its thread. Laps of a loop in a lap have that lap's depth. A lap that took no time may also
-/// be the one before it.
+/// Whether a record is inside another one of its thread. Laps of an inner loop have the depth of the outer lap. A lap of zero
+/// length is not nested, because it may be the previous lap.
 fn is_inside(inner: &Kept, outer: &Kept) -> bool {
     let [[start, end], [outer_start, outer_end]] = [inner.raw.ticks, outer.raw.ticks];
     let are_laps = inner.raw.is_lap() && outer.raw.is_lap() && inner.raw.depth == outer.raw.depth;
@@ -41,7 +41,7 @@ pub(super) struct Order {
     roots: Vec<usize>,
     /// Everything up to this time has been given out.
     until: u64,
-    /// Not 0 if laps surround spans that seem to be outermost: for how many more calls without laps.
+    /// While it is not 0, a span of depth 1 may be inside an unfinished lap. Each call decrements it.
     has_laps: u32,
 }
 
@@ -57,8 +57,8 @@ impl Order {
         self.waiting.iter().map(|(_, timed)| timed)
     }
 
-    /// Adds a record. Returns the record if it has no place in the order: it began before what was given out ended, or it overlaps another
-    /// one, because spans ended out of order.
+    /// Adds a record. Returns it if it cannot be ordered: it began before the last end that was given out, or it partly overlaps a waiting
+    /// record.
     pub(super) fn push(&mut self, timed: Timed) -> Option<Timed> {
         if timed.kept.raw.is_lap() && timed.kept.raw.depth == 1 {
             self.has_laps = LAP;

@@ -18,7 +18,7 @@ const FLAGS: u64 = 10;
 const CAUSE: u64 = 11;
 const SLOTS: u64 = 12;
 
-/// What a span's record does not have.
+/// The flows and the cause of a slow span.
 #[derive(Debug, Default)]
 pub(super) struct Slow {
     /// The flows between a slow span and those of other threads beside it.

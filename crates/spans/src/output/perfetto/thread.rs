@@ -26,7 +26,7 @@ pub(super) struct Thread {
     late: Option<Late>,
 }
 
-/// Spans that came when what is inside had been written, or that overlap others.
+/// Spans whose inner spans were already written, and spans that partly overlap others.
 #[derive(Debug)]
 struct Late {
     sequence: Sequence,
