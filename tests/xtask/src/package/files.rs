@@ -25,6 +25,7 @@ const CHECKOUT: &[&str] = &[
     "tests/interface/",
     "tests/contained/",
     "tests/machines/",
+    "tests/pages/",
     "tests/perf/",
     "tests/testing/",
     "tests/tracing/",
