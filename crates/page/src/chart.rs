@@ -210,7 +210,7 @@ impl fmt::Display for Chart {
 mod tests {
     use super::*;
 
-    /// Any values and names make well-formed SVG, with all places inside.
+    /// With any values and names, no tag is left open, no name is taken for a tag, and no coordinate is NaN or infinite.
     #[test]
     fn strange_values() {
         let values = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.0, 1e308];
