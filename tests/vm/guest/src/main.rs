@@ -2,11 +2,17 @@
 //!
 //! As `guest scenario NAME FACTS...`, it is the process that runs one scenario.
 
+// Costs take a part of what scenarios share.
+#![cfg_attr(not(feature = "scenarios"), allow(dead_code))]
+
 mod cost;
+#[cfg(feature = "scenarios")]
 mod events;
 mod faults;
 mod harness;
+#[cfg(feature = "scenarios")]
 mod neighbour;
+#[cfg(feature = "scenarios")]
 mod scenarios;
 mod system;
 
@@ -19,11 +25,14 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if std::process::id() != 1 {
         return match arguments.as_slice() {
+            #[cfg(feature = "scenarios")]
             ["scenario", name, facts @ ..] => {
                 harness::run_here(&scenarios::all(facts), name, facts)
             }
             ["cost", facts @ ..] => cost::print(&harness::Facts(facts)),
+            #[cfg(feature = "scenarios")]
             ["neighbour"] => neighbour::Neighbour::work(),
+            #[cfg(feature = "scenarios")]
             ["reopen", facts @ ..] => {
                 harness::know(facts);
                 ExitCode::from(harness::report(scenarios::reopen(facts)))
@@ -33,16 +42,18 @@ fn main() -> ExitCode {
     }
     system::set_up();
     let status = match arguments.as_slice() {
+        #[cfg(feature = "scenarios")]
         ["tests", target, facts @ ..] => harness::run_all(&scenarios::all(facts), target, facts),
+        #[cfg(feature = "scenarios")]
         ["only", name, target, facts @ ..] => {
             let mut scenarios = scenarios::all(facts);
             scenarios.retain(|scenario| scenario.name == *name);
             harness::run_all(&scenarios, target, facts)
         }
-        ["cost", _, facts @ ..] => {
-            let ours = run(Command::new("/init").arg("cost").args(facts));
-            let peers = Path::new("/peers");
-            if peers.exists() { ours.max(run(&mut Command::new(peers))) } else { ours }
+        ["cost", _, facts @ ..] => costs(facts),
+        #[cfg(feature = "scenarios")]
+        ["both", target, facts @ ..] => {
+            harness::run_all(&scenarios::all(facts), target, facts).max(costs(facts))
         }
         ["criterion", _, facts @ ..] => {
             let exact = run(Command::new("/measurement").args(facts));
@@ -77,6 +88,13 @@ fn main() -> ExitCode {
     // `tests/vm/run` takes this as the exit status. Without it, the machine did not get here.
     println!("guest status {status}");
     system::power_off();
+}
+
+/// Prints the costs of the library and of those that are measured beside it. Returns 0 if all could be measured.
+fn costs(facts: &[&str]) -> i32 {
+    let ours = run(Command::new("/init").arg("cost").args(facts));
+    let peers = Path::new("/peers");
+    if peers.exists() { ours.max(run(&mut Command::new(peers))) } else { ours }
 }
 
 /// Returns the exit status of a program, 255 if it has none.

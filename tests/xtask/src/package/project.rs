@@ -67,7 +67,7 @@ pub(super) fn check(packages: &Packages) -> Result<(), String> {
     project.has_no_criterion(&manifest, "criterion is a dependency of the gate")?;
     let mut gate = project.cargo();
     gate.args(["run", "--quiet"]).args(manifest).args(["--", "main", "--home"]);
-    let (status, printed) = shown(gate.arg(target().join("criterion")))?;
+    let (status, printed) = shown(gate.arg(results()))?;
     let starts_a_line = |begin: &str| printed.lines().any(|line| line.starts_with(begin));
     let is_right = match status.code() {
         Some(0) => starts_a_line("Figures compared: "),
@@ -81,8 +81,14 @@ pub(super) fn check(packages: &Packages) -> Result<(), String> {
     Ok(())
 }
 
+/// The checkout's own, so that other crates of the same versions are not compiled again.
 fn target() -> PathBuf {
-    commands::root().join("target/new-project")
+    commands::root().join("target")
+}
+
+/// The directory of criterion's results.
+fn results() -> PathBuf {
+    target().join("new-project")
 }
 
 /// A temporary directory with the unpacked packages and the project `counting`.
@@ -109,6 +115,9 @@ impl Project {
     fn cargo(&self) -> Command {
         let mut cargo = cargo();
         cargo.current_dir(self.path("")).env("CARGO_TARGET_DIR", target());
+        // As in the checkout's profile.
+        cargo.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
+        cargo.env("CRITERION_HOME", results());
         cargo
     }
 

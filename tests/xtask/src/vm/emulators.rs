@@ -33,7 +33,7 @@ pub(super) fn boot(
     shell.args(["-nic", "none", "-m", "512", "-smp", &machine.processors.to_string()]);
     shell.args(["-icount", "shift=0", "-display", "none", "-serial", "stdio", "-monitor", "none"]);
     shell.arg("-no-reboot").arg("-kernel").arg(format!("/kernels/{}", machine.kernel));
-    shell.arg("-initrd").arg(format!("/{name}.cpio.gz"));
+    shell.arg("-initrd").arg(format!("/{name}.cpio"));
     shell.arg("-append").arg(kernel_command_line(machine, task));
     let mut emulator = shell
         .stdin(lock.input()?)

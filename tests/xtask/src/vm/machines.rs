@@ -73,9 +73,10 @@ impl Machine {
         self.processors == 1
     }
 
-    /// Whether it makes a share of the long walks. The other machines make all of them.
-    pub(super) fn has_share(&self) -> bool {
-        self.facts.iter().any(|fact| fact.starts_with("share="))
+    /// The length of the long run. The machines with a longer one take the most time.
+    pub(super) fn reads(&self) -> u64 {
+        let reads = self.facts.iter().find_map(|fact| fact.strip_prefix("reads="));
+        reads.and_then(|reads| reads.parse().ok()).unwrap_or(0)
     }
 
     /// Whether it is for top-down alone. Its costs are those of the other machines.

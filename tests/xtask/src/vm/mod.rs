@@ -17,6 +17,8 @@ enum Task {
     Doctor,
     Names,
     Cost,
+    /// The scenarios, and then the costs.
+    Both,
     Criterion,
 }
 
@@ -30,7 +32,18 @@ impl Task {
             Task::Doctor => "doctor",
             Task::Names => "names",
             Task::Cost => "cost",
+            Task::Both => "both",
             Task::Criterion => "criterion",
         }
+    }
+
+    /// Whether the guest runs all scenarios.
+    fn has_scenarios(&self) -> bool {
+        matches!(self, Task::Tests | Task::Both)
+    }
+
+    /// Whether the guest prints costs.
+    fn has_costs(&self) -> bool {
+        matches!(self, Task::Cost | Task::Both)
     }
 }

@@ -22,7 +22,7 @@ impl Console {
     pub(super) fn check_skips(&self, machine: &Machine, task: &Task) -> Result<(), String> {
         let mut expected: BTreeSet<&str> = machine.skips.iter().map(String::as_str).collect();
         match task {
-            Task::Tests => {}
+            Task::Tests | Task::Both => {}
             Task::Only(scenario) => {
                 if !self.scenarios().any(|(name, _)| name == scenario) {
                     return Err(format!("there is no scenario {scenario}"));

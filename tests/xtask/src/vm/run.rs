@@ -7,6 +7,7 @@ use super::machines::{self, Machine};
 use super::results::{Sum, failures, summary};
 use crate::lock::Lock;
 use crate::{Outcome, USAGE, commands};
+use std::cmp::Reverse;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ Usage: tests/vm/run TARGET [tests]      all scenarios: one line each, then a sum
                                         release, two (opt-level 2), small (z) or dev
        tests/vm/run TARGET criterion    criterion with counters and with the clock, and benches/reads.rs
        tests/vm/run all [tests | cost]  the same for all targets, two at a time
+       tests/vm/run all both            both, each target booted once
 A target is a file in tests/vm/targets. The exit status is 0 if no scenario failed, and the skipped ones are exactly
 those that the target lists.";
 
@@ -62,11 +64,12 @@ fn request<'a>(arguments: &[&'a str]) -> Option<(&'a str, Task, &'a str)> {
         [_, "examples"] => (Task::Examples, "release"),
         [_, "doctor"] => (Task::Doctor, "release"),
         [_, "names"] => (Task::Names, "release"),
+        ["all", "both"] => (Task::Both, "release"),
         [_, "criterion"] => (Task::Criterion, "release"),
         _ => return None,
     };
     let target = *arguments.first()?;
-    let is_for_all = matches!(task, Task::Tests | Task::Cost);
+    let is_for_all = task.has_scenarios() || task.has_costs();
     (target != "all" || is_for_all).then_some((target, task, profile))
 }
 
@@ -106,6 +109,7 @@ fn one(target: &str, task: &Task, profile: &str) -> Outcome {
 /// A machine of `all` that has ended.
 struct Ended {
     name: String,
+    task: Task,
     status: u8,
     /// The file with its console and the message of a failure.
     output: PathBuf,
@@ -116,54 +120,57 @@ fn all(task: &Task, profile: &str, output: &mut dyn Write) -> Outcome {
     let mut machines = Vec::new();
     for name in machines::names()? {
         let machine = load(&name, profile)?;
-        let has_costs = machine.has_costs() && !machine.is_for_topdown();
-        if *task != Task::Cost || has_costs && machine.reads_from_user_space() {
-            machines.push(machine);
+        let has_costs =
+            machine.has_costs() && !machine.is_for_topdown() && machine.reads_from_user_space();
+        match task {
+            Task::Both if !has_costs => machines.push((machine, Task::Tests)),
+            Task::Cost if !has_costs => {}
+            task => machines.push((machine, task.clone())),
         }
     }
-    // Those that make whole walks take the longest. They come first, so that no emulator is left alone at the end.
-    machines.sort_by_key(Machine::has_share);
+    // Those that take the longest come first, so that no emulator is left alone at the end.
+    machines.sort_by_key(|(machine, _)| Reverse(machine.reads()));
     // Until the end, so that other runs wait.
     let builds = prepare()?;
     let (mut locked, mut done) = (Vec::new(), Built::new());
-    for machine in machines {
+    for (machine, task) in machines {
         let lock = lock(&machine)?;
-        build(&machine, task, profile, &builds, &mut done)?;
-        locked.push((machine, lock));
+        build(&machine, &task, profile, &builds, &mut done)?;
+        locked.push((machine, task, lock));
     }
     let begun = Instant::now();
     let mut results = Results::default();
     let (sender, ended) = channel();
     let mut running = 0;
-    for (machine, lock) in locked {
+    for (machine, task, lock) in locked {
         if running == AT_A_TIME {
-            results.take(&ended, task, output)?;
+            results.take(&ended, output)?;
             running -= 1;
         }
-        let (task, sender) = (task.clone(), sender.clone());
+        let sender = sender.clone();
         // If this program ends early, its threads end, and with them their emulators.
         thread::spawn(move || {
             // The receiver is gone only if the program ends.
-            let _ = sender.send(boot_into_file(&machine, &task, &lock));
+            let _ = sender.send(boot_into_file(&machine, task, &lock));
             drop(lock);
         });
         running += 1;
     }
     for _ in 0..running {
-        results.take(&ended, task, output)?;
+        results.take(&ended, output)?;
     }
     results.print(task, output).map_err(|error| format!("the results: {error}"))?;
     eprintln!("in {} s after the builds", begun.elapsed().as_secs());
     Ok((results.sum.failed != 0).into())
 }
 
-fn boot_into_file(machine: &Machine, task: &Task, lock: &Lock) -> Result<Ended, String> {
+fn boot_into_file(machine: &Machine, task: Task, lock: &Lock) -> Result<Ended, String> {
     let begun = Instant::now();
     let path =
         commands::machines_directory().join(format!("{}.{}.output", machine.name, task.name()));
     let failure = |error| format!("{}: {error}", path.display());
     let mut file = File::create(&path).map_err(failure)?;
-    let status = match boot(machine, task, lock, &mut file) {
+    let status = match boot(machine, &task, lock, &mut file) {
         Ok(status) => status,
         Err(message) => {
             writeln!(file, "tests/vm/run: {message}").map_err(failure)?;
@@ -171,7 +178,7 @@ fn boot_into_file(machine: &Machine, task: &Task, lock: &Lock) -> Result<Ended, 
         }
     };
     let seconds = begun.elapsed().as_secs();
-    Ok(Ended { name: machine.name.clone(), status, output: path, seconds })
+    Ok(Ended { name: machine.name.clone(), task, status, output: path, seconds })
 }
 
 #[derive(Default)]
@@ -186,7 +193,6 @@ impl Results {
     fn take(
         &mut self,
         ended: &Receiver<Result<Ended, String>>,
-        task: &Task,
         output: &mut dyn Write,
     ) -> Result<(), String> {
         let ended = ended.recv().map_err(|error| error.to_string())??;
@@ -194,14 +200,14 @@ impl Results {
         let failure = |error| format!("{name}: {error}");
         let said = fs::read(&ended.output).map_err(failure)?;
         let text = String::from_utf8_lossy(&said);
-        let summary = if *task == Task::Tests { summary(name, &text) } else { None };
+        let summary = ended.task.has_scenarios().then(|| summary(name, &text)).flatten();
         let mut result = Vec::new();
         if ended.status == 0 {
             if let Some((line, _)) = &summary {
                 result.extend(format!("{line} in {} s\n", ended.seconds).bytes());
             }
-            for cost in text.lines().filter(|line| *task == Task::Cost && line.starts_with("cost"))
-            {
+            let is_cost = |line: &&str| ended.task.has_costs() && line.starts_with("cost");
+            for cost in text.lines().filter(is_cost) {
                 result.extend(format!("{name}: {cost}\n").bytes());
             }
         } else {
@@ -222,7 +228,7 @@ impl Results {
     fn print(&self, task: &Task, output: &mut dyn Write) -> io::Result<()> {
         output.write_all(self.failures.as_bytes())?;
         let Sum { passed, failed, skipped } = self.sum;
-        if *task == Task::Tests {
+        if task.has_scenarios() {
             writeln!(output, "vm all: {passed} passed, {failed} failed, {skipped} skipped")
         } else if failed != 0 {
             writeln!(output, "cost failed on {failed} targets")

@@ -179,7 +179,7 @@ fn topdown_in_bench(facts: &Facts) -> Outcome {
 }
 
 fn topdown_in_spans(facts: &Facts) -> Outcome {
-    let [span_cost, lap_cost] = cost::topdown()?;
+    let [span_cost, lap_cost] = cost::spans::topdown()?;
     println!("cost of a top-down span {span_cost}, lap {lap_cost}");
     equal("the cost of a span", span_cost, fact(facts, "topdown_span"))?;
     equal("the cost of a lap", lap_cost, fact(facts, "topdown_lap"))?;
