@@ -25,8 +25,9 @@ Usage: tests/vm/run TARGET [tests]      all scenarios: one line each, then a sum
                                         instructions per operation; PROFILE is one of tests/vm/Cargo.toml:
                                         release, two (opt-level 2), small (z) or dev
        tests/vm/run TARGET criterion    criterion with counters and with the clock, and benches/reads.rs
-       tests/vm/run all [tests | cost]  the same for all targets, two at a time
-       tests/vm/run all both            both, each target booted once
+       tests/vm/run TARGET both         costs, then scenarios, in one boot
+       tests/vm/run all [tests | cost | both]
+                                        the same for all targets, two at a time
 A target is a file in tests/vm/targets. The exit status is 0 if no scenario failed, and the skipped ones are exactly
 those that the target lists.";
 
@@ -64,7 +65,7 @@ fn request<'a>(arguments: &[&'a str]) -> Option<(&'a str, Task, &'a str)> {
         [_, "examples"] => (Task::Examples, "release"),
         [_, "doctor"] => (Task::Doctor, "release"),
         [_, "names"] => (Task::Names, "release"),
-        ["all", "both"] => (Task::Both, "release"),
+        [_, "both"] => (Task::Both, "release"),
         [_, "criterion"] => (Task::Criterion, "release"),
         _ => return None,
     };
