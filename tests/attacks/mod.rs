@@ -13,7 +13,8 @@ pub mod stepped_forks;
 use rdpmc::error::{OpenError, ReadError};
 use rdpmc::{Counter, Event, Group};
 
-/// Some of many trials: every `of`-th. Similar machines make different ones, so that together they make all.
+/// Some of many trials: every `of`-th. Similar machines make different ones, so that together they make all where the trials are
+/// the same.
 #[derive(Clone, Copy)]
 pub struct Share {
     /// Out of `0..of`.

@@ -73,7 +73,7 @@ impl Machine {
         self.processors == 1
     }
 
-    /// The length of the long run. The machines with a longer one take the most time.
+    /// The length of the long run. Most machines with a longer one take more time.
     pub(super) fn reads(&self) -> u64 {
         let reads = self.facts.iter().find_map(|fact| fact.strip_prefix("reads="));
         reads.and_then(|reads| reads.parse().ok()).unwrap_or(0)
@@ -115,6 +115,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn variables_and_lists() {
@@ -138,5 +139,29 @@ mod tests {
         }
         let why = Machine::load("none").unwrap_err();
         assert!(why.starts_with("no target none: there are aarch64 aarch64-5.10 "), "{why}");
+    }
+
+    /// The machines of each architecture that make all long walks have all shares of some number: 1/3, 2/3 and 3/3, for example.
+    #[test]
+    fn no_share_is_missing() {
+        let mut shares: BTreeMap<String, Vec<(usize, usize)>> = BTreeMap::new();
+        for name in names().unwrap() {
+            let machine = Machine::load(&name).unwrap();
+            let fact =
+                |prefix: &str| machine.facts.iter().find_map(|fact| fact.strip_prefix(prefix));
+            // They run other scenarios, or leave some of the walks out.
+            let others =
+                ["pmu=", "user_access=", "core_types=", "faults=", "slots=", "clock=kernel"];
+            if others.iter().all(|prefix| fact(prefix).is_none()) {
+                let (number, of) = fact("share=").unwrap_or("1/1").split_once('/').unwrap();
+                let share = (number.parse().unwrap(), of.parse().unwrap());
+                shares.entry(machine.triple.clone()).or_default().push(share);
+            }
+        }
+        assert_eq!(shares.len(), 3, "{shares:?}");
+        for (triple, shares) in shares {
+            let is_whole = |of: usize| (1..=of).all(|number| shares.contains(&(number, of)));
+            assert!(shares.iter().any(|(_, of)| is_whole(*of)), "{triple}: {shares:?}");
+        }
     }
 }

@@ -17,7 +17,7 @@ enum Task {
     Doctor,
     Names,
     Cost,
-    /// The scenarios, and then the costs.
+    /// The costs, and then the scenarios.
     Both,
     Criterion,
 }

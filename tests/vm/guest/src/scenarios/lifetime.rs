@@ -19,7 +19,10 @@ pub const ALL: &[Entry] = &[
 ];
 
 fn ten_thousand_opened_and_dropped(facts: &Facts) -> Outcome {
-    for _ in 0..10_000 / facts.share().of {
+    // All on the machines with the first share, and some on those like them.
+    let share = facts.share();
+    let times = if share.number == 0 { 10_000 } else { 10_000 / share.of };
+    for _ in 0..times {
         require(open(Event::INSTRUCTIONS)?.read_user().is_some(), || "no user read".into())?;
     }
     equal("descriptors left", perf_descriptors().len(), 0)?;
