@@ -17,12 +17,21 @@ impl Lock {
 
     /// Takes the lock, and calls `before_waiting` if another run holds it.
     pub(crate) fn take(path: &Path, before_waiting: impl FnOnce()) -> Result<Lock, String> {
-        if let Some(lock) = Lock::try_take(path)? {
+        Lock::wait(path, &[], before_waiting)
+    }
+
+    /// Takes the lock beside others that share it.
+    pub(crate) fn share(path: &Path, before_waiting: impl FnOnce()) -> Result<Lock, String> {
+        Lock::wait(path, &["--shared"], before_waiting)
+    }
+
+    fn wait(path: &Path, how: &[&str], before_waiting: impl FnOnce()) -> Result<Lock, String> {
+        let lock = Lock::open(path)?;
+        if lock.flock(&[how, &["--nonblock", "0"]].concat())? {
             return Ok(lock);
         }
         before_waiting();
-        let lock = Lock::open(path)?;
-        if lock.flock(&["0"])? {
+        if lock.flock(&[how, &["0"]].concat())? {
             Ok(lock)
         } else {
             Err(format!("{} cannot be locked", path.display()))
@@ -46,5 +55,29 @@ impl Lock {
     pub(crate) fn input(&self) -> Result<Stdio, String> {
         let file = self.0.try_clone().map_err(|error| format!("a lock: {error}"))?;
         Ok(Stdio::from(file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use std::{env, fs, process};
+
+    #[test]
+    fn a_lock_is_for_one_or_shared() {
+        let path = env::temp_dir().join(format!("rdpmc-lock-{}", process::id()));
+        let unexpected = || panic!("another run holds it");
+        let one = Lock::share(&path, unexpected).unwrap();
+        let other = Lock::share(&path, unexpected).unwrap();
+        assert!(Lock::try_take(&path).unwrap().is_none());
+        drop(one);
+        assert!(Lock::try_take(&path).unwrap().is_none());
+        drop(other);
+        let alone = Lock::take(&path, unexpected).unwrap();
+        assert!(Lock::try_take(&path).unwrap().is_none());
+        drop(alone);
+        fs::remove_file(&path).unwrap();
     }
 }

@@ -29,6 +29,9 @@ pub(super) fn build(
         let mut build = script(&format!("{emulator}/build"));
         succeed(build.stdin(lock.input()?), "the emulator does not build")?;
     }
+    // Runs of other machines with the same architecture may be building these programs.
+    let builds = machines_directory().join(format!("{}.lock", machine.triple));
+    let _builds = Lock::take(&builds, || {})?;
     // Costs in other builds are those of the library alone.
     let peers = machine.peers && profile == "release";
     let examples: &[&str] = match task {

@@ -83,11 +83,12 @@ fn load(target: &str, profile: &str) -> Result<Machine, String> {
     Ok(machine)
 }
 
-/// Prepares the Debian. Returns the lock under which one run at a time builds.
-fn prepare() -> Result<Lock, String> {
+/// Prepares the Debian. Returns the lock that `all` has for itself, and that runs of one machine share.
+fn prepare(is_for_all: bool) -> Result<Lock, String> {
     commands::succeed(&mut commands::script("prepare"), "the Debian cannot be prepared")?;
+    let path = commands::machines_directory().join("run.lock");
     let waiting = || eprintln!("tests/vm/run: waiting for another run");
-    Lock::take(&commands::machines_directory().join("run.lock"), waiting)
+    if is_for_all { Lock::take(&path, waiting) } else { Lock::share(&path, waiting) }
 }
 
 /// Takes the lock of a target, which has one image and one log. Different targets boot side by side.
@@ -100,10 +101,10 @@ fn one(target: &str, task: &Task, profile: &str) -> Outcome {
     if *task == Task::Cost && !machine.has_costs() {
         return Err("costs are measured on targets with one processor".to_owned());
     }
-    let builds = prepare()?;
+    let runs = prepare(false)?;
     let lock = lock(&machine)?;
-    build(&machine, task, profile, &builds, &mut Built::new())?;
-    drop(builds);
+    build(&machine, task, profile, &lock, &mut Built::new())?;
+    drop(runs);
     boot(&machine, task, &lock, &mut io::stdout())
 }
 
@@ -132,11 +133,11 @@ fn all(task: &Task, profile: &str, output: &mut dyn Write) -> Outcome {
     // Those that take the longest come first, so that no emulator is left alone at the end.
     machines.sort_by_key(|(machine, _)| Reverse(machine.reads()));
     // Until the end, so that other runs wait.
-    let builds = prepare()?;
+    let _runs = prepare(true)?;
     let (mut locked, mut done) = (Vec::new(), Built::new());
     for (machine, task) in machines {
         let lock = lock(&machine)?;
-        build(&machine, &task, profile, &builds, &mut done)?;
+        build(&machine, &task, profile, &lock, &mut done)?;
         locked.push((machine, task, lock));
     }
     let begun = Instant::now();
