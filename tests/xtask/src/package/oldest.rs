@@ -9,7 +9,9 @@ use std::process::{Command, Stdio};
 const CONFIGURATION: &str = r#"net.offline = true
 source.crates-io.replace-with = "vendor"
 source.vendor.directory = "/package/vendor"
-profile.test = { opt-level = 0, debug = false }
+profile.test.opt-level = 0
+profile.test.debug = false
+profile.test.package.rdpmc.opt-level = 0
 "#;
 
 pub(super) fn check(packages: &Packages) -> Result<(), String> {
