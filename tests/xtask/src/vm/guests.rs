@@ -29,9 +29,9 @@ pub(super) fn build(
         let mut build = script(&format!("{emulator}/build"));
         succeed(build.stdin(lock.input()?), "the emulator does not build")?;
     }
-    // Runs of other machines with the same architecture may be building these programs.
+    // Until the programs are copied. Runs of other machines with this architecture build the same ones.
     let builds = machines_directory().join(format!("{}.lock", machine.triple));
-    let _builds = Lock::take(&builds, || {})?;
+    let builds = Lock::take(&builds, || {})?;
     // Costs in other builds are those of the library alone.
     let peers = machine.peers && profile == "release";
     let examples: &[&str] = match task {
@@ -50,10 +50,10 @@ pub(super) fn build(
     if peers {
         packages.extend(["--package", "peers", "--bin", "peers"]);
     }
-    cargo(machine, profile, &packages, lock, done, "the guest does not build")?;
+    cargo(machine, profile, &packages, &builds, done, "the guest does not build")?;
     if *task == Task::Criterion {
         let failure = "measurement does not build";
-        cargo(machine, profile, &["--package", "measurement"], lock, done, failure)?;
+        cargo(machine, profile, &["--package", "measurement"], &builds, done, failure)?;
     }
 
     let debian = machines_directory().join("debian");
@@ -69,6 +69,7 @@ pub(super) fn build(
         programs.push(("peers", "peers"));
     }
     fill(&image, &built, &programs).map_err(|error| format!("{}: {error}", image.display()))?;
+    drop(builds);
     if *task == Task::Names {
         add_perf(machine, &image)?;
     }
@@ -84,7 +85,7 @@ fn cargo(
     machine: &Machine,
     profile: &str,
     packages: &[&str],
-    lock: &Lock,
+    builds: &Lock,
     done: &mut Built,
     failure: &str,
 ) -> Result<(), String> {
@@ -93,7 +94,7 @@ fn cargo(
     if done.contains(&build) {
         return Ok(());
     }
-    succeed(script("cargo").args(&build).stdin(lock.input()?), failure)?;
+    succeed(script("cargo").args(&build).stdin(builds.input()?), failure)?;
     done.push(build);
     Ok(())
 }

@@ -83,7 +83,7 @@ fn load(target: &str, profile: &str) -> Result<Machine, String> {
     Ok(machine)
 }
 
-/// Prepares the Debian. Returns the lock that `all` has for itself, and that runs of one machine share.
+/// Prepares the Debian. Returns the lock of all runs. `all` has it for itself, and runs of one machine share it.
 fn prepare(is_for_all: bool) -> Result<Lock, String> {
     commands::succeed(&mut commands::script("prepare"), "the Debian cannot be prepared")?;
     let path = commands::machines_directory().join("run.lock");
