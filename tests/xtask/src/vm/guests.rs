@@ -6,7 +6,7 @@ use crate::commands::{in_debian, machines_directory, script, succeed};
 use crate::lock::Lock;
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The arguments of the builds that a run has made. They are not made again for its other machines.
 pub(super) type Built = Vec<Vec<String>>;
@@ -59,16 +59,19 @@ pub(super) fn build(
     let debian = machines_directory().join("debian");
     let image = debian.join(format!("image-{name}"));
     let directory = if profile == "dev" { "debug" } else { profile };
-    let built = debian.join("build").join(&machine.triple).join(directory);
-    let mut programs = vec![("guest", "init")];
-    programs.extend(examples.iter().map(|example| (*example, *example)));
+    let built = |build: &str, program: &str| {
+        debian.join(build).join(&machine.triple).join(directory).join(program)
+    };
+    let mut programs = vec![(built("build", "guest"), "init")];
+    programs.extend(examples.iter().map(|example| (built("build", example), *example)));
     if *task == Task::Criterion {
-        programs.extend(["measurement", "reads"].map(|program| (program, program)));
+        let all = ["measurement", "reads"];
+        programs.extend(all.map(|program| (built("build-measurement", program), program)));
     }
     if peers {
-        programs.push(("peers", "peers"));
+        programs.push((built("build", "peers"), "peers"));
     }
-    fill(&image, &built, &programs).map_err(|error| format!("{}: {error}", image.display()))?;
+    fill(&image, &programs).map_err(|error| format!("{}: {error}", image.display()))?;
     drop(builds);
     if *task == Task::Names {
         add_perf(machine, &image)?;
@@ -100,13 +103,13 @@ fn cargo(
 }
 
 /// Makes the directory anew with copies of programs, each with its name in the image.
-fn fill(image: &Path, built: &Path, programs: &[(&str, &str)]) -> io::Result<()> {
+fn fill(image: &Path, programs: &[(PathBuf, &str)]) -> io::Result<()> {
     match fs::remove_dir_all(image) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => fs::create_dir_all(image)?,
     }
     for (program, name) in programs {
-        fs::copy(built.join(program), image.join(name))?;
+        fs::copy(program, image.join(name))?;
     }
     Ok(())
 }
