@@ -68,8 +68,9 @@ mod tests {
     #[test]
     fn a_lock_is_for_one_or_shared() {
         let path = env::temp_dir().join(format!("rdpmc-lock-{}", process::id()));
-        let one = Lock::share(&path, || {}).unwrap();
-        let other = Lock::share(&path, || {}).unwrap();
+        let at_once = || panic!("it waits");
+        let one = Lock::share(&path, at_once).unwrap();
+        let other = Lock::share(&path, at_once).unwrap();
         assert!(Lock::try_take(&path).unwrap().is_none());
         drop(one);
         assert!(Lock::try_take(&path).unwrap().is_none());
