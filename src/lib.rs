@@ -39,7 +39,7 @@
 //! On other systems than Linux, everything compiles and opening returns [`OpenError::Unsupported`](error::OpenError).
 #![deny(unsafe_code)]
 
-// The folders are on floors. Each uses lower floors only: `cargo test --test layers` proves it.
+// The folders are on floors. Each uses lower floors only: `cargo test layers` proves it.
 #[path = "../asm/mod.rs"]
 mod asm;
 pub mod clock;

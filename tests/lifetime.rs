@@ -2,23 +2,20 @@
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-#![allow(clippy::disallowed_types, reason = "no child of a fork comes here")]
 
 mod process;
 mod skips;
+mod turn;
 
 use process::{in_child, perf_descriptors, perf_mappings};
 use rdpmc::error::ReadError;
 use rdpmc::{Access, Counter, Event};
 use skips::skip;
-use std::sync::{Mutex, PoisonError};
-
-/// Runs one test at a time, because each counts what this process has open and mapped.
-static ALONE: Mutex<()> = Mutex::new(());
+use turn::turn;
 
 #[test]
 fn lifetime_of_software_counters() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = turn(); // each counts what this process has open and mapped
     if let Err(why) = Counter::open(Event::TASK_CLOCK) {
         return skip("lifetime_of_software_counters", &why.to_string());
     }
@@ -29,7 +26,7 @@ fn lifetime_of_software_counters() {
 
 #[test]
 fn lifetime_of_hardware_counters() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = turn(); // each counts what this process has open and mapped
     if let Err(why) = Counter::open(Event::INSTRUCTIONS) {
         return skip("lifetime_of_hardware_counters", &why.to_string());
     }

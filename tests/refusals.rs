@@ -29,31 +29,24 @@ const COPY: Operation = Operation {
 fn each_call_is_refused_in_turn() {
     let _copy = machines::Machine::new(env!("CARGO_TARGET_TMPDIR"), "intel-hybrid", "refusals");
     let is_whole = skips::is_whole("each_call_is_refused_in_turn");
-    // The short walk refuses the first call of each kind with all errors, and later calls with one of them.
-    let walks: &[(usize, usize)] =
-        if is_whole { &[(8, usize::MAX)] } else { &[(1, usize::MAX), (4, 1)] };
-    let (mut trials, mut wrong) = (0, Vec::new());
-    for (sites, errors) in walks {
-        let Some((more, wrong_there)) = everywhere(OPERATIONS, *sites, *errors, Share::WHOLE)
-        else {
-            return skips::skip(
-                "each_call_is_refused_in_turn",
-                "no process may answer for another here",
-            );
-        };
-        trials += more;
-        wrong.extend(wrong_there);
-    }
-    let errors = if is_whole { usize::MAX } else { 1 };
-    let (more, wrong_there) = everywhere(&[COPY], 40, errors, Share::WHOLE).unwrap_or_default();
+    // The short walk refuses two calls of each kind, with two of the errors in turn.
+    let (sites, errors) = if is_whole { (8, usize::MAX) } else { (2, 2) };
+    let Some((trials, mut wrong)) = everywhere(OPERATIONS, sites, errors, Share::WHOLE) else {
+        return skips::skip(
+            "each_call_is_refused_in_turn",
+            "no process may answer for another here",
+        );
+    };
+    let (sites, errors) = if is_whole { (40, usize::MAX) } else { (10, 1) };
+    let (more, wrong_there) = everywhere(&[COPY], sites, errors, Share::WHOLE).unwrap_or_default();
     skips::say(&format!("{} system calls were refused", trials + more));
-    let wrong = [wrong, wrong_there].concat();
+    wrong.extend(wrong_there);
     assert!(
         wrong.is_empty(),
         "{} went wrong: {:#?}",
         wrong.len(),
         wrong.get(..wrong.len().min(20))
     );
-    let least = if is_whole { (500, 100) } else { (500, 50) };
+    let least = if is_whole { (500, 100) } else { (100, 20) };
     assert!(trials > least.0 && more > least.1, "{trials} and {more} trials only");
 }

@@ -16,7 +16,7 @@
 #![deny(unsafe_code)]
 
 // Data flows up: `facts`, `work` and `trust` find out, `report` has it, `advice` and `print` say it. A file uses files of its
-// group or of those above: `cargo test --test layers` proves it.
+// group or of those above: `cargo test layers` proves it.
 mod facts;
 mod listing;
 mod text;

@@ -20,7 +20,11 @@ const DIAGNOSIS: Operation = Operation {
 
 #[test]
 fn each_call_of_a_diagnosis_is_refused_in_turn() {
-    let Some((trials, wrong)) = everywhere(&[DIAGNOSIS], 8, usize::MAX, Share::WHOLE) else {
+    let (sites, errors) = match skips::is_whole("each_call_of_a_diagnosis_is_refused_in_turn") {
+        true => (8, usize::MAX),
+        false => (4, 2),
+    };
+    let Some((trials, wrong)) = everywhere(&[DIAGNOSIS], sites, errors, Share::WHOLE) else {
         return skips::skip(
             "each_call_of_a_diagnosis_is_refused_in_turn",
             "no process may answer for another here",
@@ -29,5 +33,5 @@ fn each_call_of_a_diagnosis_is_refused_in_turn() {
     skips::say(&format!("{trials} system calls were refused"));
     let first = wrong.get(..wrong.len().min(20));
     assert!(wrong.is_empty(), "{} went wrong: {first:#?}", wrong.len());
-    assert!(trials > 100, "{trials} trials only");
+    assert!(trials > 50, "{trials} trials only");
 }

@@ -20,6 +20,9 @@ pub mod process;
 pub mod recording;
 #[path = "../../skips/mod.rs"]
 pub mod skips;
+#[cfg(unix)]
+#[path = "../../turn/mod.rs"]
+pub mod turn;
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 #[cfg_attr(target_arch = "x86_64", path = "../../../asm/kernels/x86_64.rs")]

@@ -9,6 +9,7 @@ use crate::paths::{Path, Paths, paths};
 use crate::sample::{Loop, TICKS, VALUES};
 use crate::verdict::{Cause, Verdict};
 use rdpmc_gate::median;
+use std::io::Write;
 
 /// The recorded noise of reads: the distance of a region's cycles from the median of its kind, and how often it came.
 /// On an AMD EPYC (Zen 5) under KVM, which traps reads: 26,400 samples of a quiet machine, and 17,540 beside a
@@ -82,16 +83,26 @@ const CYCLES: Shape = Shape {
     step: 1.0,
 };
 
-/// The interval contains the cost in at least 95 % of 10,000 trials, and is not much wider than it must be.
+/// As `is_whole` of `rdpmc-testing`, which the package does not have.
+fn is_whole(test: &str) -> bool {
+    let is_whole = std::env::var_os("RDPMC_WHOLE").is_some_and(|value| value == "1");
+    let walk = if is_whole { "whole" } else { "short, RDPMC_WHOLE=1 makes the whole one" };
+    let line = format!("\nwalk of {test}: {walk}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    is_whole
+}
+
+/// The interval contains the cost in at least 95 % of the trials, and is not much wider than it must be.
 #[test]
 fn the_interval_covers_the_cost() {
+    let trials = if is_whole("the_interval_covers_the_cost") { 10_000 } else { 2_000 };
     for (name, recorded) in NOISE {
         let noise = noise(recorded);
         for unit in [1, 1_000] {
             let mut machine = Noisy { noise: &noise, random: Random::of_seed(0), cost: 300, unit };
             let (mut covered, mut worst, mut widest) = (0, 0.0f64, 0.0f64);
             let truth = 300.0 * unit as f64;
-            for _ in 0..10_000 {
+            for _ in 0..trials {
                 let series = samples(&mut machine, &CYCLES, 64);
                 let judged = judge(&series.samples, &CYCLES, 0.01, &Paths::default(), &NO_FENCE);
                 let (estimate, _) = judged.figures[0].unwrap();
@@ -100,10 +111,10 @@ fn the_interval_covers_the_cost() {
                 widest = widest.max(estimate.error() / unit as f64);
             }
             println!(
-                "{name}, parts of 1/{unit} cycle: {covered} of 10,000 covered, at worst {worst:.2} cycles off, \
+                "{name}, parts of 1/{unit} cycle: {covered} of {trials} covered, at worst {worst:.2} cycles off, \
                  at most ± {widest:.2}"
             );
-            assert!(covered >= 9_500, "{covered}");
+            assert!(covered * 100 >= trials * 95, "{covered}");
             assert!(worst < 3.0, "{worst}");
         }
     }

@@ -6,11 +6,11 @@
 
 use crate::record::{Site, count_lost};
 use crate::thread;
+use ::tracing::span::Id;
+use ::tracing::{Metadata, Subscriber};
 use std::cell::RefCell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use tracing_core::span::Id;
-use tracing_core::{Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 

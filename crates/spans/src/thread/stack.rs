@@ -85,13 +85,20 @@ impl Stack {
         number | OFFSET < self.born
     }
 
-    /// Returns the slot of a number.
+    /// Returns the address of a number's slot. It may be moved to the other slots, as a reference to one slot may not.
     #[inline(always)]
-    pub(super) fn slot(&self, number: u64) -> &Slot {
+    pub(super) fn slot_address(&self, number: u64) -> *const Slot {
         let offset = (number & OFFSET) as usize;
         // SAFETY: OFFSET masks 16 bits, which are SLOTS * SLOT. Numbers change by SLOT alone, and begin with OUTERMOST, so
         // there is a slot at each of their offsets. So there is at 0, the offset of BUSY.
-        unsafe { &*self.slots.as_ptr().byte_add(offset) }
+        unsafe { self.slots.as_ptr().byte_add(offset) }
+    }
+
+    /// Returns the slot of a number.
+    #[inline(always)]
+    pub(super) fn slot(&self, number: u64) -> &Slot {
+        // SAFETY: the address is that of a slot of this stack.
+        unsafe { &*self.slot_address(number) }
     }
 
     /// Returns the site of the span of a number. Null for none.

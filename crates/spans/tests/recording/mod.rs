@@ -1,16 +1,10 @@
 //! What the tests of recordings have in common.
 #![allow(unreachable_pub, dead_code)]
-#![allow(clippy::disallowed_types, reason = "no child of a fork comes here")]
-
-use rdpmc::Event;
-use rdpmc_spans::{Counters, Flags, Interval, Settings, Site, Spans, Storage};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A process has one recording, so tests take turns.
-pub fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
+pub use crate::turn::turn;
+use rdpmc::Event;
+use rdpmc_spans::{Counters, Flags, Interval, Settings, Site, Spans, Storage};
 
 const EVENTS: [Event; 2] = [Event::CYCLES, Event::INSTRUCTIONS];
 

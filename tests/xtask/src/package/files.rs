@@ -29,10 +29,7 @@ const CHECKOUT: &[&str] = &[
     "tests/perf/",
     "tests/testing/",
     "tests/tracing/",
-    "tests/contained_faults.rs",
-    "tests/layers.rs",
-    "tests/names.rs",
-    "tests/names_by_perf.rs",
+    "tests/repository/",
     "tests/refusals.rs",
 ];
 /// The files that cargo makes.

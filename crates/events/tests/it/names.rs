@@ -1,0 +1,279 @@
+//! Every name of every table is found in each spelling, and wrong names have useful errors.
+
+use rdpmc::{Event, IntoEvent};
+use rdpmc_events::{EventError, Name, Table, event, search};
+
+fn table(name: &str) -> Table {
+    Table::named(name).unwrap()
+}
+
+#[test]
+fn every_name_in_each_spelling() {
+    let (mut names, mut tables) = (0, 0);
+    for table in Table::all() {
+        let all = table.events();
+        let mut before = "";
+        for known in &all {
+            assert!(before < known.name.as_str(), "{table}: {before}, {}", known.name);
+            before = &known.name;
+            let upper = known.name.to_ascii_uppercase();
+            assert_eq!(table.event(&known.name), Ok(known.event), "{table}: {}", known.name);
+            assert_eq!(table.event(&upper), Ok(known.event), "{table}: {upper}");
+            let of_libpfm4 = upper.replace('.', ":");
+            assert_eq!(table.event(&of_libpfm4), Ok(known.event), "{table}: {of_libpfm4}");
+            let with_slashes = format!("cpu/{}/", known.name);
+            assert_eq!(table.event(&with_slashes), Ok(known.event), "{table}: {with_slashes}");
+        }
+        names += all.len();
+        tables += 1;
+    }
+    println!("{names} names in {tables} tables");
+    // Those of the README.
+    assert_eq!((names, tables), (34_885, 99));
+}
+
+/// A printed event parses to the same event, also by this crate.
+#[test]
+fn what_is_printed_parses() {
+    for table in Table::all() {
+        for known in table.events().iter().step_by(10) {
+            let printed = known.event.to_string();
+            assert_eq!(event(&printed), Ok(known.event), "{printed}");
+        }
+    }
+}
+
+#[test]
+fn rdpmcs_own_names_are_unchanged() {
+    for name in [
+        "cycles",
+        "instructions:u",
+        "page-faults",
+        "r01c2",
+        "L1-dcache-load-misses:k",
+        "task-clock",
+        "r20d1:uk",
+    ] {
+        assert_eq!(event(name), Ok(name.parse::<Event>().unwrap()), "{name}");
+    }
+}
+
+#[test]
+fn modifiers_and_terms() {
+    let raw = |name: &str| Ok(name.parse::<Event>().unwrap());
+    let skylake = table("skylake");
+    for (name, expected) in [
+        ("inst_retired.any", "rc0"),
+        ("inst_retired.any:u", "rc0:u"),
+        ("INST_RETIRED.ANY_P:uk", "rc0:uk"),
+        ("INST_RETIRED:ANY_P:u:k", "rc0:uk"),
+        ("INST_RETIRED:ANY_P:u:c=1:i", "r18000c0:u"),
+        ("UOPS_ISSUED:ANY:e=1", "r4010e"),
+        ("cpu/mem_load_retired.l3_miss,cmask=1/u", "r10020d1:u"),
+        ("mem_load_retired.l3_miss,cmask=0x1:u", "r10020d1:u"),
+        ("mem_load_retired.l3_miss,umask=0x1,inv", "r8001d1"),
+        ("cpu/cmask=2,mem_load_retired.l3_miss,period=5,edge/", "r20420d1"),
+        ("uops_issued.stall_cycles", "r180010e"),
+    ] {
+        assert_eq!(skylake.event(name), raw(expected), "{name}");
+        assert_eq!(event(&format!("skylake::{name}")), raw(expected), "{name}");
+        assert_eq!(event(&format!("skl::{name}")), raw(expected), "{name}");
+    }
+    let latency = skylake.event("mem_trans_retired.load_latency_gt_128").unwrap();
+    assert_eq!(latency, Event::raw(0x1cd).with_config1(0x80));
+    let lower = skylake.event("cpu/mem_trans_retired.load_latency_gt_128,ldlat=3/").unwrap();
+    assert_eq!(lower, Event::raw(0x1cd).with_config1(3));
+    for (name, expected) in [
+        ("inst_retired.any,CMASK=1", "r10000c0"),
+        ("cmask=1,INST_RETIRED:ANY_P:u", "r10000c0:u"),
+        ("INV,inst_retired.any", "r8000c0"),
+        ("inst_retired.any,cmask=1:u:k", "r10000c0:uk"),
+        ("inst_retired.any,period=100,freq=1,name=x", "rc0"),
+    ] {
+        assert_eq!(skylake.event(name), raw(expected), "{name}");
+    }
+    for (name, term) in [
+        ("inst_retired.any,cmask=256", "cmask=256"),
+        ("inst_retired.any,cmask", "cmask"),
+        ("inst_retired.any,nothing=1", "nothing=1"),
+        ("inst_retired.any,umask=", "umask="),
+        ("inst_retired.any,inv=2", "inv=2"),
+        ("inst_retired.any,cmask=+1", "cmask=+1"),
+        ("inst_retired.any,cmask=1,CMASK=1", "CMASK=1"),
+        ("inst_retired.any,config=1", "config=1"),
+        ("inst_retired.any,config1", "config1"),
+        ("inst_retired.any,period=x", "period=x"),
+        ("INST_RETIRED:ANY_P:z=1", "z=1"),
+        ("FRONTEND_RETIRED:LATENCY_GE_128:fe_thres=16", "fe_thres=16"),
+        ("INST_RETIRED:ANY_P:PREC_DIST", "PREC_DIST"),
+        ("inst_retired.any:xyz", "xyz"),
+    ] {
+        match skylake.event(name) {
+            Err(EventError::WrongTerm { term: found, .. }) => assert_eq!(found, term),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    assert_eq!(table("zen4").event("ex_ret_instr:u"), raw("rc0:u"));
+    assert_eq!(table("zen4").event("RETIRED_INSTRUCTIONS:c=2"), raw("r20000c0"));
+    assert_eq!(table("neoverse-n1").event("INST_RETIRED"), raw("r8"));
+}
+
+#[test]
+fn wrong_names() {
+    let text = |result: Result<Event, EventError>| result.unwrap_err().to_string();
+    for (name, message) in [
+        (
+            "skylake::mem_load_retired.l3_mis",
+            "skylake has no event mem_load_retired.l3_mis. The nearest names: mem_load_retired.l3_miss, \
+             mem_load_retired.l1_miss, mem_load_retired.l2_miss",
+        ),
+        (
+            "zen4::mem_load_retired.fb_hit",
+            "zen4 has no event mem_load_retired.fb_hit. Other CPUs have it: alderlake_goldencove, arrowlake_lioncove and 14 more",
+        ),
+        (
+            "zen4::INST_RETIRED:ANY",
+            "zen4 has no event INST_RETIRED:ANY. Other CPUs have it: alderlake_goldencove, alderlake_gracemont and 45 more",
+        ),
+        (
+            "skilake::inst_retired.any",
+            "skilake is not the name of this table or of another. `Table::all` returns the tables",
+        ),
+        (
+            "skylake::cpu_atom/inst_retired.any/",
+            "CPUs with the table skylake have no core PMU cpu_atom. Write cpu/NAME/, or the name alone",
+        ),
+        (
+            "skylake::nosuch/inst_retired.any/",
+            "CPUs with the table skylake have no core PMU nosuch. Write cpu/NAME/, or the name alone",
+        ),
+    ] {
+        assert_eq!(text(event(name)), message);
+    }
+    // What is not one name has rdpmc's error.
+    for name in [
+        "cpu/inst_retired.any",
+        "cpu//x",
+        "",
+        "skylake::",
+        "::",
+        "nosuch/ex_ret_instr/",
+        "uncore_imc/ex_ret_instr/",
+    ] {
+        assert!(matches!(event(name), Err(EventError::Name(_))), "{name}: {:?}", event(name));
+    }
+    let skylake = table("skylake");
+    for name in ["zen4::inst_retired.any", "nosuch::inst_retired.any"] {
+        assert!(matches!(skylake.event(name), Err(EventError::UnknownTable { .. })), "{name}");
+    }
+    assert_eq!(skylake.event("skl::inst_retired.any"), skylake.event("inst_retired.any"));
+    let of_atom = "alderlake_gracemont::cpu_atom/inst_retired.any/";
+    assert_eq!(event(of_atom), skylake.event("inst_retired.any"));
+    for long in [":".repeat(100_000), "a:".repeat(50_000), ",cmask=1".repeat(50_000)] {
+        assert!(matches!(event(&long), Err(EventError::Name(_))));
+        assert!(matches!(skylake.event(&long), Err(EventError::Name(_))));
+    }
+    // A misspelt name of the kernel's has rdpmc's suggestion.
+    assert!(text(event("cylces")).contains("cycles"), "{}", text(event("cylces")));
+    assert!(matches!(event("no_such_thing.at_all"), Err(EventError::Name(_))));
+    // The parts of a message.
+    let why = event("skylake::mem_load_retired.l3_mis").unwrap_err();
+    assert_eq!(why.to_string(), format!("{}. {}", why.cause(), why.remedy().unwrap()));
+}
+
+/// Functions of other crates take such names, and `?` works in functions that return `rdpmc::Error`.
+#[test]
+fn names_for_other_crates() {
+    assert_eq!((&Name("skylake::inst_retired.any")).into_event(), Ok(Event::raw(0xc0)));
+    assert_eq!(Name("cycles").into_event(), Ok(Event::CYCLES));
+    assert_eq!(Name("cycles").to_string(), "cycles");
+    let wrong = "zen4::mem_load_retired.fb_hit";
+    let said = event(wrong).unwrap_err().to_string();
+    assert_eq!(Name(wrong).into_event().unwrap_err().to_string(), said);
+    let parsed = || -> Result<Event, rdpmc::Error> { Ok(event(wrong)?) };
+    assert_eq!(parsed().unwrap_err().to_string(), said);
+    assert_eq!(Name("cylces").into_event(), "cylces".parse::<Event>());
+}
+
+#[test]
+fn searching() {
+    let found = table("skylake").search("L3 MISS load");
+    let names: Vec<&str> = found.iter().map(|known| known.name.as_str()).collect();
+    assert!(names.contains(&"mem_load_retired.l3_miss"), "{names:?}");
+    assert!(found.iter().all(|known| known.table.name() == "skylake"));
+    let miss = found.iter().find(|known| known.name == "mem_load_retired.l3_miss").unwrap();
+    let text = "Retired load instructions missed L3 cache as data sources";
+    assert_eq!(miss.description.as_deref(), Some(text));
+    assert!(table("skylake").search("").len() > 400);
+    assert!(table("skylake").search("no such words").is_empty());
+    // This machine's CPU, whatever it is.
+    match Table::local() {
+        Ok(tables) => {
+            let all: Vec<_> = tables.iter().flat_map(|table| table.search("miss")).collect();
+            let names = |all: &[rdpmc_events::VendorEvent]| -> Vec<String> {
+                all.iter().map(|known| known.name.clone()).collect()
+            };
+            assert_eq!(names(&search("miss").unwrap()), names(&all));
+            println!("{} events in {tables:?}", all.len());
+        }
+        Err(why) => assert_eq!(search("miss").unwrap_err(), why),
+    }
+}
+
+/// Arbitrary names: no panic, and an event that is printed parses to the same event. `tests/fuzz` tries many more.
+#[test]
+fn arbitrary_names() {
+    let parts = [
+        "skylake::",
+        "zen4::",
+        "::",
+        ":",
+        "/",
+        "cpu/",
+        ",",
+        "=",
+        "cmask=",
+        "1",
+        "0x",
+        "inst_retired.any",
+        "INST_RETIRED",
+        "ANY",
+        "ex_ret_instr",
+        ".",
+        "u",
+        "e",
+        "i",
+        "t",
+        "c=1",
+        " ",
+        "umask=0xffffffffffffffffff",
+        "\u{e9}",
+        "config1=7",
+        "config",
+        "",
+        "inv",
+    ];
+    let mut seed = 1_u64;
+    let mut next = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % below
+    };
+    let (skylake, mut events) = (table("skylake"), 0);
+    for round in 0..4_000 {
+        let mut name = String::new();
+        for _ in 0..next(8) {
+            name += parts[next(parts.len())];
+        }
+        if round % 500 == 0 {
+            name += &"x".repeat(next(2_000));
+        }
+        if round % 50 == 0 {
+            let _ = event(&name);
+        }
+        if let Ok(found) = skylake.event(&name) {
+            assert_eq!(found.to_string().parse(), Ok(found), "{name}");
+            events += 1;
+        }
+    }
+    assert!(events > 20, "{events}");
+}

@@ -1,0 +1,383 @@
+//! Code of known size is counted exactly, and what cannot be counted is an error.
+
+use crate::in_turn;
+use rdpmc_step::{StepError, count, seconds_per_step};
+use std::arch::asm;
+use std::hint::black_box;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+/// Returns the instructions of a round.
+fn per_round(code: &dyn Fn(u64)) -> u64 {
+    let of = |rounds: u64| count(1_000_000, || code(rounds)).unwrap();
+    of(1); // links functions
+    let difference = of(20) - of(10);
+    assert_eq!(difference % 10, 0);
+    difference / 10
+}
+
+/// Loops around instructions: `rounds` is in r12, and each round ends with two more instructions.
+macro_rules! rounds {
+    ($($line:literal),* $(; $($name:ident = $value:expr),*)?) => {
+        |rounds: u64| {
+            // SAFETY: the instructions change the registers named here, and memory that the test owns.
+            unsafe {
+                asm!("2:", $($line,)* "dec r12", "jnz 2b", inout("r12") rounds => _,
+                    $($($name = in(reg) $value,)*)?
+                    out("rax") _, out("rcx") _, out("rdx") _, out("rsi") _, out("rdi") _, out("r8") _,
+                    out("r9") _, out("r10") _, out("r11") _);
+            }
+        }
+    };
+}
+
+#[test]
+fn instructions_of_known_code() {
+    in_turn(|| {
+        assert_eq!(per_round(&rounds!()), 2);
+        assert_eq!(per_round(&rounds!("nop", "pushfq", "popfq")), 5);
+        // getpid
+        assert_eq!(per_round(&rounds!("mov eax, 39", "syscall")), 4);
+    });
+}
+
+#[test]
+fn a_step_takes_time() {
+    in_turn(|| {
+        let seconds = seconds_per_step().unwrap();
+        assert!(seconds.is_finite() && seconds >= 1e-9, "{seconds}");
+    });
+}
+
+#[test]
+fn repeated_instructions_count_once() {
+    in_turn(|| {
+        let (from, mut to) = ([7_u8; 100], [0_u8; 100]);
+        let (source, target) = (from.as_ptr(), to.as_mut_ptr());
+        let copy = rounds!("mov rsi, {source}", "mov rdi, {target}", "mov ecx, 100", "rep movsb";
+            source = source, target = target);
+        assert_eq!(per_round(&copy), 6);
+        assert_eq!(black_box(&to), &from);
+        let none = rounds!("mov rsi, {source}", "mov rdi, {target}", "mov ecx, 0", "rep movsb", "rep movsw";
+            source = source, target = target);
+        assert_eq!(per_round(&none), 7);
+        let words = rounds!("mov rsi, {source}", "mov rdi, {target}", "mov ecx, 50", "rep movsw", "mov eax, 39", "syscall";
+            source = source, target = target);
+        assert_eq!(per_round(&words), 8);
+        let scan = rounds!("mov rdi, {source}", "mov ecx, 100", "mov al, 7", "repe scasb"; source = source);
+        assert_eq!(per_round(&scan), 6);
+    });
+}
+
+/// The CPU does not trap after these.
+#[test]
+fn instructions_without_a_step() {
+    in_turn(|| {
+        for code in [
+            &rounds!("mov eax, 20", "int 0x80") as &dyn Fn(u64),
+            &rounds!("mov eax, ss", "mov ss, eax"),
+            &rounds!("mov r8d, ss", "mov ss, r8d"),
+            &rounds!("mov eax, 39", "syscall", "syscall"),
+            &rounds!("mov eax, 39", ".byte 0x48, 0x0f, 0x05"),
+            // The trap flag cleared, and set again.
+            &rounds!(
+                "pushfq",
+                "and dword ptr [rsp], -257",
+                "popfq",
+                "pushfq",
+                "or dword ptr [rsp], 256",
+                "popfq"
+            ),
+        ] {
+            assert_eq!(count(1_000, || code(3)), Err(StepError::Disturbed));
+        }
+        assert_eq!(per_round(&rounds!("mov eax, ds", "mov ds, eax")), 4);
+    });
+}
+
+/// A call of code that cannot be read, from which the program's handler of SIGSEGV returns, goes on.
+#[test]
+fn code_that_cannot_be_read() {
+    /// Returns from the call.
+    extern "C" fn on_fault(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the kernel's argument. The stack has the address that the call pushed.
+        unsafe {
+            let context = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext;
+            let registers = context.gregs.as_mut_ptr();
+            let stack = registers.add(libc::REG_RSP as usize);
+            *registers.add(libc::REG_RIP as usize) = *(*stack as *const i64);
+            *stack += 8;
+        }
+    }
+    in_turn(|| {
+        let code = rounds!("call {nothing}"; nothing = 16_usize);
+        // SAFETY: structures for which zeros are valid. The handler returns to the code.
+        unsafe {
+            let (mut action, mut before): (libc::sigaction, libc::sigaction) = std::mem::zeroed();
+            action.sa_flags = libc::SA_SIGINFO;
+            action.sa_sigaction = on_fault as extern "C" fn(_, _, _) as usize;
+            libc::sigaction(libc::SIGSEGV, &action, &mut before);
+            let counted = count(1_000, || code(1));
+            libc::sigaction(libc::SIGSEGV, &before, std::ptr::null_mut());
+            assert_eq!(counted, Err(StepError::Disturbed));
+        }
+    });
+}
+
+/// A handler writes no `errno`, and what the code sets stays.
+#[test]
+fn what_the_code_sets_stays() {
+    in_turn(|| {
+        // SAFETY: structures of integers for which zeros are valid, and calls that fill them.
+        unsafe {
+            let (mut user, mut mask): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+            libc::sigaddset(&mut user, libc::SIGUSR1);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &user, std::ptr::null_mut());
+            let counted = count(10_000, || {
+                *libc::__errno_location() = 77;
+                let unblocked =
+                    libc::pthread_sigmask(libc::SIG_UNBLOCK, &user, std::ptr::null_mut());
+                (*libc::__errno_location(), unblocked)
+            });
+            let errno = *libc::__errno_location();
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut mask);
+            assert!(counted.is_ok());
+            assert_eq!((errno, libc::sigismember(&mask, libc::SIGUSR1)), (77, 0));
+            let counted = count(10_000, || libc::signal(libc::SIGTRAP, libc::SIG_IGN));
+            let action = libc::signal(libc::SIGTRAP, libc::SIG_DFL);
+            assert_eq!((counted, action), (Err(StepError::Disturbed), libc::SIG_IGN));
+        }
+    });
+}
+
+/// A SIGTRAP that is sent does what it did before: it is ignored here.
+#[test]
+fn a_signal_that_is_ignored() {
+    in_turn(|| {
+        // SAFETY: the calls take integers.
+        let counted = unsafe {
+            libc::signal(libc::SIGTRAP, libc::SIG_IGN);
+            let counted = count(10_000, || libc::raise(libc::SIGTRAP));
+            libc::signal(libc::SIGTRAP, libc::SIG_DFL);
+            counted
+        };
+        assert_eq!(counted, Err(StepError::Disturbed));
+    });
+}
+
+#[test]
+fn in_a_handler_with_a_stack() {
+    static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+    extern "C" fn on_signal(_: libc::c_int) {
+        IS_REFUSED.store(count(1_000, || ()) == Err(StepError::OnASignalStack), SeqCst);
+    }
+    in_turn(|| {
+        // SAFETY: structures for which zeros are valid. Each thread has a signal stack by the standard library.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_flags = libc::SA_ONSTACK;
+            action.sa_sigaction = on_signal as extern "C" fn(_) as usize;
+            libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut());
+            libc::raise(libc::SIGUSR2);
+            libc::signal(libc::SIGUSR2, libc::SIG_DFL);
+        }
+        assert!(IS_REFUSED.load(SeqCst));
+    });
+}
+
+/// A repetition takes as long as an instruction, so it counts for the limit.
+#[test]
+fn a_limit_of_repetitions() {
+    in_turn(|| {
+        let mut all = vec![0_u8; 100_000];
+        let target = all.as_mut_ptr();
+        let fill = rounds!("mov rdi, {target}", "mov ecx, 100000", "mov al, 7", "rep stosb"; target = target);
+        let counted = count(1_000, || fill(1));
+        assert!(matches!(counted, Err(StepError::TooLong { limit: 1_000, .. })), "{counted:?}");
+        assert!(black_box(&all).iter().all(|byte| *byte == 7), "it has run to its end");
+    });
+}
+
+/// A SIGTRAP that was blocked before, and is sent meanwhile, is pending afterwards.
+#[test]
+fn a_signal_that_is_blocked() {
+    in_turn(|| {
+        // tkill(gettid(), SIGTRAP)
+        let kill = rounds!(
+            "mov eax, 186",
+            "syscall",
+            "mov edi, eax",
+            "mov esi, 5",
+            "mov eax, 200",
+            "syscall",
+            "nop"
+        );
+        // SAFETY: structures of integers for which zeros are valid, and calls that fill them. The signal is taken at the end.
+        unsafe {
+            let (mut trap, mut pending): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+            libc::sigaddset(&mut trap, libc::SIGTRAP);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &trap, std::ptr::null_mut());
+            for is_sent_before in [false, true] {
+                if is_sent_before {
+                    libc::raise(libc::SIGTRAP);
+                }
+                let counted = count(1_000, || kill(1));
+                libc::sigpending(&mut pending);
+                let is_pending = libc::sigismember(&pending, libc::SIGTRAP);
+                assert_eq!((counted, is_pending), (Err(StepError::Disturbed), 1));
+                let mut taken = 0;
+                libc::sigwait(&trap, &mut taken);
+            }
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &trap, std::ptr::null_mut());
+        }
+        assert!(count(1_000, || ()).is_ok());
+    });
+}
+
+#[test]
+fn the_same_each_time() {
+    in_turn(|| {
+        // Without the heap, which other threads use as well.
+        let parse = || {
+            count(100_000, || {
+                let number = black_box("4294967295").parse::<u32>();
+                let mut text = [0; 64];
+                write!(text.as_mut_slice(), "{number:?} {}", black_box(1.5)).unwrap();
+                text
+            })
+        };
+        parse().unwrap();
+        let first = parse().unwrap();
+        for _ in 0..20 {
+            assert_eq!(parse(), Ok(first));
+        }
+    });
+}
+
+#[test]
+fn a_limit() {
+    in_turn(|| {
+        let mut sum = 0_u64;
+        let counted =
+            count(100, || (0..black_box(1_000_u64)).for_each(|number| sum += black_box(number)));
+        assert!(matches!(counted, Err(StepError::TooLong { limit: 100, .. })), "{counted:?}");
+        assert_eq!(sum, 499_500, "it has run to its end");
+        assert!(count(1_000, || black_box(1)).is_ok());
+    });
+}
+
+#[test]
+fn threads_and_processes_go_on() {
+    in_turn(|| {
+        let counted = count(10_000_000, || std::thread::spawn(|| black_box(5)).join().unwrap());
+        assert_eq!(counted, Err(StepError::Disturbed));
+        let mut said = None;
+        let counted = count(10_000_000, || {
+            said = Some(std::process::Command::new("true").status().unwrap());
+        });
+        assert_eq!(counted, Err(StepError::Disturbed));
+        assert!(said.unwrap().success());
+    });
+}
+
+#[test]
+fn other_threads_do_not_count() {
+    in_turn(|| {
+        let (done, work) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(SeqCst) {
+                    work.fetch_add(1, SeqCst);
+                }
+            });
+            while work.load(SeqCst) == 0 {}
+            assert_eq!(per_round(&rounds!("nop")), 3);
+            done.store(true, SeqCst);
+        });
+    });
+}
+
+#[test]
+fn signal_handlers_do_not_count() {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn on_signal(_: libc::c_int) {
+        CALLS.fetch_add(1, SeqCst);
+    }
+    in_turn(|| {
+        // SAFETY: the handler is async-signal-safe.
+        unsafe { libc::signal(libc::SIGUSR1, on_signal as extern "C" fn(_) as libc::sighandler_t) };
+        // kill(getpid(), SIGUSR1): a handler in each round.
+        let kill = rounds!(
+            "mov eax, 39",
+            "syscall",
+            "mov edi, eax",
+            "mov esi, 10",
+            "mov eax, 62",
+            "syscall",
+            "nop"
+        );
+        assert_eq!(per_round(&kill), 9);
+        assert_eq!(CALLS.load(SeqCst), 31);
+    });
+}
+
+#[test]
+fn everything_is_restored() {
+    fn state() -> (usize, i32, usize, bool) {
+        // SAFETY: structures of integers and addresses, for which zeros are valid, and calls that fill them.
+        unsafe {
+            let (mut action, mut stack, mut mask): (
+                libc::sigaction,
+                libc::stack_t,
+                libc::sigset_t,
+            ) = std::mem::zeroed();
+            libc::sigaction(libc::SIGTRAP, std::ptr::null(), &mut action);
+            libc::sigaltstack(std::ptr::null(), &mut stack);
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut mask);
+            let is_blocked = libc::sigismember(&mask, libc::SIGTRAP) == 1;
+            // The C library adds SA_RESTORER.
+            let flags = action.sa_flags & !0x0400_0000;
+            (action.sa_sigaction, flags, stack.ss_sp as usize, is_blocked)
+        }
+    }
+    in_turn(|| {
+        // SAFETY: blocks a signal of this thread, and a structure of integers for which zeros are valid.
+        unsafe {
+            let mut trap: libc::sigset_t = std::mem::zeroed();
+            libc::sigaddset(&mut trap, libc::SIGTRAP);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &trap, std::ptr::null_mut());
+        }
+        let before = state();
+        assert!(before.3);
+        assert!(count(1_000, || black_box(1)).is_ok());
+        assert_eq!(state(), before);
+        let counted = catch_unwind(AssertUnwindSafe(|| {
+            count(10_000_000, || std::panic::resume_unwind(Box::new(5)))
+        }));
+        assert!(counted.is_err());
+        assert_eq!(state(), before);
+        let mut inner = None;
+        count(100_000, || inner = Some(count(1_000, || ()))).unwrap();
+        assert_eq!(inner, Some(Err(StepError::Busy)));
+        assert_eq!(state(), before);
+    });
+}
+
+/// A breakpoint of the code goes to the handler that was there before.
+#[test]
+fn breakpoints_are_passed_on() {
+    static BREAKPOINTS: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn on_trap(_: libc::c_int) {
+        BREAKPOINTS.fetch_add(1, SeqCst);
+    }
+    in_turn(|| {
+        // SAFETY: the handler is async-signal-safe.
+        unsafe { libc::signal(libc::SIGTRAP, on_trap as extern "C" fn(_) as libc::sighandler_t) };
+        // SAFETY: the handler returns to the next instruction.
+        let counted = count(1_000, || unsafe { asm!("int3") });
+        // SAFETY: the default.
+        unsafe { libc::signal(libc::SIGTRAP, libc::SIG_DFL) };
+        assert_eq!((counted, BREAKPOINTS.load(SeqCst)), (Err(StepError::Disturbed), 1));
+    });
+}
