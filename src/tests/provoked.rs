@@ -4,7 +4,7 @@
 //! - In `tests/vm/guest/src/scenarios`: `ErrorState` in `multiplexing.rs`, `GroupTooLarge` in `groups.rs`,
 //!   `SeveralPmus` in `core_types.rs`, `FaultsNotContained` and `UserReadUnavailable` in `regions.rs`, `Disturbed` in
 //!   `regions.rs` and `faults.rs`. The limit of locked memory, which is not an error, in `access.rs`.
-//! - `Disturbed` also in `simulated_kernel/regions.rs`, `Forked` in `tests/lifetime.rs`, `NameError` in `tests/names.rs`.
+//! - `Disturbed` also in `simulated_kernel/regions.rs`, `Forked` in `tests/lifetime.rs`, `NameError` in `tests/repository/names.rs`.
 //! - Nowhere: `Denied` needs a security module's rule, `NoSystemCall` another kernel, and `Unsupported` another
 //!   target, which CI builds.
 //!

@@ -5,6 +5,7 @@
 use rdpmc_bench::Bench;
 use std::collections::HashMap;
 use std::hint::black_box;
+use std::time::Duration;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let squares: HashMap<u32, u32> = (0..16).map(|n| (n * n, n)).collect();
@@ -12,6 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let numbers: Vec<u64> = (0..100).collect();
 
     let mut bench = Bench::new()?;
+    bench.time_per_row(Duration::from_millis(400));
     bench.row("parse ten digits").latency(|| black_box("4294967295").parse::<u32>());
     bench.row("look up in a HashMap").inputs(keys).latency(|key| squares.get(key).copied());
     bench

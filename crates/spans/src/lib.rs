@@ -48,7 +48,7 @@
 //! a thread. More are counted as dropped.
 #![deny(unsafe_code)]
 
-// The folders by floor, from the ground up. A folder uses those on lower floors: `tests/layers.rs` of the repository checks it.
+// The folders by floor, from the ground up. A folder uses those on lower floors: `tests/repository/layers.rs` of the repository checks it.
 //
 // record         what is recorded of a span: its site, its flags, its words
 // distribution   values in buckets
