@@ -432,7 +432,7 @@ pub(crate) unsafe fn ticks<const ORDERED: bool>() -> u64 {
             options(nostack),
         );
     }
-    // `.ci/native` runs tests with a counter that advances in steps of 10 ns, as on AMD's CPUs.
+    // `.ci/parts/coarse` runs tests with a counter that advances in steps of 10 ns, as on AMD's CPUs.
     #[cfg(rdpmc_coarse_ticks)]
     let ticks = ticks / 26 * 26;
     ticks

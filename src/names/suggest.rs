@@ -84,6 +84,7 @@ mod tests {
     use crate::event::generic::all;
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
     fn near_names() {
         let near = |name| nearest(name, all());
         assert_eq!(near("cylces").first().map(String::as_str), Some("cycles"));

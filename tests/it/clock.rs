@@ -277,14 +277,14 @@ fn handed_from_thread_to_thread() {
 }
 
 #[test]
-#[ignore = "takes a minute; .ci/run has it"]
+#[ignore = "takes a minute; .ci/parts/coarse has it"]
 fn handed_from_thread_to_thread_for_a_minute() {
     handed_on_for(Duration::from_secs(60));
 }
 
 #[test]
 fn the_tick_counter_by_itself() {
-    // `.ci/native` sets it where it compiles with a counter that advances in steps.
+    // `.ci/parts/coarse` sets it where it compiles with a counter that advances in steps.
     let has_steps = std::env::var_os("RDPMC_COARSE_TICKS").is_some();
     assert_eq!(has_steps, cfg!(rdpmc_coarse_ticks));
     let clock = Clock::open().unwrap();

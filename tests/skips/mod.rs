@@ -1,5 +1,5 @@
 //! A test that cannot run here reports it on standard error, past the test runner's capture, and so does a test that
-//! has a short walk. `.ci/run` reads these lines.
+//! has a short walk. `.ci/parts/tests` reads these lines.
 #![allow(dead_code, unreachable_pub)]
 
 use std::io::Write;
@@ -9,7 +9,7 @@ pub fn skip(test: &str, why: &str) {
     say(&format!("test {test} ... skipped ({why})"));
 }
 
-/// Returns whether `test` makes its whole walk, which takes minutes, or a short one. Prints which. `.ci/native` sets
+/// Returns whether `test` makes its whole walk, which takes minutes, or a short one. Prints which. `.ci/parts/walks` sets
 /// `RDPMC_WHOLE=1` and looks for the lines.
 pub fn is_whole(test: &str) -> bool {
     let is_whole = std::env::var_os("RDPMC_WHOLE").is_some_and(|value| value == "1");

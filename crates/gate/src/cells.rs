@@ -38,16 +38,19 @@ fn needs_exponent(number: f64) -> bool {
 /// A number that is not negative, rounded up to two significant digits.
 pub fn upwards(number: f64) -> String {
     let decimals = decimals(number) + usize::from(number < 10.0);
-    let unit = 0.1f64.powi(decimals as i32);
-    format!("{:.decimals$}", (number / unit).ceil() * unit)
+    let scale = POWERS.get(decimals).copied().unwrap_or(1e8);
+    format!("{:.decimals$}", (number * scale).ceil() / scale)
 }
+
+/// The powers of ten up to the most decimals of a table. Each is exact, which `powi` does not promise.
+const POWERS: [f64; 9] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8];
 
 /// How many decimals show one digit of a number below 2.
 fn decimals(number: f64) -> usize {
     let number = number.abs();
-    (0..8).find(|decimals| number * 10f64.powi(*decimals) >= 0.5).map_or(0, |found| match found {
+    POWERS.iter().take(8).position(|power| number * power >= 0.5).map_or(0, |found| match found {
         0 if number < 2.0 => 1,
-        found => found as usize,
+        found => found,
     })
 }
 

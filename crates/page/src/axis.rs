@@ -170,6 +170,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
     fn ticks_are_round() {
         assert_eq!(written(&Axis::linear(""), &[0.0, 10.0]), ["0", "5", "10"]);
         assert_eq!(

@@ -212,6 +212,7 @@ mod tests {
 
     /// With any values and names, no tag is left open, no name is taken for a tag, and no coordinate is NaN or infinite.
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
     fn strange_values() {
         let values = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.0, 1e308];
         for axis in [Axis::linear("<x>"), Axis::log("\"y\""), Axis::quantiles("&")] {

@@ -148,6 +148,7 @@ mod tests {
 
     /// Each name is in each table of its family, and each table exists.
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
     fn every_family_has_its_events() {
         for family in &FAMILIES {
             assert!(family.events.len() < MAX_EVENTS);
@@ -172,6 +173,7 @@ mod tests {
 
     /// A CPU that has such events and no family is left out on purpose.
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
     fn every_cpu_with_such_events_is_known() {
         let has = |table: &Table, name: &str| table.event(name).is_ok();
         let is_one = |table: &Table| {

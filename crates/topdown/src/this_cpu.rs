@@ -140,6 +140,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "system calls that Miri does not have")]
     fn a_thread_on_one_core_type() {
         let both = pmus(&[("cpu_atom", Some("4-7")), ("cpu_core", Some("0-3"))]);
         let types: Vec<&Pmu> = both.iter().collect();

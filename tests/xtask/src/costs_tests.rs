@@ -32,15 +32,33 @@ fn rows_have_a_cell_for_each_column() {
 #[test]
 fn targets_that_must_be_equal_are_compared() {
     let equal = measured(|_| 15).replace("aarch64: cost large_group3 42\n", "");
-    assert_eq!(Costs::parse(&equal).check(), Ok(()));
+    assert_eq!(Costs::parse(&equal).check(true), Ok(()));
     let other = measured(|target| if target == "x86_64-amd" { 16 } else { 15 });
-    let why = Costs::parse(&other).check().unwrap_err();
+    let why = Costs::parse(&other).check(true).unwrap_err();
     assert!(why.ends_with("\nread_user: 15 on x86_64-intel, 16 on x86_64-amd"), "{why}");
     let missing = measured(|_| 15);
-    let why = Costs::parse(&missing).check().unwrap_err();
+    let why = Costs::parse(&missing).check(true).unwrap_err();
     assert!(why.ends_with("\nlarge_group3: 42 on aarch64, none on aarch64-6.1"), "{why}");
-    let why = Costs::parse("aarch64: cost peer:std:Instant::now 90\n").check().unwrap_err();
+    let why = Costs::parse("aarch64: cost peer:std:Instant::now 90\n").check(true).unwrap_err();
     assert_eq!(why, "no costs of x86_64-intel");
+}
+
+/// Another machine stands for a column whose own was not measured.
+#[test]
+fn some_targets_are_enough_for_a_column_each() {
+    let on = |target: &str, cost: u32| format!("{target}: cost read_user {cost}\n");
+    let narrow = on("aarch64-v8.0", 15) + &on("riscv64", 20);
+    let some = narrow.clone() + &on("x86_64-amd", 15) + &on("aarch64-7", 14);
+    let costs = Costs::parse(&some);
+    assert_eq!(costs.check(false), Ok(()));
+    assert!(costs.check(true).is_err());
+    assert!(costs.rows().ends_with("| `Counter::read_user` | 15 | 14 | 15 | 20 |\n"));
+    let sentence =
+        "15 instructions on x86-64, 14 on arm64 (15 with 32-bit counters), 20 on riscv64";
+    assert_eq!(costs.sentence("read_user"), sentence);
+    let other = some + &on("x86_64-intel-7", 16);
+    assert!(Costs::parse(&other).check(false).is_err());
+    assert_eq!(Costs::parse(&narrow).check(false), Err("no costs of x86_64-intel".to_owned()));
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The commands of the repository that are too long for a shell: `tests/vm/run`, `tests/vm/list`, `tests/vm/table` and
-//! `tests/package` start this program with their arguments.
+//! `tests/package` start this program with their arguments, and `.ci/parts/guests` for the documents.
 
 mod commands;
 mod costs;
+mod documents;
 mod listing;
 mod lock;
 mod package;
@@ -23,10 +24,12 @@ fn main() -> ExitCode {
         ["vm", "list", arguments @ ..] => ("tests/vm/list", listing::list(arguments)),
         ["vm", "run", arguments @ ..] => ("tests/vm/run", vm::run(arguments)),
         ["vm", "table", arguments @ ..] => ("tests/vm/table", costs::table(arguments)),
+        ["shown", arguments @ ..] => ("xtask shown", documents::shown(arguments)),
         ["package", arguments @ ..] => ("tests/package", package::package(arguments)),
         _ => (
             "xtask",
-            Err("the commands are `package`, `vm list`, `vm run` and `vm table`".to_owned()),
+            Err("the commands are `package`, `shown`, `vm list`, `vm run` and `vm table`"
+                .to_owned()),
         ),
     };
     ExitCode::from(outcome.unwrap_or_else(|message| {

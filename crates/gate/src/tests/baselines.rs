@@ -55,6 +55,7 @@ impl Target {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "starts a program")]
 fn results_in_the_directory_of_another_kind_are_noticed() {
     let target = Target::new("kinds");
     target.save("criterion-instructions/g/f", "instructions", [100, 100]);

@@ -73,6 +73,7 @@ fn damaged_results_say_what_is_wrong() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 #[allow(clippy::unwrap_used)]
 fn too_many_rows_are_refused() {
     let of = |count: usize| {

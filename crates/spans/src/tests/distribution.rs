@@ -29,6 +29,7 @@ fn buckets_follow_each_other() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn quantiles_are_those_of_a_sorted_list() {
     let mut all: Vec<u64> = some_values().collect();
     let mut distribution = Distribution::default();
@@ -47,6 +48,7 @@ fn quantiles_are_those_of_a_sorted_list() {
 
 /// A distribution is what was recorded before and after.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn sums_and_differences() {
     let all: Vec<u64> = some_values().collect();
     let of = |values: &[u64]| {

@@ -86,6 +86,7 @@ fn the_cost_inside_a_dropped_span_is_not_the_next_ones() {
 
 /// Laps inside a span with more spans than are kept one by one.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn laps_around_ten_thousand_spans() {
     let mut records = Vec::new();
     for n in 0..10_000 {
@@ -117,6 +118,7 @@ fn the_ticks_inside_a_span() {
 
 /// A span around more spans than are kept one by one.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn a_span_around_a_million_spans() {
     let inner = (0..1_000_000).map(|n| record(2, [n + 1, n + 1], 10, Flags::NONE));
     let outer = record(1, [0, 2_000_000], 7 + 10 + 30 * 1_000_000, Flags::NONE);

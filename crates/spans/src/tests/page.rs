@@ -14,6 +14,7 @@ fn planted() -> crate::batch::Batch {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn planted_causes() {
     let batch = planted();
     let mut causes: Vec<(Option<u64>, String)> =
@@ -47,6 +48,7 @@ fn planted_causes() {
 
 /// No name is taken for HTML, and the page does not grow with the records.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn the_page_of_any_names() {
     let batch = planted();
     let mut page = Vec::new();

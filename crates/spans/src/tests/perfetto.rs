@@ -88,6 +88,7 @@ fn is_whole(test: &str) -> bool {
 
 /// Spans beside a slow one that were written before have no flow, rather than one with a single end.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn flows_of_several_calls() {
     let mut game = Game::new();
     let mut records = Vec::new();
@@ -114,6 +115,7 @@ fn flows_of_several_calls() {
 
 /// A million records of two threads: the trace has the same spans and counts as the lines of JSON, at 20 bytes a record at most.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn a_million_records() {
     let mut expected = Vec::new();
     let frames = if is_whole("a_million_records") { 49_200 } else { 4_920 };
@@ -150,6 +152,7 @@ fn a_million_records() {
 /// Random trees of spans and laps, most of which begin and end in the same ticks, written in calls of any size. All are in the trace,
 /// and each is in the span that was around it.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn any_nesting() {
     for seed in 1..60 {
         let mut random = Random(seed * 7_919);
@@ -201,6 +204,7 @@ fn any_nesting() {
 /// Laps of a loop inside the laps of another one, with and without calls in between. Only the first lap, which nothing announces, may
 /// be on a track of its own.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn laps_in_laps() {
     for is_cut in [false, true] {
         let mut game = Game::new();
@@ -238,6 +242,7 @@ fn laps_in_laps() {
 
 /// Spans inside laps that last longer than a call are in them, but for the first.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn laps_longer_than_a_call() {
     let mut game = Game::new();
     let mut trace = PerfettoTrace::new(Vec::new());
@@ -257,6 +262,7 @@ fn laps_longer_than_a_call() {
 
 /// A thread that has ended leaves nothing, also if the span around its last ones was never recorded.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn threads_that_end() {
     let mut game = Game::new();
     let mut trace = PerfettoTrace::new(Vec::new());
@@ -274,6 +280,7 @@ fn threads_that_end() {
 
 /// A trace that ends after any packet can be read: spans that had not ended are open.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn a_trace_that_is_cut() {
     let mut game = Game::new();
     let mut trace = PerfettoTrace::new(Vec::new());
@@ -297,6 +304,7 @@ fn a_trace_that_is_cut() {
 
 /// What a trace lacks is told where it is missing, and once.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn missing_records() {
     let mut game = Game::new();
     let mut trace = PerfettoTrace::new(Vec::new());
@@ -318,6 +326,7 @@ fn missing_records() {
 
 /// A span that never seems to end does not make the others wait, and has a track of its own. So do spans that end out of order.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn spans_that_come_late() {
     let mut game = Game::new();
     let mut records = Vec::new();
@@ -361,6 +370,7 @@ fn spans_that_come_late() {
 
 /// After an error, nothing is added to a trace that lacks a part.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn a_disk_that_is_full() {
     struct Full(usize);
     impl Write for Full {
@@ -393,6 +403,7 @@ fn a_disk_that_is_full() {
 
 /// A slow frame has its cause, and a flow to each span of another thread that overlaps it.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn flows_of_slow_spans() {
     let mut game = Game::new();
     let mut records = Vec::new();

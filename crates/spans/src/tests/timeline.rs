@@ -39,6 +39,7 @@ impl Random {
 
 /// Takes at any time: those in which the clock is looked at, and those in which it is not.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn times_never_decrease() {
     let mut random = Random(88_172_645_463_325_252);
     for _ in 0..20 {

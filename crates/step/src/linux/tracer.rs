@@ -516,7 +516,7 @@ mod tests {
         let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         match Counting::begin(1_000).and_then(Counting::end) {
             Err(why @ StepError::Refused { .. }) => {
-                // Past the test runner's capture, for `.ci/native`.
+                // Past the test runner's capture, for `.ci/parts/tests`.
                 let line = format!("\ntest tracer ... skipped ({why})\n");
                 let _ = std::io::Write::write_all(&mut io::stderr(), line.as_bytes());
             }

@@ -99,7 +99,7 @@ fn list(values: &mut impl Iterator<Item = String>) -> Option<Vec<String>> {
     (list.len() == length).then_some(list)
 }
 
-/// Returns the names of all targets.
+/// Returns the names of all targets, in order.
 pub(super) fn names() -> Result<Vec<String>, String> {
     let failure = |error| format!("tests/vm/targets: {error}");
     let mut names = Vec::new();

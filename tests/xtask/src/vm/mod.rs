@@ -5,6 +5,7 @@ mod guests;
 mod machines;
 mod results;
 mod run;
+mod tiers;
 
 pub(crate) use run::{all_costs, run};
 

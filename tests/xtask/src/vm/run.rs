@@ -1,10 +1,11 @@
-//! `tests/vm/run`: one machine, or all of them, two at a time.
+//! `tests/vm/run`: one machine, or several, two at a time.
 
 use super::Task;
 use super::emulators::boot;
 use super::guests::{Built, build};
-use super::machines::{self, Machine};
+use super::machines::Machine;
 use super::results::{Sum, failures, summary};
+use super::tiers;
 use crate::lock::Lock;
 use crate::{Outcome, USAGE, commands};
 use std::cmp::Reverse;
@@ -28,10 +29,12 @@ Usage: tests/vm/run TARGET [tests]      all scenarios: one line each, then a sum
        tests/vm/run TARGET both         costs, then scenarios, in one boot
        tests/vm/run all [tests | cost | both]
                                         the same for all targets, two at a time
+       tests/vm/run each both           for those of each change, by .ci/README.md: scenarios, and costs on four of them
+       tests/vm/run rest both           for the others: scenarios, and costs
 A target is a file in tests/vm/targets. The exit status is 0 if no scenario failed, and the skipped ones are exactly
 those that the target lists.";
 
-/// How many machines of `all` run at the same time.
+/// How many of several machines run at the same time.
 const AT_A_TIME: usize = 2;
 
 pub(crate) fn run(arguments: &[&str]) -> Outcome {
@@ -40,17 +43,16 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
         return Ok(USAGE);
     };
     commands::enter_root()?;
-    if target == "all" {
-        all(&task, profile, &mut io::stdout())
-    } else {
-        one(target, &task, profile)
+    match Set::named(target) {
+        Some(set) => several(set, &task, profile, &mut io::stdout()),
+        None => one(target, &task, profile),
     }
 }
 
 /// Returns the output of `tests/vm/run all cost`, as an error if it fails.
 pub(crate) fn all_costs() -> Result<String, String> {
     let mut costs = Vec::new();
-    let status = all(&Task::Cost, "release", &mut costs)?;
+    let status = several(Set::All, &Task::Cost, "release", &mut costs)?;
     let costs = String::from_utf8_lossy(&costs).into_owned();
     if status == 0 { Ok(costs) } else { Err(costs) }
 }
@@ -70,8 +72,33 @@ fn request<'a>(arguments: &[&'a str]) -> Option<(&'a str, Task, &'a str)> {
         _ => return None,
     };
     let target = *arguments.first()?;
-    let is_for_all = task.has_scenarios() || task.has_costs();
-    (target != "all" || is_for_all).then_some((target, task, profile))
+    let is_possible = match Set::named(target) {
+        Some(Set::All) => task.has_scenarios() || task.has_costs(),
+        Some(_) => task == Task::Both,
+        None => true,
+    };
+    is_possible.then_some((target, task, profile))
+}
+
+/// Machines that run together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Set {
+    All,
+    /// Those of each change.
+    Each,
+    /// The others.
+    Rest,
+}
+
+impl Set {
+    fn named(target: &str) -> Option<Set> {
+        match target {
+            "all" => Some(Set::All),
+            "each" => Some(Set::Each),
+            "rest" => Some(Set::Rest),
+            _ => None,
+        }
+    }
 }
 
 fn load(target: &str, profile: &str) -> Result<Machine, String> {
@@ -83,12 +110,12 @@ fn load(target: &str, profile: &str) -> Result<Machine, String> {
     Ok(machine)
 }
 
-/// Prepares the Debian. Returns the lock of all runs. `all` has it for itself, and runs of one machine share it.
-fn prepare(is_for_all: bool) -> Result<Lock, String> {
+/// Prepares the Debian. Returns the lock of all runs. Several machines have it for themselves, and runs of one machine share it.
+fn prepare(is_for_several: bool) -> Result<Lock, String> {
     commands::succeed(&mut commands::script("prepare"), "the Debian cannot be prepared")?;
     let path = commands::machines_directory().join("run.lock");
     let waiting = || eprintln!("tests/vm/run: waiting for another run");
-    if is_for_all { Lock::take(&path, waiting) } else { Lock::share(&path, waiting) }
+    if is_for_several { Lock::take(&path, waiting) } else { Lock::share(&path, waiting) }
 }
 
 /// Takes the lock of a target, which has one image and one log. Different targets boot side by side.
@@ -108,7 +135,7 @@ fn one(target: &str, task: &Task, profile: &str) -> Outcome {
     boot(&machine, task, &lock, &mut io::stdout())
 }
 
-/// A machine of `all` that has ended.
+/// One of several machines that has ended.
 struct Ended {
     name: String,
     task: Task,
@@ -118,12 +145,22 @@ struct Ended {
     seconds: u64,
 }
 
-fn all(task: &Task, profile: &str, output: &mut dyn Write) -> Outcome {
+fn several(set: Set, task: &Task, profile: &str, output: &mut dyn Write) -> Outcome {
     let mut machines = Vec::new();
-    for name in machines::names()? {
-        let machine = load(&name, profile)?;
+    for tier in tiers::load()? {
+        let machine = load(&tier.machine, profile)?;
         let has_costs =
             machine.has_costs() && !machine.is_for_topdown() && machine.reads_from_user_space();
+        // What remains for `rest`: machines, and costs of the machines for which `each` leaves them out.
+        let has_costs = has_costs && (set != Set::Each || tier.has_costs);
+        match (set, tier.is_for_each_change) {
+            (Set::All, _) | (Set::Each, true) | (Set::Rest, false) => {}
+            (Set::Rest, true) if has_costs && !tier.has_costs => {
+                machines.push((machine, Task::Cost));
+                continue;
+            }
+            _ => continue,
+        }
         match task {
             Task::Both if !has_costs => machines.push((machine, Task::Tests)),
             Task::Cost if !has_costs => {}
