@@ -11,6 +11,7 @@ mod perf;
 mod skips;
 
 mod contained_faults;
+mod documents;
 mod layers;
 mod names;
 #[cfg(target_os = "linux")]
