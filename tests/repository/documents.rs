@@ -103,6 +103,8 @@ fn tests() -> BTreeSet<String> {
 #[test]
 fn the_numbers_are_right() {
     let machines = fs::read_dir(root().join("tests/vm/targets")).unwrap().count();
+    let listed = text("tests/vm/README.md").lines().filter(|line| line.starts_with("| `")).count();
+    assert_eq!(listed, machines, "rows of tests/vm/README.md");
     let proofs = text("docs/proofs.md");
     assert!(proofs.contains(&format!("There are {machines} machines")), "{machines} machines");
     let kernels = [

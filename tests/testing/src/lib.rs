@@ -31,7 +31,9 @@ pub mod turn;
 pub mod kernels;
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
+#[path = "../../../crates/bench/tests/it/chains.rs"]
 pub mod chains;
 pub mod load;
 #[cfg(target_os = "linux")]
+#[path = "../../../crates/bench/tests/it/memory.rs"]
 pub mod memory;

@@ -1,9 +1,9 @@
 //! The runner on this machine, with and without a PMU: rows, tables, saved results.
 
+use crate::memory::Memory;
+use crate::skips;
 use rdpmc::Event;
 use rdpmc_bench::{Bench, Limits, Quantity, Results, RowComparison, Status, Verdict};
-use rdpmc_testing::memory::Memory;
-use rdpmc_testing::skips;
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::hint::black_box;
@@ -448,7 +448,7 @@ fn an_older_file_remains() {
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 #[test]
 fn chains_of_known_latency() {
-    use rdpmc_testing::chains;
+    use crate::chains;
     if !counts("chains_of_known_latency") {
         return;
     }

@@ -1,8 +1,8 @@
 //! Two programs whose rows are measured in turns: copies of this one, which measure what their names say.
 
+use crate::memory::Memory;
 use rdpmc::Event;
 use rdpmc_bench::{Bench, Limits, Programs, Status};
-use rdpmc_testing::memory::Memory;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,5 @@
 //! Chains of a known number of instructions, each of which needs the result of the one before.
+#![allow(dead_code, unreachable_pub)]
 
 use std::arch::asm;
 
