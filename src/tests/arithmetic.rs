@@ -75,7 +75,6 @@ properties! {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "takes minutes")]
     fn a_narrow_counter_goes_on_where_it_wraps(
         cycles in 0u64..1 << 62, passed in 0u64..1 << 63, bits in 1u32..=64, mult in 1u32..,
         shift in 0u16..=63,
@@ -94,7 +93,6 @@ properties! {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "takes minutes")]
     fn ticks_of_before_are_before(
         now in 0u64..1 << 62, passed: u64, since: u64, bits in 8u32..=63, mult in 1u32.., zero: u64,
         shift in 0u16..=63,
@@ -179,7 +177,6 @@ properties! {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "takes minutes")]
     fn a_line_is_its_conversion_below_its_limit(
         ticks: u64, mult: u32, zero: u64, shift in 0u16..=63, bits in 1u32..=64, cycles: u64,
     ) {
@@ -214,7 +211,6 @@ properties! {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "takes minutes")]
     fn no_conversion_panics(
         ticks: u64, mult: u64, zero: u64, shift: u16, cycles: u64, mask: u64, now: u64,
     ) {
