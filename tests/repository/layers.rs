@@ -28,7 +28,7 @@ fn skips_name_their_test() {
             let Some("rs") = path.extension().and_then(|end| end.to_str()) else { continue };
             let text = fs::read_to_string(&path).unwrap();
             // Itself, and functions of tests that skip by the name that they are given.
-            for call in [" skip(", "::skip(", "can_open(", "cannot_count(", " open(", "with("] {
+            for call in [" skip(", "::skip(", "can_open(", "cannot_count(", " open(", " with("] {
                 for part in text.split(call).skip(1) {
                     let Some(rest) = part.trim_start().strip_prefix('"') else { continue };
                     let name = rest.split('"').next().unwrap();
