@@ -9,6 +9,7 @@
 mod attacks;
 mod process;
 mod skips;
+mod turn;
 
 use attacks::{counts, open, open_group};
 use process::supervised::{Answer, supervised};
@@ -66,6 +67,7 @@ fn can_open(test: &str) -> bool {
 fn forked_beside_a_thread_that_looks_or_installs() {
     const TEST: &str = "forked_beside_a_thread_that_looks_or_installs";
     const SLOW: Duration = Duration::from_millis(100);
+    let _bound = turn::bounded();
     if !can_open(TEST) {
         return;
     }
@@ -99,6 +101,7 @@ fn forked_beside_threads_at_random_moments() {
     if !can_open("forked_beside_threads_at_random_moments") {
         return;
     }
+    let _bound = turn::bounded();
     let begun = Instant::now();
     // A random number generator with the constants of MMIX's. Its numbers are the same each time.
     let mut random = 42_u64;

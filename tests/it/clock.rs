@@ -4,6 +4,7 @@
 use crate::process;
 use crate::process::{in_child, monotonic_raw};
 use crate::skips;
+use crate::turn;
 use rdpmc::Clock;
 use rdpmc::clock::{ClockKind, ClockReason};
 use std::sync::mpsc::channel;
@@ -214,6 +215,7 @@ fn in_a_fork_it_goes_on() {
 /// Four threads pass their times around a ring for `time`. No thread may find another's time in the future by more
 /// than the sum of both error bounds, and no clock may exceed its own bound.
 fn handed_on_for(time: Duration) {
+    let _bound = turn::bounded();
     const HANDS: usize = 4;
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..HANDS).map(|_| channel()).unzip();
     let senders = senders.into_iter().cycle().skip(1).take(HANDS);

@@ -10,11 +10,12 @@ mod attacks;
 mod process;
 #[path = "../skips/mod.rs"]
 mod skips;
+#[cfg(target_os = "linux")]
+#[path = "../turn/mod.rs"]
+mod turn;
 
 #[cfg(target_os = "linux")]
 mod clock;
-#[cfg(target_os = "linux")]
-mod guests;
 #[cfg(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")

@@ -6,6 +6,7 @@
 
 use crate::process;
 use crate::process::{fork, wait};
+use crate::turn;
 use libc::{c_int, c_void, siginfo_t};
 use std::mem::zeroed;
 use std::ptr;
@@ -235,6 +236,7 @@ fn installed_by_many_threads_at_once() {
     extern "C" fn count(_: c_int) {
         CALLS.fetch_add(1, SeqCst);
     }
+    let _bound = turn::bounded();
     for _ in 0..50 {
         let status = wait(fork(|| {
             set(libc::SIGSEGV, count as *const () as usize, 0);

@@ -21,6 +21,7 @@ fn documents() -> Vec<String> {
         "SECURITY.md",
         ".ci/README.md",
         "tests/vm/README.md",
+        "tests/events/README.md",
     ]
     .map(str::to_owned)
     .to_vec();
@@ -103,24 +104,17 @@ fn tests() -> BTreeSet<String> {
 #[test]
 fn the_numbers_are_right() {
     let machines = fs::read_dir(root().join("tests/vm/targets")).unwrap().count();
-    let listed = text("tests/vm/README.md").lines().filter(|line| line.starts_with("| `")).count();
-    assert_eq!(listed, machines, "rows of tests/vm/README.md");
     let proofs = text("docs/proofs.md");
     assert!(proofs.contains(&format!("There are {machines} machines")), "{machines} machines");
-    let kernels = [
-        ("5.10", "5.10"),
-        ("6.1", "6.1"),
-        ("6.12", "6.12"),
-        ("7.1", "7.1"),
-        ("7.x", "the newest 7"),
-    ];
     let prepared = text("tests/vm/prepare");
-    for (kernel, words) in kernels {
-        let package = kernel.replace("7.x", "7.*");
-        assert!(
-            prepared.contains(&format!("-{package}")) && proofs.contains(words),
-            "Linux {kernel}"
-        );
+    for (package, words) in [
+        ("-5.10.0-", "5.10,"),
+        ("-6.1.0-", "6.1,"),
+        ("-6.12.*-", "6.12,"),
+        ("-7.1.*-", "7.1 "),
+        ("-7.*-", "the newest 7"),
+    ] {
+        assert!(prepared.contains(package) && proofs.contains(words), "Linux {words}");
     }
     // `crates/events` counts its names in a test of its own.
     let counted = text("crates/events/tests/it/names.rs");
@@ -131,6 +125,36 @@ fn the_numbers_are_right() {
     assert!(proofs.contains(&format!("Each of {names} names")), "{names} names");
     let readme = text("crates/events/README.md");
     assert!(readme.contains(&format!("{names} names in {tables} tables")), "{names}, {tables}");
+}
+
+/// Returns the names in the first column of the tables of a document.
+fn rows(document: &str) -> BTreeSet<String> {
+    let name = |line: &str| Some(line.strip_prefix("| `")?.split('`').next()?.to_owned());
+    text(document).lines().filter_map(name).collect()
+}
+
+/// Returns the names of the files in a folder.
+fn files(folder: &str) -> BTreeSet<String> {
+    let entries = fs::read_dir(root().join(folder)).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// The tables have all machines and all parts of CI. `.ci/run` and `.ci/whole` know no others.
+#[test]
+fn the_tables_are_complete() {
+    let machines = files("tests/vm/targets");
+    assert_eq!(rows("tests/vm/README.md"), machines);
+    let parts = files(".ci/parts");
+    assert_eq!(rows(".ci/README.md"), &parts | &machines);
+    for line in text(".ci/README.md").lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.split('|').collect();
+        let name = cells[1].trim().trim_matches('`');
+        let (lanes, tiers) = ([" native ", " machines "], [" each change ", " whole "]);
+        assert!(
+            machines.contains(name) || lanes.contains(&cells[2]) && tiers.contains(&cells[3]),
+            "{line}"
+        );
+    }
 }
 
 #[test]
@@ -155,7 +179,7 @@ fn every_path_exists() {
             // With a pattern or a choice.
             if !tops.iter().any(|top| path.starts_with(top))
                 || path.contains(['*', '{', '['])
-                || path.contains("NAME")
+                || ["NAME", "VENDOR"].iter().any(|word| path.contains(word))
             {
                 continue;
             }
@@ -178,6 +202,14 @@ fn every_command_selects_a_test() {
     let scenarios: String = sources("tests/vm/guest/src")
         .into_iter()
         .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    let binaries: BTreeSet<String> = ["tests", "tests/tracing/tests"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(files("crates").into_iter().map(|name| format!("crates/{name}/tests")))
+        .filter(|folder| root().join(folder).is_dir())
+        .flat_map(|folder| files(&folder))
+        .map(|name| name.trim_end_matches(".rs").to_owned())
         .collect();
     let (mut selected, mut booted) = (0, 0);
     for document in documents() {
@@ -202,6 +234,10 @@ fn every_command_selects_a_test() {
             while let Some(word) = rest.next() {
                 match word {
                     "-p" | "--features" | "--manifest-path" => drop(rest.next()),
+                    "--test" => {
+                        let binary = rest.next().unwrap();
+                        assert!(binaries.contains(binary), "{document}: no binary {binary}");
+                    }
                     word if word.starts_with('-') => {}
                     // The name of a binary, or a part of the names of tests.
                     word if word.contains(['.', '<']) || word.chars().any(char::is_uppercase) => {}

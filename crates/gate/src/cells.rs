@@ -39,7 +39,9 @@ fn needs_exponent(number: f64) -> bool {
 pub fn upwards(number: f64) -> String {
     let decimals = decimals(number) + usize::from(number < 10.0);
     let scale = POWERS.get(decimals).copied().unwrap_or(1e8);
-    format!("{:.decimals$}", (number * scale).ceil() / scale)
+    // A product such as 7.000000000000001 is the 7 that it should be.
+    let scaled = number * scale * (1.0 - f64::EPSILON);
+    format!("{:.decimals$}", scaled.ceil() / scale)
 }
 
 /// The powers of ten up to the most decimals of a table. Each is exact, which `powi` does not promise.
@@ -89,6 +91,13 @@ mod tests {
         assert_eq!(with_error(2.0, f64::INFINITY), "2.00");
         assert_eq!(with_error(2.5, 0.0), "2.5 ± 0");
         assert_eq!([0.0301, 1.0, 12.3].map(upwards), ["0.031", "1.00", "13"]);
+        // A number of two digits stays what it is.
+        for number in 1..100_u32 {
+            let [hundredths, tenths] = [100.0, 10.0].map(|scale| f64::from(number) / scale);
+            let shown = |number: f64| upwards(number).parse::<f64>();
+            assert_eq!(shown(hundredths), Ok(hundredths));
+            assert_eq!(shown(tenths), Ok(tenths));
+        }
         assert_eq!(exact(170.0), "170");
         assert_eq!(exact(15.5), "15.5");
         assert_eq!(exact(6.0022), "6.0022");

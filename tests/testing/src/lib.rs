@@ -20,7 +20,7 @@ pub mod process;
 pub mod recording;
 #[path = "../../skips/mod.rs"]
 pub mod skips;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 #[path = "../../turn/mod.rs"]
 pub mod turn;
 

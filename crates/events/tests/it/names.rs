@@ -258,8 +258,10 @@ fn arbitrary_names() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) as usize % below
     };
+    // More where the whole walks are made.
+    let rounds = if std::env::var_os("RDPMC_WHOLE").is_some() { 20_000 } else { 4_000 };
     let (skylake, mut events) = (table("skylake"), 0);
-    for round in 0..4_000 {
+    for round in 0..rounds {
         let mut name = String::new();
         for _ in 0..next(8) {
             name += parts[next(parts.len())];

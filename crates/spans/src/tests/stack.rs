@@ -1,4 +1,5 @@
 //! The stack of open spans beside a model: a list of those that are open.
+#![allow(unsafe_code)]
 
 use crate::record::{Flags, MAX_DEPTH, OFFSET, Site, depth_of};
 use crate::thread::Stack;
@@ -48,7 +49,12 @@ fn any_order() {
                 _ => open.len().saturating_sub(1),
             };
             let Some((number, _)) = open.get(place).copied() else { continue };
+            // The end of a span reads the site of the one around it from there.
+            let (_, slot_around) = stack.slot_and_around(number);
+            // SAFETY: an open span has a slot around it.
+            let site_around = unsafe { (*slot_around).site.get() };
             let around = place.checked_sub(1).map(|place| ptr::from_ref(&SITES[open[place].1]));
+            assert_eq!(site_around, around.unwrap_or(ptr::null()), "step {step}");
             let flags = if place + 1 == open.len() { Flags::NONE } else { Flags::OUT_OF_ORDER };
             let popped = stack.pop(&top, number, is_numbered);
             assert_eq!(popped, Some((around.unwrap_or(ptr::null()), flags)), "step {step}");

@@ -216,9 +216,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             local.ended.set(counted);
             return this.exit_counted(site, number, start, end);
         }
-        let address_of_slot = local.stack.slot_address(number);
-        // SAFETY: the address is that of a slot of this stack.
-        let slot = unsafe { &*address_of_slot };
+        let (slot, around) = local.stack.slot_and_around(number);
         // SAFETY: a span whose number is on the stack is counted, so `enter` has set its slot.
         let begun = unsafe { slot.start.get() };
         let (counts, false) = C::between(begun, counted) else {
@@ -226,7 +224,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             return this.exit_counted(site, number, start, end);
         };
         // SAFETY: only a span that has a slot is open, and the last slot is that of none. So there is one after it.
-        let parent = unsafe { (*address_of_slot.add(1)).site.get() };
+        let parent = unsafe { (*around).site.get() };
         let head = [address(site), address(parent), slot.ticks.get(), end, number];
         // SAFETY: the sink was made for N counts. The top is `number`.
         unsafe { local.write(&local.open, number.wrapping_add(SLOT), head, counts) }

@@ -23,7 +23,7 @@ pub(super) const BUSY: u64 = 0;
 /// A span that is open.
 #[repr(align(128))]
 pub(crate) struct Slot {
-    pub(super) site: Cell<*const Site>,
+    pub(crate) site: Cell<*const Site>,
     /// The ticks at the beginning of a span that began on the outlined path.
     pub(super) ticks: Cell<u64>,
     /// The number of the span that used this slot last. On the inlined path, see `numbered`.
@@ -85,20 +85,23 @@ impl Stack {
         number | OFFSET < self.born
     }
 
-    /// Returns the address of a number's slot. It may be moved to the other slots, as a reference to one slot may not.
+    /// Returns the slot of a number, and the address of the slot around it. That of the outermost slot is the end of the stack.
     #[inline(always)]
-    pub(super) fn slot_address(&self, number: u64) -> *const Slot {
+    pub(crate) fn slot_and_around(&self, number: u64) -> (&Slot, *const Slot) {
         let offset = (number & OFFSET) as usize;
         // SAFETY: OFFSET masks 16 bits, which are SLOTS * SLOT. Numbers change by SLOT alone, and begin with OUTERMOST, so
-        // there is a slot at each of their offsets. So there is at 0, the offset of BUSY.
-        unsafe { self.slots.as_ptr().byte_add(offset) }
+        // there is a slot at each of their offsets. So there is at 0, the offset of BUSY. The second address is computed from the
+        // array's, because a reference to one slot may not be used for the next one.
+        unsafe {
+            let slot = self.slots.as_ptr().byte_add(offset);
+            (&*slot, slot.add(1))
+        }
     }
 
     /// Returns the slot of a number.
     #[inline(always)]
     pub(super) fn slot(&self, number: u64) -> &Slot {
-        // SAFETY: the address is that of a slot of this stack.
-        unsafe { &*self.slot_address(number) }
+        self.slot_and_around(number).0
     }
 
     /// Returns the site of the span of a number. Null for none.

@@ -1,8 +1,13 @@
 //! Events that include guests, and a kernel that refuses them: see `attacks/guests.rs`. There is only one test, so
 //! that nothing else runs in the process that forks.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs)]
+#![allow(clippy::unwrap_used)]
 
-use crate::attacks;
-use crate::skips;
+mod attacks;
+mod process;
+mod skips;
+
 use rdpmc::error::OpenError;
 use rdpmc::{Counter, Event};
 
