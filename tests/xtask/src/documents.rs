@@ -70,7 +70,9 @@ fn without_time(line: &str) -> String {
 fn is_time(cell: &str) -> bool {
     let is_number = |text: &str| text.parse::<f64>().is_ok();
     let number = cell.strip_suffix(" ?").unwrap_or(cell).split_once(" ± ");
-    cell.is_empty() || cell == "ns" || number.is_some_and(|(value, error)| is_number(value) && is_number(error))
+    cell.is_empty()
+        || cell == "ns"
+        || number.is_some_and(|(value, error)| is_number(value) && is_number(error))
 }
 
 /// Returns a line with `%` in place of `+1.2345%`.
