@@ -90,6 +90,8 @@ fn without_percents(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     const DOCUMENT: &str = "\
