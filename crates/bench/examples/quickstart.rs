@@ -30,7 +30,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let results = bench.run();
     println!("{results}");
     let page = std::env::temp_dir().join("quickstart.html");
-    results.save_html(&page)?;
-    println!("The distributions are in {}.", page.display());
+    match results.save_html(&page) {
+        Ok(()) => println!("The distributions are in {}.", page.display()),
+        Err(why) => println!("The distributions are not saved: {}: {why}.", page.display()),
+    }
     Ok(())
 }

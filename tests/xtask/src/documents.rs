@@ -24,6 +24,9 @@ pub(crate) fn shown(arguments: &[&str]) -> Outcome {
 fn compare(document: &str, word: &str, output: &str) -> Result<(), String> {
     let block = block(document, word).ok_or_else(|| format!("has no block with {word}"))?;
     let printed: Vec<String> = steady(output).collect();
+    if steady(&block).next().is_none() {
+        return Err(format!("has no line to compare in the block with {word}"));
+    }
     for line in steady(&block) {
         if !printed.iter().any(|printed| printed.contains(&line)) {
             return Err(format!("has a line that was not printed: {line}"));
@@ -75,14 +78,14 @@ fn is_time(cell: &str) -> bool {
         || number.is_some_and(|(value, error)| is_number(value) && is_number(error))
 }
 
-/// Returns a line with `%` in place of `+1.2345%`.
+/// Returns a line with `+%` in place of `+1.2345%`.
 fn without_percents(line: &str) -> String {
     let mut parts: Vec<&str> = line.split('%').collect();
     let last = parts.pop().unwrap_or_default();
     let mut steady = String::new();
     for part in parts {
         let number = part.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-        steady += number.strip_suffix(['+', '-']).unwrap_or(part);
+        steady += if number.ends_with(['+', '-']) { number } else { part };
         steady.push('%');
     }
     steady + last
@@ -118,7 +121,8 @@ b: +0.0123% (limit 1%)
         let other = printed.replace("      6 |", "      7 |");
         let why = compare(DOCUMENT, "a row", &other).unwrap_err();
         assert_eq!(why, "has a line that was not printed: |      6 | a row");
-        assert_eq!(compare(DOCUMENT, "limit", "b: -0.5% (limit 1%)\n"), Ok(()));
+        assert_eq!(compare(DOCUMENT, "limit", "b: +0.5% (limit 1%)\n"), Ok(()));
+        assert!(compare(DOCUMENT, "limit", "b: -0.5% (limit 1%)\n").is_err());
         assert!(compare(DOCUMENT, "limit", "b: 0.5% (limit 1%)\n").is_err());
         assert!(compare(DOCUMENT, "limit", "b: +0.5% (limit 2%)\n").is_err());
         assert_eq!(compare(DOCUMENT, "none", ""), Err("has no block with none".to_owned()));
@@ -129,6 +133,6 @@ b: +0.0123% (limit 1%)
         assert_eq!(without_time("| 68.0 ± 0.1 |  68 | row"), "|  68 | row");
         assert_eq!(without_time("| 68 ± x |  68 | row"), "| 68 ± x |  68 | row");
         assert_eq!(without_time("text"), "text");
-        assert_eq!(without_percents("+1.5% of -20%, 3%"), "% of %, 3%");
+        assert_eq!(without_percents("+1.5% of -20%, 3%"), "+% of -%, 3%");
     }
 }

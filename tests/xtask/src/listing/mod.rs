@@ -3,6 +3,7 @@
 mod objdump;
 mod rules;
 
+use crate::lock::Lock;
 use crate::{Outcome, USAGE, commands};
 use objdump::Listed;
 use rules::Architecture;
@@ -36,7 +37,11 @@ pub(crate) fn list(arguments: &[&str]) -> Outcome {
     };
     commands::enter_root()?;
     let mut failed = false;
+    commands::succeed(&mut commands::script("prepare"), "the Debian cannot be prepared")?;
     for architecture in Architecture::ALL {
+        // Another clone may build with the same Debian. What is listed is what this one has built.
+        let lock = format!("{}.lock", architecture.triple());
+        let _builds = Lock::take(&commands::machines_directory().join(lock), || {})?;
         commands::succeed(
             commands::script("cargo")
                 .args(["build", "--release", "--package", "listing"])
