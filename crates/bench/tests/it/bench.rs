@@ -417,6 +417,7 @@ fn saved_results_are_compared() {
 
 /// The variable with the file that `an_older_file_remains` replaces in a process of its own.
 const SAVE_TO: &str = "RDPMC_TEST_SAVE_TO";
+const REFUSED: i32 = 7;
 
 /// Saving fails: on a full disk (no file may grow), and where no file can be.
 #[test]
@@ -427,7 +428,8 @@ fn an_older_file_remains() {
         bench.run()
     };
     if let Some(path) = std::env::var_os(SAVE_TO) {
-        return assert!(results().save(path).is_err());
+        // With a status of its own: a name that selects no test ends with 0.
+        std::process::exit(if results().save(path).is_err() { REFUSED } else { 1 });
     }
     let path = file("remains.json");
     results().save(&path).unwrap();
@@ -436,7 +438,7 @@ fn an_older_file_remains() {
         "trap '' XFSZ; ulimit -f 0; exec \"$0\" --exact bench::an_older_file_remains >/dev/null";
     let mut limited = std::process::Command::new("sh");
     limited.args(["-c", script]).arg(std::env::current_exe().unwrap()).env(SAVE_TO, &path);
-    assert!(limited.status().unwrap().success());
+    assert_eq!(limited.status().unwrap().code(), Some(REFUSED));
     assert_eq!(std::fs::read(&path).unwrap(), old);
     for nowhere in ["/proc/saved.json", "no directory/saved.json", "/"] {
         assert!(results().save(nowhere).is_err(), "{nowhere}");
