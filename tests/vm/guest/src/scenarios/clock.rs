@@ -187,7 +187,11 @@ fn clock_never_goes_back(facts: &Facts) -> Outcome {
     let neighbour = Neighbour::start();
     let begun = clock.now();
     let (mut last, mut longest) = (begun, 0);
-    for round in 0..1_000_000 / facts.share().of {
+    for round in 0..1_000_000 {
+        // A share of the rounds may be over before the neighbour's first turn.
+        if round >= 1_000_000 / facts.share().of && longest > 5_000 {
+            break;
+        }
         let now = if round % 2 == 0 { clock.now() } else { clock.now_ordered() };
         require(last <= now, || format!("{now} after {last}"))?;
         longest = longest.max(now - last);
