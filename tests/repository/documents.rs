@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 fn root() -> &'static Path {
@@ -56,8 +57,8 @@ fn quoted(text: &str) -> Vec<String> {
 }
 
 /// All Rust files of a folder and below it.
-fn sources(folder: &str) -> Vec<PathBuf> {
-    let (mut found, mut folders) = (Vec::new(), vec![root().join(folder)]);
+fn sources(folder: PathBuf) -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![folder]);
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() && !path.ends_with("target") {
@@ -70,23 +71,21 @@ fn sources(folder: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The names of all functions with the attribute `#[test]`, of those in files without a test harness, and of modules and binaries.
-fn tests() -> BTreeSet<String> {
-    let mut names: BTreeSet<String> = [
-        "it",
-        "repository",
-        "process",
-        "forks",
-        "lifetime",
-        "refusals",
-        "stepped_forks",
-        "baselines",
-        "criterion",
-        "tracing",
-    ]
-    .map(str::to_owned)
-    .into();
-    for path in ["src", "tests", "crates"].into_iter().flat_map(sources) {
+/// The folders of the package, or of all packages that `cargo test` has.
+fn packages(package: Option<&str>) -> Vec<PathBuf> {
+    let crates = || files("crates").into_iter().map(|name| root().join("crates").join(name));
+    match package.map(|name| name.strip_prefix("rdpmc-")) {
+        None => iter::once(root().to_owned()).chain(crates()).collect(),
+        Some(None) => vec![root().to_owned()],
+        Some(Some(name)) => vec![root().join("crates").join(name)],
+    }
+}
+
+/// The names of all functions with the attribute `#[test]`, of those in files without a test harness, and of modules.
+fn tests(packages: &[PathBuf]) -> BTreeSet<String> {
+    let folders = packages.iter().flat_map(|package| [package.join("src"), package.join("tests")]);
+    let mut names = BTreeSet::new();
+    for path in folders.filter(|folder| folder.is_dir()).flat_map(sources) {
         // Modules, by their files and folders.
         for part in [path.file_stem(), path.parent().and_then(Path::file_name)] {
             names.insert(part.unwrap().to_str().unwrap().to_owned());
@@ -202,18 +201,9 @@ fn every_path_exists() {
 /// The commands in `docs/proofs.md` and elsewhere select tests and scenarios that exist.
 #[test]
 fn every_command_selects_a_test() {
-    let tests = tests();
-    let scenarios: String = sources("tests/vm/guest/src")
+    let scenarios: String = sources(root().join("tests/vm/guest/src"))
         .into_iter()
         .map(|path| fs::read_to_string(path).unwrap())
-        .collect();
-    let binaries: BTreeSet<String> = ["tests", "tests/tracing/tests"]
-        .map(str::to_owned)
-        .into_iter()
-        .chain(files("crates").into_iter().map(|name| format!("crates/{name}/tests")))
-        .filter(|folder| root().join(folder).is_dir())
-        .flat_map(|folder| files(&folder))
-        .map(|name| name.trim_end_matches(".rs").to_owned())
         .collect();
     let (mut selected, mut booted) = (0, 0);
     for document in documents() {
@@ -234,13 +224,21 @@ fn every_command_selects_a_test() {
                 }
             }
             let ["cargo", "test", rest @ ..] = words.as_slice() else { continue };
+            let named = rest.iter().position(|word| *word == "-p").map(|option| rest[option + 1]);
+            let packages = packages(named);
+            let tests = tests(&packages);
             let mut rest = rest.iter().copied();
             while let Some(word) = rest.next() {
                 match word {
                     "-p" | "--features" | "--manifest-path" => drop(rest.next()),
                     "--test" => {
                         let binary = rest.next().unwrap();
-                        assert!(binaries.contains(binary), "{document}: no binary {binary}");
+                        let is_there = |folder: &PathBuf| {
+                            let tests = folder.join("tests");
+                            tests.join(binary).is_dir()
+                                || tests.join(format!("{binary}.rs")).exists()
+                        };
+                        assert!(packages.iter().any(is_there), "{document}: no binary {binary}");
                     }
                     word if word.starts_with('-') => {}
                     // The name of a binary, or a part of the names of tests.

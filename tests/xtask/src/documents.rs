@@ -5,7 +5,7 @@ use std::fs;
 
 const HELP: &str = "\
 Usage: xtask shown DOCUMENT WORD OUTPUT
-Fails unless each line of the document's first ```text block with WORD is in the file OUTPUT.";
+Fails unless the file OUTPUT has the lines of the document's first ```text block with WORD, in their order.";
 
 pub(crate) fn shown(arguments: &[&str]) -> Outcome {
     let [document, word, output] = arguments else {
@@ -23,13 +23,16 @@ pub(crate) fn shown(arguments: &[&str]) -> Outcome {
 
 fn compare(document: &str, word: &str, output: &str) -> Result<(), String> {
     let block = block(document, word).ok_or_else(|| format!("has no block with {word}"))?;
-    let printed: Vec<String> = steady(output).collect();
+    let mut printed = steady(output);
     if steady(&block).next().is_none() {
         return Err(format!("has no line to compare in the block with {word}"));
     }
     for line in steady(&block) {
-        if !printed.iter().any(|printed| printed.contains(&line)) {
-            return Err(format!("has a line that was not printed: {line}"));
+        // What is printed between two lines of the block is left out there.
+        if !printed.any(|printed| printed == line) {
+            let is_early = steady(output).any(|printed| printed == line);
+            let what = if is_early { "in another order" } else { "that was not printed" };
+            return Err(format!("has a line {what}: {line}"));
         }
     }
     Ok(())
@@ -57,7 +60,10 @@ fn steady(text: &str) -> impl Iterator<Item = String> {
             || line.contains("HashMap")
             || starts.iter().any(|start| line.starts_with(start))
     };
-    text.lines().filter(move |line| !varies(line)).map(|line| without_percents(&without_time(line)))
+    text.lines()
+        .map(str::trim_end)
+        .filter(move |line| !varies(line))
+        .map(|line| without_percents(&without_time(line)))
 }
 
 /// Returns a row without its first cell, if that is a time.
@@ -121,6 +127,11 @@ b: +0.0123% (limit 1%)
         let other = printed.replace("      6 |", "      7 |");
         let why = compare(DOCUMENT, "a row", &other).unwrap_err();
         assert_eq!(why, "has a line that was not printed: |      6 | a row");
+        let longer = printed.replace("a row", "a row of others");
+        assert!(compare(DOCUMENT, "a row", &longer).is_err());
+        let reversed: Vec<&str> = printed.lines().rev().collect();
+        let why = compare(DOCUMENT, "a row", &reversed.join("\n")).unwrap_err();
+        assert_eq!(why, "has a line in another order: |      6 | a row");
         assert_eq!(compare(DOCUMENT, "limit", "b: +0.5% (limit 1%)\n"), Ok(()));
         assert!(compare(DOCUMENT, "limit", "b: -0.5% (limit 1%)\n").is_err());
         assert!(compare(DOCUMENT, "limit", "b: 0.5% (limit 1%)\n").is_err());
