@@ -118,7 +118,8 @@ impl<'a> Bench<'a> {
     }
 
     /// Sets the time that counting instructions by single-stepping may take for each row: a second by default, or the number of
-    /// seconds in the environment variable `RDPMC_STEP_SECONDS`. Zero switches it off.
+    /// seconds in the environment variable `RDPMC_STEP_SECONDS`. Zero switches it off. Waiting for another thread that steps takes none
+    /// of this time.
     ///
     /// Where instructions are among the events and cannot be counted, for example because a virtual machine has no PMU, the
     /// CPU steps through a few runs of each row, after the times are measured. A step takes 3 to 30 microseconds, so a second is

@@ -5,6 +5,7 @@ use crate::estimate::Estimate;
 use crate::verdict::{Cause, Verdict};
 use rdpmc_gate::median;
 use rdpmc_step::{StepError, VARIABLE};
+use std::cell::Cell;
 use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -65,22 +66,27 @@ pub(crate) fn instructions(
     target: f64,
 ) -> Result<(Estimate, Verdict), NoFigure> {
     let begun = Instant::now();
+    let waited = Cell::new(Duration::ZERO);
+    let elapsed = || begun.elapsed().saturating_sub(waited.get());
+    let count = |code: &mut dyn Loops, limit, run: &dyn Fn(&mut dyn Loops)| {
+        count(code, limit, run, &waited)
+    };
     // What a first run does only once is done. Nothing is counted twice: the first loop also links functions.
-    count(code, PILOT, |code| code.nothing(1))?;
-    let steps = count(code, PILOT, |code| code.nothing(1))?.max(1);
-    let step = in_turn(rdpmc_step::seconds_per_step)?;
-    let steps_left = || (time.saturating_sub(begun.elapsed()).as_secs_f64() / step) as u64;
+    count(code, PILOT, &|code| code.nothing(1))?;
+    let steps = count(code, PILOT, &|code| code.nothing(1))?.max(1);
+    let step = in_turn(rdpmc_step::seconds_per_step, &waited)?;
+    let steps_left = || (time.saturating_sub(elapsed()).as_secs_f64() / step) as u64;
     let multiple = code.multiple().max(1);
-    let before = Instant::now();
-    let pass = count(code, steps_left(), |code| code.work(multiple))?;
+    let before = elapsed();
+    let pass = count(code, steps_left(), &|code| code.work(multiple))?;
     // A repetition of a `rep` instruction takes as long as an instruction, and does not count.
-    let pass = pass.max((before.elapsed().as_secs_f64() / step) as u64);
+    let pass = pass.max((elapsed().saturating_sub(before).as_secs_f64() / step) as u64);
     // With two turns, code that takes two paths in turn takes both in each loop.
     let needed = |turns: u64| RUNS * (pass + steps).saturating_mul(turns) / multiple;
     let turns = if multiple == 1 && needed(2) <= steps_left() { 2 } else { multiple };
     let needed = needed(turns);
     if needed > steps_left() {
-        let needed = Some(begun.elapsed() + Duration::from_secs_f64(needed as f64 * step * 1.5));
+        let needed = Some(elapsed() + Duration::from_secs_f64(needed as f64 * step * 1.5));
         return Err(NoFigure::TooLong { steps: (time.as_secs_f64() / step) as u64, needed });
     }
     // The limit ends code whose runs become longer.
@@ -88,8 +94,8 @@ pub(crate) fn instructions(
     let mut loops = Vec::new();
     for length in LENGTHS {
         let turns = length * turns;
-        let work = count(code, limit(), |code| code.work(turns))?;
-        let nothing = count(code, limit(), |code| code.nothing(turns))?;
+        let work = count(code, limit(), &|code| code.work(turns))?;
+        let nothing = count(code, limit(), &|code| code.nothing(turns))?;
         loops.push((turns, work as f64 - nothing as f64));
     }
     Ok(judged(&per_run(&loops), target))
@@ -114,21 +120,33 @@ fn per_run(loops: &[(u64, f64)]) -> Vec<f64> {
 
 /// Counts the instructions of a loop. All loops are called from here.
 #[inline(never)]
-fn count(code: &mut dyn Loops, limit: u64, run: impl Fn(&mut dyn Loops)) -> Result<u64, StepError> {
+fn count(
+    code: &mut dyn Loops,
+    limit: u64,
+    run: &dyn Fn(&mut dyn Loops),
+    waited: &Cell<Duration>,
+) -> Result<u64, StepError> {
     code.prepare();
-    in_turn(|| rdpmc_step::count(limit, || run(&mut *code)))
+    in_turn(|| rdpmc_step::count(limit, || run(&mut *code)), waited)
 }
 
-/// Waits while another thread counts, for ten seconds at most.
-fn in_turn<T>(mut count: impl FnMut() -> Result<T, StepError>) -> Result<T, StepError> {
+/// Waits while another thread counts, for ten seconds at most, and adds the time that it waited.
+fn in_turn<T>(
+    mut count: impl FnMut() -> Result<T, StepError>,
+    waited: &Cell<Duration>,
+) -> Result<T, StepError> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let begun = Instant::now();
     loop {
+        let until_now = begun.elapsed();
         match count() {
-            Err(StepError::Busy) if begun.elapsed() < PATIENCE => {
+            Err(StepError::Busy) if until_now < PATIENCE => {
                 thread::sleep(Duration::from_millis(1));
             }
-            counted => return counted,
+            counted => {
+                waited.set(waited.get() + until_now);
+                return counted;
+            }
         }
     }
 }
@@ -184,13 +202,15 @@ mod tests {
         }
     }
 
-    /// While another thread counts, this one waits. Another refusal is final.
+    /// While another thread counts, this one waits, which takes none of its time. Another refusal is final.
     #[test]
     fn busy_is_waited_for() {
+        let waited = Cell::new(Duration::ZERO);
         let mut answers = vec![Ok(7), Err(StepError::Busy), Err(StepError::Busy)];
-        assert_eq!(in_turn(|| answers.pop().unwrap_or(Ok(0))), Ok(7));
+        assert_eq!(in_turn(|| answers.pop().unwrap_or(Ok(0)), &waited), Ok(7));
+        assert!(waited.get() >= Duration::from_millis(2), "{waited:?}");
         let mut answers = vec![Ok(7), Err(StepError::Disturbed)];
-        assert_eq!(in_turn(|| answers.pop().unwrap_or(Ok(0))), Err(StepError::Disturbed));
+        assert_eq!(in_turn(|| answers.pop().unwrap_or(Ok(0)), &waited), Err(StepError::Disturbed));
     }
 
     #[test]
