@@ -58,8 +58,10 @@ fn sums_and_differences() {
     };
     let listed =
         |of: &Distribution| of.iter().map(|(values, count)| (values[0], count)).collect::<Vec<_>>();
-    for cut in [0, 1, 77, all.len() / 2, all.len()] {
-        let (before, after) = all.split_at(cut);
+    // Miri takes a thousand times as long.
+    let cuts = [77, 0, 1, all.len() / 2, all.len()];
+    for cut in &cuts[..if cfg!(miri) { 1 } else { cuts.len() }] {
+        let (before, after) = all.split_at(*cut);
         let (mut sum, mut rest) = (of(before), of(&all));
         sum.merge(&of(after)).unwrap();
         assert_eq!(listed(&sum), listed(&of(&all)));

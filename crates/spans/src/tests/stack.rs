@@ -21,7 +21,7 @@ fn any_order() {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (random >> 33) as usize % end
         };
-        for step in 0..if cfg!(miri) { 2_000 } else { 1_000_000 } {
+        for step in 0..if cfg!(miri) { 700 } else { 1_000_000 } {
             // Deeper for a while, and back.
             let grows = if step / 2_000 % 2 == 0 { 70 } else { 30 };
             if below(100) < grows {
