@@ -118,8 +118,8 @@ impl<'a> Bench<'a> {
     }
 
     /// Sets the time that counting instructions by single-stepping may take for each row: a second by default, or the number of
-    /// seconds in the environment variable `RDPMC_STEP_SECONDS`. Zero switches it off. Waiting for another thread that steps takes none
-    /// of this time.
+    /// seconds in the environment variable `RDPMC_STEP_SECONDS`. Zero switches it off. Time spent waiting for another thread that
+    /// steps does not count: each of a row's twelve counts waits for ten seconds at most.
     ///
     /// Where instructions are among the events and cannot be counted, for example because a virtual machine has no PMU, the
     /// CPU steps through a few runs of each row, after the times are measured. A step takes 3 to 30 microseconds, so a second is
@@ -196,7 +196,7 @@ impl<'a> Bench<'a> {
     /// Measures all rows, in turns and in random order.
     ///
     /// It takes about [`time_per_row`](Bench::time_per_row) for each row. Where instructions are stepped, it takes up to
-    /// [`time_to_step`](Bench::time_to_step) more for each: a second by default.
+    /// [`time_to_step`](Bench::time_to_step) more for each, a second by default, and waits if another thread steps.
     ///
     /// After a second, it shows its progress if the standard error is a terminal. A panic of the code ends it.
     pub fn run(self) -> Results {

@@ -65,28 +65,25 @@ pub(crate) fn instructions(
     time: Duration,
     target: f64,
 ) -> Result<(Estimate, Verdict), NoFigure> {
-    let begun = Instant::now();
-    let waited = Cell::new(Duration::ZERO);
-    let elapsed = || begun.elapsed().saturating_sub(waited.get());
-    let count = |code: &mut dyn Loops, limit, run: &dyn Fn(&mut dyn Loops)| {
-        count(code, limit, run, &waited)
-    };
+    let spent = Spent::new();
+    let count =
+        |code: &mut dyn Loops, limit, run: &dyn Fn(&mut dyn Loops)| count(code, limit, run, &spent);
     // What a first run does only once is done. Nothing is counted twice: the first loop also links functions.
     count(code, PILOT, &|code| code.nothing(1))?;
     let steps = count(code, PILOT, &|code| code.nothing(1))?.max(1);
-    let step = in_turn(rdpmc_step::seconds_per_step, &waited)?;
-    let steps_left = || (time.saturating_sub(elapsed()).as_secs_f64() / step) as u64;
+    let step = in_turn(rdpmc_step::seconds_per_step, &spent)?;
+    let steps_left = || (time.saturating_sub(spent.time()).as_secs_f64() / step) as u64;
     let multiple = code.multiple().max(1);
-    let before = elapsed();
+    let before = spent.time();
     let pass = count(code, steps_left(), &|code| code.work(multiple))?;
     // A repetition of a `rep` instruction takes as long as an instruction, and does not count.
-    let pass = pass.max((elapsed().saturating_sub(before).as_secs_f64() / step) as u64);
+    let pass = pass.max((spent.time().saturating_sub(before).as_secs_f64() / step) as u64);
     // With two turns, code that takes two paths in turn takes both in each loop.
     let needed = |turns: u64| RUNS * (pass + steps).saturating_mul(turns) / multiple;
     let turns = if multiple == 1 && needed(2) <= steps_left() { 2 } else { multiple };
     let needed = needed(turns);
     if needed > steps_left() {
-        let needed = Some(elapsed() + Duration::from_secs_f64(needed as f64 * step * 1.5));
+        let needed = Some(spent.time() + Duration::from_secs_f64(needed as f64 * step * 1.5));
         return Err(NoFigure::TooLong { steps: (time.as_secs_f64() / step) as u64, needed });
     }
     // The limit ends code whose runs become longer.
@@ -124,16 +121,32 @@ fn count(
     code: &mut dyn Loops,
     limit: u64,
     run: &dyn Fn(&mut dyn Loops),
-    waited: &Cell<Duration>,
+    spent: &Spent,
 ) -> Result<u64, StepError> {
     code.prepare();
-    in_turn(|| rdpmc_step::count(limit, || run(&mut *code)), waited)
+    in_turn(|| rdpmc_step::count(limit, || run(&mut *code)), spent)
 }
 
-/// Waits while another thread counts, for ten seconds at most, and adds the time that it waited.
+/// The time since the start, without the time of waiting for other threads.
+struct Spent {
+    begun: Instant,
+    waited: Cell<Duration>,
+}
+
+impl Spent {
+    fn new() -> Spent {
+        Spent { begun: Instant::now(), waited: Cell::new(Duration::ZERO) }
+    }
+
+    fn time(&self) -> Duration {
+        self.begun.elapsed().saturating_sub(self.waited.get())
+    }
+}
+
+/// Waits for ten seconds at most while another thread counts. The wait is not part of `spent`.
 fn in_turn<T>(
     mut count: impl FnMut() -> Result<T, StepError>,
-    waited: &Cell<Duration>,
+    spent: &Spent,
 ) -> Result<T, StepError> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let begun = Instant::now();
@@ -144,7 +157,7 @@ fn in_turn<T>(
                 thread::sleep(Duration::from_millis(1));
             }
             counted => {
-                waited.set(waited.get() + until_now);
+                spent.waited.set(spent.waited.get() + until_now);
                 return counted;
             }
         }
@@ -202,15 +215,21 @@ mod tests {
         }
     }
 
-    /// While another thread counts, this one waits, which takes none of its time. Another refusal is final.
+    /// While another thread counts, this one waits. The waits are not part of the time for stepping. Another refusal is final.
     #[test]
     fn busy_is_waited_for() {
-        let waited = Cell::new(Duration::ZERO);
-        let mut answers = vec![Ok(7), Err(StepError::Busy), Err(StepError::Busy)];
-        assert_eq!(in_turn(|| answers.pop().unwrap_or(Ok(0)), &waited), Ok(7));
-        assert!(waited.get() >= Duration::from_millis(2), "{waited:?}");
+        let begun = Instant::now();
+        let spent = Spent::new();
+        for _ in 0..2 {
+            let mut answers = vec![Ok(7), Err(StepError::Busy), Err(StepError::Busy)];
+            assert_eq!(in_turn(|| answers.pop().unwrap_or(Ok(0)), &spent), Ok(7));
+        }
+        let time = spent.time();
+        let waited = begun.elapsed() - time;
+        // Each wait is a sleep of a millisecond at least.
+        assert!(waited >= Duration::from_millis(4), "{waited:?}");
         let mut answers = vec![Ok(7), Err(StepError::Disturbed)];
-        assert_eq!(in_turn(|| answers.pop().unwrap_or(Ok(0)), &waited), Err(StepError::Disturbed));
+        assert_eq!(in_turn(|| answers.pop().unwrap_or(Ok(0)), &spent), Err(StepError::Disturbed));
     }
 
     #[test]

@@ -385,7 +385,7 @@ fn saved_results_are_compared() {
     let pages = Memory::new();
     let measured = |names: &[&str], count: usize| {
         let mut bench = Bench::with_events(&[Event::PAGE_FAULTS, Event::INSTRUCTIONS]).unwrap();
-        // A step takes long beside other programs.
+        // On a busy machine, a second may be too short.
         bench.time_per_row(Duration::from_millis(20)).time_to_step(Duration::from_secs(60));
         for name in names {
             bench.row(*name).throughput(move || pages.fault(count));
