@@ -114,12 +114,8 @@ impl Project {
 
     fn cargo(&self) -> Command {
         let mut cargo = cargo();
-        cargo.current_dir(self.path("")).env("CARGO_TARGET_DIR", target());
-        // As in the checkout's profile, if that is not set for all.
-        if std::env::var_os("CARGO_PROFILE_RELEASE_DEBUG").is_none() {
-            cargo.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
-        }
-        cargo.env("CRITERION_HOME", results());
+        cargo.current_dir(self.path(""));
+        cargo.env("CARGO_TARGET_DIR", target()).env("CRITERION_HOME", results());
         cargo
     }
 
