@@ -56,12 +56,12 @@ fn quoted(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// All Rust files of a folder and below it.
+/// All Rust files of a folder and below it, but for those of other packages.
 fn sources(folder: PathBuf) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![folder]);
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() && !path.ends_with("target") {
+            if path.is_dir() && !path.join("Cargo.toml").exists() {
                 folders.push(path);
             } else if path.extension().is_some_and(|end| end == "rs") {
                 found.push(path);
@@ -71,13 +71,21 @@ fn sources(folder: PathBuf) -> Vec<PathBuf> {
     found
 }
 
-/// The folders of the package, or of all packages that `cargo test` has.
+/// The folders of the package, or of all packages that `cargo test` tests.
 fn packages(package: Option<&str>) -> Vec<PathBuf> {
-    let crates = || files("crates").into_iter().map(|name| root().join("crates").join(name));
-    match package.map(|name| name.strip_prefix("rdpmc-")) {
-        None => iter::once(root().to_owned()).chain(crates()).collect(),
-        Some(None) => vec![root().to_owned()],
-        Some(Some(name)) => vec![root().join("crates").join(name)],
+    let folder = |name: &str| root().join("crates").join(name);
+    match package {
+        None => {
+            let mut names = files("crates");
+            assert!(names.remove("criterion"), "it is no default member");
+            iter::once(root().to_owned()).chain(names.iter().map(|name| folder(name))).collect()
+        }
+        Some("rdpmc") => vec![root().to_owned()],
+        Some(name) => {
+            let folder = folder(name.strip_prefix("rdpmc-").unwrap_or(name));
+            assert!(folder.is_dir(), "there is no package {name}");
+            vec![folder]
+        }
     }
 }
 
@@ -233,10 +241,10 @@ fn every_command_selects_a_test() {
                     "-p" | "--features" | "--manifest-path" => drop(rest.next()),
                     "--test" => {
                         let binary = rest.next().unwrap();
-                        let is_there = |folder: &PathBuf| {
-                            let tests = folder.join("tests");
-                            tests.join(binary).is_dir()
-                                || tests.join(format!("{binary}.rs")).exists()
+                        let is_there = |package: &PathBuf| {
+                            let folder = package.join("tests");
+                            folder.join(binary).join("main.rs").exists()
+                                || folder.join(format!("{binary}.rs")).exists()
                         };
                         assert!(packages.iter().any(is_there), "{document}: no binary {binary}");
                     }

@@ -5,7 +5,7 @@ use std::fs;
 
 const HELP: &str = "\
 Usage: xtask shown DOCUMENT WORD OUTPUT
-Fails unless the file OUTPUT has the lines of the document's first ```text block with WORD, in their order.";
+Fails unless the file OUTPUT contains the lines of the document's first ```text block with WORD, in their order.";
 
 pub(crate) fn shown(arguments: &[&str]) -> Outcome {
     let [document, word, output] = arguments else {
@@ -28,10 +28,13 @@ fn compare(document: &str, word: &str, output: &str) -> Result<(), String> {
         return Err(format!("has no line to compare in the block with {word}"));
     }
     for line in steady(&block) {
-        // What is printed between two lines of the block is left out there.
+        // The output may have more lines in between.
         if !printed.any(|printed| printed == line) {
             let is_early = steady(output).any(|printed| printed == line);
-            let what = if is_early { "in another order" } else { "that was not printed" };
+            let what = match is_early {
+                true => "that was printed before the line above it",
+                false => "that was not printed",
+            };
             return Err(format!("has a line {what}: {line}"));
         }
     }
@@ -131,7 +134,7 @@ b: +0.0123% (limit 1%)
         assert!(compare(DOCUMENT, "a row", &longer).is_err());
         let reversed: Vec<&str> = printed.lines().rev().collect();
         let why = compare(DOCUMENT, "a row", &reversed.join("\n")).unwrap_err();
-        assert_eq!(why, "has a line in another order: |      6 | a row");
+        assert_eq!(why, "has a line that was printed before the line above it: |      6 | a row");
         assert_eq!(compare(DOCUMENT, "limit", "b: +0.5% (limit 1%)\n"), Ok(()));
         assert!(compare(DOCUMENT, "limit", "b: -0.5% (limit 1%)\n").is_err());
         assert!(compare(DOCUMENT, "limit", "b: 0.5% (limit 1%)\n").is_err());
