@@ -118,8 +118,11 @@ impl<'a> Bench<'a> {
     }
 
     /// Sets the time that counting instructions by single-stepping may take for each row: a second by default, or the number of
-    /// seconds in the environment variable `RDPMC_STEP_SECONDS`. Zero switches it off. Time spent waiting for another thread that
-    /// steps does not count: each of a row's twelve counts waits for ten seconds at most.
+    /// seconds in the environment variable `RDPMC_STEP_SECONDS`. Zero switches it off.
+    ///
+    /// - It takes up to eight times as long while other programs have the CPU, if the code does not sleep. On arm64, it does not take
+    ///   longer.
+    /// - Waiting for another thread that steps does not count. Each of a row's twelve counts waits for ten seconds at most.
     ///
     /// Where instructions are among the events and cannot be counted, for example because a virtual machine has no PMU, the
     /// CPU steps through a few runs of each row, after the times are measured. A step takes 3 to 30 microseconds, so a second is

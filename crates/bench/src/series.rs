@@ -1,8 +1,8 @@
 //! The samples of one row, while one set of events is counted.
 
-use crate::blocked;
 use crate::code::{Content, Random};
 use crate::sample::{Measure, Sample, Shape, sample};
+use crate::usage;
 use rdpmc_gate::SLICES;
 use std::time::{Duration, Instant};
 
@@ -138,10 +138,10 @@ impl Series {
         let begun = Instant::now();
         let k = self.length.draw(random);
         measure.measure(Content::Work, self.length.draw_warm_up(random));
-        let blocked = blocked::times();
+        let blocked = usage::blocked();
         match sample(measure, pass, k, self.length.with_copies, random) {
             Some(mut sample) => {
-                sample.has_blocked = blocked::times() != blocked;
+                sample.has_blocked = usage::blocked() != blocked;
                 self.samples.push(sample);
             }
             None => self.unreadable += 1,
