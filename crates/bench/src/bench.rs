@@ -120,9 +120,10 @@ impl<'a> Bench<'a> {
     /// Sets the time that counting instructions by single-stepping may take for each row: a second by default, or the number of
     /// seconds in the environment variable `RDPMC_STEP_SECONDS`. Zero switches it off.
     ///
-    /// - It takes up to eight times as long while other programs have the CPU, if the code does not sleep. On arm64, it does not take
-    ///   longer.
-    /// - Waiting for another thread that steps does not count. Each of a row's twelve counts waits for ten seconds at most.
+    /// - It is the CPU time of the thread, so it takes longer while other programs use the CPU: usually up to eight times as long. On arm64,
+    ///   and if the code sleeps, it is the elapsed time.
+    /// - Waiting for another thread that steps does not count. A row waits for 20 seconds at most before each of its counts, of which
+    ///   there are twelve.
     ///
     /// Where instructions are among the events and cannot be counted, for example because a virtual machine has no PMU, the
     /// CPU steps through a few runs of each row, after the times are measured. A step takes 3 to 30 microseconds, so a second is
@@ -198,8 +199,8 @@ impl<'a> Bench<'a> {
 
     /// Measures all rows, in turns and in random order.
     ///
-    /// It takes about [`time_per_row`](Bench::time_per_row) for each row. Where instructions are stepped, it takes up to
-    /// [`time_to_step`](Bench::time_to_step) more for each, a second by default, and waits if another thread steps.
+    /// It takes about [`time_per_row`](Bench::time_per_row) for each row. Where instructions are stepped, it takes
+    /// longer: see [`time_to_step`](Bench::time_to_step).
     ///
     /// After a second, it shows its progress if the standard error is a terminal. A panic of the code ends it.
     pub fn run(self) -> Results {

@@ -2,11 +2,10 @@
 
 use crate::code::Loops;
 use crate::estimate::Estimate;
-use crate::usage::{self, Usage};
+use crate::spent::{Moment, Spent};
 use crate::verdict::{Cause, Verdict};
 use rdpmc_gate::median;
 use rdpmc_step::{StepError, VARIABLE};
-use std::cell::Cell;
 use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -128,52 +127,22 @@ fn count(
     in_turn(|| rdpmc_step::count(limit, || run(&mut *code)), spent)
 }
 
-/// While other programs have the CPU, stepping may take this many times as long.
-const STRETCH: u32 = 8;
-
-/// The time since the start, without waiting for other threads that step, and without waiting for a CPU.
-struct Spent {
-    begun: Instant,
-    usage: Option<Usage>,
-    /// How long this thread waited, and how often it gave up its CPU meanwhile.
-    waited: Cell<(Duration, i64)>,
-}
-
-impl Spent {
-    fn new() -> Spent {
-        let usage = usage::of_this_thread();
-        Spent { begun: Instant::now(), usage, waited: Cell::new((Duration::ZERO, 0)) }
-    }
-
-    /// The CPU time, but an eighth of the elapsed time at least. The elapsed time if this thread gave up its CPU: the code sleeps, or a
-    /// tracer steps it.
-    fn time(&self) -> Duration {
-        let (waited, blocked) = self.waited.get();
-        let elapsed = self.begun.elapsed().saturating_sub(waited);
-        match (self.usage, usage::of_this_thread()) {
-            (Some(first), Some(now)) if now.blocked - first.blocked == blocked => {
-                now.cpu.saturating_sub(first.cpu).clamp(elapsed / STRETCH, elapsed)
-            }
-            _ => elapsed,
-        }
-    }
-}
-
-/// Waits for ten seconds at most while another thread counts. The wait is not part of `spent`.
+/// Waits for 20 seconds at most while another thread counts. The wait is not part of `spent`.
 fn in_turn<T>(
     mut count: impl FnMut() -> Result<T, StepError>,
     spent: &Spent,
 ) -> Result<T, StepError> {
-    const PATIENCE: Duration = Duration::from_secs(10);
-    let (begun, blocked) = (Instant::now(), usage::blocked());
+    const PATIENCE: Duration = Duration::from_secs(20);
+    spent.time();
+    let begun = Instant::now();
     loop {
-        let waited = begun.elapsed();
-        let times = usage::blocked() - blocked;
+        let turn = Moment::now();
         match count() {
-            Err(StepError::Busy) if waited < PATIENCE => thread::sleep(Duration::from_millis(1)),
+            Err(StepError::Busy) if begun.elapsed() < PATIENCE => {
+                thread::sleep(Duration::from_millis(1));
+            }
             counted => {
-                let (before, times_before) = spent.waited.get();
-                spent.waited.set((before + waited, times_before + times));
+                spent.go_on(turn);
                 return counted;
             }
         }
@@ -236,71 +205,21 @@ mod tests {
     fn busy_is_waited_for() {
         let begun = Instant::now();
         let spent = Spent::new();
-        // The elapsed time counts for a thread that has slept.
-        thread::sleep(Duration::from_millis(1));
+        // Each count sleeps, too, so its elapsed time counts.
         for _ in 0..2 {
             let mut answers = vec![Ok(7), Err(StepError::Busy), Err(StepError::Busy)];
-            assert_eq!(in_turn(|| answers.pop().unwrap_or(Ok(0)), &spent), Ok(7));
+            let count = || {
+                thread::sleep(Duration::from_millis(1));
+                answers.pop().unwrap_or(Ok(0))
+            };
+            assert_eq!(in_turn(count, &spent), Ok(7));
         }
         let time = spent.time();
         let waited = begun.elapsed() - time;
-        // Each wait is a sleep of a millisecond at least.
-        assert!(waited >= Duration::from_millis(4), "{waited:?}");
+        assert!(time >= Duration::from_millis(2), "{time:?}");
+        assert!(waited >= Duration::from_millis(8), "{waited:?}");
         let mut answers = vec![Ok(7), Err(StepError::Disturbed)];
         assert_eq!(in_turn(|| answers.pop().unwrap_or(Ok(0)), &spent), Err(StepError::Disturbed));
-    }
-
-    /// A thread that waits for a CPU spends nothing. One that sleeps does.
-    #[cfg(target_os = "linux")]
-    #[test]
-    #[allow(clippy::unwrap_used)]
-    fn only_its_own_time_is_spent() {
-        use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-        /// Ends the other threads, also if this one panics.
-        struct Over<'a>(&'a AtomicBool);
-
-        impl Drop for Over<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Relaxed);
-            }
-        }
-
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let _over = Over(&is_over);
-            for _ in 0..4 * thread::available_parallelism().unwrap().get() {
-                scope.spawn(|| {
-                    while !is_over.load(Relaxed) {
-                        std::hint::spin_loop();
-                    }
-                });
-            }
-            let bound = Instant::now();
-            let mut is_shown = false;
-            while !is_shown {
-                let (begun, first) = (Instant::now(), usage::of_this_thread().unwrap());
-                let spent = Spent::new();
-                let mut has_blocked = false;
-                while !is_shown && !has_blocked {
-                    assert!(bound.elapsed().as_secs() < 300, "this thread never waited for a CPU");
-                    let time = spent.time();
-                    let (elapsed, now) = (begun.elapsed(), usage::of_this_thread().unwrap());
-                    let own = now.cpu - first.cpu;
-                    // For a page of the program, for example.
-                    has_blocked = now.blocked != first.blocked;
-                    assert!(
-                        has_blocked || time <= own.max(elapsed / STRETCH),
-                        "{time:?} spent, {own:?} on a CPU, {elapsed:?} elapsed"
-                    );
-                    // It has shown something if this thread waited for a CPU for more than half of the time.
-                    is_shown = !has_blocked && own * 2 < elapsed && elapsed.as_millis() > 20;
-                }
-            }
-        });
-        let spent = Spent::new();
-        thread::sleep(Duration::from_millis(20));
-        assert!(spent.time() >= Duration::from_millis(20));
     }
 
     #[test]
