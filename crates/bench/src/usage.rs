@@ -17,10 +17,6 @@ pub(crate) fn blocked() -> Option<i64> {
 /// Returns the CPU time of this thread, up to now. The times of `getrusage` can be as old as the last timer interrupt. None if the system
 /// has no such clock.
 #[cfg(target_os = "linux")]
-#[allow(
-    clippy::unnecessary_fallible_conversions,
-    reason = "the fields have 32 bits on some targets"
-)]
 pub(crate) fn cpu_time() -> Option<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes a structure of this type there.
