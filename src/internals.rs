@@ -7,6 +7,7 @@ pub use crate::kernel::abi;
 use crate::error::NameError;
 use crate::event::Event;
 use crate::event::WORDS;
+use crate::kernel::Descriptor;
 use crate::names;
 use crate::page::Pages;
 use crate::page::fork;
@@ -24,6 +25,9 @@ pub struct Reader<const N: usize>(reader::Reader<N>);
 impl<const N: usize> Reader<N> {
     /// Maps the pages of these descriptors. An error if the kernel refuses, or if the pages cannot be read.
     pub fn map(descriptors: &[OwnedFd]) -> Result<Reader<N>, String> {
+        let imitate = |file: &OwnedFd| file.try_clone().map(Descriptor::imitated_by);
+        let descriptors: Vec<Descriptor> =
+            descriptors.iter().map(imitate).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
         let process = fork::process().map_err(|errno| errno.to_string())?;
         let pages = Pages::map(descriptors.iter(), process, Monitor::new())
             .map_err(|errno| errno.to_string())?;

@@ -4,8 +4,8 @@
 use crate::asm;
 use crate::error::SyscallReason;
 use crate::event::Event;
-use crate::kernel::{self, Errno, List, flag};
-use crate::open::{self, Answers, OpenGroup, Options, READ_WORDS, ReadBy};
+use crate::kernel::{self, List, flag};
+use crate::open::{self, Answers, OpenGroup, Options, ReadBy};
 use crate::page::reader::Reader;
 use std::time::Duration;
 
@@ -199,15 +199,8 @@ fn known_or_measured(
     if let Some(known) = known(events, flags) {
         return known;
     }
-    // The kernel refuses a buffer that is too small before it looks at the counters.
-    let mut empty_call = repeated(|| {
-        let _ = answers.read(&mut []);
-        Some(())
-    });
-    let mut system_call = repeated(|| match answers.read(&mut [0; READ_WORDS]) {
-        Ok(1..) => Some(()),
-        Ok(0) | Err(Errno(_)) => None,
-    });
+    let mut empty_call = repeated(|| answers.empty_call().ok());
+    let mut system_call = repeated(|| answers.read().ok().flatten().map(drop));
     let cost = measure(events.len(), user, &mut empty_call, &mut system_call);
     // Only a complete answer is kept.
     if cost.user.is_some() && cost.system_call.is_some() {

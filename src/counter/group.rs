@@ -10,9 +10,7 @@ use crate::event::Event;
 use crate::kernel::{Control, machine};
 use crate::names::named;
 use crate::open::builder::Builder;
-use crate::open::{
-    Answers, Mock, OpenGroup, Options, READ_WORDS, open, open_on, setting_that_forbids,
-};
+use crate::open::{Answers, Counts, Mock, OpenGroup, Options, open, open_on, setting_that_forbids};
 use crate::page::fork;
 use crate::page::monitor::Monitor;
 use crate::page::process::Process;
@@ -250,19 +248,9 @@ impl<const N: usize> Group<N> {
         if self.open.process.is_past() {
             return Err(ReadError::Forked);
         }
-        let mut words = [0; READ_WORDS];
-        match self.open.answers.read(&mut words) {
-            Ok(0) => Err(ReadError::ErrorState),
-            Ok(bytes) => {
-                let [first, time_enabled, time_running, values @ ..] = words;
-                // A group whose events are no longer those that it was opened with would have its counts in other places.
-                let (length, events) = if N == 1 { (3, 1) } else { (3 + N, first) };
-                if bytes != length * size_of::<u64>() || events != N as u64 {
-                    return Err(ReadError::Members { opened: N, read: events, bytes });
-                }
-                if N == 1 {
-                    return Ok([Reading { value: first, time_enabled, time_running }; N]);
-                }
+        match self.open.answers.read() {
+            Ok(None) => Err(ReadError::ErrorState),
+            Ok(Some(Counts { values, time_enabled, time_running })) => {
                 let mut values = values.into_iter();
                 Ok([(); N].map(|()| Reading {
                     value: values.next().unwrap_or(0), // N is no more than MAX_EVENTS
@@ -270,7 +258,7 @@ impl<const N: usize> Group<N> {
                     time_running,
                 }))
             }
-            Err(errno) => Err(ReadError::System { call: "read", errno }),
+            Err(errno) => Err(ReadError::of_call("read", errno)),
         }
     }
 
@@ -317,7 +305,7 @@ impl<const N: usize> Group<N> {
         let mut reader = match self.open.map_again(self.monitor()) {
             Ok(Ok(reader)) => reader,
             Ok(Err(reason)) => return Ok(Access::SystemCall(reason)),
-            Err(_) => return Err(ReadError::Forked),
+            Err(error) => return Err(error),
         };
         if reader.is_scheduled() {
             // The kernel has written the new page from what it last read of the register, taken as unsigned. When it
@@ -420,10 +408,7 @@ impl<const N: usize> Group<N> {
         if self.open.process.is_past() {
             return Err(ReadError::Forked);
         }
-        self.open
-            .answers
-            .control(request)
-            .map_err(|errno| ReadError::System { call: "ioctl", errno })
+        self.open.answers.control(request).map_err(|errno| ReadError::of_call("ioctl", errno))
     }
 
     /// Returns how these counters are read now, and if not from user space, the reason.
@@ -436,8 +421,14 @@ impl<const N: usize> Group<N> {
             return Access::Forked;
         }
         // First, as `read` does.
-        if !self.reader.is_scheduled() && self.is_in_error_state() {
-            return Access::SystemCall(SyscallReason::ErrorState);
+        if !self.reader.is_scheduled() {
+            match self.ask_kernel() {
+                Err(ReadError::ErrorState) => {
+                    return Access::SystemCall(SyscallReason::ErrorState);
+                }
+                Err(ReadError::Closed) => return Access::SystemCall(SyscallReason::Closed),
+                _ => {}
+            }
         }
         match self.obstacle() {
             None => self.chosen(),
@@ -497,11 +488,6 @@ impl<const N: usize> Group<N> {
             // Or in error state, which a region does not ask.
             None => (leader, SyscallReason::NotScheduled),
         })
-    }
-
-    /// Whether it is pinned and has lost its counters for good. Only the kernel knows.
-    fn is_in_error_state(&self) -> bool {
-        matches!(self.ask_kernel(), Err(ReadError::ErrorState))
     }
 
     /// The first event for which the administrator has disabled user access.

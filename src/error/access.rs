@@ -39,6 +39,9 @@ pub enum SyscallReason {
     /// The event is pinned and in error state: it could not get a counter, or lost it. Reads return
     /// [`ReadError::ErrorState`].
     ErrorState,
+    /// Other code of this process has closed the counter's descriptor, and user space cannot read it now. Reads return
+    /// [`ReadError::Closed`].
+    Closed,
     /// User space is slower than the system call here, for example because a hypervisor traps the instruction.
     /// `read_user` and regions still read in user space.
     #[non_exhaustive]
@@ -105,6 +108,7 @@ impl SyscallReason {
                  keep the thread on the event's core type"
             ),
             SyscallReason::ErrorState => ReadError::ErrorState.message(),
+            SyscallReason::Closed => ReadError::Closed.message(),
             SyscallReason::Slower { user, system_call } => {
                 let [user, system_call] =
                     [user, system_call].map(|time| Thousands(time.as_nanos()).to_string());

@@ -132,6 +132,8 @@ pub enum OpenError {
     },
     /// This process is a fork of the one that was opening the counter.
     Forked,
+    /// Other code of this process has closed the descriptor while the counter was opened.
+    Closed,
     /// The kernel is out of memory (`ENOMEM`).
     #[non_exhaustive]
     OutOfMemory {
@@ -221,6 +223,7 @@ impl OpenError {
             kernel::EMFILE => OpenError::TooManyOpenFiles { is_system_wide: false },
             kernel::ENFILE => OpenError::TooManyOpenFiles { is_system_wide: true },
             kernel::ENOMEM => OpenError::OutOfMemory { call },
+            kernel::EBADF => OpenError::Closed,
             _ => OpenError::System { call, errno },
         }
     }
@@ -230,10 +233,9 @@ impl OpenError {
         match error {
             ReadError::Forked => OpenError::Forked,
             ReadError::System { call, errno } => OpenError::of_call(call)(errno),
+            ReadError::Closed => OpenError::Closed,
             // Not reached: only a read finds it, and nothing has been read.
-            ReadError::ErrorState | ReadError::Members { .. } => {
-                OpenError::System { call: "ioctl", errno: Errno(0) }
-            }
+            ReadError::ErrorState => OpenError::System { call: "ioctl", errno: Errno(0) },
         }
     }
 
@@ -428,6 +430,7 @@ impl OpenError {
                 "this process is a fork of the one that was opening the counter",
                 "Open a new counter in this process"
             ),
+            OpenError::Closed => ReadError::Closed.message(),
             OpenError::OutOfMemory { call } => say!(
                 "{call} failed for lack of memory (ENOMEM)",
                 "Free memory, or raise the limit of this process's memory cgroup"

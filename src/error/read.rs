@@ -1,6 +1,6 @@
 //! Errors of an open counter.
 
-use crate::kernel::{Errno, Message, has_message, say};
+use crate::kernel::{self, Errno, Message, has_message, say};
 
 /// Why an open counter or group could not be read, started, stopped or reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,17 +10,9 @@ pub enum ReadError {
     ErrorState,
     /// This process is a fork of the one that opened the counter.
     Forked,
-    /// The kernel returned the counts of other events than the group was opened with: other code has closed one of their
-    /// descriptors.
-    #[non_exhaustive]
-    Members {
-        /// The number of events that the group was opened with.
-        opened: usize,
-        /// The number of events in the kernel's answer.
-        read: u64,
-        /// The length of the kernel's answer.
-        bytes: usize,
-    },
+    /// Other code of this process has closed a descriptor of the counter or group, or its number is another file's now
+    /// (`close_range`, `closefrom`, `dup2`). Nothing was done to that file.
+    Closed,
     /// The system call failed for a reason that is not known to occur.
     #[non_exhaustive]
     System {
@@ -35,7 +27,7 @@ impl std::error::Error for ReadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             ReadError::System { errno, .. } => Some(errno),
-            ReadError::ErrorState | ReadError::Forked | ReadError::Members { .. } => None,
+            ReadError::ErrorState | ReadError::Forked | ReadError::Closed => None,
         }
     }
 }
@@ -43,7 +35,15 @@ impl std::error::Error for ReadError {
 has_message!(ReadError);
 
 impl ReadError {
-    pub(super) fn message(&self) -> Message {
+    /// Makes an error of a call with the counter's descriptor.
+    pub(crate) fn of_call(call: &'static str, errno: Errno) -> ReadError {
+        match errno {
+            Errno(kernel::EBADF) => ReadError::Closed,
+            errno => ReadError::System { call, errno },
+        }
+    }
+
+    pub(crate) fn message(&self) -> Message {
         match self {
             ReadError::ErrorState => say!(
                 "the pinned event has no counter and is in error state",
@@ -53,10 +53,10 @@ impl ReadError {
                 "this process is a fork, and the counter counts the parent's thread",
                 "Open a new counter in this process"
             ),
-            ReadError::Members { opened, read, bytes } => say!(
-                "{opened} events were opened, and the kernel now returns {read} of them in \
-                 {bytes} bytes",
-                "Find the code that closes file descriptors of others, then open the events again"
+            ReadError::Closed => say!(
+                "other code of this process has closed the counter's descriptor",
+                "Find the call that closes all descriptors (close_range, closefrom, dup2), and open \
+                 the counter after it"
             ),
             ReadError::System { call, errno } => say!(
                 "{call} failed with {errno}, which is not known to occur",

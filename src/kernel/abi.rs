@@ -148,6 +148,7 @@ pub mod software {
 pub mod format {
     pub const TOTAL_TIME_ENABLED: u64 = 1 << 0;
     pub const TOTAL_TIME_RUNNING: u64 = 1 << 1;
+    pub const ID: u64 = 1 << 2;
     pub const GROUP: u64 = 1 << 3;
 }
 

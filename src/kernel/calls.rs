@@ -1,26 +1,22 @@
 //! The system calls of Linux.
 #![allow(unsafe_code)]
 
-use super::{Attr, Control, ControlPage, Errno, STRIDE, ioctl, open_flag};
+use super::{Attr, ControlPage, Descriptor, Errno, STRIDE, open_flag};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) use libc::{
-    E2BIG, EACCES, EAGAIN, EBUSY, EEXIST, EFBIG, EINTR, EINVAL, EIO, EMFILE, ENFILE, ENODEV,
+    E2BIG, EACCES, EAGAIN, EBADF, EBUSY, EEXIST, EFBIG, EINTR, EINVAL, EIO, EMFILE, ENFILE, ENODEV,
     ENOENT, ENOMEM, ENOSPC, ENOSYS, ENOTDIR, EOPNOTSUPP, EPERM,
 };
 
 /// Whether this target has `perf_event_open`.
 pub(crate) const SUPPORTED: bool = true;
-
-/// The file descriptor of a perf event.
-pub(crate) type Descriptor = OwnedFd;
 
 pub(crate) fn last_error() -> Errno {
     Errno(io::Error::last_os_error().raw_os_error().unwrap_or(0))
@@ -35,7 +31,7 @@ pub(crate) fn open(attr: &mut Attr, leader: Option<&Descriptor>) -> Result<Descr
     const THIS_THREAD: libc::pid_t = 0;
     const ANY_PROCESSOR: libc::c_int = -1;
     const OWN_GROUP: libc::c_int = -1;
-    let group = leader.map_or(OWN_GROUP, |leader| leader.as_raw_fd());
+    let group = leader.map_or(OWN_GROUP, Descriptor::number);
     let mut retries = 0..INTERRUPTED_AT_MOST;
     let descriptor = loop {
         // SAFETY: the kernel accesses attr.size bytes, at most the size of attr, and attr is valid for reads and
@@ -58,49 +54,14 @@ pub(crate) fn open(attr: &mut Attr, leader: Option<&Descriptor>) -> Result<Descr
             error => return Err(error),
         }
     };
-    if descriptor == 0 && !is_event(descriptor) {
-        return Err(Errno(0));
-    }
-    // SAFETY: the kernel has just returned this descriptor, and no other code owns it. A seccomp filter can forge
-    // errors and 0, and the check above rules out 0. A supervisor (ptrace, user notification) that forges another
-    // number is trusted like the kernel.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+    // The kernel has just returned this number, and no other code owns it. A seccomp filter can forge errors and 0. A
+    // supervisor (ptrace, user notification) that forges another number is trusted like the kernel.
+    Descriptor::new(descriptor).ok_or(Errno(0))
 }
 
 /// The maximum number of retries after `EINTR`. The kernel returns it while another thread of the process is in
 /// `exec`, which ends this thread or fails soon. A seccomp filter may return it forever.
 const INTERRUPTED_AT_MOST: u32 = 100;
-
-/// Whether the descriptor is a perf event's, by a request that only events accept. Always false before Linux 3.12.
-fn is_event(descriptor: libc::c_int) -> bool {
-    let mut id = 0_u64;
-    // SAFETY: an event writes a u64, and `id` is valid for that. Files of other kinds refuse the request, because
-    // none has one of this number.
-    unsafe { libc::ioctl(descriptor, ioctl::ID as _, &raw mut id) == 0 }
-}
-
-/// Reads the event by `read(2)`. Returns the number of bytes that the kernel wrote, 0 for an event in error state.
-pub(crate) fn read(event: &Descriptor, into: &mut [u64]) -> Result<usize, Errno> {
-    // SAFETY: `into` is valid for writes of its size in bytes, and any bytes are a valid u64.
-    let bytes =
-        unsafe { libc::read(event.as_raw_fd(), into.as_mut_ptr().cast(), size_of_val(into)) };
-    usize::try_from(bytes).map_err(|_| last_error())
-}
-
-/// Sends a request to the whole group that this event leads, by `ioctl(2)`.
-pub(crate) fn control(leader: &Descriptor, what: Control) -> Result<(), Errno> {
-    let request = match what {
-        Control::Enable => ioctl::ENABLE,
-        Control::Disable => ioctl::DISABLE,
-        Control::Reset => ioctl::RESET,
-    };
-    let argument = ioctl::FLAG_GROUP as libc::c_ulong;
-    // SAFETY: these three requests take an integer and access no memory of this process.
-    match unsafe { libc::ioctl(leader.as_raw_fd(), request as _, argument) } {
-        0 => Ok(()),
-        _ => Err(last_error()),
-    }
-}
 
 /// Returns CLOCK_MONOTONIC_RAW in nanoseconds. The C library mostly reads it without a system call. A thread that has
 /// forbidden itself the tick counter would be killed there, and must set `by_system_call`.
@@ -209,7 +170,7 @@ pub(crate) fn map_at(
     event: &Descriptor,
     place: *mut ControlPage,
 ) -> Result<NonNull<ControlPage>, Errno> {
-    map_new(place, page_size(), libc::PROT_READ, libc::MAP_SHARED, event.as_raw_fd())
+    map_new(place, page_size(), libc::PROT_READ, libc::MAP_SHARED, event.number())
 }
 
 /// Returns an address at which `length` bytes were free just now. Another thread may map memory there at any time.

@@ -2,7 +2,7 @@
 //! are never called.
 #![allow(unsafe_code)]
 
-use super::{Attr, Control, ControlPage, Errno};
+use super::{Attr, ControlPage, Descriptor, Errno};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -16,6 +16,7 @@ pub(crate) const E2BIG: i32 = 7;
 pub(crate) const EAGAIN: i32 = 11;
 pub(crate) const ENOMEM: i32 = 12;
 pub(crate) const EACCES: i32 = 13;
+pub(crate) const EBADF: i32 = 9;
 pub(crate) const EBUSY: i32 = 16;
 pub(crate) const EEXIST: i32 = 17;
 pub(crate) const ENODEV: i32 = 19;
@@ -30,17 +31,8 @@ pub(crate) const EOPNOTSUPP: i32 = 95;
 
 pub(crate) const SUPPORTED: bool = false;
 
-#[derive(Debug)]
-pub(crate) enum Descriptor {}
-
 pub(crate) fn open(_: &mut Attr, _: Option<&Descriptor>) -> Result<Descriptor, Errno> {
     Err(Errno(ENOSYS))
-}
-pub(crate) fn read(event: &Descriptor, _: &mut [u64]) -> Result<usize, Errno> {
-    match *event {}
-}
-pub(crate) fn control(leader: &Descriptor, _: Control) -> Result<(), Errno> {
-    match *leader {}
 }
 pub(crate) fn monotonic_raw(_: bool) -> Result<u64, Errno> {
     Err(Errno(ENOSYS))

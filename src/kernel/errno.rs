@@ -24,6 +24,7 @@ impl fmt::Display for Errno {
             E2BIG => "E2BIG",
             EACCES => "EACCES",
             EAGAIN => "EAGAIN",
+            EBADF => "EBADF",
             EBUSY => "EBUSY",
             EEXIST => "EEXIST",
             EFBIG => "EFBIG",

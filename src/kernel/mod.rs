@@ -5,6 +5,8 @@ pub mod abi;
 #[cfg_attr(not(target_os = "linux"), path = "calls_none.rs")]
 mod calls;
 pub(crate) mod conversion;
+#[cfg_attr(not(target_os = "linux"), path = "descriptor_none.rs")]
+mod descriptor;
 mod errno;
 mod files;
 pub(crate) mod machine;
@@ -16,6 +18,7 @@ mod wide;
 
 pub(crate) use abi::*;
 pub(crate) use calls::*;
+pub(crate) use descriptor::Descriptor;
 pub use errno::Errno;
 pub(crate) use files::read_file;
 pub(crate) use message::{Message, has_message, say};
@@ -24,7 +27,7 @@ pub use unreadable::Unreadable;
 pub(crate) use visible::{Thousands, Visible};
 pub(crate) use wide::AtomicU64;
 
-/// A request for [`control`].
+/// A request for [`Descriptor::control`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Control {
     Enable,

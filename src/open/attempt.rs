@@ -262,7 +262,7 @@ fn perf_event_open(
         config2: event.config2,
         config3: event.config3,
         config4: event.config4,
-        read_format: format::TOTAL_TIME_ENABLED | format::TOTAL_TIME_RUNNING | group,
+        read_format: format::TOTAL_TIME_ENABLED | format::TOTAL_TIME_RUNNING | format::ID | group,
         flags,
         ..Attr::default()
     };

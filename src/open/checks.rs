@@ -1,11 +1,11 @@
 //! Whether open events really count: a kernel may promise counters that others hold, that stand still or that do not exist.
 
-use super::events::{READ_WORDS, open_group};
+use super::events::open_group;
 use super::options::Options;
 use crate::asm;
 use crate::error::OpenError;
 use crate::event::Event;
-use crate::kernel::{self, flag, kind, machine};
+use crate::kernel::{flag, kind, machine};
 use crate::names::named;
 use crate::page::MAX_EVENTS;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
@@ -24,7 +24,7 @@ pub(super) fn check_that_they_fit(
     config1_request: u64,
 ) -> Result<(), OpenError> {
     let fits = |events: &[Event]| match open_group(options, events, config1_request, flag::PINNED) {
-        Ok(pinned) => kernel::read(&pinned.leader, &mut [0; READ_WORDS]) != Ok(0),
+        Ok(pinned) => !matches!(pinned.read(), Ok(None)),
         Err(_) => true,
     };
     if fits(events) {
@@ -74,11 +74,7 @@ pub(super) fn check_that_they_count(events: &[Event]) -> Result<(), OpenError> {
     let Ok(pinned) = open_group(&Options::default(), &stand_ins, 0, flag::PINNED) else {
         return Ok(());
     };
-    let counts = || {
-        let mut words = [0; READ_WORDS];
-        // Nothing is read if it does not fit.
-        kernel::read(&pinned.leader, &mut words).is_ok_and(|bytes| bytes > 0).then_some(words)
-    };
+    let counts = || pinned.read().ok().flatten(); // None if it does not fit
     let Some(before) = counts() else { return Ok(()) };
     if !asm::known_work(ROUNDS) {
         return Ok(());
@@ -86,7 +82,7 @@ pub(super) fn check_that_they_count(events: &[Event]) -> Result<(), OpenError> {
     let Some(after) = counts() else { return Ok(()) };
     // A core that takes two loop branches in a cycle needs half as many cycles as rounds.
     let moved = |(before, after): (&u64, &u64)| after.wrapping_sub(*before) >= ROUNDS / 4;
-    let counts = before.iter().zip(&after).skip(3).take(stand_ins.len());
+    let counts = before.values.iter().zip(&after.values).take(stand_ins.len());
     let counting = counts.filter(|pair| moved(*pair)).count();
     match places.get(counting).and_then(|place| Some((*place, events.get(*place)?))) {
         None => {
@@ -113,12 +109,7 @@ pub(super) fn check_fixed(options: &Options, event: Event) -> Result<(), OpenErr
         return Ok(());
     }
     let Ok(pinned) = open_group(options, &[event], 0, flag::PINNED) else { return Ok(()) };
-    let count = || {
-        let mut words = [0; READ_WORDS];
-        // Nothing is read if it has no counter.
-        let bytes = kernel::read(&pinned.leader, &mut words).ok()?;
-        words.first().copied().filter(|_| bytes > 0)
-    };
+    let count = || Some(pinned.read().ok()??.values[0]); // None if it has no counter
     let before = count();
     asm::known_work(ROUNDS);
     match before.zip(count()) {

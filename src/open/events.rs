@@ -111,7 +111,7 @@ pub(super) fn open_group(
         }
     }
     if !others.is_empty() && asked & flag::DISABLED == 0 {
-        kernel::control(&leader, Control::Enable).map_err(OpenError::of_call("ioctl"))?;
+        leader.control(Control::Enable).map_err(OpenError::of_call("ioctl"))?;
     }
     Ok(Opened { leader, siblings, counts_all_levels, config1_request })
 }
@@ -130,6 +130,62 @@ pub(crate) struct Opened {
 
 /// The maximum number of words that `read(2)` returns.
 ///
-/// For a group, these are the number of events, enabled time, running time, and the counts. For a single event, they
-/// are its count, enabled time and running time.
-pub(crate) const READ_WORDS: usize = 3 + MAX_EVENTS;
+/// For a group, these are the number of events, enabled time, running time, and the count and the identifier of each event.
+/// For a single event, they are its count, enabled time, running time and identifier.
+const WORDS: usize = 3 + 2 * MAX_EVENTS;
+
+/// The counts of a group, and its times in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// In the events' order. 0 after the last event.
+    pub(crate) values: [u64; MAX_EVENTS],
+    pub(crate) time_enabled: u64,
+    pub(crate) time_running: u64,
+}
+
+impl Opened {
+    pub(super) fn each(&self) -> impl Iterator<Item = &Descriptor> + Clone {
+        std::iter::once(&self.leader).chain(&self.siblings)
+    }
+
+    /// `EBADF` if other code has closed one of the descriptors.
+    pub(crate) fn are_own(&self) -> Result<(), Errno> {
+        self.each().try_for_each(Descriptor::is_own)
+    }
+
+    /// Reads the events by one `read(2)`. None if they are in error state. `EBADF` if other code has closed one of the
+    /// descriptors.
+    pub(crate) fn read(&self) -> Result<Option<Counts>, Errno> {
+        let events = 1 + self.siblings.len();
+        let mut words = [0; WORDS];
+        let length = if events == 1 { 4 } else { 3 + 2 * events };
+        let answer = words.get_mut(..length).unwrap_or_default(); // a group has at most MAX_EVENTS
+        let bytes = self.leader.read(answer)?;
+        if bytes == 0 {
+            // The end of another file looks the same.
+            return self.leader.is_own().map(|()| None);
+        }
+        let [first, time_enabled, time_running, members @ ..] = words;
+        let mut counts = Counts { time_enabled, time_running, ..Counts::default() };
+        let is_own = if events == 1 {
+            let [id, ..] = members;
+            counts.values[0] = first;
+            self.leader.has_id(id)
+        } else {
+            let members = members.chunks_exact(2).zip(&mut counts.values);
+            let mut each = members.zip(self.each());
+            // An event whose descriptor was closed is no longer in the group, and the counts after it move up.
+            first == events as u64
+                && each.all(|((member, value), event)| {
+                    let [count, id] = member else { return false };
+                    *value = *count;
+                    event.has_id(*id)
+                })
+        };
+        if is_own && bytes == length * size_of::<u64>() {
+            return Ok(Some(counts));
+        }
+        self.leader.put_back(bytes);
+        Err(Errno(kernel::EBADF))
+    }
+}

@@ -1,13 +1,12 @@
 //! Opens and maps the events of a group.
 
 use super::checks;
-use super::events::{self, Opened, READ_WORDS};
+use super::events::{self, Opened};
 use super::mapping::map_and_judge;
 use super::mock::Answers;
 use super::options::Options;
-use crate::error::{OpenError, SyscallReason};
+use crate::error::{OpenError, ReadError, SyscallReason};
 use crate::event::Event;
-use crate::kernel;
 use crate::page::fork;
 use crate::page::monitor::Monitor;
 use crate::page::process::Process;
@@ -116,13 +115,8 @@ fn check_if_idle(
     if process.is_past() {
         return Err(OpenError::Forked);
     }
-    let mut words = [0; READ_WORDS];
-    let has_run = match kernel::read(&opened.leader, &mut words) {
-        Ok(0) => false,                           // in error state
-        Ok(_) => !matches!(words, [_, _, 0, ..]), // the running time
-        Err(errno) => return Err(OpenError::of_call("read")(errno)),
-    };
-    if has_run {
+    let counts = opened.read().map_err(OpenError::of_call("read"))?; // None in error state
+    if counts.is_some_and(|counts| counts.time_running > 0) {
         return Ok(());
     }
     checks::check_that_they_fit(options, events, opened.config1_request)
@@ -149,15 +143,21 @@ impl<const N: usize> OpenGroup<N> {
     /// Maps the pages again. The inner error is the reason why that is not possible now.
     ///
     /// # Errors
-    /// [`OpenError::Forked`].
+    /// [`ReadError::Forked`], or [`ReadError::Closed`] if other code has closed one of the descriptors.
     pub(crate) fn map_again(
         &self,
         monitor: Monitor,
-    ) -> Result<Result<Reader<N>, SyscallReason>, OpenError> {
+    ) -> Result<Result<Reader<N>, SyscallReason>, ReadError> {
+        if self.process.is_past() {
+            return Err(ReadError::Forked);
+        }
         let Some(opened) = self.answers.opened() else {
             return Ok(Err(SyscallReason::NotInItsRegister));
         };
-        let mapped = map_and_judge(&self.events, opened, self.process, monitor)?;
-        Ok(mapped.map_err(|(_, reason)| reason))
+        opened.are_own().map_err(|_| ReadError::Closed)?;
+        match map_and_judge(&self.events, opened, self.process, monitor) {
+            Ok(mapped) => Ok(mapped.map_err(|(_, reason)| reason)),
+            Err(_) => Err(ReadError::Forked),
+        }
     }
 }

@@ -36,8 +36,7 @@ pub(super) fn map_and_judge<const N: usize>(
     {
         return Ok(Err(obstacle));
     }
-    let descriptors = std::iter::once(&opened.leader).chain(&opened.siblings);
-    let pages = match Pages::map(descriptors, process, monitor) {
+    let pages = match Pages::map(opened.each(), process, monitor) {
         Ok(pages) => pages.ok_or(OpenError::Forked)?,
         Err(errno) => return Ok(Err((*first, why_not_mapped(errno)))),
     };

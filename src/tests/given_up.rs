@@ -10,7 +10,7 @@ use crate::counter::{Counter, Group};
 use crate::error::access::Access;
 use crate::error::{Disturbed, RegionError, SyscallReason};
 use crate::event::Event;
-use crate::kernel::{ControlPage, capability};
+use crate::kernel::{ControlPage, Descriptor, capability};
 use crate::open::{Answers, OpenGroup, Options, open_events};
 use crate::page::Pages;
 use crate::page::fork;
@@ -21,12 +21,12 @@ use std::arch::asm;
 use std::cell::Cell;
 use std::fs::File;
 use std::mem::offset_of;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::ptr;
 
 /// A file with a page of this index.
-fn page_of(index: u32) -> OwnedFd {
+fn page_of(index: u32) -> Descriptor {
     // SAFETY: the descriptor and the mapping are new, and the writes are within it.
     unsafe {
         let memory = libc::memfd_create(c"page".as_ptr(), libc::MFD_CLOEXEC);
@@ -40,7 +40,7 @@ fn page_of(index: u32) -> OwnedFd {
         (*page).pmc_width = 48;
         (*page).index = index;
         (*page).lock = 2;
-        OwnedFd::from_raw_fd(memory)
+        Descriptor::imitated_by(OwnedFd::from_raw_fd(memory))
     }
 }
 
@@ -328,7 +328,9 @@ fn a_retry_keeps_the_monitor_open() {
         let process = fork::process().unwrap();
         let pages = Pages::map([&memory].into_iter(), process, Monitor::new()).unwrap().unwrap();
         let reader: Reader<1> = Reader::new(pages).unwrap();
-        let file = File::from(memory.try_clone().unwrap());
+        // SAFETY: the number is that of the page's file.
+        let file = unsafe { BorrowedFd::borrow_raw(memory.number()) };
+        let file = File::from(file.try_clone_to_owned().unwrap());
         let mut opened = open_events(&Options::default(), &[Event::TASK_CLOCK]).unwrap();
         opened.leader = memory;
         let mut group = group(reader, Answers::OfTheKernel(opened));

@@ -145,7 +145,7 @@ mod header {
             PAGE_FAULTS_MAJ, ALIGNMENT_FAULTS, EMULATION_FAULTS, DUMMY, BPF_OUTPUT since (4, 4),
             CGROUP_SWITCHES since (5, 13));
         constants!(format, "PERF_FORMAT_":
-            TOTAL_TIME_ENABLED, TOTAL_TIME_RUNNING, GROUP);
+            TOTAL_TIME_ENABLED, TOTAL_TIME_RUNNING, ID, GROUP);
         constants!(open_flag, "PERF_FLAG_": FD_CLOEXEC);
         constants!(ioctl, "PERF_EVENT_IOC_":
             ENABLE, DISABLE, RESET, ID);

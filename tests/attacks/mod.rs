@@ -3,6 +3,8 @@
 #![allow(dead_code, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+#[cfg(target_os = "linux")]
+pub mod closed;
 pub mod guests;
 pub mod refusals;
 #[cfg(target_os = "linux")]

@@ -1,7 +1,7 @@
 //! An event, with its control page.
 
 use super::kernel::{WIDTH, place};
-use crate::kernel::{ControlPage, capability};
+use crate::kernel::{ControlPage, Descriptor, capability};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 /// An event, with the kernel's own writable mapping of its page.
 pub(super) struct Event {
     pub(super) page: NonNull<ControlPage>,
-    pub(super) memory: OwnedFd,
+    pub(super) memory: Descriptor,
     /// How often the event has begun to happen, and how often it has been counted completely.
     pub(super) begun: AtomicU64,
     pub(super) done: AtomicU64,
@@ -25,7 +25,8 @@ impl Event {
             let access = libc::PROT_READ | libc::PROT_WRITE;
             let page = libc::mmap(ptr::null_mut(), 4096, access, libc::MAP_SHARED, memory, 0);
             assert_ne!(page, libc::MAP_FAILED);
-            (OwnedFd::from_raw_fd(memory), NonNull::new(page.cast()).unwrap())
+            let memory = Descriptor::imitated_by(OwnedFd::from_raw_fd(memory));
+            (memory, NonNull::new(page.cast()).unwrap())
         };
         let event = Event { page, memory, begun: AtomicU64::new(0), done: AtomicU64::new(0) };
         event.write(|page| unsafe {

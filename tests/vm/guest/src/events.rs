@@ -139,12 +139,12 @@ pub fn open(numbers: Numbers, options: Options<'_>) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(event as RawFd) })
 }
 
-/// Returns value, enabled and running time, by `read(2)`. The library's events are read as a group of one.
+/// Returns value, enabled and running time, by `read(2)`. The library's events have their identifier behind these.
 pub fn read_event(descriptor: RawFd) -> [u64; 3] {
     let mut words = [0; 4];
     match (read_words(descriptor, &mut words), words) {
         (3, [value, enabled, running, _]) => [value, enabled, running],
-        (4, [1, enabled, running, value]) => [value, enabled, running],
+        (4, [value, enabled, running, _]) => [value, enabled, running],
         other => panic!("read(2) of an event (0: error state): {other:?}"),
     }
 }

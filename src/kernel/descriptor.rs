@@ -1,0 +1,182 @@
+//! The descriptor of a perf event, and the check that its number is still that event's.
+//!
+//! Other code of the process may close descriptors that are not its own (`close_range`, `closefrom`, `dup2`). The number
+//! then belongs to nothing, or to another file. An event has an identifier that the kernel never gives to another one
+//! (`PERF_EVENT_IOC_ID`). Each request compares it first, and is `EBADF` if the number has become another file's.
+#![allow(unsafe_code)]
+
+use super::{AtomicU64, Control, Errno, ioctl, last_error};
+use libc::{EBADF, EINVAL, ENOTTY};
+use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Numbers from here up are used if they are free. A new file gets the lowest free number. So after other code has closed
+/// all descriptors, files that the program opens next do not get those of its events. The kernel's table of descriptors has
+/// 64 entries before it grows.
+const FIRST: libc::c_int = 32;
+
+/// The file descriptor of a perf event.
+#[derive(Debug)]
+pub(crate) struct Descriptor {
+    number: RawFd,
+    /// The event's identifier. None before Linux 3.12, or if a seccomp filter refuses the request. Then nothing is compared.
+    id: Option<u64>,
+    /// The kernel's coarse time at which a read last compared the identifier, or [`NEVER`]. A signal handler may read, too.
+    compared: AtomicU64,
+}
+
+/// No coarse time.
+const NEVER: u64 = u64::MAX;
+
+/// The file of a number.
+enum File {
+    /// An event of this identifier.
+    Event(u64),
+    /// No event, or nothing.
+    Other,
+    /// Something else answers for the kernel, such as a seccomp filter.
+    Unknown,
+}
+
+impl Descriptor {
+    /// Takes ownership of an event that was just opened, and moves it to a higher number. None if a seccomp filter has
+    /// answered 0 for the kernel, which opens no event.
+    pub(super) fn new(number: RawFd) -> Option<Descriptor> {
+        let id = match file_of(number) {
+            File::Event(id) => Some(id),
+            _ if number == 0 => return None,
+            File::Other | File::Unknown => None,
+        };
+        let number = if number < FIRST { moved(number).unwrap_or(number) } else { number };
+        Some(Descriptor { number, id, compared: AtomicU64::new(NEVER) })
+    }
+
+    /// A file that imitates an event, and is never compared.
+    #[cfg(any(test, rdpmc_internals))]
+    pub(crate) fn imitated_by(file: std::os::fd::OwnedFd) -> Descriptor {
+        use std::os::fd::IntoRawFd;
+        Descriptor { number: file.into_raw_fd(), id: None, compared: AtomicU64::new(NEVER) }
+    }
+
+    /// Returns the number.
+    pub(crate) fn number(&self) -> RawFd {
+        self.number
+    }
+
+    /// Compares the event's identifier. `EBADF` if the number is no longer its own.
+    pub(crate) fn is_own(&self) -> Result<(), Errno> {
+        let Some(id) = self.id else { return Ok(()) };
+        match file_of(self.number) {
+            File::Event(found) if found == id => Ok(()),
+            File::Unknown => Ok(()),
+            File::Event(_) | File::Other => Err(Errno(EBADF)),
+        }
+    }
+
+    /// Whether the kernel gave this identifier with a count.
+    pub(crate) fn has_id(&self, id: u64) -> bool {
+        self.id.is_none_or(|own| own == id)
+    }
+
+    /// Reads the event by `read(2)`. Returns the number of bytes that the kernel wrote, 0 for an event in error state.
+    ///
+    /// A request takes half the time of a read. So the identifier is compared before the first read in each period of
+    /// the coarse clock (1 to 10 ms), and not before each read. The caller compares the identifier that the kernel writes
+    /// with the counts, and calls [`put_back`](Descriptor::put_back) if the answer is none of this event.
+    pub(crate) fn read(&self, into: &mut [u64]) -> Result<usize, Errno> {
+        let now = coarse_time();
+        if now == NEVER || self.compared.load(Relaxed) != now {
+            self.is_own()?;
+            self.compared.store(now, Relaxed);
+        }
+        // SAFETY: `into` is valid for writes of its size in bytes, and any bytes are a valid u64.
+        let bytes = unsafe { libc::read(self.number, into.as_mut_ptr().cast(), size_of_val(into)) };
+        usize::try_from(bytes).map_err(|_| last_error())
+    }
+
+    /// Undoes a read of another file: its position is as before, if it has one. The next read compares first.
+    #[cold]
+    pub(crate) fn put_back(&self, bytes: usize) {
+        self.compared.store(NEVER, Relaxed);
+        let back = libc::off_t::try_from(bytes).unwrap_or(0);
+        // SAFETY: the call takes integers.
+        unsafe { libc::lseek(self.number, -back, libc::SEEK_CUR) };
+    }
+
+    /// Sends a request to the whole group that this event leads, by `ioctl(2)`.
+    pub(crate) fn control(&self, what: Control) -> Result<(), Errno> {
+        let request = match what {
+            Control::Enable => ioctl::ENABLE,
+            Control::Disable => ioctl::DISABLE,
+            Control::Reset => ioctl::RESET,
+        };
+        self.is_own()?;
+        let argument = ioctl::FLAG_GROUP as libc::c_ulong;
+        // SAFETY: these three requests take an integer and access no memory of this process.
+        match unsafe { libc::ioctl(self.number, request as _, argument) } {
+            0 => Ok(()),
+            _ => Err(last_error()),
+        }
+    }
+}
+
+impl Drop for Descriptor {
+    /// Closes the event, unless the number is another file's by now.
+    fn drop(&mut self) {
+        if self.is_own().is_ok() {
+            // SAFETY: the number is this event's, as was just compared. Without an identifier, nothing shows that other
+            // code has closed it.
+            unsafe { libc::close(self.number) };
+        }
+    }
+}
+
+/// Moves a descriptor to the first free number from [`FIRST`] up. None if that is refused.
+fn moved(number: RawFd) -> Option<RawFd> {
+    // SAFETY: the call takes integers, and the new descriptor is this function's.
+    let higher = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, FIRST) };
+    if higher < 0 {
+        return None;
+    }
+    // SAFETY: the kernel has just opened this number for the caller.
+    unsafe { libc::close(number) };
+    Some(higher)
+}
+
+/// Finds out what a number is now. Before Linux 3.12, an event is [`File::Other`].
+fn file_of(number: RawFd) -> File {
+    let mut id = 0_u64;
+    // SAFETY: an event writes a u64, and `id` is valid for that. Files of other kinds refuse the request, because
+    // none has one of this number.
+    match unsafe { libc::ioctl(number, ioctl::ID as _, &raw mut id) } {
+        0 if id != 0 => File::Event(id),
+        0 => File::Unknown,
+        _ => match last_error() {
+            Errno(EBADF | ENOTTY | EINVAL) => File::Other,
+            _ if has_type(number) => File::Other,
+            _ => File::Unknown,
+        },
+    }
+}
+
+/// Whether a file has a type, such as a socket. An event has none (`S_IFMT` is 0).
+fn has_type(number: RawFd) -> bool {
+    let mut status = MaybeUninit::<libc::stat64>::uninit();
+    // SAFETY: `status` is valid for the write.
+    match unsafe { libc::fstat64(number, status.as_mut_ptr()) } {
+        // SAFETY: the call has filled it.
+        0 => unsafe { status.assume_init() }.st_mode & libc::S_IFMT != 0,
+        _ => false,
+    }
+}
+
+/// Returns CLOCK_MONOTONIC_COARSE in nanoseconds, which does not read the tick counter. [`NEVER`] if the call fails.
+fn coarse_time() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for the write.
+    match unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) } {
+        0 => (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64),
+        _ => NEVER,
+    }
+}

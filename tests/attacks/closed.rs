@@ -1,0 +1,332 @@
+//! Other code closes all descriptors of the process, and their numbers become those of other files.
+//!
+//! No file is read, moved, controlled or closed by a handle that has lost its descriptor. Each trial runs in a process of its
+//! own.
+
+use super::work;
+use crate::process::{fork, perf_descriptors, wait};
+use rdpmc::error::{ReadError, SyscallReason};
+use rdpmc::{Access, Counter, Event, Group, ReadBy};
+use std::fmt::Debug;
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// How a number becomes another file's.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    /// `close_range` closes everything, and the file takes the lowest free number.
+    CloseRange,
+    /// `dup2` closes the event's number, and the file takes it.
+    Dup2,
+}
+
+type Trial = fn([Event; 2], By) -> Result<(), String>;
+
+const TRIALS: [(&str, Trial); 8] = [
+    ("nothing", nothing),
+    ("an event", an_event),
+    ("files", files),
+    ("a connection", a_connection),
+    ("a group's leader", a_leader),
+    ("a group's sibling", a_sibling),
+    ("a dropped handle", a_dropped_handle),
+    ("the child of a fork", the_child_of_a_fork),
+];
+
+/// Runs all trials with two events that advance with [`work`]. Returns what went wrong.
+pub fn each(events: [Event; 2]) -> Result<(), String> {
+    let mut wrong = Vec::new();
+    for (name, trial) in TRIALS {
+        for by in [By::CloseRange, By::Dup2] {
+            let status = wait(fork(|| {
+                // SAFETY: alarm takes a number. A child that waits for a file is killed.
+                unsafe { libc::alarm(120) };
+                match trial(events, by) {
+                    Ok(()) => 0,
+                    Err(why) => {
+                        eprintln!("{name} by {by:?}: {why}");
+                        1
+                    }
+                }
+            }));
+            if status != 0 {
+                wrong.push(format!("{name} by {by:?}: wait status {status:#x}"));
+            }
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+}
+
+/// An open handle, and the numbers of its descriptors.
+struct Opened<T> {
+    handle: T,
+    numbers: Vec<RawFd>,
+}
+
+fn opened<T, E: Debug>(open: impl FnOnce() -> Result<T, E>) -> Result<Opened<T>, String> {
+    let before = perf_descriptors();
+    let handle = open().map_err(|why| format!("opening: {why:?}"))?;
+    let numbers = perf_descriptors();
+    let numbers = numbers.into_iter().filter(|number| !before.contains(number)).collect();
+    Ok(Opened { handle, numbers })
+}
+
+/// A counter that is always read by system call.
+fn counter(event: Event) -> Result<Opened<Counter>, String> {
+    let builder = Counter::builder(event).allow_all_privilege_levels(true);
+    opened(|| builder.read_by(ReadBy::SystemCall).open())
+}
+
+fn group(events: [Event; 2]) -> Result<Opened<Group<2>>, String> {
+    let builder = Group::builder(events).allow_all_privilege_levels(true);
+    opened(|| builder.read_by(ReadBy::SystemCall).open())
+}
+
+pub fn close_all() {
+    // SAFETY: no code of this process uses a descriptor above 2 that it does not expect to be closed.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
+    if closed != 0 {
+        (3..1024).for_each(|number| {
+            // SAFETY: as above. Linux before 5.9 has no close_range.
+            unsafe { libc::close(number) };
+        });
+    }
+}
+
+/// Makes a number that of the file `open` returns. Returns the file as it is then open.
+fn replace<T: AsRawFd>(
+    number: RawFd,
+    by: By,
+    open: impl FnOnce() -> T,
+    from: impl FnOnce(RawFd) -> T,
+) -> T {
+    match by {
+        By::CloseRange => {
+            close_all();
+            open()
+        }
+        By::Dup2 => {
+            let file = open();
+            // SAFETY: the calls take integers.
+            assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), number) }, number);
+            let replaced = from(number);
+            // A read compares once in each period of the coarse clock.
+            std::thread::sleep(Duration::from_millis(30));
+            replaced
+        }
+    }
+}
+
+fn file_of(number: RawFd) -> File {
+    // SAFETY: `replace` has just made this number, for the caller.
+    unsafe { File::from_raw_fd(number) }
+}
+
+fn same<T: PartialEq + Debug>(what: &str, is: T, should: T) -> Result<(), String> {
+    if is == should { Ok(()) } else { Err(format!("{what}: {is:?} in place of {should:?}")) }
+}
+
+/// Every call that needs the descriptor says that it was closed.
+fn is_closed(counter: &Counter) -> Result<(), String> {
+    let closed = Err(ReadError::Closed);
+    same("read", counter.read().map(drop), closed)?;
+    same("reading", counter.reading().map(drop), closed)?;
+    same("reading_by_system_call", counter.reading_by_system_call().map(drop), closed)?;
+    same("reset", counter.reset(), closed)?;
+    same("disable", counter.disable(), closed)?;
+    same("enable", counter.enable(), closed)?;
+    same("read", counter.read().map(drop), closed)
+}
+
+fn group_is_closed(group: &Group<2>) -> Result<(), String> {
+    let closed = Err(ReadError::Closed);
+    same("read", group.read().map(drop), closed)?;
+    same("reset", group.reset(), closed)?;
+    same("disable", group.disable(), closed)?;
+    same("enable", group.enable(), closed)?;
+    same("read_cost", group.read_cost().system_call, None)
+}
+
+/// A counter that nothing has reset or stopped.
+fn advances(counter: &Counter, least: u64) -> Result<(), String> {
+    let before = counter.read().map_err(|why| format!("the other's read: {why:?}"))?;
+    work();
+    let after = counter.read().map_err(|why| format!("the other's read: {why:?}"))?;
+    if before >= least && after > before {
+        Ok(())
+    } else {
+        Err(format!("the other's count went from {least} to {before} to {after}"))
+    }
+}
+
+fn nothing([event, _]: [Event; 2], by: By) -> Result<(), String> {
+    let Opened { handle, numbers } = counter(event)?;
+    handle.read().map_err(|why| why.to_string())?;
+    match by {
+        By::CloseRange => close_all(),
+        // SAFETY: the number is the counter's, which is told.
+        By::Dup2 => assert_eq!(unsafe { libc::close(numbers[0]) }, 0),
+    }
+    is_closed(&handle)?;
+    let access = handle.access();
+    let is_user = event.to_string().contains("instructions"); // by user space, in spite of the request
+    same("access", is_user || access == Access::SystemCall(SyscallReason::Closed), true)
+}
+
+fn an_event([event, other]: [Event; 2], by: By) -> Result<(), String> {
+    let Opened { handle, numbers } = counter(event)?;
+    handle.read().map_err(|why| why.to_string())?;
+    let other = match by {
+        By::CloseRange => {
+            close_all();
+            counter(other)?.handle
+        }
+        By::Dup2 => {
+            let other = counter(other)?;
+            let number = numbers[0];
+            // The other's handle gets the number, too: its own is closed.
+            // SAFETY: the calls take integers.
+            assert_eq!(unsafe { libc::dup2(other.numbers[0], number) }, number);
+            other.handle
+        }
+    };
+    work();
+    let least = other.read().map_err(|why| why.to_string())?;
+    is_closed(&handle)?;
+    advances(&other, least)?;
+    drop(handle);
+    advances(&other, least)
+}
+
+fn files([event, _]: [Event; 2], by: By) -> Result<(), String> {
+    // One count has 32 bytes, one without its identifier 24.
+    for length in [0, 1, 24, 32, 88, 4096] {
+        let Opened { handle, numbers } = counter(event)?;
+        handle.read().map_err(|why| why.to_string())?;
+        let path =
+            std::env::temp_dir().join(format!("rdpmc-closed-{}-{length}", std::process::id()));
+        std::fs::write(&path, vec![7; length]).map_err(|why| why.to_string())?;
+        let open = || File::open(&path).expect("just written");
+        let mut file = replace(numbers[0], by, open, file_of);
+        let _ = std::fs::remove_file(&path);
+        is_closed(&handle)?;
+        drop(handle);
+        same("the position", file.stream_position().ok(), Some(0))?;
+        let mut contents = Vec::new();
+        file.read_to_end(&mut contents).map_err(|why| format!("the file: {why}"))?;
+        same("the file's length", contents.len(), length)?;
+    }
+    Ok(())
+}
+
+fn a_connection([event, _]: [Event; 2], by: By) -> Result<(), String> {
+    let Opened { handle, numbers } = counter(event)?;
+    handle.read().map_err(|why| why.to_string())?;
+    let mut peer = None;
+    let open = || {
+        let (one, other) = UnixStream::pair().expect("a connection");
+        peer = Some(other);
+        one
+    };
+    // SAFETY: `replace` has just made this number, for the caller.
+    let from = |number| unsafe { UnixStream::from_raw_fd(number) };
+    let mut connection = replace(numbers[0], by, open, from);
+    let mut peer = peer.ok_or("no peer")?;
+    is_closed(&handle)?; // an idle connection: a read of it waits for ever
+    peer.write_all(b"a request").map_err(|why| why.to_string())?;
+    is_closed(&handle)?;
+    drop(handle);
+    let mut request = [0; 9];
+    connection.read_exact(&mut request).map_err(|why| format!("the connection: {why}"))?;
+    same("the request", &request, b"a request")
+}
+
+fn a_leader(events: [Event; 2], by: By) -> Result<(), String> {
+    let Opened { handle, numbers } = group(events)?;
+    handle.read().map_err(|why| why.to_string())?;
+    let other = match by {
+        By::CloseRange => {
+            close_all();
+            group([events[1], events[0]])?.handle
+        }
+        By::Dup2 => {
+            let other = group([events[1], events[0]])?;
+            for (number, file) in numbers.iter().zip(&other.numbers) {
+                // SAFETY: the call takes integers.
+                assert_eq!(unsafe { libc::dup2(*file, *number) }, *number);
+            }
+            other.handle
+        }
+    };
+    work();
+    let least = other.read().map_err(|why| why.to_string())?;
+    group_is_closed(&handle)?;
+    drop(handle);
+    work();
+    let after = other.read().map_err(|why| format!("the other's read: {why:?}"))?;
+    match after[0] > least[0] && after[1] >= least[1] {
+        true => Ok(()),
+        false => Err(format!("the other's counts went from {least:?} to {after:?}")),
+    }
+}
+
+/// A sibling that is mapped stays in its group, which then counts as before. Otherwise the group is incomplete.
+fn a_sibling(events: [Event; 2], by: By) -> Result<(), String> {
+    let Opened { handle, numbers } = group(events)?;
+    let before = handle.read().map_err(|why| why.to_string())?;
+    let other = counter(events[1])?;
+    let sibling = numbers[1];
+    match by {
+        // SAFETY: the number is the group's, which is told.
+        By::CloseRange => assert_eq!(unsafe { libc::close(sibling) }, 0),
+        // SAFETY: the calls take integers.
+        By::Dup2 => assert_eq!(unsafe { libc::dup2(other.numbers[0], sibling) }, sibling),
+    }
+    work();
+    let least = other.handle.read().map_err(|why| why.to_string())?;
+    match (handle.read(), handle.access()) {
+        (Err(ReadError::Closed), _) => {}
+        (Ok(after), access) if !is_software(&access) => {
+            same("the group advances", after[0] > before[0] && after[1] >= before[1], true)?;
+        }
+        unexpected => return Err(format!("{unexpected:?}")),
+    }
+    drop(handle);
+    advances(&other.handle, least)
+}
+
+fn is_software(access: &Access) -> bool {
+    matches!(access, Access::SystemCall(SyscallReason::SoftwareEvent))
+}
+
+fn a_dropped_handle([event, _]: [Event; 2], by: By) -> Result<(), String> {
+    let Opened { handle, numbers } = counter(event)?;
+    let open = || File::open("/dev/zero").expect("zeros");
+    let mut file = replace(numbers[0], by, open, file_of);
+    drop(handle);
+    let mut byte = [1];
+    file.read_exact(&mut byte).map_err(|why| format!("after the drop: {why}"))?;
+    same("the file", byte, [0])
+}
+
+fn the_child_of_a_fork([event, _]: [Event; 2], by: By) -> Result<(), String> {
+    let Opened { handle, numbers } = counter(event)?;
+    let before = handle.read().map_err(|why| why.to_string())?;
+    let mut handle = Some(handle);
+    let status = wait(fork(|| {
+        let Some(handle) = handle.take() else { return 1 };
+        let open = || File::open("/dev/zero").expect("zeros");
+        let mut file = replace(numbers[0], by, open, file_of);
+        let forked = Err(ReadError::Forked);
+        let is_forked = handle.read().map(drop) == forked && handle.reset() == forked;
+        drop(handle);
+        let mut byte = [1];
+        if is_forked && file.read_exact(&mut byte).is_ok() { i32::from(byte[0]) } else { 2 }
+    }));
+    same("the child's status", status, 0)?;
+    let handle = handle.ok_or("the parent's handle")?;
+    advances(&handle, before)
+}
