@@ -6,8 +6,8 @@
 #![allow(unsafe_code)]
 
 use super::{AtomicU64, Control, Errno, ioctl, last_error};
-use libc::{EBADF, EINVAL, ENOTTY};
-use std::mem::MaybeUninit;
+use libc::{EBADF, ENOTTY};
+use std::io::Write;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -22,12 +22,13 @@ pub(crate) struct Descriptor {
     number: RawFd,
     /// The event's identifier. None before Linux 3.12, or if a seccomp filter refuses the request. Then nothing is compared.
     id: Option<u64>,
-    /// The kernel's coarse time at which a read last compared the identifier, or [`NEVER`]. A signal handler may read, too.
+    /// The coarse time at which a read last compared the identifier. 0 if no read has to, or [`SUSPECT`]. A signal handler
+    /// may read, too.
     compared: AtomicU64,
 }
 
-/// No coarse time.
-const NEVER: u64 = u64::MAX;
+/// No coarse time: the number was another file's.
+const SUSPECT: u64 = u64::MAX;
 
 /// The file of a number.
 enum File {
@@ -49,14 +50,14 @@ impl Descriptor {
             File::Other | File::Unknown => None,
         };
         let number = if number < FIRST { moved(number).unwrap_or(number) } else { number };
-        Some(Descriptor { number, id, compared: AtomicU64::new(NEVER) })
+        Some(Descriptor { number, id, compared: AtomicU64::new(0) })
     }
 
     /// A file that imitates an event, and is never compared.
     #[cfg(any(test, rdpmc_internals))]
     pub(crate) fn imitated_by(file: std::os::fd::OwnedFd) -> Descriptor {
         use std::os::fd::IntoRawFd;
-        Descriptor { number: file.into_raw_fd(), id: None, compared: AtomicU64::new(NEVER) }
+        Descriptor { number: file.into_raw_fd(), id: None, compared: AtomicU64::new(0) }
     }
 
     /// Returns the number.
@@ -81,12 +82,12 @@ impl Descriptor {
 
     /// Reads the event by `read(2)`. Returns the number of bytes that the kernel wrote, 0 for an event in error state.
     ///
-    /// A request takes half the time of a read. So the identifier is compared before the first read in each period of
-    /// the coarse clock (1 to 10 ms), and not before each read. The caller compares the identifier that the kernel writes
-    /// with the counts, and calls [`put_back`](Descriptor::put_back) if the answer is none of this event.
-    pub(crate) fn read(&self, into: &mut [u64]) -> Result<usize, Errno> {
-        let now = coarse_time();
-        if now == NEVER || self.compared.load(Relaxed) != now {
+    /// The identifier is compared first if `each_period` is set and the coarse clock has advanced since it was (every 1 to
+    /// 10 ms): the request takes half the time of a read. The caller compares the identifier in the kernel's answer, and
+    /// calls [`put_back`](Descriptor::put_back) if that is none of this event's.
+    pub(crate) fn read(&self, into: &mut [u64], each_period: bool) -> Result<usize, Errno> {
+        let now = if each_period { coarse_time() } else { 0 };
+        if self.compared.load(Relaxed) != now {
             self.is_own()?;
             self.compared.store(now, Relaxed);
         }
@@ -95,10 +96,10 @@ impl Descriptor {
         usize::try_from(bytes).map_err(|_| last_error())
     }
 
-    /// Undoes a read of another file: its position is as before, if it has one. The next read compares first.
+    /// Undoes a read of another file: its position is as before, if it has one. From now on, reads compare first.
     #[cold]
     pub(crate) fn put_back(&self, bytes: usize) {
-        self.compared.store(NEVER, Relaxed);
+        self.compared.store(SUSPECT, Relaxed);
         let back = libc::off_t::try_from(bytes).unwrap_or(0);
         // SAFETY: the call takes integers.
         unsafe { libc::lseek(self.number, -back, libc::SEEK_CUR) };
@@ -144,7 +145,7 @@ fn moved(number: RawFd) -> Option<RawFd> {
     Some(higher)
 }
 
-/// Finds out what a number is now. Before Linux 3.12, an event is [`File::Other`].
+/// Finds out what a number is now. Before Linux 3.12, an event is [`File::Unknown`].
 fn file_of(number: RawFd) -> File {
     let mut id = 0_u64;
     // SAFETY: an event writes a u64, and `id` is valid for that. Files of other kinds refuse the request, because
@@ -153,30 +154,36 @@ fn file_of(number: RawFd) -> File {
         0 if id != 0 => File::Event(id),
         0 => File::Unknown,
         _ => match last_error() {
-            Errno(EBADF | ENOTTY | EINVAL) => File::Other,
-            _ if has_type(number) => File::Other,
-            _ => File::Unknown,
+            Errno(EBADF) => File::Other,
+            Errno(errno) => match is_event(number) {
+                Some(true) => File::Unknown,
+                None if errno != ENOTTY => File::Unknown,
+                _ => File::Other,
+            },
         },
     }
 }
 
-/// Whether a file has a type, such as a socket. An event has none (`S_IFMT` is 0).
-fn has_type(number: RawFd) -> bool {
-    let mut status = MaybeUninit::<libc::stat64>::uninit();
-    // SAFETY: `status` is valid for the write.
-    match unsafe { libc::fstat64(number, status.as_mut_ptr()) } {
-        // SAFETY: the call has filled it.
-        0 => unsafe { status.assume_init() }.st_mode & libc::S_IFMT != 0,
-        _ => false,
-    }
+/// What `/proc` shows for the descriptor of an event.
+const LINK: &[u8] = b"anon_inode:[perf_event]";
+
+/// Whether a number is an event's, as far as `/proc` tells. None without `/proc`. Async-signal-safe.
+fn is_event(number: RawFd) -> Option<bool> {
+    let (mut path, mut link) = ([0; 32], [0; LINK.len() + 1]);
+    write!(&mut path[..], "/proc/self/fd/{number}\0").ok()?;
+    // SAFETY: the path ends with a zero, and `link` is valid for the write of its length.
+    let length =
+        unsafe { libc::readlink(path.as_ptr().cast(), link.as_mut_ptr().cast(), link.len()) };
+    let length = usize::try_from(length).ok()?;
+    Some(link.get(..length)? == LINK)
 }
 
-/// Returns CLOCK_MONOTONIC_COARSE in nanoseconds, which does not read the tick counter. [`NEVER`] if the call fails.
+/// Returns CLOCK_MONOTONIC_COARSE in nanoseconds, which does not read the tick counter. 0 if the call fails.
 fn coarse_time() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for the write.
     match unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) } {
         0 => (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64),
-        _ => NEVER,
+        _ => 0,
     }
 }

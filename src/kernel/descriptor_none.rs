@@ -13,7 +13,7 @@ impl Descriptor {
     pub(crate) fn has_id(&self, _: u64) -> bool {
         match *self {}
     }
-    pub(crate) fn read(&self, _: &mut [u64]) -> Result<usize, Errno> {
+    pub(crate) fn read(&self, _: &mut [u64], _: bool) -> Result<usize, Errno> {
         match *self {}
     }
     pub(crate) fn put_back(&self, _: usize) {

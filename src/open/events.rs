@@ -113,7 +113,8 @@ pub(super) fn open_group(
     if !others.is_empty() && asked & flag::DISABLED == 0 {
         leader.control(Control::Enable).map_err(OpenError::of_call("ioctl"))?;
     }
-    Ok(Opened { leader, siblings, counts_all_levels, config1_request })
+    let is_software = events.iter().all(Event::is_software);
+    Ok(Opened { leader, siblings, counts_all_levels, config1_request, is_software })
 }
 
 /// The open events of a group.
@@ -126,6 +127,9 @@ pub(crate) struct Opened {
     pub(crate) counts_all_levels: bool,
     /// The one of [`CONFIG1_REQUESTS`] that the events have.
     pub(crate) config1_request: u64,
+    /// Whether all of them are counted in software. Then reads compare the leader's identifier in each period of the coarse
+    /// clock. A hardware event may count the instructions of that.
+    pub(crate) is_software: bool,
 }
 
 /// The maximum number of words that `read(2)` returns.
@@ -153,6 +157,14 @@ impl Opened {
         self.each().try_for_each(Descriptor::is_own)
     }
 
+    /// Makes a system call that does nothing: the kernel refuses a buffer that is too small before it looks at the counters.
+    pub(crate) fn empty_call(&self) -> Result<(), Errno> {
+        match self.leader.read(&mut [], false) {
+            Err(errno @ Errno(kernel::EBADF)) => Err(errno),
+            _ => Ok(()),
+        }
+    }
+
     /// Reads the events by one `read(2)`. None if they are in error state. `EBADF` if other code has closed one of the
     /// descriptors.
     pub(crate) fn read(&self) -> Result<Option<Counts>, Errno> {
@@ -160,7 +172,7 @@ impl Opened {
         let mut words = [0; WORDS];
         let length = if events == 1 { 4 } else { 3 + 2 * events };
         let answer = words.get_mut(..length).unwrap_or_default(); // a group has at most MAX_EVENTS
-        let bytes = self.leader.read(answer)?;
+        let bytes = self.leader.read(answer, self.is_software)?;
         if bytes == 0 {
             // The end of another file looks the same.
             return self.leader.is_own().map(|()| None);

@@ -5,6 +5,7 @@ mod attacks;
 mod bench;
 mod by_system_call;
 mod clock;
+mod closed;
 mod control;
 mod core_types;
 mod counting;
@@ -14,6 +15,7 @@ mod interruption;
 mod lifetime;
 mod multiplexing;
 mod overflow;
+mod peers;
 mod refusals;
 mod regions;
 mod spans;
@@ -41,12 +43,14 @@ pub fn all(facts: &[&str]) -> Vec<Scenario> {
         overflow::ALL,
         interruption::ALL,
         multiplexing::ALL,
+        peers::ALL,
         groups::ALL,
         regions::ALL,
         bench::ALL,
         spans::ALL,
         clock::ALL,
         faults::ALL,
+        closed::ALL,
         threads::ALL,
         lifetime::ALL,
         access::ALL,

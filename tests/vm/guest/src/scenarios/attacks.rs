@@ -7,7 +7,7 @@ use crate::harness::{Facts, Outcome, Stop, equal, patience, require, skip};
 use crate::system::{self, Changed};
 use rdpmc::error::{OpenError, SyscallReason};
 use rdpmc::{Access, Event, Group};
-use rdpmc_testing::attacks::{guests, refusals, stepped};
+use rdpmc_testing::attacks::{closed, guests, refusals, stepped};
 use rdpmc_testing::process::supervised::{Answer, Switch, supervised};
 use rdpmc_testing::process::{self, drop_rights};
 use std::ptr;
@@ -19,6 +19,7 @@ pub const ALL: &[Entry] = &[
     ("pages_of_other_threads_stay", pages_of_other_threads_stay),
     ("each_call_refused_in_turn", each_call_refused_in_turn),
     ("system_calls_of_open", system_calls_of_open),
+    ("closed_and_used_again", closed_and_used_again),
     ("events_with_guests_refused", events_with_guests_refused),
     ("forked_between_instructions", forked_between_instructions),
     ("stepped_by_a_debugger", stepped_by_a_debugger),
@@ -34,6 +35,14 @@ fn stepped_by_a_debugger(facts: &Facts) -> Outcome {
     let said = stepped::every_read_ends([first.0, second.0])??;
     println!("{said}");
     Ok(())
+}
+
+/// Other code closes descriptors, and their numbers become those of other files.
+fn closed_and_used_again(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    patience(300);
+    closed::each([Event::TASK_CLOCK, Event::CPU_CLOCK])?;
+    Ok(closed::each([Event::INSTRUCTIONS, Event::CYCLES])?)
 }
 
 /// As on a host that runs a VM with a mediated PMU, with a simulated kernel that refuses such events.
@@ -52,11 +61,13 @@ fn events_with_guests_refused(_: &Facts) -> Outcome {
 /// the documentation states, and no others.
 fn system_calls_of_open(facts: &Facts) -> Outcome {
     drop(open(Event::INSTRUCTIONS)?);
-    const CALLS: [(libc::c_long, &str); 8] = [
+    const CALLS: [(libc::c_long, &str); 10] = [
         (libc::SYS_perf_event_open, "perf_event_open"),
         (libc::SYS_mmap, "mmap"),
         (libc::SYS_munmap, "munmap"),
         (libc::SYS_ioctl, "ioctl"),
+        (libc::SYS_fcntl, "fcntl"),
+        (libc::SYS_close, "close"),
         (libc::SYS_read, "read"),
         (libc::SYS_openat, "openat"),
         (libc::SYS_prctl, "prctl"),
@@ -101,8 +112,12 @@ fn system_calls_of_open(facts: &Facts) -> Outcome {
         // The privilege filter, user access or a 64-bit counter is refused first, and settings are read for each event.
         return require(!counter.contains("clock_gettime"), || counter.clone());
     }
-    equal("a counter's calls", counter.as_str(), "1 perf_event_open, 1 mmap")?;
-    let of_two = "2 perf_event_open, 3 mmap, 1 munmap, 1 ioctl";
+    equal(
+        "a counter's calls",
+        counter.as_str(),
+        "1 perf_event_open, 1 mmap, 1 ioctl, 1 fcntl, 1 close",
+    )?;
+    let of_two = "2 perf_event_open, 3 mmap, 1 munmap, 4 ioctl, 2 fcntl, 2 close";
     equal("a group's calls", group.as_str(), of_two)
 }
 
