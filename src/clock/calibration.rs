@@ -38,7 +38,7 @@ impl Sample {
 /// The denominator of fractions in this module, 2^32.
 const ONE: u128 = 1 << 32;
 /// The maximum time between two samples, in nanoseconds.
-const MAX_BETWEEN: u64 = 1_000_000_000;
+pub(crate) const MAX_BETWEEN: u64 = 1_000_000_000;
 /// The minimum time between the samples that determine the rate, in nanoseconds, once such samples exist. More
 /// samples do not make it much longer.
 const BASELINE: u64 = 4 * MAX_BETWEEN;
@@ -111,7 +111,7 @@ impl Calibration {
             let (ns, error) = (i128::from(ns), i128::from(error));
             (ns - error, ns + error)
         };
-        let expected = known(self.conversion(0).ticks_to_ns(ticks), self.error_at(ticks));
+        let expected = known(self.conversion(0, 0).ticks_to_ns(ticks), self.error_at(ticks));
         let seen = known(look.ns, look.error(self.rate));
         let (low, high) = (expected.0.max(seen.0), expected.1.min(seen.1));
         if low > high || ticks <= self.ticks {
@@ -143,9 +143,12 @@ impl Calibration {
         self.until
     }
 
-    /// Returns the conversion of ticks to the reference clock's nanoseconds, plus `more`.
-    pub(crate) fn conversion(&self, more: u64) -> Conversion {
-        Conversion::of_rate(self.rate.tick, self.ticks, self.ns.wrapping_add(more))
+    /// Returns the conversion of ticks to the reference clock's nanoseconds, plus `more`, which is off by up to `misaligned`.
+    pub(crate) fn conversion(&self, more: u64, misaligned: u64) -> Conversion {
+        let conversion =
+            Conversion::of_rate(self.rate.tick, self.ticks, self.ns.wrapping_add(more));
+        let error = self.error_bound(self.ticks).saturating_add(misaligned);
+        conversion.off_by(self.ticks, error, self.rate.drift.saturating_add(self.wander()))
     }
 
     /// Returns the maximum difference between the reference clock and the conversion of ticks when they are read, in
@@ -159,11 +162,14 @@ impl Calibration {
         self.step
     }
 
+    fn wander(&self) -> u64 {
+        if self.same_oscillator { 0 } else { WANDER }
+    }
+
     /// Returns the maximum difference at the start of the tick, in nanoseconds.
     fn error_at(&self, ticks: u64) -> u64 {
         let elapsed = self.rate.nanoseconds(ticks.abs_diff(self.ticks));
-        let wander = if self.same_oscillator { 0 } else { WANDER };
-        let grown = part(elapsed, self.rate.drift.saturating_add(wander));
+        let grown = part(elapsed, self.rate.drift.saturating_add(self.wander()));
         self.error.saturating_add(grown).saturating_add(1) // for the rounding of the conversion
     }
 }

@@ -1,7 +1,7 @@
 //! The source of a clock's time: the hot path, and the updates of its conversion parameters.
 #![allow(unsafe_code)]
 
-use super::calibration::{Calibration, Sample};
+use super::calibration::{Calibration, MAX_BETWEEN, Sample};
 use super::step::step_of;
 use crate::asm::{self, ROUNDS};
 use crate::error::OpenError;
@@ -43,7 +43,8 @@ pub(crate) struct Source {
     pages: Pages<1>,
     /// Why the clock was opened without a page.
     reason: Option<ClockReason>,
-    /// The offset to CLOCK_MONOTONIC_RAW with which a clock that has lost its page continues its timeline.
+    /// The offset to CLOCK_MONOTONIC_RAW with which a clock continues its timeline that has lost its page, or whose process has
+    /// entered another time namespace.
     offset: AtomicU64,
     state: Reserved<State>,
     /// Whether CLOCK_MONOTONIC_RAW takes a system call: see [`kernel::monotonic_raw`].
@@ -96,6 +97,12 @@ struct State {
     conversion: Conversion,
     /// The calibration of a `Calibrated` clock.
     calibration: Option<Calibration>,
+    /// The calibration that no longer holds.
+    expired: Option<Calibration>,
+    /// The maximum error of `offset`, in nanoseconds.
+    misaligned: u64,
+    /// The time namespace of the calibration. None if it is not known.
+    namespace: Option<u64>,
     /// The latest time that was returned before the clock was last held because it ran ahead.
     latest: u64,
 }
@@ -145,12 +152,21 @@ impl Source {
             pages,
             reason,
             offset: AtomicU64::new(0),
-            state: Reserved::new(State { kind, conversion, calibration: None, latest: 0 }),
+            state: Reserved::new(State {
+                kind,
+                conversion,
+                calibration: None,
+                expired: None,
+                misaligned: 0,
+                namespace: None,
+                latest: 0,
+            }),
             is_forbidden,
             process,
         };
         clock.state.with(|state| {
             if state.kind == Kind::Calibrated {
+                state.namespace = kernel::time_namespace();
                 state.calibration = calibrate(asm::TICKS.is_some_and(machine::keeps_time_by));
             }
             clock.renew(state);
@@ -270,7 +286,7 @@ impl Source {
             let (now, last) = (conversion.ticks_to_ns(ticks), self.last.get());
             let ahead = later(now, last).wrapping_sub(now);
             let bound = state.calibration.map_or(0, |calibration| calibration.error_bound(ticks));
-            Some(bound.saturating_add(ahead))
+            Some(bound.saturating_add(state.misaligned).saturating_add(ahead))
         });
         bound.flatten()
     }
@@ -310,18 +326,29 @@ impl Source {
             let (conversion, limit) = match (&state.kind, &mut state.calibration) {
                 (Kind::Page, _) => (of_the_page?, u64::MAX),
                 (Kind::Calibrated, Some(calibration)) if calibration.covers(ticks) => {
-                    (calibration.conversion(self.offset.load(Relaxed)), calibration.until())
+                    let offset = self.offset.load(Relaxed);
+                    (calibration.conversion(offset, state.misaligned), calibration.until())
                 }
                 (Kind::Calibrated, calibration) => {
-                    *calibration = calibration.and_then(|known| known.refined(look(known.step())?));
+                    let known = calibration.take();
+                    *calibration = known.and_then(|known| known.refined(look(known.step())?));
                     if calibration.is_none() {
+                        state.expired = known.or(state.expired);
                         // Sends the next call of `now` to `begin_anew`.
                         self.lock.store(NO_LOCK, Relaxed);
                         return None;
                     }
                     continue;
                 }
-                (Kind::Kernel(_), _) => (Conversion::of_nanoseconds(self.offset.load(Relaxed)), 0),
+                (Kind::Kernel(_), _) => {
+                    // The kernel's clock goes back only if the process has entered another time namespace.
+                    let offset = self.offset.load(Relaxed);
+                    let now = ticks.wrapping_add(offset);
+                    let ahead = later(now, later(self.last.get(), state.latest)).wrapping_sub(now);
+                    let offset = offset.wrapping_add(ahead);
+                    self.offset.store(offset, Relaxed);
+                    (Conversion::of_nanoseconds(offset), 0)
+                }
             };
             state.conversion = conversion;
             // Until the new parameters are published, a signal handler gets the latest time, and does not change it.
@@ -368,10 +395,28 @@ impl Source {
             Kind::Kernel(_) => {} // never out of date
             Kind::Calibrated => {
                 state.calibration = calibrate(false);
-                if state.calibration.is_none() {
-                    self.become_kind(state, Kind::Kernel(ClockReason::NotInvariant));
+                match (state.calibration, state.expired.take()) {
+                    (None, _) => self.become_kind(state, Kind::Kernel(ClockReason::NotInvariant)),
+                    (Some(new), Some(expired)) => self.align(state, expired, new),
+                    (Some(_), None) => {}
                 }
             }
+        }
+    }
+
+    /// Continues the timeline if CLOCK_MONOTONIC_RAW has jumped: see [`continuation`].
+    fn align(&self, state: &mut State, expired: Calibration, new: Calibration) {
+        let namespace = kernel::time_namespace();
+        let has_moved = namespace.is_some() && namespace != state.namespace;
+        state.namespace = namespace;
+        let (offset, ticks) = (self.offset.load(Relaxed), self.ticks::<true>());
+        let of = |calibration: Calibration| calibration.conversion(offset, 0).ticks_to_ns(ticks);
+        let by_kernel = of(new);
+        let last = later(self.last.get(), state.latest);
+        if let Some(time) = continuation(of(expired), by_kernel, last, has_moved) {
+            self.offset.store(offset.wrapping_add(time.wrapping_sub(by_kernel)), Relaxed);
+            let errors = expired.error_bound(ticks).saturating_add(new.error_bound(ticks));
+            state.misaligned = state.misaligned.saturating_add(errors);
         }
     }
 
@@ -400,9 +445,33 @@ impl Source {
             let time = state.conversion.ticks_to_ns(look.middle());
             self.offset.store(time.wrapping_sub(look.ns), Relaxed);
         }
+        state.namespace = kernel::time_namespace();
         // No future lock may equal one of the page that an interrupted call still holds.
         self.lines.store(self.lock.load(Relaxed), Relaxed);
         self.become_kind(state, Kind::without_page(self.process.is_past()));
+    }
+}
+
+/// Returns the time from which a clock goes on that has to calibrate anew. None for that of the kernel.
+///
+/// `by_ticks` is the time by the old calibration, `by_kernel` by CLOCK_MONOTONIC_RAW. `last` was returned last. Mostly the two
+/// differ because the counter has changed or was not looked at for long, and the kernel's clock is right. But in another time
+/// namespace (`has_moved`) the kernel's clock differs from before. It never goes back otherwise, and if it has, by more than the
+/// counter may mislead until the next sample, the process has entered another one, too. Then the earlier of the two times that
+/// are not before `last` is the one that has not jumped.
+fn continuation(by_ticks: u64, by_kernel: u64, last: u64, has_moved: bool) -> Option<u64> {
+    /// A clock may be held at a time that is later than its own by so many nanoseconds.
+    const HELD: u64 = 1_000_000;
+    let has_gone_back = is_before(by_kernel.wrapping_add(MAX_BETWEEN), last);
+    if !has_moved && !has_gone_back {
+        return None;
+    }
+    let is_possible = |time: u64| !is_before(time.wrapping_add(HELD), last);
+    match (is_possible(by_ticks), is_possible(by_kernel)) {
+        (true, true) if is_before(by_kernel, by_ticks) => None,
+        (true, _) => Some(later(by_ticks, last)),
+        (false, true) => None,
+        (false, false) => Some(last),
     }
 }
 
@@ -478,6 +547,29 @@ fn calibrate(same_oscillator: bool) -> Option<Calibration> {
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 mod tests {
     use super::*;
+
+    /// The true time is 1,000 s: what the clock would show if nothing had happened.
+    #[test]
+    fn the_timeline_goes_on_from_the_clock_that_has_not_jumped() {
+        const SECOND: u64 = 1_000_000_000;
+        let (last, now) = (999 * SECOND, 1_000 * SECOND);
+        let of = |by_ticks, by_kernel, has_moved| {
+            continuation(by_ticks, by_kernel, last, has_moved).unwrap_or(by_kernel)
+        };
+        for has_moved in [false, true] {
+            assert_eq!(of(now, now - 60 * SECOND, has_moved), now, "a namespace that is behind");
+            assert_eq!(of(0, now, has_moved), now, "another machine's counter, behind");
+            assert_eq!(of(u64::MAX / 4, now, has_moved), now, "another machine's counter, ahead");
+            assert_eq!(of(now, now - 5, has_moved), now - 5, "a sample that contradicts");
+            assert_eq!(of(0, 1, has_moved), last, "both have gone back");
+        }
+        assert_eq!(of(now, now + 60 * SECOND, true), now, "a namespace that is ahead");
+        assert_eq!(of(now, now - SECOND - SECOND / 2, true), now, "half a second behind");
+        assert_eq!(of(last + 1, now, false), now, "a counter that stood still");
+        // Held, until the time that it has returned too early is reached.
+        assert_eq!(of(now, last - SECOND / 2, false), last - SECOND / 2);
+        assert_eq!(of(last - 5, now - 60 * SECOND, true), last, "a clock that is held");
+    }
 
     /// Imitates a sample that shows that the clock ran ahead.
     #[test]

@@ -86,6 +86,19 @@ pub(crate) fn monotonic_raw(by_system_call: bool) -> Result<u64, Errno> {
     }
 }
 
+/// Returns the number of this process's time namespace (`CLONE_NEWTIME`). None before Linux 5.6 and without `/proc`.
+/// Async-signal-safe.
+pub(crate) fn time_namespace() -> Option<u64> {
+    let mut status = MaybeUninit::<libc::stat64>::uninit();
+    // SAFETY: the path ends with a zero, and `status` is valid for the write. The call has filled it if it succeeds.
+    unsafe {
+        match libc::stat64(c"/proc/self/ns/time".as_ptr(), status.as_mut_ptr()) {
+            0 => Some(status.assume_init().st_ino),
+            _ => None,
+        }
+    }
+}
+
 /// Returns the CPUs in this thread's affinity mask (`sched_getaffinity`). Empty if the call fails, which it does on
 /// machines with more CPUs than `words` has bits.
 pub(crate) fn allowed_cpus() -> Vec<u32> {

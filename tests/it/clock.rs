@@ -1,6 +1,7 @@
 //! The clock on this machine, whichever kind it has here. `tests/vm` tests the page-based clock on real kernels, and
 //! every other kind.
 
+use crate::attacks;
 use crate::process;
 use crate::process::{in_child, monotonic_raw};
 use crate::skips;
@@ -302,5 +303,42 @@ fn the_tick_counter_by_itself() {
         assert!(!has_steps || between % 26 == 0, "{between} is not a multiple of 26");
         // Modulo the width of the counter.
         assert!(between.wrapping_sub(before) <= after.wrapping_sub(before));
+    }
+}
+
+/// A clock goes on in another time namespace, where CLOCK_MONOTONIC_RAW differs.
+#[test]
+fn a_time_namespace_does_not_move_a_clock() {
+    for may_read_ticks in [true, cfg!(not(target_arch = "x86_64"))] {
+        match attacks::time_namespace::each(may_read_ticks) {
+            Some(result) => result.unwrap_or_else(|why| panic!("{why}")),
+            None => {
+                let why = "it takes a time namespace (Linux 5.6, CAP_SYS_ADMIN)";
+                return skips::skip("a_time_namespace_does_not_move_a_clock", why);
+            }
+        }
+    }
+}
+
+/// The bound of a conversion holds for ticks that are taken later than it.
+#[test]
+fn a_conversions_bound_holds() {
+    let clock = Clock::open().unwrap();
+    if !matches!(clock.kind(), ClockKind::Calibrated(_)) {
+        let why = "it takes a calibrated clock";
+        return skips::skip("a_conversions_bound_holds", why);
+    }
+    let conversion = clock.conversion();
+    for _ in 0..100 {
+        let before = process::monotonic_raw();
+        let ticks = clock.ticks_ordered();
+        let after = process::monotonic_raw();
+        let (time, bound) = (conversion.ticks_to_ns(ticks), conversion.error_bound(ticks).unwrap());
+        let bound = bound.as_nanos() as u64;
+        assert!(
+            before <= time + bound && time <= after + bound,
+            "{before}, {time} ± {bound}, {after}"
+        );
+        std::thread::sleep(Duration::from_millis(5));
     }
 }

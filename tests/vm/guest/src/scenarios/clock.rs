@@ -7,6 +7,7 @@ use crate::neighbour::Neighbour;
 use rdpmc::Clock;
 use rdpmc::clock::{ClockKind, ClockReason};
 use rdpmc::internals::expected;
+use rdpmc_testing::attacks::time_namespace;
 use rdpmc_testing::kernels::countdown;
 use rdpmc_testing::process::{
     self, in_child, monotonic_raw, perf_descriptors, perf_mappings, wait,
@@ -26,6 +27,7 @@ pub const ALL: &[Entry] = &[
     ("clock_without_an_event", clock_without_an_event),
     ("clock_without_ticks", clock_without_ticks),
     ("clock_in_a_fork", clock_in_a_fork),
+    ("clock_in_another_time_namespace", clock_in_another_time_namespace),
 ];
 
 /// Returns whether the kernel's scheduler uses the tick counter here.
@@ -311,4 +313,12 @@ fn clock_in_a_fork(facts: &Facts) -> Outcome {
     })?;
     equal("the parent's kind", clock.kind(), kind)?;
     equal("mappings", perf_mappings(), usize::from(has_page(facts)))
+}
+
+/// CLOCK_MONOTONIC_RAW jumps there, and the clock does not.
+fn clock_in_another_time_namespace(_: &Facts) -> Outcome {
+    match time_namespace::each(true) {
+        Some(result) => Ok(result?),
+        None => skip("this kernel has no time namespaces"),
+    }
 }
