@@ -114,7 +114,7 @@ pub use event::Event;
 pub use names::IntoEvent;
 pub use open::builder::Builder;
 pub use open::{Mock, ReadBy};
-pub use page::faults::{contain_faults, contained_faults, faults_are_contained};
+pub use page::faults::{contain_faults, contained_faults, faults_are_contained, keep_loaded};
 pub use page::monitor::Monitor;
 #[doc(inline)]
 pub use region::Region;

@@ -52,7 +52,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// - A fault while SIGSEGV or SIGILL is blocked ends the process, because the kernel then calls no handler. This
 ///   includes faults in a handler that blocks all signals.
 /// - If several shared objects in a program contain reads of this library, each must call this function. An object
-///   that has called it must never be unloaded.
+///   that has called it stays loaded: `dlclose` does not unload it.
 /// - If SIGSEGV or SIGILL was ignored before, sending it to the process now interrupts system calls that do not restart
 ///   (`poll`, `nanosleep`). Programs started by `exec` no longer ignore it.
 /// - Restoring an earlier handler removes this one. It does not come back.
@@ -71,8 +71,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub fn contain_faults() -> Result<(), OpenError> {
     // Inlined, so that this is the table of the caller's object, into which most reads are inlined too.
     #[cfg(target_os = "linux")]
-    handler::add_table(asm::exception_table());
+    handler::add_table(asm::exception_table()).map_err(OpenError::of_call("dlopen"))?;
     contain()
+}
+
+/// Keeps the shared object of an address loaded until the process ends. For rdpmc-spans, which gives the kernel addresses of
+/// its own: no promise of this library.
+#[doc(hidden)]
+pub fn keep_loaded(_address: *const ()) -> Result<(), OpenError> {
+    #[cfg(target_os = "linux")]
+    kernel::keep_loaded(_address.cast()).map_err(OpenError::of_call("dlopen"))?;
+    Ok(())
 }
 
 fn contain() -> Result<(), OpenError> {
@@ -134,13 +143,15 @@ mod handler {
     /// The known tables.
     static TABLES: List<Table> = List::new();
 
-    /// Adds a table to the known ones, unless it is known or empty. Two threads that call this at the same time may
-    /// add it twice, which does no harm.
-    pub(super) fn add_table(entries: Range<*const [i32; 2]>) {
+    /// Adds a table to the known ones, unless it is known or empty, and keeps its object loaded. Two threads that call
+    /// this at the same time may add it twice, which does no harm.
+    pub(super) fn add_table(entries: Range<*const [i32; 2]>) -> Result<(), Errno> {
         let table = Table(entries);
         if !table.0.is_empty() && !TABLES.iter().any(|known| *known == table) {
+            kernel::keep_loaded(table.0.start.cast())?;
             TABLES.push(table);
         }
+        Ok(())
     }
 
     /// A handler with `SA_SIGINFO`.
@@ -151,7 +162,7 @@ mod handler {
     /// action.
     pub(super) fn install() -> Result<(), Errno> {
         // The reads that are not inlined are in the table of this library's object.
-        add_table(asm::exception_table());
+        add_table(asm::exception_table())?;
         if TABLES.newest().is_none() {
             return Ok(());
         }
@@ -161,6 +172,8 @@ mod handler {
             if installed.load(Ordering::Acquire) {
                 continue;
             }
+            // The handler is in the object of this code.
+            kernel::keep_loaded(on_fault as Handler as *const c_void)?;
             // The previous action must be stored before the handler can run.
             let found = sigaction(signal, None)?;
             if !is_ours(&found) {

@@ -15,8 +15,11 @@ enum By {
 }
 
 const SECOND: i64 = 1_000_000_000;
-/// The offsets of the namespaces, in nanoseconds.
-const OFFSETS: [i64; 4] = [-60 * SECOND, 60 * SECOND, -SECOND / 2, SECOND / 2];
+/// The offsets of the namespaces, in nanoseconds. The kernel refuses one that makes a clock negative.
+fn offsets() -> [i64; 4] {
+    let behind = (60 * SECOND).min(monotonic_raw() as i64 / 2);
+    [-behind, 60 * SECOND, -SECOND / 2, SECOND / 2]
+}
 
 /// A refusal that is no fault of the clock.
 const REFUSED: i32 = 77;
@@ -24,7 +27,7 @@ const REFUSED: i32 = 77;
 /// Tries all. None if this process may not make a time namespace. Returns the kind of the clocks, and what went wrong.
 pub fn each(may_read_ticks: bool) -> Option<Result<(), String>> {
     let mut wrong = Vec::new();
-    for offset in OFFSETS {
+    for offset in offsets() {
         for by in [By::Fork, By::Setns] {
             let status = wait(fork(|| {
                 if !may_read_ticks {

@@ -60,6 +60,10 @@ mod area {
         }
         let start = (&raw const NOWHERE).expose_provenance() as u64;
         let abort = (&raw const NOWHERE.abort).expose_provenance() as u64;
+        // The kernel reads the section whenever it switches this thread, and another object could be at its place.
+        if SECTION.start.load(Ordering::Relaxed) == 0 {
+            rdpmc::keep_loaded((&raw const SECTION).cast()).ok()?;
+        }
         // The same values from every thread.
         SECTION.start.store(start, Ordering::Relaxed);
         SECTION.length.store(1, Ordering::Relaxed);

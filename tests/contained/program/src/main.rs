@@ -1,5 +1,6 @@
 //! Exits with 0 if every fault is contained: in this program, or in the shared object that is named. With `without`,
-//! faults are not contained, and end the program.
+//! faults are not contained, and end the program. With UNLOAD, the program unloads the shared object, and exits with 42 if its
+//! own handler gets the next fault.
 
 use std::ffi::{CString, c_int};
 
@@ -25,9 +26,32 @@ fn main() {
                 assert!(!function.is_null(), "{plugin} has no such function");
                 let function =
                     std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> c_int>(function);
+                if std::env::var_os("UNLOAD").is_some() {
+                    unload(object, function);
+                }
                 function() + if first { library::check() } else { 0 }
             }
         }
     };
     std::process::exit(status);
+}
+
+/// Calls the function, unloads its object, and faults.
+///
+/// # Safety
+/// The function is of the object, and nothing else of it is used.
+unsafe fn unload(object: *mut libc::c_void, function: extern "C" fn() -> c_int) -> ! {
+    extern "C" fn report(_: c_int) {
+        // SAFETY: ends this process.
+        unsafe { libc::_exit(42) };
+    }
+    // SAFETY: the handler makes one async-signal-safe call, and the caller promises the rest.
+    unsafe {
+        libc::signal(libc::SIGSEGV, report as extern "C" fn(c_int) as libc::sighandler_t);
+        // A thread that goes on keeps the object loaded, because it has destructors of it to run.
+        assert_eq!(std::thread::spawn(move || function()).join().ok(), Some(0));
+        assert_eq!(libc::dlclose(object), 0);
+        std::hint::black_box(std::ptr::without_provenance::<u8>(8)).read_volatile();
+    }
+    std::process::exit(3);
 }
