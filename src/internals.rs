@@ -146,7 +146,8 @@ pub mod expected {
         OpenError::TooManyOpenFiles { is_system_wide: false }
     }
     pub fn no_pmu(event: Event, is_virtual: bool) -> OpenError {
-        OpenError::NoPmu { event: event.into(), is_virtual, is_guest_of_hybrid: false }
+        let event = event.into();
+        OpenError::NoPmu { event, is_virtual, is_guest_of_hybrid: false, is_wsl: false }
     }
     pub fn group_too_large(fit: usize, event: Event) -> OpenError {
         OpenError::GroupTooLarge { fit, event: event.into(), stands_still: false }

@@ -8,7 +8,7 @@ use crate::error::OpenError;
 use crate::error::clock::{ClockKind, ClockReason};
 use crate::event::Event;
 use crate::kernel::conversion::{Conversion, Line};
-use crate::kernel::{self, AtomicU64, machine};
+use crate::kernel::{self, AtomicU64, Unreadable, machine};
 use crate::open::{Options, open_events, why_not_mapped};
 use crate::page::Pages;
 use crate::page::fork;
@@ -121,11 +121,16 @@ impl Source {
             Some(_) if is_forbidden => Err((Kind::Kernel(ClockReason::Forbidden), None)),
             Some(name) => open_page(process).map_err(|reason| {
                 // On other architectures, there is one counter for all CPUs.
-                let is_trusted =
-                    !cfg!(target_arch = "x86_64") || machine::trusts_clock_source(name);
-                (Kind::without_page(is_trusted), Some(reason))
+                let trust = match cfg!(target_arch = "x86_64") {
+                    true => machine::trusts_clock_source(name),
+                    false => Ok(true),
+                };
+                (Kind::without_page(trust), Some(reason))
             }),
         };
+        if page.is_ok() {
+            machine::remember_trust(); // the page would have no clock
+        }
         let (pages, kind, reason) = match page {
             Ok(pages) => (pages, Kind::Page, None),
             Err((kind, reason)) => (Pages::empty(), kind, reason),
@@ -251,7 +256,7 @@ impl Source {
     /// Returns the clock's current source: see [`Clock::kind`](super::Clock::kind).
     pub(super) fn kind(&self) -> ClockKind {
         self.kind_of(self.state.with(|state| match (self.update(state), &state.kind) {
-            (None, Kind::Page) => Kind::without_page(self.process.is_past()),
+            (None, Kind::Page) => Kind::without_page(Ok(self.process.is_past())),
             (_, kind) => kind.clone(),
         }))
     }
@@ -448,7 +453,7 @@ impl Source {
         state.namespace = kernel::time_namespace();
         // No future lock may equal one of the page that an interrupted call still holds.
         self.lines.store(self.lock.load(Relaxed), Relaxed);
-        self.become_kind(state, Kind::without_page(self.process.is_past()));
+        self.become_kind(state, Kind::without_page(Ok(self.process.is_past())));
     }
 }
 
@@ -487,11 +492,12 @@ fn later(one: u64, other: u64) -> u64 {
 
 impl Kind {
     /// Returns the best kind without a page, by whether the kernel trusts the tick counter.
-    fn without_page(is_trusted: bool) -> Kind {
+    fn without_page(is_trusted: Result<bool, Unreadable>) -> Kind {
         match is_trusted {
-            false => Kind::Kernel(ClockReason::NotTrusted),
-            true if !asm::ticks_are_invariant() => Kind::Kernel(ClockReason::NotInvariant),
-            true => Kind::Calibrated,
+            Ok(false) => Kind::Kernel(ClockReason::NotTrusted),
+            _ if !asm::ticks_are_invariant() => Kind::Kernel(ClockReason::NotInvariant),
+            Ok(true) => Kind::Calibrated,
+            Err(unreadable) => Kind::Kernel(ClockReason::Unreadable(unreadable)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Where a clock's time comes from, and why not from the control page.
 
 use super::{OpenError, SyscallReason};
-use crate::kernel::{Message, has_message, say};
+use crate::kernel::{Message, Unreadable, has_message, say};
 use std::fmt;
 
 /// The source of a [`Clock`](crate::Clock)'s time, from [`Clock::kind`](crate::Clock::kind).
@@ -51,9 +51,12 @@ pub enum ClockReason {
     /// The CPU does not advertise a constant-rate tick counter (invariant TSC), or the counter did not advance when
     /// sampled.
     NotInvariant,
-    /// The kernel does not list the tick counter as a clock source: the kernel found it to be wrong, was told so
-    /// (`tsc=unstable`), or the list cannot be read.
+    /// The kernel does not list the tick counter as a clock source: the kernel found it to be wrong, or was told so
+    /// (`tsc=unstable`).
     NotTrusted,
+    /// The kernel's list of clock sources cannot be read, and no clock of this process could read it before. So nothing shows
+    /// whether the kernel trusts the tick counter.
+    Unreadable(Unreadable),
 }
 
 has_message!(ClockReason);
@@ -88,6 +91,9 @@ impl ClockReason {
                  clocksource0/available_clocksource",
                 "Its log has the cause (`dmesg | grep -i tsc`)"
             ),
+            ClockReason::Unreadable(unreadable) => unreadable
+                .message()
+                .after("nothing shows whether the kernel trusts the tick counter: ".into()),
         }
     }
 }

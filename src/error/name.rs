@@ -53,6 +53,12 @@ pub enum NameError {
         /// Whether this is known to be a virtual machine. It has the PMU that its host gives it.
         is_virtual: bool,
     },
+    /// The name needs the list of PMUs in `/sys`, which does not exist here. So nothing shows whether this machine has the PMU.
+    #[non_exhaustive]
+    NoPmuList {
+        /// The name.
+        name: String,
+    },
     /// This machine has no PMU of this name.
     #[non_exhaustive]
     UnknownPmu {
@@ -184,6 +190,7 @@ impl NameError {
             NameError::NoPmu { is_virtual, .. } => {
                 NameError::NoPmu { name: "this".into(), is_virtual: *is_virtual }.cause()
             }
+            NameError::NoPmuList { .. } => NameError::NoPmuList { name: "this".into() }.cause(),
             other => other.cause(),
         }
     }
@@ -237,6 +244,10 @@ impl NameError {
                 "`{name}` needs a hardware counter, and the kernel offers none (no core PMU in \
                  {PMU_DIRECTORY})",
                 "Use software events, or another machine"
+            ),
+            NameError::NoPmuList { name } => say!(
+                "`{name}` needs the list of this machine's PMUs, and there is no {PMU_DIRECTORY}",
+                "Mount /sys in this container or chroot. Constants such as Event::CYCLES do not need it"
             ),
             NameError::UnknownPmu { name, nearest } => {
                 let remedy =

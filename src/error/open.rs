@@ -1,6 +1,7 @@
 //! Errors of opening.
 
 use super::{NamedEvent, ReadError};
+use crate::kernel::machine::PARANOID;
 use crate::kernel::{self, Errno, Message, PMU_DIRECTORY, Unreadable, has_message, say};
 use std::io;
 
@@ -20,6 +21,17 @@ pub enum OpenError {
         /// Whether this is a KVM guest on an Intel model that usually has several core types. KVM gives no PMU to
         /// guests on these.
         is_guest_of_hybrid: bool,
+        /// Whether this is the virtual machine of WSL2.
+        is_wsl: bool,
+    },
+    /// The event needs a hardware counter, the kernel does not have it (`ENOENT` and the like), and the list of PMUs in `/sys`
+    /// does not exist here. So nothing shows whether there is a PMU.
+    #[non_exhaustive]
+    NoPmuList {
+        /// The event.
+        event: NamedEvent,
+        /// The kernel's answer.
+        errno: Errno,
     },
     /// The kernel or the PMU does not have this event, at least not with these settings (`ENOENT`, `EINVAL`,
     /// `EOPNOTSUPP` and the like).
@@ -73,12 +85,16 @@ pub enum OpenError {
     },
     /// The kernel was built without `CONFIG_PERF_EVENTS`.
     NoSystemCall,
-    /// The system call was denied, and neither `perf_event_paranoid` nor seccomp is the cause. A security module
+    /// The system call was denied, and neither `perf_event_paranoid` nor seccomp is known to be the cause. A security module
     /// or kernel lockdown may be.
     #[non_exhaustive]
     Denied {
         /// The kernel's answer.
         errno: Errno,
+        /// Whether `perf_event_paranoid` may be the cause, and cannot be read.
+        is_level_unknown: bool,
+        /// Whether seccomp may be the cause, and neither `/proc` nor the kernel tells.
+        is_filter_unknown: bool,
     },
     /// No file descriptor is left for the event.
     #[non_exhaustive]
@@ -157,6 +173,7 @@ macro_rules! event_of {
     ($error:expr) => {
         match $error {
             OpenError::NoPmu { event, .. }
+            | OpenError::NoPmuList { event, .. }
             | OpenError::EventNotSupported { event, .. }
             | OpenError::NoPrivilegeFilter { event }
             | OpenError::IncludesGuests { event }
@@ -195,8 +212,9 @@ impl OpenError {
     pub fn errno(&self) -> Option<Errno> {
         match self {
             OpenError::EventNotSupported { errno, .. }
+            | OpenError::NoPmuList { errno, .. }
             | OpenError::Seccomp { errno }
-            | OpenError::Denied { errno }
+            | OpenError::Denied { errno, .. }
             | OpenError::System { errno, .. } => Some(*errno),
             OpenError::Unreadable(unreadable) => Some(unreadable.errno),
             _ => None,
@@ -244,6 +262,7 @@ impl OpenError {
             OpenError::Unsupported
             | OpenError::NoSystemCall
             | OpenError::NoPmu { .. }
+            | OpenError::NoPmuList { .. }
             | OpenError::EventNotSupported { .. }
             | OpenError::NoPrivilegeFilter { .. }
             | OpenError::NotPerThread { .. }
@@ -263,8 +282,9 @@ impl std::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             OpenError::EventNotSupported { errno, .. }
+            | OpenError::NoPmuList { errno, .. }
             | OpenError::Seccomp { errno }
-            | OpenError::Denied { errno }
+            | OpenError::Denied { errno, .. }
             | OpenError::System { errno, .. } => Some(errno),
             OpenError::Unreadable(unreadable) => Some(&unreadable.errno),
             _ => None,
@@ -292,12 +312,22 @@ impl OpenError {
     pub(crate) fn message(&self) -> Message {
         match self {
             OpenError::Unsupported => {
-                say!("this target is not Linux and has no perf_event_open", "Run on Linux to count")
+                let target = std::env::consts::OS;
+                say!(
+                    "this library counts on Linux, and this program was built for {target}",
+                    "Build it for Linux, and run it there"
+                )
             }
             OpenError::NoPmu { event, is_guest_of_hybrid: true, .. } => say!(
                 "{event} needs a hardware counter, and this virtual machine has none: KVM gives \
                  no PMU to guests on hybrid Intel CPUs, as this model usually is",
                 "Run on the host, or use software events"
+            ),
+            OpenError::NoPmu { event, is_wsl: true, .. } => say!(
+                "{event} needs a hardware counter, and Windows gives this machine of WSL2 none (no \
+                 core PMU in {PMU_DIRECTORY})",
+                "Set `hardwarePerformanceCounters=true` below `[wsl2]` in .wslconfig, and run `wsl \
+                 --shutdown`. If that does not help, use software events, or Linux without Windows"
             ),
             OpenError::NoPmu { event, is_virtual: true, .. } => say!(
                 "{event} needs a hardware counter, and this virtual machine has none (no core PMU \
@@ -310,6 +340,12 @@ impl OpenError {
                  {PMU_DIRECTORY}): the driver may be missing, or the firmware may have disabled \
                  the PMU",
                 "Use software events, or another machine"
+            ),
+            OpenError::NoPmuList { event, errno } => say!(
+                "{event} cannot be opened ({errno}), and nothing shows whether this machine has a \
+                 PMU, because there is no {PMU_DIRECTORY}",
+                "Mount /sys in this container or chroot to learn the cause. Without a PMU, use \
+                 software events"
             ),
             OpenError::EventNotSupported { event, errno } => say!(
                 "{event} is not supported by this machine's PMU or kernel, at least not with \
@@ -364,7 +400,18 @@ impl OpenError {
             OpenError::NoSystemCall => {
                 say!("this kernel has no perf_event_open", "Use one built with CONFIG_PERF_EVENTS")
             }
-            OpenError::Denied { errno } => say!(
+            OpenError::Denied { errno, is_level_unknown: true, .. } => say!(
+                "perf_event_open was denied ({errno}), and {PARANOID}, which may be the cause, \
+                 cannot be read",
+                "Read it where /proc can be read. If it is 2 or less, check the security module's log \
+                 (SELinux, AppArmor) and /sys/kernel/security/lockdown"
+            ),
+            OpenError::Denied { errno, is_filter_unknown: true, .. } => say!(
+                "perf_event_open was denied ({errno}), and nothing shows whether a seccomp filter \
+                 is the cause",
+                "Mount /proc in this container or chroot to learn it, or run outside of the sandbox"
+            ),
+            OpenError::Denied { errno, .. } => say!(
                 "perf_event_open was denied ({errno}), and neither kernel.perf_event_paranoid nor \
                  seccomp is the cause",
                 "Check the security module's log (SELinux, AppArmor) and \

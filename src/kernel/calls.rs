@@ -128,6 +128,13 @@ pub(crate) fn current_cpu() -> Option<u32> {
     u32::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
+/// Returns this thread's seccomp mode: 0 none, 2 a filter. None if the request is refused.
+pub(crate) fn seccomp_mode() -> Option<i32> {
+    // SAFETY: the call takes an integer. A thread in mode 1 would be killed for it, and could not have come here.
+    let mode = unsafe { libc::prctl(libc::PR_GET_SECCOMP) };
+    (mode >= 0).then_some(mode)
+}
+
 /// Whether this thread may not read the tick counter (`PR_SET_TSC`; x86-64, and arm64 since Linux 6.12).
 pub(crate) fn ticks_are_forbidden() -> bool {
     let mut mode: libc::c_int = 0;

@@ -46,6 +46,9 @@ pub(crate) fn allowed_cpus() -> Vec<u32> {
 pub(crate) fn current_cpu() -> Option<u32> {
     None
 }
+pub(crate) fn seccomp_mode() -> Option<i32> {
+    None
+}
 pub(crate) fn ticks_are_forbidden() -> bool {
     true
 }

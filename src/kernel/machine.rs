@@ -1,8 +1,9 @@
 //! Facts about this machine and this process, from `/proc` and `/sys`. If a file is missing, unreadable or malformed,
-//! the answer is None or false.
+//! the answer is None or false, unless it is an error by its type.
 
-use super::read_file;
+use super::{Unreadable, read_file, seccomp_mode};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A limit above the size of any of these files, in bytes. `/proc/cpuinfo` has 2 KiB for each CPU.
 const FILE_LIMIT: u64 = 1 << 26;
@@ -18,9 +19,11 @@ fn number<N: std::str::FromStr>(path: impl AsRef<Path>) -> Option<N> {
     text(path)?.parse().ok()
 }
 
+pub(crate) const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
+
 /// Returns `kernel.perf_event_paranoid`.
 pub fn paranoid_level() -> Option<i32> {
-    number("/proc/sys/kernel/perf_event_paranoid")
+    number(PARANOID)
 }
 
 /// Returns `kernel.perf_event_mlock_kb`: the KiB per CPU that a user may map without the right to lock memory.
@@ -35,9 +38,12 @@ fn status(field: &str) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
-/// Whether a seccomp filter checks this thread's system calls.
-pub(crate) fn has_seccomp_filter() -> bool {
-    status("Seccomp").as_deref() == Some("2")
+/// Whether a seccomp filter checks this thread's system calls. Asks the kernel only if there is no file, because a filter may
+/// kill for the call. None if neither tells.
+pub(crate) fn has_seccomp_filter() -> Option<bool> {
+    const FILTER: i32 = 2;
+    let mode = status("Seccomp").and_then(|mode| mode.parse().ok()).or_else(seccomp_mode);
+    mode.map(|mode| mode == FILTER)
 }
 
 const CAP_SYS_ADMIN: u32 = 21;
@@ -78,11 +84,33 @@ pub(crate) fn lacks_user_access() -> bool {
 
 const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
 
-/// Whether this counter is among the kernel's available clock sources. The kernel removes a counter from the list
+/// Whether the kernel has been seen to trust the tick counter.
+pub(crate) static WAS_TRUSTED: AtomicBool = AtomicBool::new(false);
+
+/// Remembers that the kernel trusts the tick counter, for a time when the list cannot be read.
+pub(crate) fn remember_trust() {
+    WAS_TRUSTED.store(true, Ordering::Relaxed);
+}
+
+/// Whether this tick counter is among the kernel's available clock sources. The kernel removes a counter from the list
 /// when it finds that it cannot use it.
-pub(crate) fn trusts_clock_source(name: &str) -> bool {
-    text(Path::new(CLOCK_SOURCES).join("available_clocksource"))
-        .is_some_and(|names| names.split_ascii_whitespace().any(|available| available == name))
+///
+/// # Errors
+/// The list cannot be read, and never could be in this process.
+pub(crate) fn trusts_clock_source(name: &str) -> Result<bool, Unreadable> {
+    let path = Path::new(CLOCK_SOURCES).join("available_clocksource");
+    match read_file(&path, FILE_LIMIT) {
+        Ok(bytes) => {
+            let names = String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default();
+            let is_listed = names.split_ascii_whitespace().any(|available| available == name);
+            if is_listed {
+                remember_trust();
+            }
+            Ok(is_listed)
+        }
+        Err(_) if WAS_TRUSTED.load(Ordering::Relaxed) => Ok(true),
+        Err(error) => Err(Unreadable::new(&path, &error)),
+    }
 }
 
 /// Whether this counter is the kernel's current clock source.
@@ -102,6 +130,16 @@ pub fn is_virtual() -> bool {
         || Path::new("/proc/device-tree/hypervisor").exists()
         || Path::new("/sys/hypervisor/type").exists()
         || (!cfg!(target_arch = "x86_64") && hypervisor_product().is_some()) // x86-64 has the flag
+}
+
+/// Whether this is the virtual machine of WSL2, by the name of its kernel.
+pub(crate) fn is_wsl() -> bool {
+    text("/proc/sys/kernel/osrelease").is_some_and(|release| is_wsl_release(&release))
+}
+
+fn is_wsl_release(release: &str) -> bool {
+    let release = release.to_ascii_lowercase();
+    release.contains("microsoft") && release.contains("wsl2")
 }
 
 /// Returns the hypervisor's product name from the firmware (SMBIOS) or from Xen. None if this is not known to be a
@@ -147,6 +185,17 @@ fn is_hybrid_in(cpuinfo: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kernels_of_wsl2() {
+        for release in ["5.15.167.4-microsoft-standard-WSL2", "6.6.87.2-microsoft-standard-WSL2+"] {
+            assert!(is_wsl_release(release), "{release}");
+        }
+        // The first WSL has no kernel of Linux.
+        for release in ["4.4.0-19041-Microsoft", "6.8.0-1021-azure", "6.12.1-wsl2mine", ""] {
+            assert!(!is_wsl_release(release), "{release}");
+        }
+    }
 
     #[test]
     fn hybrid_processors_by_family_and_model() {

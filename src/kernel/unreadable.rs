@@ -4,7 +4,7 @@ use super::*;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file or directory of the PMU list in `/sys` that exists and could not be read.
+/// A file or directory of `/sys` that could not be read: of the PMU list, or the list of clock sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unreadable {
@@ -32,8 +32,9 @@ impl Unreadable {
                 "This machine has no file descriptor left: raise `sysctl fs.file-max` or close files"
             }
             ENOMEM => "There is no memory for it: free some and try again",
-            EACCES | EPERM => {
-                "Let this process read /sys/bus/event_source/devices and what it links to"
+            EACCES | EPERM => "Let this process read it, and what it links to",
+            ENOENT | ENOTDIR => {
+                "Mount /sys in this container or chroot, or open a clock before entering it"
             }
             EFBIG => "There is more in it than any kernel shows: pass another directory",
             _ => "Try again, and if it stays so, report it with the kernel's version",

@@ -116,6 +116,9 @@ impl Pmus {
                         .event_without_pmu(name, pmu, terms)
                         .map(|event| event.modified(modifiers));
                 }
+                None if self.are_local() && self.core()?.is_none() => {
+                    return Err(NameError::NoPmuList { name: name.to_owned() });
+                }
                 None => {
                     return Err(NameError::UnknownPmu {
                         name: pmu.to_owned(),
@@ -142,6 +145,9 @@ impl Pmus {
     fn event_without_pmu(&self, name: &str, pmu: &str, terms: &str) -> Result<Event, NameError> {
         let event = Pmu::usual(pmu).map(|pmu| self.event_of(&pmu, terms));
         match event {
+            None | Some(Err(NameError::UnknownTerm { .. })) if self.core()?.is_none() => {
+                Err(NameError::NoPmuList { name: name.to_owned() })
+            }
             None | Some(Err(NameError::UnknownTerm { .. })) => {
                 Err(NameError::NoPmu { name: name.to_owned(), is_virtual: machine::is_virtual() })
             }

@@ -152,9 +152,13 @@ impl Attempt<'_> {
                         event: named(event),
                         is_virtual: machine::is_virtual(),
                         is_guest_of_hybrid: is_guest_of_hybrid(),
+                        is_wsl: machine::is_wsl(),
                     };
                 }
-                Ok(_) => {}
+                Ok(None) => {
+                    return OpenError::NoPmuList { event: named(event), errno: refusal.errno };
+                }
+                Ok(Some(_)) => {}
                 Err(unreadable) => return unreadable.into(),
             }
         }
@@ -176,7 +180,7 @@ impl Attempt<'_> {
                 _ => OpenError::EventNotSupported { event: named(event), errno: refusal.errno },
             },
             // The kernel never returns these.
-            0 | kernel::EINTR if machine::has_seccomp_filter() => {
+            0 | kernel::EINTR if machine::has_seccomp_filter() == Some(true) => {
                 OpenError::Seccomp { errno: refusal.errno }
             }
             _ => OpenError::of_call("perf_event_open")(refusal.errno),
@@ -186,7 +190,9 @@ impl Attempt<'_> {
     /// Finds what denied permission: the paranoid level (always with `EACCES`), a seccomp filter, or something else.
     fn diagnose_permission(&self, errno: i32) -> OpenError {
         let allowed = if self.flags & flag::EXCLUDE_KERNEL != 0 { 2 } else { 1 };
-        match machine::paranoid_level() {
+        let level = machine::paranoid_level();
+        let has_filter = machine::has_seccomp_filter();
+        match level {
             Some(level)
                 if errno == kernel::EACCES
                     && level > allowed
@@ -194,9 +200,14 @@ impl Attempt<'_> {
             {
                 OpenError::Paranoid { level, allowed }
             }
-            _ if machine::has_seccomp_filter() => OpenError::Seccomp { errno: Errno(errno) },
+            _ if has_filter == Some(true) => OpenError::Seccomp { errno: Errno(errno) },
             _ if errno == kernel::ENOSYS => OpenError::NoSystemCall,
-            _ => OpenError::Denied { errno: Errno(errno) },
+            _ => OpenError::Denied {
+                errno: Errno(errno),
+                // The level denies with EACCES alone.
+                is_level_unknown: errno == kernel::EACCES && level.is_none(),
+                is_filter_unknown: has_filter.is_none(),
+            },
         }
     }
 }

@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::error::{Disturbed, Errno, Error, OpenError, ReadError, RegionError, SyscallReason};
+use crate::error::clock::ClockReason;
+use crate::error::{
+    Disturbed, Errno, Error, NameError, OpenError, ReadError, RegionError, SyscallReason,
+    Unreadable,
+};
 use crate::event::Event;
 use crate::kernel;
 use std::error::Error as _;
@@ -14,15 +18,50 @@ fn every_message_names_cause_and_remedy() {
         event: event.into(),
         is_virtual,
         is_guest_of_hybrid,
+        is_wsl: false,
     };
+    let wsl = OpenError::NoPmu {
+        event: event.into(),
+        is_virtual: true,
+        is_guest_of_hybrid: false,
+        is_wsl: true,
+    };
+    let denied = |errno, is_level_unknown, is_filter_unknown| {
+        Error::from(OpenError::Denied { errno: Errno(errno), is_level_unknown, is_filter_unknown })
+    };
+    let clock = |errno| {
+        let path = "/sys/devices/system/clocksource/clocksource0/available_clocksource".into();
+        ClockReason::Unreadable(Unreadable { path, errno: Errno(errno) })
+    };
+    for (errno, name, remedy) in [
+        (kernel::ENOENT, "ENOENT", "Mount /sys"),
+        (kernel::EMFILE, "EMFILE", "ulimit -n"),
+        (kernel::EACCES, "EACCES", "Let this process read it"),
+    ] {
+        let (cause, found) = (clock(errno).cause(), clock(errno).remedy());
+        assert!(cause.contains("trusts the tick counter") && cause.contains(name), "{cause}");
+        assert!(found.contains(remedy), "{found}");
+    }
     let unavailable = |reason| RegionError::UserReadUnavailable { event: event.into(), reason };
     let errors: Vec<(Error, [&str; 2])> = vec![
-        (OpenError::Unsupported.into(), ["perf_event_open", "Run on Linux"]),
+        (OpenError::Unsupported.into(), ["was built for", "Build it for Linux"]),
+        (wsl.into(), ["WSL2", "hardwarePerformanceCounters=true"]),
+        (
+            OpenError::NoPmuList { event: event.into(), errno: Errno(kernel::ENOENT) }.into(),
+            ["nothing shows whether this machine has a PMU", "Mount /sys"],
+        ),
+        (
+            NameError::NoPmuList { name: "cpu/mem-loads/".into() }.into(),
+            ["list of this machine's PMUs", "Mount /sys"],
+        ),
+        (OpenError::Closed.into(), ["closed the counter's descriptor", "close_range"]),
         (no_pmu(true, false).into(), ["virtual machine", "hypervisor"]),
         (no_pmu(false, false).into(), ["driver", "software events"]),
         (no_pmu(true, true).into(), ["hybrid Intel CPUs", "on the host"]),
         (OpenError::NoSystemCall.into(), ["no perf_event_open", "CONFIG_PERF_EVENTS"]),
-        (OpenError::Denied { errno: Errno(kernel::EPERM) }.into(), ["EPERM", "lockdown"]),
+        (denied(kernel::EPERM, false, false), ["EPERM", "lockdown"]),
+        (denied(kernel::EACCES, true, false), ["perf_event_paranoid", "where /proc can be read"]),
+        (denied(kernel::EPERM, false, true), ["whether a seccomp filter", "Mount /proc"]),
         (OpenError::Busy { event: event.into() }.into(), ["exclusive use", "Stop it"]),
         (
             OpenError::UnsupportedField { needed: 144, known: 128 }.into(),
@@ -129,7 +168,8 @@ fn the_source_is_the_kernels_answer() {
     let refused = unavailable_because(SyscallReason::NotMapped { errno });
     assert!(refused.source().is_some());
     assert!(unavailable_because(SyscallReason::Refused).source().is_none());
-    let denied = std::io::Error::from(Error::from(OpenError::Denied { errno }));
+    let denied = OpenError::Denied { errno, is_level_unknown: false, is_filter_unknown: false };
+    let denied = std::io::Error::from(Error::from(denied));
     assert_eq!(denied.kind(), std::io::ErrorKind::PermissionDenied);
     assert!(denied.to_string().contains("EIO"), "{denied}");
 }

@@ -20,6 +20,8 @@ mod page;
 mod process;
 #[cfg(target_os = "linux")]
 mod provoked;
+#[cfg(target_os = "linux")]
+mod sandboxes;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod simulated_kernel;
 #[path = "../../tests/skips/mod.rs"]

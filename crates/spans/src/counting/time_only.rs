@@ -33,12 +33,18 @@ impl fmt::Display for TimeOnlyReason {
             TimeOnlyReason::Name(error @ NameError::NoPmu { is_virtual, .. }) => {
                 write!(f, "{}. {}", error.cause(), remedy_without_pmu(*is_virtual, false))
             }
+            TimeOnlyReason::Name(error @ NameError::NoPmuList { .. }) => {
+                write!(f, "{}. {MOUNT}", error.cause())
+            }
             TimeOnlyReason::Name(error) => error.fmt(f),
             TimeOnlyReason::Open(
                 error @ OpenError::NoPmu { is_virtual, is_guest_of_hybrid, .. },
             ) => {
                 let remedy = remedy_without_pmu(*is_virtual, *is_guest_of_hybrid);
                 write!(f, "{}. {remedy}", error.cause())
+            }
+            TimeOnlyReason::Open(error @ OpenError::NoPmuList { .. }) => {
+                write!(f, "{}. {MOUNT}", error.cause())
             }
             TimeOnlyReason::Open(error) => error.fmt(f),
             TimeOnlyReason::Topdown(why) => write!(f, "top-down is not counted: {why}"),
@@ -56,6 +62,8 @@ impl fmt::Display for TimeOnlyReason {
         }
     }
 }
+
+const MOUNT: &str = "Mount /sys in this container or chroot to learn the cause";
 
 /// Returns what to do about a PMU that is missing. The library advises software events, and spans cannot read them.
 fn remedy_without_pmu(is_virtual: bool, is_guest_of_hybrid: bool) -> &'static str {

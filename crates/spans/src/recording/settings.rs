@@ -180,7 +180,9 @@ impl Settings {
         if events > MAX_EVENTS {
             return Err(StartError::TooManyEvents { events });
         }
-        let is_wrong = |why: &&NameError| !matches!(why, NameError::NoPmu { .. });
+        let is_wrong = |why: &&NameError| {
+            !matches!(why, NameError::NoPmu { .. } | NameError::NoPmuList { .. })
+        };
         if let Some(why) = self.plan.request.unknown.iter().find(is_wrong) {
             return Err(StartError::Name(why.clone()));
         }

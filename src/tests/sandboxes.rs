@@ -1,0 +1,171 @@
+//! What cannot be looked at is named as such: `/proc` and `/sys` that are missing, refused, or cost a descriptor that is not there.
+//!
+//! Each sandbox is a process of its own, which has not looked before.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use super::process::{self, in_child};
+use super::skips::skip;
+use crate::clock::{Clock, ClockKind, ClockReason};
+use crate::error::{Errno, NameError, OpenError, Unreadable};
+use crate::kernel::machine::{self, WAS_TRUSTED};
+use crate::{Counter, Event};
+use std::fs::File;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Why a process does not see its files.
+#[derive(Clone, Copy, Debug)]
+enum Sandbox {
+    EmptyRoot,
+    NoDescriptorLeft,
+    Refused,
+}
+
+use Sandbox::{EmptyRoot, NoDescriptorLeft, Refused};
+
+impl Sandbox {
+    /// Goes in. Returns the kernel's answer for a file of `/sys` from then on, and what keeps it so.
+    fn enter(self) -> Result<(i32, Vec<File>), String> {
+        match self {
+            EmptyRoot => {
+                let root = std::env::temp_dir().join(format!("rdpmc-root-{}", std::process::id()));
+                let made =
+                    std::fs::create_dir(&root).and_then(|()| std::env::set_current_dir(&root));
+                made.and_then(|()| std::fs::remove_dir(&root)).map_err(|why| why.to_string())?;
+                std::os::unix::fs::chroot(".").map_err(|_| CANNOT)?;
+                Ok((libc::ENOENT, Vec::new()))
+            }
+            NoDescriptorLeft => {
+                process::limit(libc::RLIMIT_NOFILE as _, 64);
+                let taken = std::iter::from_fn(|| File::open("/").ok()).collect();
+                Ok((libc::EMFILE, taken))
+            }
+            Refused => {
+                process::refuse(libc::SYS_openat, libc::EACCES);
+                Ok((libc::EACCES, Vec::new()))
+            }
+        }
+    }
+}
+
+const CANNOT: &str = "this process may not change its root";
+
+/// Runs `body` in each sandbox, in which no clock was opened before. Skips those that this process may not make.
+fn in_each(test: &str, body: impl Fn(Sandbox, i32) -> Result<(), String>) {
+    for sandbox in [EmptyRoot, NoDescriptorLeft, Refused] {
+        let result = in_child(|| {
+            let (errno, _taken) = sandbox.enter()?;
+            WAS_TRUSTED.store(false, Relaxed);
+            body(sandbox, errno)
+        });
+        match result {
+            Err(why) if why.contains(CANNOT) => skip(test, CANNOT),
+            result => result.unwrap_or_else(|why| panic!("{sandbox:?}: {why}")),
+        }
+    }
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(is: T, should: T) -> Result<(), String> {
+    if is == should { Ok(()) } else { Err(format!("{is:?}, should be {should:?}")) }
+}
+
+fn contains(text: &str, part: &str) -> Result<(), String> {
+    if text.contains(part) { Ok(()) } else { Err(format!("{text:?} has no {part:?}")) }
+}
+
+/// A clock that could use the tick counter says which file it lacks.
+#[test]
+fn a_list_of_clock_sources_that_cannot_be_read() {
+    const TEST: &str = "a_list_of_clock_sources_that_cannot_be_read";
+    let kind = Clock::open().unwrap().kind();
+    if !cfg!(target_arch = "x86_64") || !matches!(kind, ClockKind::Calibrated(_)) {
+        return skip(TEST, "it takes a clock whose tick counter only the list calls trusted");
+    }
+    in_each(TEST, |_, errno| {
+        let kind = Clock::open().map_err(|why| why.to_string())?.kind();
+        let path = "/sys/devices/system/clocksource/clocksource0/available_clocksource".into();
+        let reason = ClockReason::Unreadable(Unreadable { path, errno: Errno(errno) });
+        let cause = kind.to_string();
+        same(kind, ClockKind::Kernel(reason))?;
+        contains(&cause, "clock_gettime")?;
+        same(cause.contains("dmesg"), false)
+    });
+}
+
+/// A clock that was trusted once in the process is trusted where the list cannot be read.
+#[test]
+fn a_counter_that_was_trusted_before() {
+    const TEST: &str = "a_counter_that_was_trusted_before";
+    let kind = Clock::open().unwrap().kind();
+    if !matches!(kind, ClockKind::Calibrated(_)) {
+        return skip(TEST, "it takes a calibrated clock");
+    }
+    for sandbox in [EmptyRoot, NoDescriptorLeft, Refused] {
+        let result = in_child(|| {
+            drop(Clock::open());
+            let (_, _taken) = sandbox.enter()?;
+            let kind = Clock::open().map_err(|why| why.to_string())?.kind();
+            if matches!(kind, ClockKind::Calibrated(_)) { Ok(()) } else { Err(kind.to_string()) }
+        });
+        match result {
+            Err(why) if why.contains(CANNOT) => skip(TEST, CANNOT),
+            result => result.unwrap_or_else(|why| panic!("{sandbox:?}: {why}")),
+        }
+    }
+}
+
+/// A PMU that is missing, and a list that is missing, are two things.
+#[test]
+fn a_list_of_pmus_that_cannot_be_read() {
+    const TEST: &str = "a_list_of_pmus_that_cannot_be_read";
+    let has_pmu = !matches!(Counter::open(Event::INSTRUCTIONS), Err(OpenError::NoPmu { .. }));
+    if has_pmu {
+        return skip(TEST, "it takes a machine without a PMU");
+    }
+    in_each(TEST, |sandbox, errno| {
+        let error = Counter::open(Event::INSTRUCTIONS).map(drop).unwrap_err();
+        let name = "cpu/mem-loads/".parse::<Event>().unwrap_err();
+        match sandbox {
+            EmptyRoot => {
+                let (event, errno) = (Event::INSTRUCTIONS.into(), Errno(errno));
+                contains(&error.to_string(), "there is no /sys/bus/event_source/devices")?;
+                same(error, OpenError::NoPmuList { event, errno })?;
+                same(name, NameError::NoPmuList { name: "cpu/mem-loads/".into() })
+            }
+            NoDescriptorLeft => same(error, OpenError::TooManyOpenFiles { is_system_wide: false }),
+            Refused => match error {
+                OpenError::Unreadable(unreadable) => {
+                    same(unreadable.errno, Errno(errno))?;
+                    contains(&unreadable.to_string(), "Let this process read it")
+                }
+                other => Err(format!("{other:?}")),
+            },
+        }
+    });
+}
+
+/// A filter in an empty root is named: the kernel tells without a file.
+#[test]
+fn a_filter_in_an_empty_root() {
+    const TEST: &str = "a_filter_in_an_empty_root";
+    for errno in [libc::EPERM, libc::EACCES, libc::ENOSYS] {
+        let result = in_child(|| {
+            EmptyRoot.enter()?;
+            process::refuse(libc::SYS_perf_event_open, errno);
+            same(machine::has_seccomp_filter(), Some(true))?;
+            let error = Counter::open(Event::TASK_CLOCK).map(drop).unwrap_err();
+            same(error, OpenError::Seccomp { errno: Errno(errno) })
+        });
+        match result {
+            Err(why) if why.contains(CANNOT) => return skip(TEST, CANNOT),
+            result => result.unwrap_or_else(|why| panic!("{why}")),
+        }
+    }
+    let result = in_child(|| {
+        EmptyRoot.enter()?;
+        same(machine::has_seccomp_filter(), Some(false))
+    });
+    match result {
+        Err(why) if why.contains(CANNOT) => skip(TEST, CANNOT),
+        result => result.unwrap_or_else(|why| panic!("{why}")),
+    }
+}
