@@ -3,7 +3,6 @@
 
 use rdpmc::fence;
 use std::hint::black_box;
-use std::mem::{ManuallyDrop, MaybeUninit, size_of, transmute_copy};
 
 /// What a loop contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +60,7 @@ fn opaque_value<T>(value: T) -> T {
     // The comments name the register by its width, as the compiler asks.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
     {
+        use std::mem::{ManuallyDrop, MaybeUninit, size_of, transmute_copy};
         macro_rules! in_register {
             ($bits:ty, $comment:literal) => {{
                 let value = ManuallyDrop::new(value);

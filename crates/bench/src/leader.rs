@@ -32,6 +32,7 @@ pub(crate) type Stream = std::net::TcpStream;
 /// The variable with the path of the leader's socket for the first program that connects.
 pub(crate) const VARIABLE: &str = "RDPMC_BENCH_LEADER";
 /// The variable with the leader's process.
+#[cfg_attr(not(unix), allow(dead_code, reason = "no program leads others there"))]
 pub(crate) const PROCESS: &str = "RDPMC_BENCH_LEADER_PID";
 /// The version of the protocol. Both programs must have it.
 pub(crate) const VERSION: u64 = 2;
@@ -180,12 +181,14 @@ fn as_json(measured: &Measured) -> Value {
 }
 
 /// Reads what [`Leader::end`] sent, for each task. None if it is not that.
+#[cfg_attr(not(unix), allow(dead_code, reason = "no program leads others there"))]
 pub(crate) fn measured(line: &str) -> Option<Vec<Vec<Measured>>> {
     let json: Value = serde_json::from_str(line).ok()?;
     let task = |task: &Value| task.as_array()?.iter().map(of_json).collect();
     json.as_array()?.iter().map(task).collect()
 }
 
+#[cfg_attr(not(unix), allow(dead_code, reason = "no program leads others there"))]
 fn of_json(json: &Value) -> Option<Measured> {
     let quantity = match json.get("quantity")?.as_str()? {
         "ns" => Quantity::Time,

@@ -4,13 +4,13 @@
 // A span of `tracing` is entered and left many times, perhaps on several threads at once. Each pair is a record. A thread has
 // a list of those that it has entered. Nothing here waits for another thread: a child of a fork would wait for ever.
 
-use crate::record::{Site, count_lost};
+use crate::record::{AtomicU64, Site, count_lost};
 use crate::thread;
 use ::tracing::span::Id;
 use ::tracing::{Metadata, Subscriber};
 use std::cell::RefCell;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 

@@ -1,6 +1,7 @@
 //! The number of spans without a record.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::AtomicU64;
+use std::sync::atomic::Ordering;
 
 /// Spans that could not be recorded: see [`Report::lost`](crate::Report::lost).
 static LOST: AtomicU64 = AtomicU64::new(0);

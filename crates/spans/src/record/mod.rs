@@ -4,6 +4,7 @@ mod flags;
 mod lost;
 mod raw;
 mod site;
+mod wide;
 
 pub use flags::Flags;
 pub(crate) use lost::{count_lost, lost};
@@ -13,3 +14,4 @@ pub(crate) use raw::{
     SLOT, address, depth_of, site_at, span_of, ticks_between,
 };
 pub use site::Site;
+pub(crate) use wide::AtomicU64;

@@ -5,11 +5,11 @@
 // published by it. The reader stores 0 there when it has read the others, so the slot is free by it. After the last slot is a
 // word that stands for the end. Neither side knows where the other one is.
 
-use crate::record::HEAD;
+use crate::record::{AtomicU64, HEAD};
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// In place of a record's first word: the end of the memory. No site has this address.
 const END: u64 = 1;

@@ -7,10 +7,10 @@
 // finds another number and is told apart. The number of the innermost span is the top, which the caller has.
 
 use crate::counting::Start;
-use crate::record::{FLAGS_SHIFT, Flags, OFFSET, OUTERMOST, SLOT, Site};
+use crate::record::{AtomicU64, FLAGS_SHIFT, Flags, OFFSET, OUTERMOST, SLOT, Site};
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{Ordering, compiler_fence};
 
 /// The slots: one for each offset.
 const SLOTS: usize = (OFFSET + 1) as usize / size_of::<Slot>();
