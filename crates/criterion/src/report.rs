@@ -19,7 +19,7 @@ use rdpmc_gate::criterion::{Counted, Results};
 use rdpmc_gate::{Change, Direction, Limits};
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 /// Takes the counts of each sample. When criterion has saved the samples of a benchmark and is about to print its report,
@@ -367,13 +367,11 @@ fn in_criterions_words(direction: Direction) -> &'static str {
 
 /// Returns when this process first asked, in milliseconds since 1970.
 fn start() -> u64 {
-    static START: AtomicU64 = AtomicU64::new(0);
-    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let now = time.ok().and_then(|time| time.as_millis().try_into().ok()).unwrap_or(0);
-    // Of two threads that ask at the same time, both get the answer of the one that stores first.
-    START
-        .compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed)
-        .map_or_else(|start| start, |_| now)
+    static START: OnceLock<u64> = OnceLock::new();
+    *START.get_or_init(|| {
+        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        time.ok().and_then(|time| time.as_millis().try_into().ok()).unwrap_or(0)
+    })
 }
 
 #[cfg(test)]
