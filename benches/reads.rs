@@ -4,6 +4,7 @@
 #![allow(missing_docs)]
 
 use criterion::Criterion;
+use perf_event::ReadFormat;
 use perf_event::events::{Event as TheirEvent, Hardware, Software};
 use rdpmc::{Counter, Error, Event, Group};
 use rdpmc_benches::{self as beside, Comparison};
@@ -34,6 +35,9 @@ fn main() -> Result<(), Error> {
 fn theirs(event: impl TheirEvent) -> std::io::Result<perf_event::Counter> {
     perf_event::Builder::new(event).exclude_kernel(true).exclude_hv(true).enabled(true).build()
 }
+
+/// `PERF_EVENT_IOC_ID`.
+const ID: libc::c_ulong = libc::_IOR::<*mut u64>(b'$' as u32, 7);
 
 /// Makes a plain `read(2)` of an event that is already open.
 fn read_2(event: &perf_event::Counter) -> [u64; 4] {
@@ -115,6 +119,30 @@ fn by_the_kernel(criterion: &mut Criterion<ClockMeasurement>) -> Result<(), Erro
     let mut comparison =
         Comparison::with(criterion, "software event", "Counter::read", || counter.read().ok())?;
     comparison.beside("Group::read, of two", || group.read().ok());
+    // What the identifier in the answer costs, and what it would cost to ask for it before each read.
+    let times = ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING;
+    let of = |format| {
+        perf_event::Builder::new(Software::TASK_CLOCK)
+            .read_format(format)
+            .exclude_kernel(true)
+            .exclude_hv(true)
+            .enabled(true)
+            .build()
+            .ok()
+    };
+    if let (Some(plain), Some(named)) = (of(times), of(times | ReadFormat::ID)) {
+        comparison.beside("read(2) without the identifier", || read_2(&plain));
+        comparison.beside("read(2) with the identifier", || read_2(&named));
+        let mut id = 0_u64;
+        let asked = RefCell::new(&mut id);
+        comparison.beside("an ioctl for it, and read(2)", || {
+            // SAFETY: the request writes a u64, and `id` is valid for that.
+            unsafe {
+                libc::ioctl(named.as_raw_fd(), ID as _, &raw mut **asked.borrow_mut());
+            }
+            read_2(&named)
+        });
+    }
     if let Ok(theirs) = theirs(Software::TASK_CLOCK) {
         comparison.beside("read(2)", || read_2(&theirs));
         let theirs = RefCell::new(theirs);

@@ -86,6 +86,15 @@ use std::time::Duration;
 /// [`Counter`](crate::Counter#fork) for the children that must not touch it. If the kernel stops trusting the counter
 /// while a clock is open, the clock continues as `Kernel`, and the unit of its ticks changes.
 ///
+/// # Time namespaces
+///
+/// A process may enter another time namespace, by a fork or `setns`, or be restored there from a checkpoint.
+/// CLOCK_MONOTONIC_RAW jumps then. A clock goes on as if nothing had happened: a `Page` clock by its page, a `Calibrated` clock by
+/// the tick counter. It keeps its timeline, and clocks that are opened afterwards have that of the namespace. Without
+/// `/proc/self/ns/time`, only a jump back by more than a second can be told from a change of the counter. Other jumps move the
+/// clock forwards, or hold it for up to a second. A `Kernel` clock jumps forwards, and goes on where it was when CLOCK_MONOTONIC_RAW
+/// jumps back.
+///
 /// # Signal handlers and faults
 ///
 /// A handler may read the clock of the thread that it interrupts, and may fork. It must not open or drop clocks, nor
@@ -108,7 +117,7 @@ pub struct Clock {
 impl Clock {
     /// Opens a clock for this thread.
     ///
-    /// Takes four system calls for a `Page` clock, and `Drop` one more. A `Calibrated` clock takes five, because it
+    /// Takes eight system calls for a `Page` clock, and `Drop` one more. A `Calibrated` clock takes ten, because it
     /// opens and drops an event. It also reads two files of `/sys`, and compares the tick counter with
     /// CLOCK_MONOTONIC_RAW for 200 microseconds.
     ///
@@ -204,7 +213,8 @@ impl Clock {
     }
 
     /// Returns the current conversion of ticks. Use it to convert several ticks at once, later, or on another thread.
-    /// Takes as long as [`now`](Clock::now), plus a few hundred instructions to re-read the page.
+    /// [`Conversion::error_bound`] has the maximum error for each: that of a clock that was just opened grows fast with the
+    /// distance of the ticks. Takes as long as [`now`](Clock::now), plus a few hundred instructions to re-read the page.
     pub fn conversion(&self) -> Conversion {
         self.source.conversion()
     }
@@ -261,9 +271,11 @@ impl Clock {
     /// - If CLOCK_MONOTONIC_RAW does not use the counter's oscillator, the bound assumes that the ratio of the two
     ///   rates changes by at most 0.1 ppm within seconds.
     /// - For every kind, if the clock ran ahead and waits for real time to catch up, the bound includes that lead.
-    /// - If the process enters another time namespace (`CLONE_NEWTIME`), CLOCK_MONOTONIC_RAW jumps. The bound is right again
-    ///   after the next sample, which starts the calibration over.
-    /// - In the child of a fork, the reference is CLOCK_MONOTONIC_RAW, aligned with the parent's time at the fork.
+    /// - If the process enters another time namespace (`CLONE_NEWTIME`), CLOCK_MONOTONIC_RAW jumps, and the clock does not: see
+    ///   [time namespaces](Clock#time-namespaces). The reference is CLOCK_MONOTONIC_RAW without the jump, and the bound includes
+    ///   the error at the moment of the jump.
+    /// - In the child of a fork, the reference of a clock that had a page is CLOCK_MONOTONIC_RAW, aligned with the parent's
+    ///   time at the fork.
     ///
     /// None if the clock has lost its page or has to recalibrate, until the next call of [`now`](Clock::now). None also
     /// in a signal handler that interrupts an update.

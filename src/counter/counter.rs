@@ -124,6 +124,29 @@ use std::fmt;
 /// - Without `/sys`, the core types are unknown, and the kernel opens the event on a type of its choice. If the
 ///   PMU list in `/sys` exists and cannot be read, `open` fails with [`OpenError::Unreadable`].
 ///
+/// # Closed descriptors
+///
+/// Some programs close descriptors that are not theirs: daemons and sandboxes (`close_range`, `closefrom`), or by a number of
+/// their own (`dup2`). The number may then be another file's.
+///
+/// - Reads in user space go on, because the mapped page keeps the event.
+/// - All else returns [`ReadError::Closed`], and `Drop` closes nothing. The other file is not controlled, mapped or closed.
+/// - Before a request, and in the answer to each read, the identifier is compared that the kernel gave to the event. Reads of
+///   software events also compare it before they read, in each period of the coarse clock (1 to 10 ms). `open` moves the
+///   descriptor to 32 or the first free number above, which new files do not get soon.
+///
+/// What remains: a read by system call of the other file, once. It comes back with the error, and a file's position is
+/// restored. But a socket or pipe loses up to 32 bytes (24 and 16 for each event of a group), and the read waits if it is empty.
+/// It takes a hardware event that user space cannot read at this moment, or a software event in the same period of the clock, and
+/// a number that `dup2` or 32 other descriptors have taken. Before Linux 3.12, and where a seccomp filter refuses `ioctl`,
+/// nothing is compared. Another thread that closes the descriptor between the comparison and the request is not noticed.
+///
+/// # Events that the thread has disabled
+///
+/// `prctl(PR_TASK_PERF_EVENTS_DISABLE)` stops all events of the process's threads, and nothing tells this library: `read` returns
+/// the count of that moment, `reading` shows no multiplexing, and `read_user` returns None.
+/// [`enable`](Counter::enable) starts this counter again.
+///
 /// # Resources
 ///
 /// A counter holds a file descriptor (close-on-exec) and, for events of a PMU, one page of memory mapped read-only; one
@@ -150,7 +173,7 @@ impl Counter {
     /// In a virtual machine, the first counter of an event in the process also measures what its reads cost, in some 200
     /// microseconds, and `read` takes the cheaper way from then on: see [`ReadBy`](crate::ReadBy).
     ///
-    /// Takes two system calls if no retry is needed, and `Drop` takes two more. Reads `/proc` or `/sys` for the first
+    /// Takes five system calls if no retry is needed, and `Drop` takes three more. Reads `/proc` or `/sys` for the first
     /// event of the process. On arm64, it also does so for each event that names a PMU, and on riscv64 for each event.
     /// On hybrid CPUs, these costs apply per core type. A counter that user space cannot read is not an error: its
     /// reads are system calls, and [`access`](Counter::access) has the reason.
@@ -235,7 +258,8 @@ impl Counter {
     ///
     /// # Errors
     /// [`ReadError::ErrorState`] for a pinned event without a hardware counter, [`ReadError::Forked`] in the child of a fork,
-    /// [`ReadError::System`] for any other kernel error; no such error is known.
+    /// [`ReadError::Closed`] if other code has [closed the descriptor](Counter#closed-descriptors), [`ReadError::System`] for any
+    /// other kernel error; no such error is known.
     #[inline(always)]
     pub fn read(&self) -> Result<u64, ReadError> {
         match self.group.view_of_read().count() {
@@ -297,17 +321,18 @@ impl Counter {
         self.here().region()
     }
 
-    /// Continues counting. One system call (`PERF_EVENT_IOC_ENABLE`).
+    /// Continues counting. Two system calls (`PERF_EVENT_IOC_ID`, `PERF_EVENT_IOC_ENABLE`).
     ///
     /// # Errors
-    /// [`ReadError::Forked`] in the child of a fork, [`ReadError::System`] for any other kernel error; no such
-    /// error is known.
+    /// [`ReadError::Forked`] in the child of a fork, [`ReadError::Closed`] if other code has
+    /// [closed the descriptor](Counter#closed-descriptors), [`ReadError::System`] for any other kernel error; no such error
+    /// is known.
     pub fn enable(&self) -> Result<(), ReadError> {
         self.with_each(Group::enable)
     }
 
-    /// Stops counting. The count stays, and reads are system calls until [`enable`](Counter::enable). One system call
-    /// (`PERF_EVENT_IOC_DISABLE`).
+    /// Stops counting. The count stays, and reads are system calls until [`enable`](Counter::enable). Two system
+    /// calls (`PERF_EVENT_IOC_ID`, `PERF_EVENT_IOC_DISABLE`).
     ///
     /// # Errors
     /// As [`enable`](Counter::enable).
@@ -315,8 +340,9 @@ impl Counter {
         self.with_each(Group::disable)
     }
 
-    /// Sets the count to 0. The enabled time and the running time do not change. One system call
-    /// (`PERF_EVENT_IOC_RESET`), or three for a counter that user space reads, which is stopped during the reset.
+    /// Sets the count to 0. The enabled time and the running time do not change. Two system calls
+    /// (`PERF_EVENT_IOC_ID`, `PERF_EVENT_IOC_RESET`), or six for a counter that user space reads, which is stopped during
+    /// the reset.
     ///
     /// # Errors
     /// As [`enable`](Counter::enable).

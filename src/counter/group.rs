@@ -46,8 +46,8 @@ use std::time::Duration;
 /// ```
 ///
 /// The notes on [threads](crate::Counter#threads), [forks](crate::Counter#fork),
-/// [signal handlers](crate::Counter#signal-handlers) and [faults](crate::Counter#faults) of `Counter` apply to groups
-/// and their regions too.
+/// [signal handlers](crate::Counter#signal-handlers), [faults](crate::Counter#faults) and
+/// [closed descriptors](crate::Counter#closed-descriptors) of `Counter` apply to groups and their regions too.
 ///
 /// ```compile_fail,E0277
 /// fn only_if_send<T: Send>() {}
@@ -97,7 +97,7 @@ impl<const N: usize> Group<N> {
     /// some 200 microseconds: see [`ReadBy`](crate::ReadBy). `open` tests a pinned copy of the first group of each size
     /// and mix of events with known work, because the host may have fewer counters than it offers.
     ///
-    /// On bare metal, without retries, takes two system calls per event, plus three. If the group is not scheduled right after
+    /// On bare metal, without retries, takes five system calls per event, plus four. If the group is not scheduled right after
     /// opening, `open` checks that it fits by opening a pinned copy, which may displace other events until the kernel
     /// next rotates them. A group opened disabled is not checked, and may fail to fit when it is enabled. A group that
     /// user space cannot read is not an error: its reads are system calls, and [`access`](Group::access) has the
@@ -187,7 +187,8 @@ impl<const N: usize> Group<N> {
     ///
     /// # Errors
     /// [`ReadError::ErrorState`] for a pinned group that is not scheduled, [`ReadError::Forked`] in the child of a fork,
-    /// [`ReadError::System`] for any other kernel error; no such error is known.
+    /// [`ReadError::Closed`] if other code has [closed a descriptor](crate::Counter#closed-descriptors), [`ReadError::System`] for
+    /// any other kernel error; no such error is known.
     #[inline(always)]
     pub fn read(&self) -> Result<[u64; N], ReadError> {
         match self.read.counts() {
@@ -292,12 +293,13 @@ impl<const N: usize> Group<N> {
     /// again. Returns how the counters are read then, as [`access`](Group::access) does.
     ///
     /// Does nothing if no read has faulted. Otherwise maps the control pages again and stops the counters briefly, in
-    /// some four system calls for one event. If the pages cannot be mapped, returns the reason, and a later call tries
+    /// some seven system calls for one event. If the pages cannot be mapped, returns the reason, and a later call tries
     /// again. If the next read faults too, the handle reads by system call again.
     ///
     /// # Errors
-    /// [`ReadError::Forked`] in the child of a fork. [`ReadError::System`] if the counters could not be stopped and
-    /// started; no such error is known.
+    /// [`ReadError::Forked`] in the child of a fork. [`ReadError::Closed`] if other code has
+    /// [closed a descriptor](crate::Counter#closed-descriptors). [`ReadError::System`] if the counters could not be stopped
+    /// and started; no such error is known.
     pub fn retry_user(&mut self) -> Result<Access, ReadError> {
         if !self.reader.is_given_up() {
             return Ok(self.access());
@@ -361,17 +363,18 @@ impl<const N: usize> Group<N> {
         Ok(Region::new(&self.reader, &self.open.events))
     }
 
-    /// Continues counting. One system call (`PERF_EVENT_IOC_ENABLE`).
+    /// Continues counting. Two system calls (`PERF_EVENT_IOC_ID`, `PERF_EVENT_IOC_ENABLE`).
     ///
     /// # Errors
-    /// [`ReadError::Forked`] in the child of a fork, [`ReadError::System`] for any other kernel error; no such
+    /// [`ReadError::Forked`] in the child of a fork, [`ReadError::Closed`] if other code has
+    /// [closed a descriptor](crate::Counter#closed-descriptors), [`ReadError::System`] for any other kernel error; no such
     /// error is known.
     pub fn enable(&self) -> Result<(), ReadError> {
         self.control(Control::Enable)
     }
 
-    /// Stops counting. The counts stay, and reads are system calls until [`enable`](Group::enable). One system call
-    /// (`PERF_EVENT_IOC_DISABLE`).
+    /// Stops counting. The counts stay, and reads are system calls until [`enable`](Group::enable). Two system
+    /// calls (`PERF_EVENT_IOC_ID`, `PERF_EVENT_IOC_DISABLE`).
     ///
     /// # Errors
     /// As [`enable`](Group::enable).
@@ -379,8 +382,9 @@ impl<const N: usize> Group<N> {
         self.control(Control::Disable)
     }
 
-    /// Sets the counts to 0. The enabled time and the running time do not change. One system call
-    /// (`PERF_EVENT_IOC_RESET`), or three for counters that user space reads, which are stopped during the reset.
+    /// Sets the counts to 0. The enabled time and the running time do not change. Two system calls
+    /// (`PERF_EVENT_IOC_ID`, `PERF_EVENT_IOC_RESET`), or six for counters that user space reads, which are stopped during the
+    /// reset.
     ///
     /// # Errors
     /// As [`enable`](Group::enable).

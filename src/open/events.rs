@@ -132,10 +132,8 @@ pub(crate) struct Opened {
     pub(crate) is_software: bool,
 }
 
-/// The maximum number of words that `read(2)` returns.
-///
-/// For a group, these are the number of events, enabled time, running time, and the count and the identifier of each event.
-/// For a single event, they are its count, enabled time, running time and identifier.
+/// The maximum number of words that `read(2)` returns for a group: the number of events, enabled time, running time, and the
+/// count and the identifier of each event. For a single event, they are its count, enabled time, running time and identifier.
 const WORDS: usize = 3 + 2 * MAX_EVENTS;
 
 /// The counts of a group, and its times in nanoseconds.
@@ -168,34 +166,51 @@ impl Opened {
     /// Reads the events by one `read(2)`. None if they are in error state. `EBADF` if other code has closed one of the
     /// descriptors.
     pub(crate) fn read(&self) -> Result<Option<Counts>, Errno> {
-        let events = 1 + self.siblings.len();
-        let mut words = [0; WORDS];
-        let length = if events == 1 { 4 } else { 3 + 2 * events };
-        let answer = words.get_mut(..length).unwrap_or_default(); // a group has at most MAX_EVENTS
-        let bytes = self.leader.read(answer, self.is_software)?;
-        if bytes == 0 {
-            // The end of another file looks the same.
-            return self.leader.is_own().map(|()| None);
+        if !self.siblings.is_empty() {
+            return self.read_group();
         }
+        let mut words = [0; 4];
+        let bytes = self.leader.read(&mut words, self.is_software)?;
+        let [value, time_enabled, time_running, id] = words;
+        if bytes == size_of_val(&words) && self.leader.has_id(id) {
+            let mut values = [0; MAX_EVENTS];
+            values[0] = value;
+            return Ok(Some(Counts { values, time_enabled, time_running }));
+        }
+        self.is_no_answer(bytes)
+    }
+
+    #[inline(never)]
+    fn read_group(&self) -> Result<Option<Counts>, Errno> {
+        let mut words = [0; WORDS];
+        let events = 1 + self.siblings.len();
+        let length = 3 + 2 * events;
+        // A group has at most MAX_EVENTS.
+        let bytes =
+            self.leader.read(words.get_mut(..length).unwrap_or_default(), self.is_software)?;
         let [first, time_enabled, time_running, members @ ..] = words;
         let mut counts = Counts { time_enabled, time_running, ..Counts::default() };
-        let is_own = if events == 1 {
-            let [id, ..] = members;
-            counts.values[0] = first;
-            self.leader.has_id(id)
-        } else {
-            let members = members.chunks_exact(2).zip(&mut counts.values);
-            let mut each = members.zip(self.each());
-            // An event whose descriptor was closed is no longer in the group, and the counts after it move up.
-            first == events as u64
-                && each.all(|((member, value), event)| {
-                    let [count, id] = member else { return false };
-                    *value = *count;
-                    event.has_id(*id)
-                })
-        };
+        let members = members.chunks_exact(2).zip(&mut counts.values);
+        let mut each = members.zip(self.each());
+        // An event whose descriptor was closed is no longer in the group, and the counts after it move up.
+        let is_own = first == events as u64
+            && each.all(|((member, value), event)| {
+                let [count, id] = member else { return false };
+                *value = *count;
+                event.has_id(*id)
+            });
         if is_own && bytes == length * size_of::<u64>() {
             return Ok(Some(counts));
+        }
+        self.is_no_answer(bytes)
+    }
+
+    /// Decides what an answer is that is none of these events' counts.
+    #[cold]
+    fn is_no_answer(&self, bytes: usize) -> Result<Option<Counts>, Errno> {
+        if bytes == 0 {
+            // In error state, unless it is the end of another file.
+            return self.leader.is_own().map(|()| None);
         }
         self.leader.put_back(bytes);
         Err(Errno(kernel::EBADF))

@@ -10,6 +10,8 @@ use crate::stepped::{self, Stepper};
 use crate::topdown::Slots;
 use crate::units::Unit;
 use criterion::measurement::ValueFormatter;
+#[cfg(not(target_has_atomic = "64"))]
+use portable_atomic::AtomicU64;
 use rdpmc::Event;
 use rdpmc::error::ReadError;
 use rdpmc::pmu::Pmus;
@@ -19,7 +21,9 @@ use rdpmc_gate::criterion::{Counted, Results};
 use rdpmc_gate::{Change, Direction, Limits};
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+#[cfg(target_has_atomic = "64")]
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 /// Takes the counts of each sample. When criterion has saved the samples of a benchmark and is about to print its report,
@@ -367,11 +371,13 @@ fn in_criterions_words(direction: Direction) -> &'static str {
 
 /// Returns when this process first asked, in milliseconds since 1970.
 fn start() -> u64 {
-    static START: OnceLock<u64> = OnceLock::new();
-    *START.get_or_init(|| {
-        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        time.ok().and_then(|time| time.as_millis().try_into().ok()).unwrap_or(0)
-    })
+    static START: AtomicU64 = AtomicU64::new(0);
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = time.ok().and_then(|time| time.as_millis().try_into().ok()).unwrap_or(0);
+    // Of two threads that ask at the same time, both get the answer of the one that stores first.
+    START
+        .compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed)
+        .map_or_else(|start| start, |_| now)
 }
 
 #[cfg(test)]
