@@ -140,6 +140,25 @@ fn all_about(line: &str, expected: f64, unit: &str) {
     }
 }
 
+/// Code that closes all descriptors closes the counter's, and the report says so.
+#[test]
+fn code_that_closes_all_descriptors() {
+    let test = "code_that_closes_all_descriptors";
+    if cannot_count(test) {
+        return;
+    }
+    if as_benchmark().is_some() {
+        let mut criterion = criterion(faults());
+        criterion.bench_function("closes", |bencher| {
+            bencher.iter(rdpmc_testing::attacks::closed::close_all);
+        });
+        return;
+    }
+    let printed = run(test, "all", &Home::new(test));
+    let why = "page-faults: other code of this process has closed the counter's descriptor";
+    assert!(printed.contains("incomplete: ") && printed.contains(why), "{printed}");
+}
+
 #[test]
 fn five_kinds_of_throughput() {
     let test = "five_kinds_of_throughput";

@@ -2,6 +2,7 @@
 
 use crate::in_turn;
 use rdpmc_step::{StepError, Steps, count};
+use rdpmc_testing::attacks::closed::close_all;
 use rdpmc_testing::process::{fork, in_child, refuse, wait};
 use rdpmc_testing::skips;
 use std::hint::black_box;
@@ -46,6 +47,23 @@ fn refused_calls() {
             });
             assert_eq!(outcome, Ok(()));
         }
+    });
+}
+
+/// Stepping uses no descriptor: code that closes all of them is counted as often as it runs.
+#[test]
+fn code_that_closes_all_descriptors() {
+    in_turn(|| {
+        let status = wait(fork(|| {
+            let counted =
+                [(); 3].map(|()| count(1_000_000, close_all).map_err(|why| why.to_string()));
+            let [Ok(first), Ok(second), Ok(third)] = &counted else {
+                skips::say(&format!("{counted:?}"));
+                return 1;
+            };
+            i32::from(!(*first > 0 && first == second && second == third))
+        }));
+        assert_eq!(status, 0);
     });
 }
 
