@@ -157,6 +157,11 @@ impl Calibration {
         self.error_at(ticks).saturating_add(self.rate.most(self.step))
     }
 
+    /// Returns the reference clock's time at the last sample, in nanoseconds.
+    pub(crate) fn ns(&self) -> u64 {
+        self.ns
+    }
+
     /// Returns the counter's step, for further samples.
     pub(crate) fn step(&self) -> u64 {
         self.step

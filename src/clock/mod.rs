@@ -89,11 +89,16 @@ use std::time::Duration;
 /// # Time namespaces
 ///
 /// A process may enter another time namespace, by a fork or `setns`, or be restored there from a checkpoint.
-/// CLOCK_MONOTONIC_RAW jumps then. A clock goes on as if nothing had happened: a `Page` clock by its page, a `Calibrated` clock by
-/// the tick counter. It keeps its timeline, and clocks that are opened afterwards have that of the namespace. Without
-/// `/proc/self/ns/time`, only a jump back by more than a second can be told from a change of the counter. Other jumps move the
-/// clock forwards, or hold it for up to a second. A `Kernel` clock jumps forwards, and goes on where it was when CLOCK_MONOTONIC_RAW
-/// jumps back.
+/// CLOCK_MONOTONIC_RAW jumps then. A clock keeps its timeline, and clocks that are opened afterwards have that of the
+/// namespace:
+/// - A `Page` clock is not affected. In the child of a fork, it continues from the time of the fork as another kind.
+/// - A `Calibrated` clock goes on by the tick counter, or by the kernel's clock if the counter has jumped (on another machine).
+///   It takes the one that is nearer to CLOCK_REALTIME.
+/// - A `Kernel` clock jumps forwards with CLOCK_MONOTONIC_RAW. If that jumps back, it goes on where it was. The time since its
+///   last read is lost then, and [`error_bound`](Clock::error_bound) returns None.
+///
+/// The namespace is known by `/proc/self/ns/time`. Without that file, a calibrated clock detects only a jump back to more than a
+/// second before its last read. After other jumps it moves forwards, or stands still for up to a second.
 ///
 /// # Signal handlers and faults
 ///
@@ -271,14 +276,13 @@ impl Clock {
     /// - If CLOCK_MONOTONIC_RAW does not use the counter's oscillator, the bound assumes that the ratio of the two
     ///   rates changes by at most 0.1 ppm within seconds.
     /// - For every kind, if the clock ran ahead and waits for real time to catch up, the bound includes that lead.
-    /// - If the process enters another time namespace (`CLONE_NEWTIME`), CLOCK_MONOTONIC_RAW jumps, and the clock does not: see
-    ///   [time namespaces](Clock#time-namespaces). The reference is CLOCK_MONOTONIC_RAW without the jump, and the bound includes
-    ///   the error at the moment of the jump.
+    /// - If the process enters another time namespace (`CLONE_NEWTIME`), the reference is CLOCK_MONOTONIC_RAW without its jump:
+    ///   see [time namespaces](Clock#time-namespaces). The bound includes the error of the calibration before the jump.
     /// - In the child of a fork, the reference of a clock that had a page is CLOCK_MONOTONIC_RAW, aligned with the parent's
     ///   time at the fork.
     ///
     /// None if the clock has lost its page or has to recalibrate, until the next call of [`now`](Clock::now). None also
-    /// in a signal handler that interrupts an update.
+    /// in a signal handler that interrupts an update, and after a jump of the kernel's clock that lost time.
     pub fn error_bound(&self) -> Option<Duration> {
         self.source.error_bound().map(Duration::from_nanos)
     }

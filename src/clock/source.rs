@@ -99,10 +99,12 @@ struct State {
     calibration: Option<Calibration>,
     /// The calibration that no longer holds.
     expired: Option<Calibration>,
-    /// The maximum error of `offset`, in nanoseconds.
-    misaligned: u64,
-    /// The time namespace of the calibration. None if it is not known.
+    /// The maximum error of `offset`, in nanoseconds. None if nothing bounds it.
+    misaligned: Option<u64>,
+    /// The time namespace whose CLOCK_MONOTONIC_RAW belongs to `offset`. None if it is not known.
     namespace: Option<u64>,
+    /// CLOCK_REALTIME at the last sample.
+    realtime: u64,
     /// The latest time that was returned before the clock was last held because it ran ahead.
     latest: u64,
 }
@@ -129,7 +131,7 @@ impl Source {
             }),
         };
         if page.is_ok() {
-            machine::remember_trust(); // the page would have no clock
+            machine::remember_trust(true); // the page would have no clock
         }
         let (pages, kind, reason) = match page {
             Ok(pages) => (pages, Kind::Page, None),
@@ -162,16 +164,20 @@ impl Source {
                 conversion,
                 calibration: None,
                 expired: None,
-                misaligned: 0,
+                misaligned: Some(0),
                 namespace: None,
+                realtime: 0,
                 latest: 0,
             }),
             is_forbidden,
             process,
         };
         clock.state.with(|state| {
-            if state.kind == Kind::Calibrated {
+            if state.kind != Kind::Page {
                 state.namespace = kernel::time_namespace();
+            }
+            if state.kind == Kind::Calibrated {
+                state.realtime = kernel::realtime();
                 state.calibration = calibrate(asm::TICKS.is_some_and(machine::keeps_time_by));
             }
             clock.renew(state);
@@ -250,7 +256,7 @@ impl Source {
             let (ticks, conversion) = self.renew(state);
             conversion.around(ticks)
         });
-        conversion.unwrap_or_else(|| Conversion::standing_still(self.last.get()))
+        conversion.unwrap_or_else(|| Conversion::standing_still(self.last.get()).off_by_anything())
     }
 
     /// Returns the clock's current source: see [`Clock::kind`](super::Clock::kind).
@@ -291,7 +297,7 @@ impl Source {
             let (now, last) = (conversion.ticks_to_ns(ticks), self.last.get());
             let ahead = later(now, last).wrapping_sub(now);
             let bound = state.calibration.map_or(0, |calibration| calibration.error_bound(ticks));
-            Some(bound.saturating_add(state.misaligned).saturating_add(ahead))
+            Some(bound.saturating_add(state.misaligned?).saturating_add(ahead))
         });
         bound.flatten()
     }
@@ -310,7 +316,7 @@ impl Source {
         compiler_fence(Ordering::SeqCst); // the lock first; pairs with now
         let now = self.kernel_ticks().wrapping_add(self.offset.load(Relaxed));
         self.last.set(later(now, later(self.last.get(), state.latest)));
-        (self.ticks::<true>(), state.conversion)
+        (self.ticks::<true>(), state.conversion.off_by_anything())
     }
 
     /// Updates without calibrating. None if the page is lost, or the calibration no longer holds.
@@ -332,12 +338,18 @@ impl Source {
                 (Kind::Page, _) => (of_the_page?, u64::MAX),
                 (Kind::Calibrated, Some(calibration)) if calibration.covers(ticks) => {
                     let offset = self.offset.load(Relaxed);
-                    (calibration.conversion(offset, state.misaligned), calibration.until())
+                    let conversion = match state.misaligned {
+                        Some(misaligned) => calibration.conversion(offset, misaligned),
+                        None => calibration.conversion(offset, 0).off_by_anything(),
+                    };
+                    (conversion, calibration.until())
                 }
                 (Kind::Calibrated, calibration) => {
                     let known = calibration.take();
                     *calibration = known.and_then(|known| known.refined(look(known.step())?));
-                    if calibration.is_none() {
+                    if calibration.is_some() {
+                        state.realtime = kernel::realtime();
+                    } else {
                         state.expired = known.or(state.expired);
                         // Sends the next call of `now` to `begin_anew`.
                         self.lock.store(NO_LOCK, Relaxed);
@@ -346,13 +358,15 @@ impl Source {
                     continue;
                 }
                 (Kind::Kernel(_), _) => {
-                    // The kernel's clock goes back only if the process has entered another time namespace.
                     let offset = self.offset.load(Relaxed);
                     let now = ticks.wrapping_add(offset);
                     let ahead = later(now, later(self.last.get(), state.latest)).wrapping_sub(now);
-                    let offset = offset.wrapping_add(ahead);
-                    self.offset.store(offset, Relaxed);
-                    (Conversion::of_nanoseconds(offset), 0)
+                    // The kernel's clock goes back by much only if the process has entered another time namespace.
+                    if ahead > MAX_BETWEEN || ahead > HELD && has_moved(&mut state.namespace) {
+                        self.offset.store(offset.wrapping_add(ahead), Relaxed);
+                        state.misaligned = None; // what passed before the first read there is lost
+                    }
+                    (Conversion::of_nanoseconds(self.offset.load(Relaxed)), 0)
                 }
             };
             state.conversion = conversion;
@@ -411,17 +425,22 @@ impl Source {
 
     /// Continues the timeline if CLOCK_MONOTONIC_RAW has jumped: see [`continuation`].
     fn align(&self, state: &mut State, expired: Calibration, new: Calibration) {
-        let namespace = kernel::time_namespace();
-        let has_moved = namespace.is_some() && namespace != state.namespace;
-        state.namespace = namespace;
+        let has_moved = has_moved(&mut state.namespace);
+        let now = kernel::realtime();
+        let since = now.wrapping_sub(std::mem::replace(&mut state.realtime, now));
         let (offset, ticks) = (self.offset.load(Relaxed), self.ticks::<true>());
         let of = |calibration: Calibration| calibration.conversion(offset, 0).ticks_to_ns(ticks);
-        let by_kernel = of(new);
+        let (by_ticks, by_kernel) = (of(expired), of(new));
         let last = later(self.last.get(), state.latest);
-        if let Some(time) = continuation(of(expired), by_kernel, last, has_moved) {
+        let witness = has_moved.then(|| expired.ns().wrapping_add(offset).wrapping_add(since));
+        if let Some(time) = continuation(by_ticks, by_kernel, last, witness) {
             self.offset.store(offset.wrapping_add(time.wrapping_sub(by_kernel)), Relaxed);
             let errors = expired.error_bound(ticks).saturating_add(new.error_bound(ticks));
-            state.misaligned = state.misaligned.saturating_add(errors);
+            let errors = errors.saturating_add(time.abs_diff(by_ticks));
+            // What passed before a time at which both clocks have gone back is lost.
+            let is_known = time != last || time.abs_diff(by_ticks) <= HELD;
+            state.misaligned = state.misaligned.filter(|_| is_known);
+            state.misaligned = state.misaligned.map(|known| known.saturating_add(errors));
         }
     }
 
@@ -451,32 +470,44 @@ impl Source {
             self.offset.store(time.wrapping_sub(look.ns), Relaxed);
         }
         state.namespace = kernel::time_namespace();
+        state.realtime = kernel::realtime();
+        if !self.process.is_past() {
+            machine::remember_trust(false);
+        }
         // No future lock may equal one of the page that an interrupted call still holds.
         self.lines.store(self.lock.load(Relaxed), Relaxed);
         self.become_kind(state, Kind::without_page(Ok(self.process.is_past())));
     }
 }
 
+/// A clock may be held at a time that is later than its own by so many nanoseconds.
+const HELD: u64 = 1_000_000;
+
+/// Whether the process is in another time namespace than before. False if that is not known.
+fn has_moved(namespace: &mut Option<u64>) -> bool {
+    let Some(now) = kernel::time_namespace() else { return false };
+    namespace.replace(now).is_some_and(|before| before != now)
+}
+
 /// Returns the time from which a clock goes on that has to calibrate anew. None for that of the kernel.
 ///
 /// `by_ticks` is the time by the old calibration, `by_kernel` by CLOCK_MONOTONIC_RAW. `last` was returned last. Mostly the two
-/// differ because the counter has changed or was not looked at for long, and the kernel's clock is right. But in another time
-/// namespace (`has_moved`) the kernel's clock differs from before. It never goes back otherwise, and if it has, by more than the
-/// counter may mislead until the next sample, the process has entered another one, too. Then the earlier of the two times that
-/// are not before `last` is the one that has not jumped.
-fn continuation(by_ticks: u64, by_kernel: u64, last: u64, has_moved: bool) -> Option<u64> {
-    /// A clock may be held at a time that is later than its own by so many nanoseconds.
-    const HELD: u64 = 1_000_000;
-    let has_gone_back = is_before(by_kernel.wrapping_add(MAX_BETWEEN), last);
-    if !has_moved && !has_gone_back {
-        return None;
-    }
-    let is_possible = |time: u64| !is_before(time.wrapping_add(HELD), last);
-    match (is_possible(by_ticks), is_possible(by_kernel)) {
-        (true, true) if is_before(by_kernel, by_ticks) => None,
-        (true, _) => Some(later(by_ticks, last)),
-        (false, true) => None,
-        (false, false) => Some(last),
+/// differ because the counter has changed or was not looked at for long, and the kernel's clock is right.
+///
+/// In another time namespace, either may have jumped: the kernel's clock, or the counter of another machine, if the process was
+/// restored there. `witness` is the time by CLOCK_REALTIME then, which may be adjusted, but hardly at this moment. Without it, the
+/// kernel's clock has surely jumped if it is before `last` by more than the counter may mislead until the next sample.
+fn continuation(by_ticks: u64, by_kernel: u64, last: u64, witness: Option<u64>) -> Option<u64> {
+    let off = |time: u64, witness: u64| (time.wrapping_sub(witness) as i64).unsigned_abs();
+    let is_behind = |time: u64, by: u64| is_before(time.wrapping_add(by), last);
+    let is_by_ticks = match witness {
+        Some(witness) => off(by_ticks, witness) <= off(by_kernel, witness),
+        None => is_behind(by_kernel, MAX_BETWEEN),
+    };
+    match is_by_ticks {
+        false if witness.is_none() || !is_behind(by_kernel, HELD) => None,
+        true if !is_behind(by_ticks, HELD) => Some(later(by_ticks, last)),
+        _ => Some(last),
     }
 }
 
@@ -558,23 +589,39 @@ mod tests {
     #[test]
     fn the_timeline_goes_on_from_the_clock_that_has_not_jumped() {
         const SECOND: u64 = 1_000_000_000;
-        let (last, now) = (999 * SECOND, 1_000 * SECOND);
-        let of = |by_ticks, by_kernel, has_moved| {
-            continuation(by_ticks, by_kernel, last, has_moved).unwrap_or(by_kernel)
+        let now = 1_000 * SECOND;
+        let of = |last, by_ticks, by_kernel, witness| {
+            continuation(by_ticks, by_kernel, last, witness).unwrap_or(by_kernel)
         };
-        for has_moved in [false, true] {
-            assert_eq!(of(now, now - 60 * SECOND, has_moved), now, "a namespace that is behind");
-            assert_eq!(of(0, now, has_moved), now, "another machine's counter, behind");
-            assert_eq!(of(u64::MAX / 4, now, has_moved), now, "another machine's counter, ahead");
-            assert_eq!(of(now, now - 5, has_moved), now - 5, "a sample that contradicts");
-            assert_eq!(of(0, 1, has_moved), last, "both have gone back");
+        let other_machine = u64::MAX / 4;
+        // It was read a second ago, or not for a long time.
+        for last in [now - SECOND, now - 900 * SECOND] {
+            // The administrator may have adjusted the time meanwhile.
+            for witness in [now, now + SECOND / 10, now - SECOND / 10] {
+                let of = |by_ticks, by_kernel| of(last, by_ticks, by_kernel, Some(witness));
+                for offset in [60, 800, 1_000_000] {
+                    assert_eq!(of(now, now.wrapping_sub(offset * SECOND)), now, "it is behind");
+                    assert_eq!(of(now, now + offset * SECOND), now, "it is ahead");
+                }
+                assert_eq!(of(now, now - SECOND / 2), now, "half a second behind");
+                assert_eq!(of(now, now + SECOND / 2), now, "half a second ahead");
+                assert_eq!(of(0, now), now, "another machine's counter, behind");
+                assert_eq!(of(other_machine, now), now, "another machine's counter, ahead");
+                assert_eq!(of(0, 1), last, "both have gone back");
+            }
         }
-        assert_eq!(of(now, now + 60 * SECOND, true), now, "a namespace that is ahead");
-        assert_eq!(of(now, now - SECOND - SECOND / 2, true), now, "half a second behind");
-        assert_eq!(of(last + 1, now, false), now, "a counter that stood still");
+        // Nothing tells the namespace.
+        let last = now - SECOND;
+        let of = |by_ticks, by_kernel| of(last, by_ticks, by_kernel, None);
+        assert_eq!(of(now, now - 60 * SECOND), now, "the kernel's clock is behind");
+        assert_eq!(of(0, now), now, "a counter that was set back");
+        assert_eq!(of(other_machine, now), now, "a counter that was set forwards");
+        assert_eq!(of(now, now - 5), now - 5, "a sample that contradicts");
+        assert_eq!(of(last + 1, now), now, "a counter that stood still");
+        assert_eq!(of(0, 1), last, "both have gone back");
         // Held, until the time that it has returned too early is reached.
-        assert_eq!(of(now, last - SECOND / 2, false), last - SECOND / 2);
-        assert_eq!(of(last - 5, now - 60 * SECOND, true), last, "a clock that is held");
+        assert_eq!(of(now, last - SECOND / 2), last - SECOND / 2);
+        assert_eq!(of(last - 5, now - 60 * SECOND), last, "a clock that is held");
     }
 
     /// Imitates a sample that shows that the clock ran ahead.

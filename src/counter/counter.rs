@@ -126,26 +126,32 @@ use std::fmt;
 ///
 /// # Closed descriptors
 ///
-/// Some programs close descriptors that are not theirs: daemons and sandboxes (`close_range`, `closefrom`), or by a number of
-/// their own (`dup2`). The number may then be another file's.
+/// Some programs close descriptors that are not theirs: daemons and sandboxes (`close_range`, `closefrom`), and code with a
+/// wrong number (`close`, `dup2`). The number of a counter's event may then become another file's. A child of a fork that
+/// closes its copies does not affect the parent.
 ///
 /// - Reads in user space go on, because the mapped page keeps the event.
-/// - All else returns [`ReadError::Closed`], and `Drop` closes nothing. The other file is not controlled, mapped or closed.
-/// - Before a request, and in the answer to each read, the identifier is compared that the kernel gave to the event. Reads of
-///   software events also compare it before they read, in each period of the coarse clock (1 to 10 ms). `open` moves the
-///   descriptor to 32 or the first free number above, which new files do not get soon.
+/// - Other calls return [`ReadError::Closed`]. The other file is not read, controlled, mapped or closed.
 ///
-/// What remains: a read by system call of the other file, once. It comes back with the error, and a file's position is
-/// restored. But a socket or pipe loses up to 32 bytes (24 and 16 for each event of a group), and the read waits if it is empty.
-/// It takes a hardware event that user space cannot read at this moment, or a software event in the same period of the clock, and
-/// a number that `dup2` or 32 other descriptors have taken. Before Linux 3.12, and where a seccomp filter refuses `ioctl`,
-/// nothing is compared. Another thread that closes the descriptor between the comparison and the request is not noticed.
+/// The kernel gives each event an identifier. Each request, `Drop`, and the answer to each read compare it. Reads of software
+/// events also compare it before the read, once in each period of the coarse clock (1 to 10 ms). Before other reads, that would
+/// take half the time of the read. Instead, `open` moves the descriptor to the first free number from 32 up (16 on 32-bit targets),
+/// which new files do not get soon.
+///
+/// These cases remain:
+/// - One read by system call may reach the other file. It returns `Closed`, and restores the position of a file that has one. But it
+///   takes up to 32 bytes of a stream (24, plus 16 for each event of a group), a whole datagram, or the count of an eventfd. It
+///   waits if nothing is there and the file is a blocking one. This needs a number that `dup2` or many other open files have taken,
+///   and a hardware event that user space cannot read now, or a software event in the same period of the clock.
+/// - If a seccomp filter refuses `ioctl` when the counter is opened, nothing is compared. Reads may return another event's count
+///   then, and `Drop` closes any event of the number.
+/// - Another thread may close the descriptor between the comparison and the request.
 ///
 /// # Events that the thread has disabled
 ///
-/// `prctl(PR_TASK_PERF_EVENTS_DISABLE)` stops all events of the process's threads, and nothing tells this library: `read` returns
-/// the count of that moment, `reading` shows no multiplexing, and `read_user` returns None.
-/// [`enable`](Counter::enable) starts this counter again.
+/// `prctl(PR_TASK_PERF_EVENTS_DISABLE)` stops all events that the calling thread has opened, and nothing tells this library.
+/// [`read`](Counter::read) returns the last count without an error, and the times of [`reading`](Counter::reading) stop, too.
+/// [`read_user`](Counter::read_user) returns None. [`enable`](Counter::enable) starts the counter again.
 ///
 /// # Resources
 ///

@@ -367,8 +367,8 @@ impl<const N: usize> Group<N> {
     ///
     /// # Errors
     /// [`ReadError::Forked`] in the child of a fork, [`ReadError::Closed`] if other code has
-    /// [closed a descriptor](crate::Counter#closed-descriptors), [`ReadError::System`] for any other kernel error; no such
-    /// error is known.
+    /// [closed the descriptor](crate::Counter#closed-descriptors) of the first event, [`ReadError::System`] for any other kernel
+    /// error; no such error is known.
     pub fn enable(&self) -> Result<(), ReadError> {
         self.control(Control::Enable)
     }

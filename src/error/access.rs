@@ -21,6 +21,9 @@ impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Access::UserSpace => write!(f, "read from user space"),
+            Access::SystemCall(reason @ (SyscallReason::ErrorState | SyscallReason::Closed)) => {
+                write!(f, "not read: {reason}")
+            }
             Access::SystemCall(reason) => write!(f, "read by system call: {reason}"),
             Access::Forked => ReadError::Forked.fmt(f),
         }

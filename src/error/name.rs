@@ -52,6 +52,8 @@ pub enum NameError {
         name: String,
         /// Whether this is known to be a virtual machine. It has the PMU that its host gives it.
         is_virtual: bool,
+        /// Whether this is the virtual machine of WSL2.
+        is_wsl: bool,
     },
     /// The name needs the list of PMUs in `/sys`, which does not exist here. So nothing shows whether this machine has the PMU.
     #[non_exhaustive]
@@ -187,8 +189,9 @@ impl NameError {
     /// Returns the [`cause`](NameError::cause) with `this` in place of a name whose PMU is missing: such names can share a line.
     pub fn shared_cause(&self) -> String {
         match self {
-            NameError::NoPmu { is_virtual, .. } => {
-                NameError::NoPmu { name: "this".into(), is_virtual: *is_virtual }.cause()
+            NameError::NoPmu { is_virtual, is_wsl, .. } => {
+                let (is_virtual, is_wsl) = (*is_virtual, *is_wsl);
+                NameError::NoPmu { name: "this".into(), is_virtual, is_wsl }.cause()
             }
             NameError::NoPmuList { .. } => NameError::NoPmuList { name: "this".into() }.cause(),
             other => other.cause(),
@@ -234,13 +237,19 @@ impl NameError {
                 "`{part}` requests precise samples, and a counter takes no samples",
                 "Remove it"
             ),
-            NameError::NoPmu { name, is_virtual: true } => say!(
+            NameError::NoPmu { name, is_wsl: true, .. } => say!(
+                "`{name}` needs a hardware counter, and Windows gives this machine of WSL2 none (no \
+                 core PMU in {PMU_DIRECTORY})",
+                "Remove `hardwarePerformanceCounters=false` from .wslconfig if it is there, and run \
+                 `wsl --shutdown`. If no PMU appears, use software events, or Linux without Windows"
+            ),
+            NameError::NoPmu { name, is_virtual: true, .. } => say!(
                 "`{name}` needs a hardware counter, and this virtual machine has none (no core \
                  PMU in {PMU_DIRECTORY})",
                 "Enable the virtual PMU in the hypervisor, run on the host, or use software \
                  events"
             ),
-            NameError::NoPmu { name, is_virtual: false } => say!(
+            NameError::NoPmu { name, .. } => say!(
                 "`{name}` needs a hardware counter, and the kernel offers none (no core PMU in \
                  {PMU_DIRECTORY})",
                 "Use software events, or another machine"

@@ -93,8 +93,10 @@ pub enum OpenError {
         errno: Errno,
         /// Whether `perf_event_paranoid` may be the cause, and cannot be read.
         is_level_unknown: bool,
-        /// Whether seccomp may be the cause, and neither `/proc` nor the kernel tells.
+        /// Whether a seccomp filter may be the cause, and nothing tells.
         is_filter_unknown: bool,
+        /// The highest value of `perf_event_paranoid` that allows the request.
+        allowed: i32,
     },
     /// No file descriptor is left for the event.
     #[non_exhaustive]
@@ -312,7 +314,10 @@ impl OpenError {
     pub(crate) fn message(&self) -> Message {
         match self {
             OpenError::Unsupported => {
-                let target = std::env::consts::OS;
+                let target = match std::env::consts::OS {
+                    "" => "a target without a system",
+                    system => system,
+                };
                 say!(
                     "this library counts on Linux, and this program was built for {target}",
                     "Build it for Linux, and run it there"
@@ -326,8 +331,8 @@ impl OpenError {
             OpenError::NoPmu { event, is_wsl: true, .. } => say!(
                 "{event} needs a hardware counter, and Windows gives this machine of WSL2 none (no \
                  core PMU in {PMU_DIRECTORY})",
-                "Set `hardwarePerformanceCounters=true` below `[wsl2]` in .wslconfig, and run `wsl \
-                 --shutdown`. If that does not help, use software events, or Linux without Windows"
+                "Remove `hardwarePerformanceCounters=false` from .wslconfig if it is there, and run \
+                 `wsl --shutdown`. If no PMU appears, use software events, or Linux without Windows"
             ),
             OpenError::NoPmu { event, is_virtual: true, .. } => say!(
                 "{event} needs a hardware counter, and this virtual machine has none (no core PMU \
@@ -400,12 +405,19 @@ impl OpenError {
             OpenError::NoSystemCall => {
                 say!("this kernel has no perf_event_open", "Use one built with CONFIG_PERF_EVENTS")
             }
-            OpenError::Denied { errno, is_level_unknown: true, .. } => say!(
-                "perf_event_open was denied ({errno}), and {PARANOID}, which may be the cause, \
-                 cannot be read",
-                "Read it where /proc can be read. If it is 2 or less, check the security module's log \
-                 (SELinux, AppArmor) and /sys/kernel/security/lockdown"
-            ),
+            OpenError::Denied { errno, is_level_unknown: true, is_filter_unknown, allowed } => {
+                let (other, check) = match is_filter_unknown {
+                    true => (", and so may be a seccomp filter", "the seccomp filter, "),
+                    false => ("", ""),
+                };
+                say!(
+                    "perf_event_open was denied ({errno}): {PARANOID} may be the cause and cannot be \
+                     read{other}",
+                    "Read it where /proc can be read. If it is above {allowed}, run `sysctl \
+                     kernel.perf_event_paranoid={allowed}` as root. Otherwise check {check}the \
+                     security module's log (SELinux, AppArmor) and /sys/kernel/security/lockdown"
+                )
+            }
             OpenError::Denied { errno, is_filter_unknown: true, .. } => say!(
                 "perf_event_open was denied ({errno}), and nothing shows whether a seccomp filter \
                  is the cause",

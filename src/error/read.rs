@@ -10,8 +10,8 @@ pub enum ReadError {
     ErrorState,
     /// This process is a fork of the one that opened the counter.
     Forked,
-    /// Other code of this process has closed a descriptor of the counter or group, or its number is another file's now
-    /// (`close_range`, `closefrom`, `dup2`). Nothing was done to that file.
+    /// Other code of this process has closed a descriptor of the counter or group, and its number may be another file's now
+    /// (`close_range`, `closefrom`, `dup2`): see [closed descriptors](crate::Counter#closed-descriptors).
     Closed,
     /// The system call failed for a reason that is not known to occur.
     #[non_exhaustive]
@@ -55,8 +55,8 @@ impl ReadError {
             ),
             ReadError::Closed => say!(
                 "other code of this process has closed the counter's descriptor",
-                "Find the call that closes all descriptors (close_range, closefrom, dup2), and open \
-                 the counter after it"
+                "Find the call with `strace -f -e trace=close,close_range,dup2,dup3`, and open the \
+                 counter after it"
             ),
             ReadError::System { call, errno } => say!(
                 "{call} failed with {errno}, which is not known to occur",

@@ -54,9 +54,8 @@ pub(crate) fn open(attr: &mut Attr, leader: Option<&Descriptor>) -> Result<Descr
             error => return Err(error),
         }
     };
-    // The kernel has just returned this number, and no other code owns it. A seccomp filter can forge errors and 0. A
-    // supervisor (ptrace, user notification) that forges another number is trusted like the kernel.
-    Descriptor::new(descriptor).ok_or(Errno(0))
+    // The kernel has just returned this number, and no other code owns it. A seccomp filter can forge errors and 0.
+    Descriptor::new(descriptor)
 }
 
 /// The maximum number of retries after `EINTR`. The kernel returns it while another thread of the process is in
@@ -90,13 +89,22 @@ pub(crate) fn monotonic_raw(by_system_call: bool) -> Result<u64, Errno> {
 /// Async-signal-safe.
 pub(crate) fn time_namespace() -> Option<u64> {
     let mut status = MaybeUninit::<libc::stat64>::uninit();
+    let mut found = None;
     // SAFETY: the path ends with a zero, and `status` is valid for the write. The call has filled it if it succeeds.
-    unsafe {
-        match libc::stat64(c"/proc/self/ns/time".as_ptr(), status.as_mut_ptr()) {
-            0 => Some(status.assume_init().st_ino),
-            _ => None,
+    keeping_errno(|| unsafe {
+        if libc::stat64(c"/proc/self/ns/time".as_ptr(), status.as_mut_ptr()) == 0 {
+            found = Some(status.assume_init().st_ino);
         }
-    }
+    });
+    found
+}
+
+/// Returns CLOCK_REALTIME in nanoseconds, 0 if the call fails. No time namespace changes it. The administrator does.
+pub(crate) fn realtime() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: time is valid for the write.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
 /// Returns the CPUs in this thread's affinity mask (`sched_getaffinity`). Empty if the call fails, which it does on

@@ -37,6 +37,9 @@ pub(crate) fn open(_: &mut Attr, _: Option<&Descriptor>) -> Result<Descriptor, E
 pub(crate) fn monotonic_raw(_: bool) -> Result<u64, Errno> {
     Err(Errno(ENOSYS))
 }
+pub(crate) fn realtime() -> u64 {
+    0
+}
 pub(crate) fn time_namespace() -> Option<u64> {
     None
 }

@@ -84,6 +84,11 @@ impl Conversion {
         Conversion { error: Error { at, ns, rate }, ..self }
     }
 
+    /// Returns this conversion, whose maximum error is not known.
+    pub(crate) fn off_by_anything(self) -> Conversion {
+        self.off_by(0, UNKNOWN, 0)
+    }
+
     /// Makes the conversion on which two reads of a tick counter and of a clock lie: `(ticks, ns)` each.
     ///
     /// For a program that compares the two itself, some time apart: its rate is as exact as the two reads are, over the time
@@ -100,7 +105,7 @@ impl Conversion {
         let ticks = later.0.checked_sub(earlier.0).filter(|ticks| *ticks > 0)?;
         let ns = later.1.checked_sub(earlier.1)?;
         let rate = u64::try_from((u128::from(ns) << 32) / u128::from(ticks)).ok()?;
-        let conversion = || Conversion::of_rate(rate, earlier.0, earlier.1).off_by(0, UNKNOWN, 0);
+        let conversion = || Conversion::of_rate(rate, earlier.0, earlier.1).off_by_anything();
         (rate > 0).then(conversion)
     }
 
@@ -126,17 +131,22 @@ impl Conversion {
         self.zero.wrapping_add(nanoseconds as u64)
     }
 
-    /// Returns the maximum difference between the time that [`ticks_to_ns`](Conversion::ticks_to_ns) returns for these ticks,
-    /// and CLOCK_MONOTONIC_RAW when the counter showed them. A few instructions, no system call.
+    /// Returns the maximum difference between the time that [`ticks_to_ns`](Conversion::ticks_to_ns) returns for these ticks
+    /// and the clock's reference when the counter showed them. A few instructions, no system call.
     ///
-    /// For a calibrated clock, it is [`Clock::error_bound`](crate::Clock::error_bound) at the moment of the conversion, with
-    /// the same assumptions. It grows with the distance of the ticks from that moment. The rate of a clock that was just opened is
-    /// that of 200 microseconds, and its bound is some hundred parts per million of that distance, mostly far above the actual
-    /// error. After ten seconds it is below 0.1 ppm where the kernel's clock uses the counter, and a few tenths of a ppm elsewhere.
-    /// To convert ticks that are minutes away, make a conversion near them.
+    /// The reference, and what the bound assumes, are those of [`Clock::error_bound`](crate::Clock::error_bound). For a calibrated
+    /// clock, the bound grows with the distance of the ticks from the moment of the conversion:
+    /// - The rate of a clock that was just opened is that of 200 microseconds. Its bound is some hundred parts per million of the
+    ///   distance. The actual error is mostly far smaller: 6 ppm have been seen.
+    /// - The rate of a clock that has been read every second for ten seconds has a bound below 0.1 ppm where the kernel's clock
+    ///   uses the counter, and a few tenths of a ppm elsewhere. There, a clock that was not read for 8 seconds begins again with a
+    ///   rate of 200 microseconds.
     ///
-    /// Zero for the clocks that are no calibrated ones: their times are the kernel's own. None for
-    /// [`through`](Conversion::through), because it does not know how exact its reads are.
+    /// To convert ticks of a long time, read the clock every second, or make a conversion near the ticks.
+    ///
+    /// Zero for clocks of the other kinds: their times are the kernel's own, by the parameters of that moment. None if nothing
+    /// bounds the error: for [`through`](Conversion::through), which does not know how exact its reads are, and for a conversion
+    /// made in a signal handler that interrupts an update.
     pub fn error_bound(&self, ticks: u64) -> Option<Duration> {
         let Error { at, ns, rate } = self.error;
         if ns == UNKNOWN {

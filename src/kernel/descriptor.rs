@@ -5,7 +5,7 @@
 //! (`PERF_EVENT_IOC_ID`). Each request compares it first, and is `EBADF` if the number has become another file's.
 #![allow(unsafe_code)]
 
-use super::{AtomicU64, Control, Errno, ioctl, last_error};
+use super::{AtomicU64, Control, Errno, ioctl, keeping_errno, last_error};
 use libc::{EBADF, ENOTTY};
 use std::io::Write;
 use std::os::fd::RawFd;
@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Numbers from here up are used if they are free. A new file gets the lowest free number. So after other code has closed
 /// all descriptors, files that the program opens next do not get those of its events. The kernel's table of descriptors has
-/// 64 entries before it grows.
-const FIRST: libc::c_int = 32;
+/// as many entries as a word has bits before it grows.
+const FIRST: libc::c_int = libc::c_ulong::BITS as libc::c_int / 2;
 
 /// The file descriptor of a perf event.
 #[derive(Debug)]
@@ -41,16 +41,20 @@ enum File {
 }
 
 impl Descriptor {
-    /// Takes ownership of an event that was just opened, and moves it to a higher number. None if a seccomp filter has
-    /// answered 0 for the kernel, which opens no event.
-    pub(super) fn new(number: RawFd) -> Option<Descriptor> {
+    /// Takes ownership of an event that was just opened, and moves it to a higher number.
+    ///
+    /// # Errors
+    /// 0 if a seccomp filter has answered 0 for the kernel, which opens no event. `EBADF` if other code has already closed the
+    /// number.
+    pub(super) fn new(number: RawFd) -> Result<Descriptor, Errno> {
         let id = match file_of(number) {
             File::Event(id) => Some(id),
-            _ if number == 0 => return None,
-            File::Other | File::Unknown => None,
+            _ if number == 0 => return Err(Errno(0)),
+            File::Other => return Err(Errno(EBADF)),
+            File::Unknown => None,
         };
         let number = if number < FIRST { moved(number).unwrap_or(number) } else { number };
-        Some(Descriptor { number, id, compared: AtomicU64::new(0) })
+        Ok(Descriptor { number, id, compared: AtomicU64::new(0) })
     }
 
     /// A file that imitates an event, and is never compared.
@@ -65,10 +69,12 @@ impl Descriptor {
         self.number
     }
 
-    /// Compares the event's identifier. `EBADF` if the number is no longer its own.
+    /// Compares the event's identifier. `EBADF` if the number is no longer its own. Keeps the C library's error number.
     pub(crate) fn is_own(&self) -> Result<(), Errno> {
         let Some(id) = self.id else { return Ok(()) };
-        match file_of(self.number) {
+        let mut file = File::Unknown;
+        keeping_errno(|| file = file_of(self.number));
+        match file {
             File::Event(found) if found == id => Ok(()),
             File::Unknown => Ok(()),
             File::Event(_) | File::Other => Err(Errno(EBADF)),
@@ -93,7 +99,7 @@ impl Descriptor {
         }
         // SAFETY: `into` is valid for writes of its size in bytes, and any bytes are a valid u64.
         let bytes = unsafe { libc::read(self.number, into.as_mut_ptr().cast(), size_of_val(into)) };
-        usize::try_from(bytes).map_err(|_| last_error())
+        usize::try_from(bytes).map_err(|_| self.why_not_read(last_error()))
     }
 
     /// Undoes a read of another file: its position is as before, if it has one. From now on, reads compare first.
@@ -102,7 +108,19 @@ impl Descriptor {
         self.compared.store(SUSPECT, Relaxed);
         let back = libc::off_t::try_from(bytes).unwrap_or(0);
         // SAFETY: the call takes integers.
-        unsafe { libc::lseek(self.number, -back, libc::SEEK_CUR) };
+        keeping_errno(|| unsafe { _ = libc::lseek(self.number, -back, libc::SEEK_CUR) });
+    }
+
+    /// Another file may refuse to be read, for a reason of its own.
+    #[cold]
+    fn why_not_read(&self, error: Errno) -> Errno {
+        match self.is_own() {
+            Ok(()) => error,
+            Err(closed) => {
+                self.compared.store(SUSPECT, Relaxed);
+                closed
+            }
+        }
     }
 
     /// Sends a request to the whole group that this event leads, by `ioctl(2)`.
@@ -125,9 +143,13 @@ impl Descriptor {
 impl Drop for Descriptor {
     /// Closes the event, unless the number is another file's by now.
     fn drop(&mut self) {
-        if self.is_own().is_ok() {
-            // SAFETY: the number is this event's, as was just compared. Without an identifier, nothing shows that other
-            // code has closed it.
+        let is_own = match self.id {
+            Some(_) => self.is_own().is_ok(),
+            None => is_event(self.number) != Some(false),
+        };
+        if is_own {
+            // SAFETY: the number is this event's, as was just compared. Without an identifier, it is an event's as far as
+            // `/proc` tells.
             unsafe { libc::close(self.number) };
         }
     }

@@ -4,35 +4,63 @@
 use super::Errno;
 use std::ffi::c_void;
 
-/// Keeps the shared object of an address loaded until the process ends. Does nothing for the program itself, or without a
-/// dynamic loader.
+/// Keeps the shared object of an address loaded until the process ends. Does nothing for the program itself, and where the C
+/// library unloads nothing (musl, programs that are linked statically).
 ///
 /// # Errors
 /// `ENOENT` if the loader no longer finds the object by its name. No such case is known.
-#[cfg(not(target_feature = "crt-static"))]
 pub(crate) fn keep_loaded(address: *const c_void) -> Result<(), Errno> {
-    let object_of = |address: *const c_void| {
-        // SAFETY: a structure of addresses, for which zeros are valid.
-        let mut object: libc::Dl_info = unsafe { std::mem::zeroed() };
-        // SAFETY: the call compares the address, and `object` is valid for the write.
-        let is_known = unsafe { libc::dladdr(address, &raw mut object) } != 0;
-        is_known.then_some(object)
-    };
-    let Some(ours) = object_of(address) else { return Ok(()) };
-    // SAFETY: the call takes an integer.
-    let headers = unsafe { libc::getauxval(libc::AT_PHDR) } as usize;
-    let program = object_of(std::ptr::without_provenance(headers));
-    if program.is_some_and(|program| program.dli_fbase == ours.dli_fbase) {
-        return Ok(());
+    #[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
+    if !is_of_the_program(address) {
+        let mut object = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
+        let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+        // SAFETY: `object` is valid for the write, and the call has filled it if it finds the address. It then has the
+        // loader's name of an object that is loaded, because its code runs. Nothing new is loaded.
+        let is_kept = unsafe {
+            libc::dladdr(address, object.as_mut_ptr()) == 0
+                || !libc::dlopen(object.assume_init().dli_fname, flags).is_null()
+        };
+        if !is_kept {
+            return Err(Errno(super::ENOENT));
+        }
     }
-    let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
-    // SAFETY: the loader's name of the object, which is loaded while its code runs. Nothing new is loaded.
-    let handle = unsafe { libc::dlopen(ours.dli_fname, flags) };
-    if handle.is_null() { Err(Errno(super::ENOENT)) } else { Ok(()) }
+    let _ = address;
+    Ok(())
 }
 
-/// A program that is linked statically is never unloaded.
-#[cfg(target_feature = "crt-static")]
-pub(crate) fn keep_loaded(_: *const c_void) -> Result<(), Errno> {
-    Ok(())
+/// Whether the address is in the program, rather than in a shared object.
+#[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
+fn is_of_the_program(address: *const c_void) -> bool {
+    /// What is asked, and the answer.
+    struct Question {
+        address: usize,
+        is_inside: bool,
+    }
+
+    /// Looks at the first object, which is the program.
+    ///
+    /// # Safety
+    /// The arguments are those of `dl_iterate_phdr`, to which a `Question` was passed.
+    unsafe extern "C" fn look(
+        object: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        question: *mut c_void,
+    ) -> libc::c_int {
+        // SAFETY: by the caller's promise, both are valid during this call, and the headers with the object.
+        let (object, question) = unsafe { (&*object, &mut *question.cast::<Question>()) };
+        // SAFETY: the object has this many headers.
+        let headers =
+            unsafe { std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()) };
+        question.is_inside = headers.iter().any(|header| {
+            let start = (object.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+            header.p_type == libc::PT_LOAD
+                && question.address.wrapping_sub(start) < header.p_memsz as usize
+        });
+        1 // no other object
+    }
+
+    let mut question = Question { address: address.addr(), is_inside: false };
+    // SAFETY: the question is valid during the call, and of the type that `look` expects.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut question).cast()) };
+    question.is_inside
 }

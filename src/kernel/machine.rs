@@ -1,7 +1,8 @@
 //! Facts about this machine and this process, from `/proc` and `/sys`. If a file is missing, unreadable or malformed,
 //! the answer is None or false, unless it is an error by its type.
 
-use super::{Unreadable, read_file, seccomp_mode};
+use super::{EIO, Unreadable, read_file, seccomp_mode};
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -84,12 +85,12 @@ pub(crate) fn lacks_user_access() -> bool {
 
 const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
 
-/// Whether the kernel has been seen to trust the tick counter.
-pub(crate) static WAS_TRUSTED: AtomicBool = AtomicBool::new(false);
+/// Whether the kernel was last seen to trust the tick counter.
+static WAS_TRUSTED: AtomicBool = AtomicBool::new(false);
 
-/// Remembers that the kernel trusts the tick counter, for a time when the list cannot be read.
-pub(crate) fn remember_trust() {
-    WAS_TRUSTED.store(true, Ordering::Relaxed);
+/// Remembers whether the kernel trusts the tick counter, for a time when the list cannot be read.
+pub(crate) fn remember_trust(is_trusted: bool) {
+    WAS_TRUSTED.store(is_trusted, Ordering::Relaxed);
 }
 
 /// Whether this tick counter is among the kernel's available clock sources. The kernel removes a counter from the list
@@ -99,13 +100,16 @@ pub(crate) fn remember_trust() {
 /// The list cannot be read, and never could be in this process.
 pub(crate) fn trusts_clock_source(name: &str) -> Result<bool, Unreadable> {
     let path = Path::new(CLOCK_SOURCES).join("available_clocksource");
-    match read_file(&path, FILE_LIMIT) {
-        Ok(bytes) => {
-            let names = String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default();
-            let is_listed = names.split_ascii_whitespace().any(|available| available == name);
-            if is_listed {
-                remember_trust();
-            }
+    // The kernel always lists one. A sandbox may show an empty file, or a device.
+    let list = read_file(&path, FILE_LIMIT).and_then(|bytes| {
+        let bytes = bytes.filter(|bytes| !bytes.is_empty());
+        bytes.ok_or_else(|| io::Error::from_raw_os_error(EIO))
+    });
+    match list {
+        Ok(names) => {
+            let is_listed =
+                names.split(u8::is_ascii_whitespace).any(|listed| listed == name.as_bytes());
+            remember_trust(is_listed);
             Ok(is_listed)
         }
         Err(_) if WAS_TRUSTED.load(Ordering::Relaxed) => Ok(true),

@@ -1,4 +1,4 @@
-//! The error of a file that exists and cannot be read.
+//! The error of a file that cannot be read.
 
 use super::*;
 use std::io;
@@ -32,7 +32,7 @@ impl Unreadable {
                 "This machine has no file descriptor left: raise `sysctl fs.file-max` or close files"
             }
             ENOMEM => "There is no memory for it: free some and try again",
-            EACCES | EPERM => "Let this process read it, and what it links to",
+            EACCES | EPERM => "Give this process read access to it, and to what it links to",
             ENOENT | ENOTDIR => {
                 "Mount /sys in this container or chroot, or open a clock before entering it"
             }

@@ -149,7 +149,8 @@ impl Pmus {
                 Err(NameError::NoPmuList { name: name.to_owned() })
             }
             None | Some(Err(NameError::UnknownTerm { .. })) => {
-                Err(NameError::NoPmu { name: name.to_owned(), is_virtual: machine::is_virtual() })
+                let (is_virtual, is_wsl) = (machine::is_virtual(), machine::is_wsl());
+                Err(NameError::NoPmu { name: name.to_owned(), is_virtual, is_wsl })
             }
             Some(event) => event,
         }
@@ -170,6 +171,9 @@ impl Pmus {
             [] => {
                 if let Some(foreign) = foreign::of(name) {
                     return Err(foreign.named(name));
+                }
+                if self.are_local() && self.core()?.is_none() {
+                    return Err(NameError::NoPmuList { name: name.to_owned() });
                 }
                 let events = |pmu: &'_ Pmu| {
                     pmu.events().iter().map(|event| event.name.clone()).collect::<Vec<_>>()

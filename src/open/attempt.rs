@@ -200,13 +200,20 @@ impl Attempt<'_> {
             {
                 OpenError::Paranoid { level, allowed }
             }
+            // The level denies with EACCES alone.
+            None if errno == kernel::EACCES => OpenError::Denied {
+                errno: Errno(errno),
+                is_level_unknown: true,
+                is_filter_unknown: has_filter != Some(false),
+                allowed,
+            },
             _ if has_filter == Some(true) => OpenError::Seccomp { errno: Errno(errno) },
             _ if errno == kernel::ENOSYS => OpenError::NoSystemCall,
             _ => OpenError::Denied {
                 errno: Errno(errno),
-                // The level denies with EACCES alone.
-                is_level_unknown: errno == kernel::EACCES && level.is_none(),
+                is_level_unknown: false,
                 is_filter_unknown: has_filter.is_none(),
+                allowed,
             },
         }
     }

@@ -9,8 +9,8 @@ use crate::names::named;
 use crate::page::MAX_EVENTS;
 use crate::pmu::core_types;
 
-/// Opens the events as one group, with the first as its leader. Takes one system call for each event if the first
-/// request is granted, and a few otherwise.
+/// Opens the events as one group, with the first as its leader. Takes four system calls for each event if the first
+/// request is granted, and more otherwise.
 pub(crate) fn open_events(options: &Options, events: &[Event]) -> Result<Opened, OpenError> {
     if !kernel::SUPPORTED {
         return Err(OpenError::Unsupported);

@@ -27,7 +27,9 @@ fn every_message_names_cause_and_remedy() {
         is_wsl: true,
     };
     let denied = |errno, is_level_unknown, is_filter_unknown| {
-        Error::from(OpenError::Denied { errno: Errno(errno), is_level_unknown, is_filter_unknown })
+        let allowed = 2;
+        let errno = Errno(errno);
+        Error::from(OpenError::Denied { errno, is_level_unknown, is_filter_unknown, allowed })
     };
     let clock = |errno| {
         let path = "/sys/devices/system/clocksource/clocksource0/available_clocksource".into();
@@ -36,7 +38,7 @@ fn every_message_names_cause_and_remedy() {
     for (errno, name, remedy) in [
         (kernel::ENOENT, "ENOENT", "Mount /sys"),
         (kernel::EMFILE, "EMFILE", "ulimit -n"),
-        (kernel::EACCES, "EACCES", "Let this process read it"),
+        (kernel::EACCES, "EACCES", "read access to it"),
     ] {
         let (cause, found) = (clock(errno).cause(), clock(errno).remedy());
         assert!(cause.contains("trusts the tick counter") && cause.contains(name), "{cause}");
@@ -45,7 +47,7 @@ fn every_message_names_cause_and_remedy() {
     let unavailable = |reason| RegionError::UserReadUnavailable { event: event.into(), reason };
     let errors: Vec<(Error, [&str; 2])> = vec![
         (OpenError::Unsupported.into(), ["was built for", "Build it for Linux"]),
-        (wsl.into(), ["WSL2", "hardwarePerformanceCounters=true"]),
+        (wsl.into(), ["WSL2", "hardwarePerformanceCounters=false"]),
         (
             OpenError::NoPmuList { event: event.into(), errno: Errno(kernel::ENOENT) }.into(),
             ["nothing shows whether this machine has a PMU", "Mount /sys"],
@@ -61,6 +63,7 @@ fn every_message_names_cause_and_remedy() {
         (OpenError::NoSystemCall.into(), ["no perf_event_open", "CONFIG_PERF_EVENTS"]),
         (denied(kernel::EPERM, false, false), ["EPERM", "lockdown"]),
         (denied(kernel::EACCES, true, false), ["perf_event_paranoid", "where /proc can be read"]),
+        (denied(kernel::EACCES, true, true), ["so may be a seccomp filter", "the seccomp filter"]),
         (denied(kernel::EPERM, false, true), ["whether a seccomp filter", "Mount /proc"]),
         (OpenError::Busy { event: event.into() }.into(), ["exclusive use", "Stop it"]),
         (
@@ -168,7 +171,8 @@ fn the_source_is_the_kernels_answer() {
     let refused = unavailable_because(SyscallReason::NotMapped { errno });
     assert!(refused.source().is_some());
     assert!(unavailable_because(SyscallReason::Refused).source().is_none());
-    let denied = OpenError::Denied { errno, is_level_unknown: false, is_filter_unknown: false };
+    let denied =
+        OpenError::Denied { errno, is_level_unknown: false, is_filter_unknown: false, allowed: 2 };
     let denied = std::io::Error::from(Error::from(denied));
     assert_eq!(denied.kind(), std::io::ErrorKind::PermissionDenied);
     assert!(denied.to_string().contains("EIO"), "{denied}");

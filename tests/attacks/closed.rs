@@ -25,10 +25,11 @@ enum By {
 
 type Trial = fn([Event; 2], By) -> Result<(), String>;
 
-const TRIALS: [(&str, Trial); 8] = [
+const TRIALS: [(&str, Trial); 9] = [
     ("nothing", nothing),
     ("an event", an_event),
     ("files", files),
+    ("files that refuse", files_that_refuse),
     ("a connection", a_connection),
     ("a group's leader", a_leader),
     ("a group's sibling", a_sibling),
@@ -214,6 +215,34 @@ fn files([event, _]: [Event; 2], by: By) -> Result<(), String> {
         let mut contents = Vec::new();
         file.read_to_end(&mut contents).map_err(|why| format!("the file: {why}"))?;
         same("the file's length", contents.len(), length)?;
+    }
+    Ok(())
+}
+
+/// A read of these fails, for reasons of their own. They are none of the counter's.
+fn files_that_refuse([event, _]: [Event; 2], by: By) -> Result<(), String> {
+    let opens: [fn() -> RawFd; 4] = [
+        // SAFETY: the calls take integers, and a string that ends with a zero.
+        || unsafe { libc::open(c"/".as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY) },
+        // SAFETY: as above.
+        || unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) },
+        // SAFETY: as above.
+        || unsafe { libc::epoll_create1(0) },
+        // SAFETY: as above.
+        || unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK) },
+    ];
+    for open in opens {
+        let Opened { handle, numbers } = counter(event)?;
+        handle.read().map_err(|why| why.to_string())?;
+        match by {
+            By::CloseRange => {
+                close_all();
+                assert!(open() >= 0);
+            }
+            // SAFETY: the call takes integers. Without a pause, so that the read finds the file out.
+            By::Dup2 => assert_eq!(unsafe { libc::dup2(open(), numbers[0]) }, numbers[0]),
+        }
+        is_closed(&handle)?;
     }
     Ok(())
 }

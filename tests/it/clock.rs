@@ -328,17 +328,24 @@ fn a_conversions_bound_holds() {
         let why = "it takes a calibrated clock";
         return skips::skip("a_conversions_bound_holds", why);
     }
+    let earlier = (process::monotonic_raw(), clock.ticks_ordered(), process::monotonic_raw());
     let conversion = clock.conversion();
-    for _ in 0..100 {
-        let before = process::monotonic_raw();
-        let ticks = clock.ticks_ordered();
-        let after = process::monotonic_raw();
+    let holds = |(before, ticks, after): (u64, u64, u64)| {
         let (time, bound) = (conversion.ticks_to_ns(ticks), conversion.error_bound(ticks).unwrap());
         let bound = bound.as_nanos() as u64;
         assert!(
             before <= time + bound && time <= after + bound,
             "{before}, {time} ± {bound}, {after}"
         );
+        // Far from anything that would make it meaningless.
+        assert!(bound < 1_000_000 + (after - earlier.0) / 4, "{bound} ns");
+    };
+    holds(earlier);
+    for _ in 0..100 {
+        let before = process::monotonic_raw();
+        let ticks = clock.ticks_ordered();
+        let after = process::monotonic_raw();
+        holds((before, ticks, after));
         std::thread::sleep(Duration::from_millis(5));
     }
 }

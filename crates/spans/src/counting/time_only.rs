@@ -30,6 +30,12 @@ impl fmt::Display for TimeOnlyReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TimeOnlyReason::NotRequested => f.write_str("no events were requested"),
+            TimeOnlyReason::Name(error @ NameError::NoPmu { is_wsl: true, .. }) => {
+                write!(f, "{}. {WSL}", error.cause())
+            }
+            TimeOnlyReason::Open(error @ OpenError::NoPmu { is_wsl: true, .. }) => {
+                write!(f, "{}. {WSL}", error.cause())
+            }
             TimeOnlyReason::Name(error @ NameError::NoPmu { is_virtual, .. }) => {
                 write!(f, "{}. {}", error.cause(), remedy_without_pmu(*is_virtual, false))
             }
@@ -63,6 +69,8 @@ impl fmt::Display for TimeOnlyReason {
     }
 }
 
+const WSL: &str = "Remove `hardwarePerformanceCounters=false` from .wslconfig if it is there, and run `wsl --shutdown`. If no \
+                   PMU appears, run on Linux without Windows";
 const MOUNT: &str = "Mount /sys in this container or chroot to learn the cause";
 
 /// Returns what to do about a PMU that is missing. The library advises software events, and spans cannot read them.
