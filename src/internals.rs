@@ -140,7 +140,7 @@ pub mod expected {
         OpenError::Paranoid { level, allowed }
     }
     pub fn seccomp(errno: i32) -> OpenError {
-        OpenError::Seccomp { errno: Errno(errno) }
+        OpenError::Seccomp { call: "perf_event_open", errno: Errno(errno) }
     }
     pub fn too_many_open_files() -> OpenError {
         OpenError::TooManyOpenFiles { is_system_wide: false }

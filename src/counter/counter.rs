@@ -147,6 +147,9 @@ use std::fmt;
 ///   then, and `Drop` closes any event of the number.
 /// - Another thread may close the descriptor between the comparison and the request.
 ///
+/// The comparison is an `ioctl(2)`. A seccomp filter that kills for it, or strict mode, ends the process at a read of a software
+/// event.
+///
 /// # Events that the thread has disabled
 ///
 /// `prctl(PR_TASK_PERF_EVENTS_DISABLE)` stops all events that the calling thread has opened, and nothing tells this library.

@@ -77,9 +77,11 @@ pub enum OpenError {
         /// The highest value that allows the request: 2 for user mode alone, else 1.
         allowed: i32,
     },
-    /// The system call was denied, and this thread has a seccomp filter. Container runtimes deny it by default.
+    /// The system call was denied, and this thread has a seccomp filter. Container runtimes deny `perf_event_open` by default.
     #[non_exhaustive]
     Seccomp {
+        /// The system call.
+        call: &'static str,
         /// The filter's answer.
         errno: Errno,
     },
@@ -215,7 +217,7 @@ impl OpenError {
         match self {
             OpenError::EventNotSupported { errno, .. }
             | OpenError::NoPmuList { errno, .. }
-            | OpenError::Seccomp { errno }
+            | OpenError::Seccomp { errno, .. }
             | OpenError::Denied { errno, .. }
             | OpenError::System { errno, .. } => Some(*errno),
             OpenError::Unreadable(unreadable) => Some(unreadable.errno),
@@ -246,6 +248,11 @@ impl OpenError {
             kernel::EBADF => OpenError::Closed,
             _ => OpenError::System { call, errno },
         }
+    }
+
+    /// Makes the error of a `perf_event_open` that a filter has answered.
+    pub(crate) fn seccomp(errno: Errno) -> OpenError {
+        OpenError::Seccomp { call: "perf_event_open", errno }
     }
 
     /// Makes an error of a counter that could not be started while it was opened.
@@ -285,7 +292,7 @@ impl std::error::Error for OpenError {
         match self {
             OpenError::EventNotSupported { errno, .. }
             | OpenError::NoPmuList { errno, .. }
-            | OpenError::Seccomp { errno }
+            | OpenError::Seccomp { errno, .. }
             | OpenError::Denied { errno, .. }
             | OpenError::System { errno, .. } => Some(errno),
             OpenError::Unreadable(unreadable) => Some(&unreadable.errno),
@@ -390,17 +397,21 @@ impl OpenError {
                      program the capability{or}"
                 )
             }
-            OpenError::Seccomp { errno: Errno(0) } => say!(
+            OpenError::Seccomp { errno: Errno(0), .. } => say!(
                 "perf_event_open returned 0 and opened no event, because a seccomp filter answers \
                  for the kernel",
                 "Run with a profile that allows the call (`--security-opt seccomp=...`), or \
                  outside of the sandbox"
             ),
-            OpenError::Seccomp { errno } => say!(
+            OpenError::Seccomp { call: "perf_event_open", errno } => say!(
                 "perf_event_open was denied ({errno}) by a seccomp filter, as container runtimes \
                  do by default",
                 "Run the container with `--cap-add PERFMON` or with a profile that allows the \
                  call (`--security-opt seccomp=...`), or run outside of the sandbox"
+            ),
+            OpenError::Seccomp { call, errno } => say!(
+                "{call} was denied ({errno}) by a seccomp filter",
+                "Allow the call for descriptors of perf events, or run outside of the sandbox"
             ),
             OpenError::NoSystemCall => {
                 say!("this kernel has no perf_event_open", "Use one built with CONFIG_PERF_EVENTS")

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::{AtomicU64, Control, Errno, ioctl, keeping_errno, last_error};
-use libc::{EBADF, ENOTTY};
+use libc::{EACCES, EBADF, EPERM};
 use std::io::Write;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::Relaxed;
@@ -49,7 +49,8 @@ impl Descriptor {
     pub(super) fn new(number: RawFd) -> Result<Descriptor, Errno> {
         let id = match file_of(number) {
             File::Event(id) => Some(id),
-            _ if number == 0 => return Err(Errno(0)),
+            File::Other if number == 0 => return Err(Errno(0)),
+            File::Unknown if number == 0 && is_event(0) != Some(true) => return Err(Errno(0)),
             File::Other => return Err(Errno(EBADF)),
             File::Unknown => None,
         };
@@ -77,7 +78,10 @@ impl Descriptor {
         match file {
             File::Event(found) if found == id => Ok(()),
             File::Unknown => Ok(()),
-            File::Event(_) | File::Other => Err(Errno(EBADF)),
+            File::Event(_) | File::Other => {
+                self.compared.store(SUSPECT, Relaxed);
+                Err(Errno(EBADF))
+            }
         }
     }
 
@@ -99,10 +103,10 @@ impl Descriptor {
         }
         // SAFETY: `into` is valid for writes of its size in bytes, and any bytes are a valid u64.
         let bytes = unsafe { libc::read(self.number, into.as_mut_ptr().cast(), size_of_val(into)) };
-        usize::try_from(bytes).map_err(|_| self.why_not_read(last_error()))
+        usize::try_from(bytes).map_err(|_| self.or_closed(last_error()))
     }
 
-    /// Undoes a read of another file: its position is as before, if it has one. From now on, reads compare first.
+    /// Undoes a read of another file: its position is as before, if it has one. The next read compares first.
     #[cold]
     pub(crate) fn put_back(&self, bytes: usize) {
         self.compared.store(SUSPECT, Relaxed);
@@ -111,16 +115,10 @@ impl Descriptor {
         keeping_errno(|| unsafe { _ = libc::lseek(self.number, -back, libc::SEEK_CUR) });
     }
 
-    /// Another file may refuse to be read, for a reason of its own.
+    /// Returns the error of a call, or `EBADF` if it is that of another file.
     #[cold]
-    fn why_not_read(&self, error: Errno) -> Errno {
-        match self.is_own() {
-            Ok(()) => error,
-            Err(closed) => {
-                self.compared.store(SUSPECT, Relaxed);
-                closed
-            }
-        }
+    fn or_closed(&self, error: Errno) -> Errno {
+        self.is_own().err().unwrap_or(error)
     }
 
     /// Sends a request to the whole group that this event leads, by `ioctl(2)`.
@@ -135,7 +133,7 @@ impl Descriptor {
         // SAFETY: these three requests take an integer and access no memory of this process.
         match unsafe { libc::ioctl(self.number, request as _, argument) } {
             0 => Ok(()),
-            _ => Err(last_error()),
+            _ => Err(self.or_closed(last_error())),
         }
     }
 }
@@ -175,13 +173,11 @@ fn file_of(number: RawFd) -> File {
     match unsafe { libc::ioctl(number, ioctl::ID as _, &raw mut id) } {
         0 if id != 0 => File::Event(id),
         0 => File::Unknown,
-        _ => match last_error() {
-            Errno(EBADF) => File::Other,
-            Errno(errno) => match is_event(number) {
-                Some(true) => File::Unknown,
-                None if errno != ENOTTY => File::Unknown,
-                _ => File::Other,
-            },
+        _ => match (last_error(), is_event(number)) {
+            (_, Some(true)) => File::Unknown,
+            // The usual answers of filters. Few files give them.
+            (Errno(EPERM | EACCES), None) => File::Unknown,
+            _ => File::Other,
         },
     }
 }

@@ -1,7 +1,7 @@
 //! Facts about this machine and this process, from `/proc` and `/sys`. If a file is missing, unreadable or malformed,
 //! the answer is None or false, unless it is an error by its type.
 
-use super::{EIO, Unreadable, read_file, seccomp_mode};
+use super::{EIO, EMFILE, ENFILE, Unreadable, read_file, seccomp_mode};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +25,14 @@ pub(crate) const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 /// Returns `kernel.perf_event_paranoid`.
 pub fn paranoid_level() -> Option<i32> {
     number(PARANOID)
+}
+
+/// Returns the error for which `kernel.perf_event_paranoid` cannot be read: no descriptor is left. None if there is another
+/// reason.
+pub(crate) fn no_descriptor_for_the_level() -> Option<Unreadable> {
+    let error = read_file(Path::new(PARANOID), FILE_LIMIT).err()?;
+    let is_used_up = matches!(error.raw_os_error(), Some(EMFILE | ENFILE));
+    is_used_up.then(|| Unreadable::new(Path::new(PARANOID), &error))
 }
 
 /// Returns `kernel.perf_event_mlock_kb`: the KiB per CPU that a user may map without the right to lock memory.
@@ -61,9 +69,9 @@ pub fn capability() -> Option<&'static str> {
     let held = |number: u32, name| has_capability(number).then_some(name);
     let capability =
         held(CAP_PERFMON, "CAP_PERFMON").or_else(|| held(CAP_SYS_ADMIN, "CAP_SYS_ADMIN"))?;
-    // A kernel without this file has no user namespaces, and this process is in the only one.
-    let initial = text("/proc/self/uid_map")
-        .is_none_or(|map| map.split_ascii_whitespace().eq(["0", "0", "4294967295"]));
+    // A kernel without this link has no user namespaces, and this process is in the only one.
+    let initial = std::fs::read_link("/proc/self/ns/user")
+        .map_or(true, |namespace| namespace.as_os_str() == "user:[4026531837]");
     initial.then_some(capability)
 }
 

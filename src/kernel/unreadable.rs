@@ -34,7 +34,8 @@ impl Unreadable {
             ENOMEM => "There is no memory for it: free some and try again",
             EACCES | EPERM => "Give this process read access to it, and to what it links to",
             ENOENT | ENOTDIR => {
-                "Mount /sys in this container or chroot, or open a clock before entering it"
+                "Make it visible in this container or chroot (mount /sys), or open a clock before \
+                 entering it"
             }
             EFBIG => "There is more in it than any kernel shows: pass another directory",
             _ => "Try again, and if it stays so, report it with the kernel's version",

@@ -5,6 +5,7 @@
 mod foreign;
 mod suggest;
 
+use crate::asm;
 use crate::error::{NameError, NamedEvent};
 use crate::event::modifiers::Modifiers;
 use crate::event::{Event, WORDS, Words, generic};
@@ -149,7 +150,8 @@ impl Pmus {
                 Err(NameError::NoPmuList { name: name.to_owned() })
             }
             None | Some(Err(NameError::UnknownTerm { .. })) => {
-                let (is_virtual, is_wsl) = (machine::is_virtual(), machine::is_wsl());
+                let is_virtual = asm::hypervisor().is_some() || machine::is_virtual();
+                let is_wsl = machine::is_wsl();
                 Err(NameError::NoPmu { name: name.to_owned(), is_virtual, is_wsl })
             }
             Some(event) => event,

@@ -150,7 +150,7 @@ impl Attempt<'_> {
                 Ok(Some(core)) if core.is_empty() => {
                     return OpenError::NoPmu {
                         event: named(event),
-                        is_virtual: machine::is_virtual(),
+                        is_virtual: asm::hypervisor().is_some() || machine::is_virtual(),
                         is_guest_of_hybrid: is_guest_of_hybrid(),
                         is_wsl: machine::is_wsl(),
                     };
@@ -181,7 +181,7 @@ impl Attempt<'_> {
             },
             // The kernel never returns these.
             0 | kernel::EINTR if machine::has_seccomp_filter() == Some(true) => {
-                OpenError::Seccomp { errno: refusal.errno }
+                OpenError::seccomp(refusal.errno)
             }
             _ => OpenError::of_call("perf_event_open")(refusal.errno),
         }
@@ -191,6 +191,9 @@ impl Attempt<'_> {
     fn diagnose_permission(&self, errno: i32) -> OpenError {
         let allowed = if self.flags & flag::EXCLUDE_KERNEL != 0 { 2 } else { 1 };
         let level = machine::paranoid_level();
+        if let (None, Some(unreadable)) = (level, machine::no_descriptor_for_the_level()) {
+            return unreadable.into();
+        }
         let has_filter = machine::has_seccomp_filter();
         match level {
             Some(level)
@@ -207,7 +210,7 @@ impl Attempt<'_> {
                 is_filter_unknown: has_filter != Some(false),
                 allowed,
             },
-            _ if has_filter == Some(true) => OpenError::Seccomp { errno: Errno(errno) },
+            _ if has_filter == Some(true) => OpenError::seccomp(Errno(errno)),
             _ if errno == kernel::ENOSYS => OpenError::NoSystemCall,
             _ => OpenError::Denied {
                 errno: Errno(errno),

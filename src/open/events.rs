@@ -4,7 +4,7 @@ use super::attempt::{Attempt, CONFIG1_REQUESTS, takes_config1_requests};
 use super::options::{OF_THE_LEADER, Options};
 use crate::error::OpenError;
 use crate::event::Event;
-use crate::kernel::{self, Control, Descriptor, Errno, flag, format};
+use crate::kernel::{self, Control, Descriptor, Errno, flag, format, machine};
 use crate::names::named;
 use crate::page::MAX_EVENTS;
 use crate::pmu::core_types;
@@ -111,7 +111,14 @@ pub(super) fn open_group(
         }
     }
     if !others.is_empty() && asked & flag::DISABLED == 0 {
-        leader.control(Control::Enable).map_err(OpenError::of_call("ioctl"))?;
+        leader.control(Control::Enable).map_err(|errno| match errno.0 {
+            kernel::EPERM | kernel::EACCES | kernel::ENOSYS
+                if machine::has_seccomp_filter() == Some(true) =>
+            {
+                OpenError::Seccomp { call: "ioctl", errno }
+            }
+            _ => OpenError::of_call("ioctl")(errno),
+        })?;
     }
     let is_software = events.iter().all(Event::is_software);
     Ok(Opened { leader, siblings, counts_all_levels, config1_request, is_software })

@@ -36,7 +36,7 @@ fn every_message_names_cause_and_remedy() {
         ClockReason::Unreadable(Unreadable { path, errno: Errno(errno) })
     };
     for (errno, name, remedy) in [
-        (kernel::ENOENT, "ENOENT", "Mount /sys"),
+        (kernel::ENOENT, "ENOENT", "mount /sys"),
         (kernel::EMFILE, "EMFILE", "ulimit -n"),
         (kernel::EACCES, "EACCES", "read access to it"),
     ] {
@@ -113,7 +113,11 @@ fn every_message_names_cause_and_remedy() {
         ),
         (OpenError::Paranoid { level: 4, allowed: 2 }.into(), ["is 4", "perf_event_paranoid=2"]),
         (OpenError::OutOfMemory { call: "mmap" }.into(), ["mmap", "Free memory"]),
-        (OpenError::Seccomp { errno: Errno(0) }.into(), ["returned 0", "outside of the sandbox"]),
+        (
+            OpenError::Seccomp { call: "ioctl", errno: Errno(kernel::EPERM) }.into(),
+            ["ioctl was denied (EPERM)", "outside of the sandbox"],
+        ),
+        (OpenError::seccomp(Errno(0)).into(), ["returned 0", "outside of the sandbox"]),
         (OpenError::Forked.into(), ["fork", "Open a new counter"]),
         (ReadError::ErrorState.into(), ["error state", "Pin fewer"]),
         (ReadError::Forked.into(), ["fork", "Open a new counter"]),

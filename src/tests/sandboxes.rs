@@ -163,7 +163,7 @@ fn a_filter_in_an_empty_root() {
                         is_filter_unknown: true,
                         allowed: 2,
                     },
-                    _ => OpenError::Seccomp { errno },
+                    _ => OpenError::seccomp(errno),
                 },
             )
         });

@@ -121,6 +121,7 @@ fn refusals() -> Vec<(libc::c_long, &'static str, Vec<i32>)> {
         (libc::SYS_munmap, "munmap", vec![EINVAL, ENOMEM]),
         (libc::SYS_read, "read", vec![EIO, ENOMEM, EACCES, 0]),
         (libc::SYS_ioctl, "ioctl", vec![EINVAL, EPERM, EBUSY, EIO, ENOMEM]),
+        (libc::SYS_fcntl, "fcntl", vec![EINVAL, EMFILE, EPERM]),
         (libc::SYS_openat, "openat", FILES.to_vec()),
         (libc::SYS_getdents64, "getdents64", vec![EIO, ENOMEM, EACCES]),
         (libc::SYS_statx, "statx", vec![EIO, ENOMEM, EACCES, EPERM]),
@@ -151,6 +152,7 @@ fn right(call: &str, errno: i32) -> Vec<String> {
         // An empty read means the error state of a pinned event. For a file that must have a line it is a failure,
         // and for a term's file it makes the term unknown.
         ("read", 0) => vec!["ErrorState", "Unreadable", "GroupTooLarge", "UnknownTerm"],
+        ("ioctl", EPERM) => vec!["Seccomp", "System", "Unreadable"],
         ("read" | "ioctl", ENOMEM) => vec!["OutOfMemory", "System", "Unreadable"],
         ("clock_gettime", _) => vec!["System"],
         ("read" | "ioctl" | "rt_sigaction", _) => vec!["System", "Unreadable"],
@@ -158,7 +160,7 @@ fn right(call: &str, errno: i32) -> Vec<String> {
     };
     // A file of `/proc` from which the cause would have been read cannot be read.
     if matches!(call, "read" | "openat" | "statx") {
-        words.extend(["NoPmu", "Denied", "NotTrusted"]);
+        words.extend(["NoPmu", "Denied"]);
     }
     words.into_iter().map(str::to_owned).collect()
 }
