@@ -189,7 +189,7 @@ impl Counter {
     ///
     /// # Errors
     /// - The machine lacks something: [`OpenError::NoPmu`], [`OpenError::EventNotSupported`],
-    ///   [`OpenError::NoPrivilegeFilter`], [`OpenError::NotPerThread`].
+    ///   [`OpenError::NoPrivilegeFilter`], [`OpenError::NotPerThread`]. [`OpenError::NoPmuList`] if nothing shows what it has.
     /// - The process lacks permission: [`OpenError::Paranoid`], [`OpenError::Seccomp`], [`OpenError::Denied`].
     /// - A resource is used up: [`OpenError::TooManyOpenFiles`], [`OpenError::OutOfMemory`], [`OpenError::Busy`].
     /// - The kernel is too old, or was built without perf: [`OpenError::NoSystemCall`],
@@ -198,6 +198,7 @@ impl Counter {
     ///   guests and the kernel refuses that.
     /// - [`OpenError::Unreadable`] if the kernel's list of PMUs exists and cannot be read.
     /// - [`OpenError::Forked`] if a signal handler forked during the call, and this is the child.
+    /// - [`OpenError::Closed`] if another thread closed the descriptor during the call.
     /// - [`OpenError::System`] for any other kernel error; no such error is known.
     pub fn open(event: Event) -> Result<Counter, OpenError> {
         Counter::builder(event).open()

@@ -20,8 +20,7 @@ const FIRST: libc::c_int = libc::c_ulong::BITS as libc::c_int / 2;
 #[derive(Debug)]
 pub(crate) struct Descriptor {
     number: RawFd,
-    /// The event's identifier. None before Linux 3.12, or if a seccomp filter refuses the request. Then nothing is compared.
-    id: Option<u64>,
+    id: Id,
     /// The coarse time at which a read last compared the identifier. 0 if no read has to, or [`SUSPECT`]. A signal handler
     /// may read, too.
     compared: AtomicU64,
@@ -29,6 +28,17 @@ pub(crate) struct Descriptor {
 
 /// No coarse time: the number was another file's.
 const SUSPECT: u64 = u64::MAX;
+
+/// The identifier of an event.
+#[derive(Debug)]
+enum Id {
+    Known(u64),
+    /// Before Linux 3.12, or if a seccomp filter refuses the request. Then nothing is compared.
+    Unknown,
+    /// A test's file in place of an event.
+    #[cfg(any(test, rdpmc_internals))]
+    Imitated,
+}
 
 /// The file of a number.
 enum File {
@@ -48,11 +58,11 @@ impl Descriptor {
     /// number.
     pub(super) fn new(number: RawFd) -> Result<Descriptor, Errno> {
         let id = match file_of(number) {
-            File::Event(id) => Some(id),
+            File::Event(id) => Id::Known(id),
             File::Other if number == 0 => return Err(Errno(0)),
             File::Unknown if number == 0 && is_event(0) != Some(true) => return Err(Errno(0)),
             File::Other => return Err(Errno(EBADF)),
-            File::Unknown => None,
+            File::Unknown => Id::Unknown,
         };
         let number = if number < FIRST { moved(number).unwrap_or(number) } else { number };
         Ok(Descriptor { number, id, compared: AtomicU64::new(0) })
@@ -62,7 +72,7 @@ impl Descriptor {
     #[cfg(any(test, rdpmc_internals))]
     pub(crate) fn imitated_by(file: std::os::fd::OwnedFd) -> Descriptor {
         use std::os::fd::IntoRawFd;
-        Descriptor { number: file.into_raw_fd(), id: None, compared: AtomicU64::new(0) }
+        Descriptor { number: file.into_raw_fd(), id: Id::Imitated, compared: AtomicU64::new(0) }
     }
 
     /// Returns the number.
@@ -72,7 +82,7 @@ impl Descriptor {
 
     /// Compares the event's identifier. `EBADF` if the number is no longer its own. Keeps the C library's error number.
     pub(crate) fn is_own(&self) -> Result<(), Errno> {
-        let Some(id) = self.id else { return Ok(()) };
+        let Id::Known(id) = self.id else { return Ok(()) };
         let mut file = File::Unknown;
         keeping_errno(|| file = file_of(self.number));
         match file {
@@ -87,7 +97,7 @@ impl Descriptor {
 
     /// Whether the kernel gave this identifier with a count.
     pub(crate) fn has_id(&self, id: u64) -> bool {
-        self.id.is_none_or(|own| own == id)
+        !matches!(self.id, Id::Known(own) if own != id)
     }
 
     /// Reads the event by `read(2)`. Returns the number of bytes that the kernel wrote, 0 for an event in error state.
@@ -142,8 +152,10 @@ impl Drop for Descriptor {
     /// Closes the event, unless the number is another file's by now.
     fn drop(&mut self) {
         let is_own = match self.id {
-            Some(_) => self.is_own().is_ok(),
-            None => is_event(self.number) != Some(false),
+            Id::Known(_) => self.is_own().is_ok(),
+            Id::Unknown => is_event(self.number) != Some(false),
+            #[cfg(any(test, rdpmc_internals))]
+            Id::Imitated => true,
         };
         if is_own {
             // SAFETY: the number is this event's, as was just compared. Without an identifier, it is an event's as far as

@@ -82,6 +82,13 @@ mod builds {
         if !is_whole {
             return;
         }
+        let spanned = build("spanned", "release", "").join("libspanned.so");
+        for here in [false, true] {
+            let mut program = Command::new(&built);
+            program.arg(&spanned).env("UNLOAD", "1").envs(here.then_some(("HERE", "1")));
+            let unloaded = program.status().unwrap();
+            assert_eq!(unloaded.code(), Some(42), "with spans, here: {here}: {unloaded}");
+        }
         // The reads are inlined into the program. Those that are not are in the library's shared object.
         let dynamic = build("dynamic", "release", "-C prefer-dynamic");
         let standard = ["--print", "target-libdir", "--target", "x86_64-unknown-linux-gnu"];

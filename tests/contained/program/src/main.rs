@@ -1,6 +1,6 @@
 //! Exits with 0 if every fault is contained: in this program, or in the shared object that is named. With `without`,
 //! faults are not contained, and end the program. With UNLOAD, the program unloads the shared object, and exits with 42 if its
-//! own handler gets the next fault.
+//! own handler gets the next fault. With HERE, it has called the object on the thread that goes on.
 
 use std::ffi::{CString, c_int};
 
@@ -49,8 +49,14 @@ unsafe fn unload(object: *mut libc::c_void, function: extern "C" fn() -> c_int) 
     unsafe {
         libc::signal(libc::SIGSEGV, report as extern "C" fn(c_int) as libc::sighandler_t);
         // A thread that goes on keeps the object loaded, because it has destructors of it to run.
-        assert_eq!(std::thread::spawn(move || function()).join().ok(), Some(0));
+        let status = match std::env::var_os("HERE") {
+            Some(_) => Some(function()),
+            None => std::thread::spawn(move || function()).join().ok(),
+        };
+        assert_eq!(status, Some(0));
         assert_eq!(libc::dlclose(object), 0);
+        // The kernel looks at what this thread has registered.
+        std::thread::sleep(std::time::Duration::from_millis(5));
         std::hint::black_box(std::ptr::without_provenance::<u8>(8)).read_volatile();
     }
     std::process::exit(3);
