@@ -249,6 +249,15 @@ impl<const N: usize> Group<N> {
         if self.open.process.is_past() {
             return Err(ReadError::Forked);
         }
+        if N == 1 {
+            return match self.open.answers.read_one() {
+                Ok(None) => Err(ReadError::ErrorState),
+                Ok(Some([value, time_enabled, time_running])) => {
+                    Ok([Reading { value, time_enabled, time_running }; N])
+                }
+                Err(errno) => Err(ReadError::of_call("read", errno)),
+            };
+        }
         match self.open.answers.read() {
             Ok(None) => Err(ReadError::ErrorState),
             Ok(Some(Counts { values, time_enabled, time_running })) => {

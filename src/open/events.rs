@@ -152,6 +152,14 @@ pub(crate) struct Counts {
     pub(crate) time_running: u64,
 }
 
+impl Counts {
+    pub(super) fn of_one([value, time_enabled, time_running]: [u64; 3]) -> Counts {
+        let mut counts = Counts { time_enabled, time_running, ..Counts::default() };
+        counts.values[0] = value;
+        counts
+    }
+}
+
 impl Opened {
     pub(super) fn each(&self) -> impl Iterator<Item = &Descriptor> + Clone {
         std::iter::once(&self.leader).chain(&self.siblings)
@@ -176,15 +184,18 @@ impl Opened {
         if !self.siblings.is_empty() {
             return self.read_group();
         }
+        Ok(self.read_one()?.map(Counts::of_one))
+    }
+
+    /// Returns the same for an event without siblings, in fewer instructions: its count, enabled and running time.
+    pub(crate) fn read_one(&self) -> Result<Option<[u64; 3]>, Errno> {
         let mut words = [0; 4];
         let bytes = self.leader.read(&mut words, self.is_software)?;
         let [value, time_enabled, time_running, id] = words;
         if bytes == size_of_val(&words) && self.leader.has_id(id) {
-            let mut values = [0; MAX_EVENTS];
-            values[0] = value;
-            return Ok(Some(Counts { values, time_enabled, time_running }));
+            return Ok(Some([value, time_enabled, time_running]));
         }
-        self.is_no_answer(bytes)
+        self.is_no_answer(bytes).map(|()| None)
     }
 
     #[inline(never)]
@@ -209,15 +220,14 @@ impl Opened {
         if is_own && bytes == length * size_of::<u64>() {
             return Ok(Some(counts));
         }
-        self.is_no_answer(bytes)
+        self.is_no_answer(bytes).map(|()| None)
     }
 
-    /// Decides what an answer is that is none of these events' counts.
+    /// Decides what an answer is that is none of these events' counts: they are in error state, or it is an error.
     #[cold]
-    fn is_no_answer(&self, bytes: usize) -> Result<Option<Counts>, Errno> {
+    fn is_no_answer(&self, bytes: usize) -> Result<(), Errno> {
         if bytes == 0 {
-            // In error state, unless it is the end of another file.
-            return self.leader.is_own().map(|()| None);
+            return self.leader.is_own(); // the end of another file looks the same
         }
         self.leader.put_back(bytes);
         Err(Errno(kernel::EBADF))

@@ -4,7 +4,6 @@ use super::events::{Counts, Opened};
 use crate::error::SyscallReason;
 use crate::error::access::Access;
 use crate::kernel::{AtomicU64, Control, Errno};
-use crate::page::MAX_EVENTS;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -118,16 +117,12 @@ impl Mock {
     }
 
     /// Answers `read(2)`, as the kernel does for an event that is no group.
-    fn read(&self) -> Option<Counts> {
+    fn read(&self) -> Option<[u64; 3]> {
         let State { count, time_enabled, time_running, is_in_error_state, .. } = &*self.0;
         if is_in_error_state.load(Relaxed) {
             return None;
         }
-        let mut values = [0; MAX_EVENTS];
-        values[0] = count.load(Relaxed);
-        let [time_enabled, time_running] =
-            [time_enabled, time_running].map(|time| time.load(Relaxed));
-        Some(Counts { values, time_enabled, time_running })
+        Some([count, time_enabled, time_running].map(|word| word.load(Relaxed)))
     }
 
     fn control(&self, what: Control) {
@@ -155,6 +150,14 @@ impl Answers {
     pub(crate) fn read(&self) -> Result<Option<Counts>, Errno> {
         match self {
             Answers::OfTheKernel(opened) => opened.read(),
+            Answers::OfATest(mock) => Ok(mock.read().map(Counts::of_one)),
+        }
+    }
+
+    /// As [`Opened::read_one`].
+    pub(crate) fn read_one(&self) -> Result<Option<[u64; 3]>, Errno> {
+        match self {
+            Answers::OfTheKernel(opened) => opened.read_one(),
             Answers::OfATest(mock) => Ok(mock.read()),
         }
     }

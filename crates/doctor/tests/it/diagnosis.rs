@@ -116,8 +116,10 @@ fn where_no_pmus_are_shown() {
             .events
             .iter()
             .any(|event| event.access.is_ok() && event.event != rdpmc::Event::TASK_CLOCK);
-        let is_told =
-            report.advice.iter().any(|line| line.contains("is not supported by this machine"));
+        let is_told = report
+            .advice
+            .iter()
+            .any(|line| line.contains("nothing shows whether this machine has a PMU"));
         match has_pmu || (!lacks && is_told) {
             true => Ok(()),
             false => Err(said),
@@ -133,7 +135,7 @@ fn where_no_pmus_are_shown() {
 /// writes to, an endless device, and a regular file of a terabyte.
 #[test]
 fn strange_files_in_place_of_facts() {
-    const FILES: [&str; 12] = [
+    const FILES: [&str; 11] = [
         "/proc/cpuinfo",
         "/proc/sys/kernel/perf_event_paranoid",
         "/proc/sys/kernel/perf_event_mlock_kb",
@@ -143,7 +145,6 @@ fn strange_files_in_place_of_facts() {
         "/proc/sys/kernel/osrelease",
         "/proc/self/limits",
         "/proc/self/status",
-        "/proc/self/uid_map",
         "/sys/devices/system/clocksource/clocksource0/available_clocksource",
         "/sys/devices/system/clocksource/clocksource0/current_clocksource",
     ];
