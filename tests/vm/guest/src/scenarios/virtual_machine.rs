@@ -232,5 +232,6 @@ fn a_disabled_counter_knows_its_cost(_: &Facts) -> Outcome {
     let before = counter.read()?;
     countdown(black_box(1_000));
     let counted = counter.read()? - before;
-    require((2_000..2_200).contains(&counted), || format!("{counted}"))
+    // One read by system call takes some 210 instructions in user mode.
+    require((2_000..2_300).contains(&counted), || format!("{counted}"))
 }
