@@ -816,10 +816,12 @@ fn criterions_options_work(home: &Home) {
     for _ in 0..2 {
         let printed = home.bench("slow", 4, "--quick --noplot --measurement-time 0.001 iter");
         let lines = report(&printed, "fault/s/iter");
-        assert!(
-            lines.iter().any(|line| line.contains("minor-faults: [4.0000 faults")),
-            "{printed}"
-        );
+        // One iteration, to which the machine may add a page fault of its own.
+        let is_counted = |line: &&str| {
+            line.contains("minor-faults: [4.0000 faults")
+                || line.contains("minor-faults: [5.0000 faults")
+        };
+        assert!(lines.iter().any(is_counted), "{printed}");
         assert!(!printed.contains("damaged"), "{printed}");
     }
     fs::remove_dir_all(home.0.join(kind)).unwrap();
