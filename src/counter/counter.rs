@@ -282,7 +282,7 @@ impl Counter {
     /// [scale](Reading::scaled) a multiplexed event.
     ///
     /// Makes no system call if the page has a clock (`cap_user_time`) and the event is on a hardware counter: 91
-    /// instructions on x86-64, 77 on arm64 (78 with 32-bit counters), 87 on riscv64. Otherwise makes one `read(2)` per
+    /// instructions on x86-64, 74 on arm64 (75 with 32-bit counters), 85 on riscv64. Otherwise makes one `read(2)` per
     /// event.
     ///
     /// # Errors
