@@ -44,12 +44,15 @@ fn faults(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(pages as u64));
     let is_slow = env::var(EVENTS).unwrap() == "slow";
     group.bench_function("iter", |bencher| {
-        bencher.iter(|| {
+        let iteration = || {
             if is_slow {
                 std::thread::sleep(Duration::from_millis(5));
             }
             memory.fault(pages);
-        });
+        };
+        // `--quick` has no warm-up. The first run of code whose page the kernel had dropped is a page fault.
+        iteration();
+        bencher.iter(iteration);
     });
     group.bench_function("batched", |bencher| {
         bencher.iter_batched(|| memory.fault(9), |()| memory.fault(pages), BatchSize::PerIteration);
@@ -816,12 +819,10 @@ fn criterions_options_work(home: &Home) {
     for _ in 0..2 {
         let printed = home.bench("slow", 4, "--quick --noplot --measurement-time 0.001 iter");
         let lines = report(&printed, "fault/s/iter");
-        // One iteration, to which the machine may add a page fault of its own.
-        let is_counted = |line: &&str| {
-            line.contains("minor-faults: [4.0000 faults")
-                || line.contains("minor-faults: [5.0000 faults")
-        };
-        assert!(lines.iter().any(is_counted), "{printed}");
+        assert!(
+            lines.iter().any(|line| line.contains("minor-faults: [4.0000 faults")),
+            "{printed}"
+        );
         assert!(!printed.contains("damaged"), "{printed}");
     }
     fs::remove_dir_all(home.0.join(kind)).unwrap();
