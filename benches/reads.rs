@@ -9,7 +9,7 @@ use perf_event::events::{Event as TheirEvent, Hardware, Software};
 use rdpmc::{Counter, Error, Event, Group};
 use rdpmc_benches::{self as beside, Comparison};
 use rdpmc_criterion::ClockMeasurement;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::AsRawFd;
 
 type Part = fn(&mut Criterion<ClockMeasurement>) -> Result<(), Error>;
@@ -133,12 +133,11 @@ fn by_the_kernel(criterion: &mut Criterion<ClockMeasurement>) -> Result<(), Erro
     if let (Some(plain), Some(named)) = (of(times), of(times | ReadFormat::ID)) {
         comparison.beside("read(2) without the identifier", || read_2(&plain));
         comparison.beside("read(2) with the identifier", || read_2(&named));
-        let mut id = 0_u64;
-        let asked = RefCell::new(&mut id);
+        let id = Cell::new(0_u64);
         comparison.beside("an ioctl for it, and read(2)", || {
             // SAFETY: the request writes a u64, and `id` is valid for that.
             unsafe {
-                libc::ioctl(named.as_raw_fd(), ID as _, &raw mut **asked.borrow_mut());
+                libc::ioctl(named.as_raw_fd(), ID as _, id.as_ptr());
             }
             read_2(&named)
         });

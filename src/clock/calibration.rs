@@ -111,7 +111,7 @@ impl Calibration {
             let (ns, error) = (i128::from(ns), i128::from(error));
             (ns - error, ns + error)
         };
-        let expected = known(self.conversion(0, 0).ticks_to_ns(ticks), self.error_at(ticks));
+        let expected = known(self.conversion(0).ticks_to_ns(ticks), self.error_at(ticks));
         let seen = known(look.ns, look.error(self.rate));
         let (low, high) = (expected.0.max(seen.0), expected.1.min(seen.1));
         if low > high || ticks <= self.ticks {
@@ -143,12 +143,12 @@ impl Calibration {
         self.until
     }
 
-    /// Returns the conversion of ticks to the reference clock's nanoseconds, plus `more`, which is off by up to `misaligned`.
-    pub(crate) fn conversion(&self, more: u64, misaligned: u64) -> Conversion {
+    /// Returns the conversion of ticks to the reference clock's nanoseconds, plus `more`.
+    pub(crate) fn conversion(&self, more: u64) -> Conversion {
         let conversion =
             Conversion::of_rate(self.rate.tick, self.ticks, self.ns.wrapping_add(more));
-        let error = self.error_bound(self.ticks).saturating_add(misaligned);
-        conversion.off_by(self.ticks, error, self.rate.drift.saturating_add(self.wander()))
+        let drift = self.rate.drift.saturating_add(self.wander());
+        conversion.off_by(self.ticks, self.error_bound(self.ticks), drift)
     }
 
     /// Returns the maximum difference between the reference clock and the conversion of ticks when they are read, in

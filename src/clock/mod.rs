@@ -6,6 +6,7 @@
 pub(crate) mod calibration;
 pub(crate) mod source;
 mod step;
+mod timeline;
 
 pub use crate::error::clock::{ClockKind, ClockReason};
 pub use crate::kernel::conversion::Conversion;
@@ -218,8 +219,8 @@ impl Clock {
     }
 
     /// Returns the current conversion of ticks. Use it to convert several ticks at once, later, or on another thread.
-    /// [`Conversion::error_bound`] has the maximum error for each: that of a clock that was just opened grows fast with the
-    /// distance of the ticks. Takes as long as [`now`](Clock::now), plus a few hundred instructions to re-read the page.
+    /// [`Conversion::error_bound`] returns the maximum error of each. The bound of a clock that was just opened grows fast with
+    /// the distance of the ticks. Takes as long as [`now`](Clock::now), plus a few hundred instructions to re-read the page.
     pub fn conversion(&self) -> Conversion {
         self.source.conversion()
     }

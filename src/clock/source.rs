@@ -3,6 +3,7 @@
 
 use super::calibration::{Calibration, MAX_BETWEEN, Sample};
 use super::step::step_of;
+use super::timeline::{HELD, continuation, is_before, later};
 use crate::asm::{self, ROUNDS};
 use crate::error::OpenError;
 use crate::error::clock::{ClockKind, ClockReason};
@@ -131,7 +132,7 @@ impl Source {
             }),
         };
         if page.is_ok() {
-            machine::remember_trust(true); // the page would have no clock
+            machine::remember_trust(true); // the page has a clock only if the kernel trusts the counter
         }
         let (pages, kind, reason) = match page {
             Ok(pages) => (pages, Kind::Page, None),
@@ -256,7 +257,7 @@ impl Source {
             let (ticks, conversion) = self.renew(state);
             conversion.around(ticks)
         });
-        conversion.unwrap_or_else(|| Conversion::standing_still(self.last.get()).off_by_anything())
+        conversion.unwrap_or_else(|| Conversion::standing_still(self.last.get()).off_by_more(None))
     }
 
     /// Returns the clock's current source: see [`Clock::kind`](super::Clock::kind).
@@ -316,7 +317,7 @@ impl Source {
         compiler_fence(Ordering::SeqCst); // the lock first; pairs with now
         let now = self.kernel_ticks().wrapping_add(self.offset.load(Relaxed));
         self.last.set(later(now, later(self.last.get(), state.latest)));
-        (self.ticks::<true>(), state.conversion.off_by_anything())
+        (self.ticks::<true>(), state.conversion.off_by_more(None))
     }
 
     /// Updates without calibrating. None if the page is lost, or the calibration no longer holds.
@@ -337,12 +338,7 @@ impl Source {
             let (conversion, limit) = match (&state.kind, &mut state.calibration) {
                 (Kind::Page, _) => (of_the_page?, u64::MAX),
                 (Kind::Calibrated, Some(calibration)) if calibration.covers(ticks) => {
-                    let offset = self.offset.load(Relaxed);
-                    let conversion = match state.misaligned {
-                        Some(misaligned) => calibration.conversion(offset, misaligned),
-                        None => calibration.conversion(offset, 0).off_by_anything(),
-                    };
-                    (conversion, calibration.until())
+                    (calibration.conversion(self.offset.load(Relaxed)), calibration.until())
                 }
                 (Kind::Calibrated, calibration) => {
                     let known = calibration.take();
@@ -369,6 +365,7 @@ impl Source {
                     (Conversion::of_nanoseconds(self.offset.load(Relaxed)), 0)
                 }
             };
+            let conversion = conversion.off_by_more(state.misaligned);
             state.conversion = conversion;
             // Until the new parameters are published, a signal handler gets the latest time, and does not change it.
             self.lock.store(NO_LOCK, Relaxed);
@@ -425,14 +422,14 @@ impl Source {
 
     /// Continues the timeline if CLOCK_MONOTONIC_RAW has jumped: see [`continuation`].
     fn align(&self, state: &mut State, expired: Calibration, new: Calibration) {
-        let has_moved = has_moved(&mut state.namespace);
+        let is_elsewhere = has_moved(&mut state.namespace);
         let now = kernel::realtime();
         let since = now.wrapping_sub(std::mem::replace(&mut state.realtime, now));
         let (offset, ticks) = (self.offset.load(Relaxed), self.ticks::<true>());
-        let of = |calibration: Calibration| calibration.conversion(offset, 0).ticks_to_ns(ticks);
+        let of = |calibration: Calibration| calibration.conversion(offset).ticks_to_ns(ticks);
         let (by_ticks, by_kernel) = (of(expired), of(new));
         let last = later(self.last.get(), state.latest);
-        let witness = has_moved.then(|| expired.ns().wrapping_add(offset).wrapping_add(since));
+        let witness = is_elsewhere.then(|| expired.ns().wrapping_add(offset).wrapping_add(since));
         if let Some(time) = continuation(by_ticks, by_kernel, last, witness) {
             self.offset.store(offset.wrapping_add(time.wrapping_sub(by_kernel)), Relaxed);
             let errors = expired.error_bound(ticks).saturating_add(new.error_bound(ticks));
@@ -480,45 +477,10 @@ impl Source {
     }
 }
 
-/// A clock may be held at a time that is later than its own by so many nanoseconds.
-const HELD: u64 = 1_000_000;
-
 /// Whether the process is in another time namespace than before. False if that is not known.
 fn has_moved(namespace: &mut Option<u64>) -> bool {
     let Some(now) = kernel::time_namespace() else { return false };
     namespace.replace(now).is_some_and(|before| before != now)
-}
-
-/// Returns the time from which a clock goes on that has to calibrate anew. None for that of the kernel.
-///
-/// `by_ticks` is the time by the old calibration, `by_kernel` by CLOCK_MONOTONIC_RAW. `last` was returned last. Mostly the two
-/// differ because the counter has changed or was not looked at for long, and the kernel's clock is right.
-///
-/// In another time namespace, either may have jumped: the kernel's clock, or the counter of another machine, if the process was
-/// restored there. `witness` is the time by CLOCK_REALTIME then, which may be adjusted, but hardly at this moment. Without it, the
-/// kernel's clock has surely jumped if it is before `last` by more than the counter may mislead until the next sample.
-fn continuation(by_ticks: u64, by_kernel: u64, last: u64, witness: Option<u64>) -> Option<u64> {
-    let off = |time: u64, witness: u64| (time.wrapping_sub(witness) as i64).unsigned_abs();
-    let is_behind = |time: u64, by: u64| is_before(time.wrapping_add(by), last);
-    let is_by_ticks = match witness {
-        Some(witness) => off(by_ticks, witness) <= off(by_kernel, witness),
-        None => is_behind(by_kernel, MAX_BETWEEN),
-    };
-    match is_by_ticks {
-        false if witness.is_none() || !is_behind(by_kernel, HELD) => None,
-        true if !is_behind(by_ticks, HELD) => Some(later(by_ticks, last)),
-        _ => Some(last),
-    }
-}
-
-/// Whether `one` is before `other`, on a timeline that may begin with negative times.
-#[inline(always)]
-fn is_before(one: u64, other: u64) -> bool {
-    (one.wrapping_sub(other) as i64) < 0
-}
-
-fn later(one: u64, other: u64) -> u64 {
-    if is_before(one, other) { other } else { one }
 }
 
 impl Kind {
@@ -584,45 +546,6 @@ fn calibrate(same_oscillator: bool) -> Option<Calibration> {
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 mod tests {
     use super::*;
-
-    /// The true time is 1,000 s: what the clock would show if nothing had happened.
-    #[test]
-    fn the_timeline_goes_on_from_the_clock_that_has_not_jumped() {
-        const SECOND: u64 = 1_000_000_000;
-        let now = 1_000 * SECOND;
-        let of = |last, by_ticks, by_kernel, witness| {
-            continuation(by_ticks, by_kernel, last, witness).unwrap_or(by_kernel)
-        };
-        let other_machine = u64::MAX / 4;
-        // It was read a second ago, or not for a long time.
-        for last in [now - SECOND, now - 900 * SECOND] {
-            // The administrator may have adjusted the time meanwhile.
-            for witness in [now, now + SECOND / 10, now - SECOND / 10] {
-                let of = |by_ticks, by_kernel| of(last, by_ticks, by_kernel, Some(witness));
-                for offset in [60, 800, 1_000_000] {
-                    assert_eq!(of(now, now.wrapping_sub(offset * SECOND)), now, "it is behind");
-                    assert_eq!(of(now, now + offset * SECOND), now, "it is ahead");
-                }
-                assert_eq!(of(now, now - SECOND / 2), now, "half a second behind");
-                assert_eq!(of(now, now + SECOND / 2), now, "half a second ahead");
-                assert_eq!(of(0, now), now, "another machine's counter, behind");
-                assert_eq!(of(other_machine, now), now, "another machine's counter, ahead");
-                assert_eq!(of(0, 1), last, "both have gone back");
-            }
-        }
-        // Nothing tells the namespace.
-        let last = now - SECOND;
-        let of = |by_ticks, by_kernel| of(last, by_ticks, by_kernel, None);
-        assert_eq!(of(now, now - 60 * SECOND), now, "the kernel's clock is behind");
-        assert_eq!(of(0, now), now, "a counter that was set back");
-        assert_eq!(of(other_machine, now), now, "a counter that was set forwards");
-        assert_eq!(of(now, now - 5), now - 5, "a sample that contradicts");
-        assert_eq!(of(last + 1, now), now, "a counter that stood still");
-        assert_eq!(of(0, 1), last, "both have gone back");
-        // Held, until the time that it has returned too early is reached.
-        assert_eq!(of(now, last - SECOND / 2), last - SECOND / 2);
-        assert_eq!(of(last - 5, now - 60 * SECOND), last, "a clock that is held");
-    }
 
     /// Imitates a sample that shows that the clock ran ahead.
     #[test]

@@ -199,7 +199,10 @@ fn known_or_measured(
     if let Some(known) = known(events, flags) {
         return known;
     }
-    let mut empty_call = repeated(|| answers.empty_call().ok());
+    let mut empty_call = repeated(|| {
+        answers.empty_call();
+        Some(())
+    });
     let mut system_call = repeated(|| answers.read().ok().flatten().map(drop));
     let cost = measure(events.len(), user, &mut empty_call, &mut system_call);
     // Only a complete answer is kept.

@@ -133,22 +133,23 @@ use std::fmt;
 /// - Reads in user space go on, because the mapped page keeps the event.
 /// - Other calls return [`ReadError::Closed`]. The other file is not read, controlled, mapped or closed.
 ///
-/// The kernel gives each event an identifier. Each request, `Drop`, and the answer to each read compare it. Reads of software
-/// events also compare it before the read, once in each period of the coarse clock (1 to 10 ms). Before other reads, that would
-/// take half the time of the read. Instead, `open` moves the descriptor to the first free number from 32 up (16 on 32-bit targets),
-/// which new files do not get soon.
+/// The kernel gives each event an identifier. This library compares it:
+/// - before each request, and before `Drop` closes the descriptor;
+/// - in the answer to each read by system call;
+/// - before a read of software events, once in each period of the coarse clock (1 to 10 ms).
 ///
-/// These cases remain:
-/// - One read by system call may reach the other file. It returns `Closed`, and restores the position of a file that has one. But it
-///   takes up to 32 bytes of a stream (24, plus 16 for each event of a group), a whole datagram, or the count of an eventfd. It
-///   waits if nothing is there and the file is a blocking one. This needs a number that `dup2` or many other open files have taken,
-///   and a hardware event that user space cannot read now, or a software event in the same period of the clock.
-/// - If a seccomp filter refuses `ioctl` when the counter is opened, nothing is compared. Reads may return another event's count
-///   then, and `Drop` closes any event of the number.
+/// Hardware events are not compared before a read, because they may count the instructions of the comparison. `open` moves
+/// each descriptor to the first free number from 32 up (16 on 32-bit targets). New files rarely get such a number.
+///
+/// Exceptions:
+/// - If `dup2` or many open files have taken the number, the first read that is not compared before reaches the other file.
+///   It returns `Closed`, and so do all later ones. The position of a file is restored. Of a stream, the read takes up to 32
+///   bytes (24, plus 16 for each event of a group). It takes a whole datagram, or the count of an eventfd. It waits if a
+///   blocking file has no data.
+/// - If a seccomp filter refuses `ioctl`, `Drop` closes any event of the number. Without `/proc`, it closes any file.
 /// - Another thread may close the descriptor between the comparison and the request.
 ///
-/// The comparison is an `ioctl(2)`. A seccomp filter that kills for it, or strict mode, ends the process at a read of a software
-/// event.
+/// The comparison is an `ioctl(2)`. If a seccomp filter kills for it, a read of a software event or `Drop` ends the process.
 ///
 /// # Events that the thread has disabled
 ///
@@ -189,7 +190,7 @@ impl Counter {
     ///
     /// # Errors
     /// - The machine lacks something: [`OpenError::NoPmu`], [`OpenError::EventNotSupported`],
-    ///   [`OpenError::NoPrivilegeFilter`], [`OpenError::NotPerThread`]. [`OpenError::NoPmuList`] if nothing shows what it has.
+    ///   [`OpenError::NoPrivilegeFilter`], [`OpenError::NotPerThread`]. [`OpenError::NoPmuList`] if `/sys` has no list of PMUs.
     /// - The process lacks permission: [`OpenError::Paranoid`], [`OpenError::Seccomp`], [`OpenError::Denied`].
     /// - A resource is used up: [`OpenError::TooManyOpenFiles`], [`OpenError::OutOfMemory`], [`OpenError::Busy`].
     /// - The kernel is too old, or was built without perf: [`OpenError::NoSystemCall`],
@@ -362,8 +363,8 @@ impl Counter {
 
     /// Returns how this counter is read now, and if not from user space, the reason.
     ///
-    /// No system call if the counter is read from user space. Otherwise this method reads `/proc` or `/sys`, and asks
-    /// the kernel whether the counter is in error state. Revocation while the counter is open is detected only if
+    /// No system call if the counter is read from user space. Otherwise this method reads `/proc` or `/sys`, and reads the
+    /// count by system call, which shows an error state or a closed descriptor. Revocation while the counter is open is detected only if
     /// [`contain_faults`](crate::contain_faults) was called, because detecting it takes a read that may fault.
     pub fn access(&self) -> Access {
         match &self.sum {

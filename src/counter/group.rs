@@ -249,27 +249,20 @@ impl<const N: usize> Group<N> {
         if self.open.process.is_past() {
             return Err(ReadError::Forked);
         }
+        let failed = |errno| ReadError::of_call("read", errno);
         if N == 1 {
-            return match self.open.answers.read_one() {
-                Ok(None) => Err(ReadError::ErrorState),
-                Ok(Some([value, time_enabled, time_running])) => {
-                    Ok([Reading { value, time_enabled, time_running }; N])
-                }
-                Err(errno) => Err(ReadError::of_call("read", errno)),
-            };
+            let one = self.open.answers.read_one().map_err(failed)?;
+            let [value, time_enabled, time_running] = one.ok_or(ReadError::ErrorState)?;
+            return Ok([Reading { value, time_enabled, time_running }; N]);
         }
-        match self.open.answers.read() {
-            Ok(None) => Err(ReadError::ErrorState),
-            Ok(Some(Counts { values, time_enabled, time_running })) => {
-                let mut values = values.into_iter();
-                Ok([(); N].map(|()| Reading {
-                    value: values.next().unwrap_or(0), // N is no more than MAX_EVENTS
-                    time_enabled,
-                    time_running,
-                }))
-            }
-            Err(errno) => Err(ReadError::of_call("read", errno)),
-        }
+        let counts = self.open.answers.read().map_err(failed)?.ok_or(ReadError::ErrorState)?;
+        let Counts { values, time_enabled, time_running } = counts;
+        let mut values = values.into_iter();
+        Ok([(); N].map(|()| Reading {
+            value: values.next().unwrap_or(0), // N is no more than MAX_EVENTS
+            time_enabled,
+            time_running,
+        }))
     }
 
     /// Returns the total time, since the group was opened, for which it was enabled but not scheduled. No system call
@@ -313,10 +306,9 @@ impl<const N: usize> Group<N> {
         if !self.reader.is_given_up() {
             return Ok(self.access());
         }
-        let mut reader = match self.open.map_again(self.monitor()) {
-            Ok(Ok(reader)) => reader,
-            Ok(Err(reason)) => return Ok(Access::SystemCall(reason)),
-            Err(error) => return Err(error),
+        let mut reader = match self.open.map_again(self.monitor())? {
+            Ok(reader) => reader,
+            Err(reason) => return Ok(Access::SystemCall(reason)),
         };
         if reader.is_scheduled() {
             // The kernel has written the new page from what it last read of the register, taken as unsigned. When it
@@ -426,8 +418,8 @@ impl<const N: usize> Group<N> {
 
     /// Returns how these counters are read now, and if not from user space, the reason.
     ///
-    /// No system call if the counters are read from user space. Otherwise this method reads `/proc` or `/sys`, and asks
-    /// the kernel whether the group is in error state. Revocation while the group is open is detected only if
+    /// No system call if the counters are read from user space. Otherwise this method reads `/proc` or `/sys`, and reads the
+    /// counts by system call, which shows an error state or a closed descriptor. Revocation while the group is open is detected only if
     /// [`contain_faults`](crate::contain_faults) was called, because detecting it takes a read that may fault.
     pub fn access(&self) -> Access {
         if self.open.process.is_past() {

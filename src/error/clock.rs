@@ -54,8 +54,7 @@ pub enum ClockReason {
     /// The kernel does not list the tick counter as a clock source: the kernel found it to be wrong, or was told so
     /// (`tsc=unstable`).
     NotTrusted,
-    /// The kernel's list of clock sources cannot be read, and no clock of this process could read it before. So nothing shows
-    /// whether the kernel trusts the tick counter.
+    /// The kernel's list of clock sources cannot be read, and no earlier clock of this process was trusted.
     Unreadable(Unreadable),
 }
 

@@ -26,8 +26,19 @@ pub use open::OpenError;
 pub use read::ReadError;
 pub use region::RegionError;
 
+use crate::kernel::{Message, PMU_DIRECTORY, say};
 use std::fmt;
 use std::io;
+
+/// The message for a hardware event in a virtual machine of WSL2 without a PMU.
+fn no_pmu_on_wsl(event: &str) -> Message {
+    say!(
+        "{event} needs a hardware counter, and Windows gives this machine of WSL2 none (no core PMU \
+         in {PMU_DIRECTORY})",
+        "Remove `hardwarePerformanceCounters=false` from .wslconfig if it is there, and run \
+         `wsl --shutdown`. If no PMU appears, use software events, or Linux without Windows"
+    )
+}
 
 /// Any error of this library: `?` converts the error of each operation into it.
 ///

@@ -1,6 +1,7 @@
 //! Errors of event names.
 
 use self::foreign::{BREAKPOINT, METRIC, TRACEPOINT};
+use super::no_pmu_on_wsl;
 use crate::kernel::{Message, PMU_DIRECTORY, Unreadable, has_message, say};
 
 /// What a name is that other tools know, if it is not an event.
@@ -237,12 +238,7 @@ impl NameError {
                 "`{part}` requests precise samples, and a counter takes no samples",
                 "Remove it"
             ),
-            NameError::NoPmu { name, is_wsl: true, .. } => say!(
-                "`{name}` needs a hardware counter, and Windows gives this machine of WSL2 none (no \
-                 core PMU in {PMU_DIRECTORY})",
-                "Remove `hardwarePerformanceCounters=false` from .wslconfig if it is there, and run \
-                 `wsl --shutdown`. If no PMU appears, use software events, or Linux without Windows"
-            ),
+            NameError::NoPmu { name, is_wsl: true, .. } => no_pmu_on_wsl(&format!("`{name}`")),
             NameError::NoPmu { name, is_virtual: true, .. } => say!(
                 "`{name}` needs a hardware counter, and this virtual machine has none (no core \
                  PMU in {PMU_DIRECTORY})",

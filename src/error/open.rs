@@ -1,6 +1,6 @@
 //! Errors of opening.
 
-use super::{NamedEvent, ReadError};
+use super::{NamedEvent, ReadError, no_pmu_on_wsl};
 use crate::kernel::machine::PARANOID;
 use crate::kernel::{self, Errno, Message, PMU_DIRECTORY, Unreadable, has_message, say};
 use std::io;
@@ -93,12 +93,11 @@ pub enum OpenError {
     Denied {
         /// The kernel's answer.
         errno: Errno,
-        /// Whether `perf_event_paranoid` may be the cause, and cannot be read.
-        is_level_unknown: bool,
-        /// Whether a seccomp filter may be the cause, and nothing tells.
-        is_filter_unknown: bool,
-        /// The highest value of `perf_event_paranoid` that allows the request.
-        allowed: i32,
+        /// The highest value of `perf_event_paranoid` that allows the request, if that setting may be the cause and cannot be
+        /// read.
+        allowed: Option<i32>,
+        /// Whether a seccomp filter may be the cause.
+        may_be_filter: bool,
     },
     /// No file descriptor is left for the event.
     #[non_exhaustive]
@@ -335,12 +334,7 @@ impl OpenError {
                  no PMU to guests on hybrid Intel CPUs, as this model usually is",
                 "Run on the host, or use software events"
             ),
-            OpenError::NoPmu { event, is_wsl: true, .. } => say!(
-                "{event} needs a hardware counter, and Windows gives this machine of WSL2 none (no \
-                 core PMU in {PMU_DIRECTORY})",
-                "Remove `hardwarePerformanceCounters=false` from .wslconfig if it is there, and run \
-                 `wsl --shutdown`. If no PMU appears, use software events, or Linux without Windows"
-            ),
+            OpenError::NoPmu { event, is_wsl: true, .. } => no_pmu_on_wsl(&event.to_string()),
             OpenError::NoPmu { event, is_virtual: true, .. } => say!(
                 "{event} needs a hardware counter, and this virtual machine has none (no core PMU \
                  in {PMU_DIRECTORY})",
@@ -411,25 +405,21 @@ impl OpenError {
             ),
             OpenError::Seccomp { call, errno } => say!(
                 "{call} was denied ({errno}) by a seccomp filter",
-                "Allow the call for descriptors of perf events, or run outside of the sandbox"
+                "Allow the requests PERF_EVENT_IOC_* in the filter, or run outside of the sandbox"
             ),
             OpenError::NoSystemCall => {
                 say!("this kernel has no perf_event_open", "Use one built with CONFIG_PERF_EVENTS")
             }
-            OpenError::Denied { errno, is_level_unknown: true, is_filter_unknown, allowed } => {
-                let (other, check) = match is_filter_unknown {
-                    true => (", and so may be a seccomp filter", "the seccomp filter, "),
-                    false => ("", ""),
-                };
+            OpenError::Denied { errno, allowed: Some(allowed), may_be_filter } => {
+                let or = if *may_be_filter { " A seccomp filter may be, too." } else { "" };
                 say!(
-                    "perf_event_open was denied ({errno}): {PARANOID} may be the cause and cannot be \
-                     read{other}",
-                    "Read it where /proc can be read. If it is above {allowed}, run `sysctl \
-                     kernel.perf_event_paranoid={allowed}` as root. Otherwise check {check}the \
-                     security module's log (SELinux, AppArmor) and /sys/kernel/security/lockdown"
+                    "perf_event_open was denied ({errno}). {PARANOID} may be the cause, and cannot be \
+                     read.{or}",
+                    "Mount /proc in this container or chroot to learn the cause, or run `sysctl \
+                     kernel.perf_event_paranoid={allowed}` as root"
                 )
             }
-            OpenError::Denied { errno, is_filter_unknown: true, .. } => say!(
+            OpenError::Denied { errno, may_be_filter: true, .. } => say!(
                 "perf_event_open was denied ({errno}), and nothing shows whether a seccomp filter \
                  is the cause",
                 "Mount /proc in this container or chroot to learn it, or run outside of the sandbox"

@@ -77,12 +77,13 @@ pub(crate) fn monotonic_raw(by_system_call: bool) -> Result<u64, Errno> {
         }
     };
     match result {
-        0 => {
-            let (seconds, nanoseconds) = (time.tv_sec as u64, time.tv_nsec as u64);
-            Ok(seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds))
-        }
+        0 => Ok(nanoseconds(time)),
         _ => Err(last_error()),
     }
+}
+
+fn nanoseconds(time: libc::timespec) -> u64 {
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
 /// Returns the number of this process's time namespace (`CLONE_NEWTIME`). None before Linux 5.6 and without `/proc`.
@@ -99,12 +100,22 @@ pub(crate) fn time_namespace() -> Option<u64> {
     found
 }
 
-/// Returns CLOCK_REALTIME in nanoseconds, 0 if the call fails. No time namespace changes it. The administrator does.
-pub(crate) fn realtime() -> u64 {
+/// Returns a clock's time in nanoseconds. 0 if the call fails.
+fn clock(id: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: time is valid for the write.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
-    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+    unsafe { libc::clock_gettime(id, &raw mut time) };
+    nanoseconds(time)
+}
+
+/// Returns CLOCK_REALTIME in nanoseconds. No time namespace changes it, but the administrator can.
+pub(crate) fn realtime() -> u64 {
+    clock(libc::CLOCK_REALTIME)
+}
+
+/// Returns CLOCK_MONOTONIC_COARSE in nanoseconds, which does not read the tick counter.
+pub(crate) fn coarse_time() -> u64 {
+    clock(libc::CLOCK_MONOTONIC_COARSE)
 }
 
 /// Returns the CPUs in this thread's affinity mask (`sched_getaffinity`). Empty if the call fails, which it does on

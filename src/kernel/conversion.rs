@@ -8,7 +8,7 @@ use std::time::Duration;
 ///
 /// A plain value that any thread may use. A clock's thread can record ticks, and another thread can convert them
 /// later. All are converted by one set of parameters, so differences are exact and the order is kept. It is right for
-/// ticks taken around the moment at which it was made: [`error_bound`](Conversion::error_bound) has the maximum error of each.
+/// ticks taken around the moment at which it was made: [`error_bound`](Conversion::error_bound) returns the maximum error of each.
 /// Later updates of the clock do not change it.
 ///
 /// ```
@@ -36,8 +36,9 @@ pub struct Conversion {
 /// How far a conversion may be off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Error {
-    /// The maximum error at these ticks, in nanoseconds. [`UNKNOWN`] if nothing bounds it.
+    /// The ticks at which the error is `ns`.
     at: u64,
+    /// In nanoseconds. [`UNKNOWN`] if nothing bounds it.
     ns: u64,
     /// The maximum relative error of the rate, in 2^-32.
     rate: u64,
@@ -84,9 +85,10 @@ impl Conversion {
         Conversion { error: Error { at, ns, rate }, ..self }
     }
 
-    /// Returns this conversion, whose maximum error is not known.
-    pub(crate) fn off_by_anything(self) -> Conversion {
-        self.off_by(0, UNKNOWN, 0)
+    /// Returns this conversion with `more` nanoseconds added to its maximum error. None if nothing bounds it.
+    pub(crate) fn off_by_more(self, more: Option<u64>) -> Conversion {
+        let ns = more.map_or(UNKNOWN, |more| self.error.ns.saturating_add(more));
+        Conversion { error: Error { ns, ..self.error }, ..self }
     }
 
     /// Makes the conversion on which two reads of a tick counter and of a clock lie: `(ticks, ns)` each.
@@ -105,7 +107,7 @@ impl Conversion {
         let ticks = later.0.checked_sub(earlier.0).filter(|ticks| *ticks > 0)?;
         let ns = later.1.checked_sub(earlier.1)?;
         let rate = u64::try_from((u128::from(ns) << 32) / u128::from(ticks)).ok()?;
-        let conversion = || Conversion::of_rate(rate, earlier.0, earlier.1).off_by_anything();
+        let conversion = || Conversion::of_rate(rate, earlier.0, earlier.1).off_by_more(None);
         (rate > 0).then(conversion)
     }
 

@@ -5,8 +5,8 @@
 //! (`PERF_EVENT_IOC_ID`). Each request compares it first, and is `EBADF` if the number has become another file's.
 #![allow(unsafe_code)]
 
-use super::{AtomicU64, Control, Errno, ioctl, keeping_errno, last_error};
-use libc::{EACCES, EBADF, EPERM};
+use super::{AtomicU64, Control, Errno, coarse_time, ioctl, keeping_errno, last_error};
+use libc::{EACCES, EBADF, ENOSYS, EPERM};
 use std::io::Write;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,8 +21,8 @@ const FIRST: libc::c_int = libc::c_ulong::BITS as libc::c_int / 2;
 pub(crate) struct Descriptor {
     number: RawFd,
     id: Id,
-    /// The coarse time at which a read last compared the identifier. 0 if no read has to, or [`SUSPECT`]. A signal handler
-    /// may read, too.
+    /// The coarse time of the latest comparison by a read. 0 before the first, and for reads without one. [`SUSPECT`] after a
+    /// failed one. Atomic, because a signal handler of this thread may read.
     compared: AtomicU64,
 }
 
@@ -33,7 +33,7 @@ const SUSPECT: u64 = u64::MAX;
 #[derive(Debug)]
 enum Id {
     Known(u64),
-    /// Before Linux 3.12, or if a seccomp filter refuses the request. Then nothing is compared.
+    /// A seccomp filter refuses both the request and a read, or the event is in error state. Then nothing is compared.
     Unknown,
     /// A test's file in place of an event.
     #[cfg(any(test, rdpmc_internals))]
@@ -62,7 +62,7 @@ impl Descriptor {
             File::Other if number == 0 => return Err(Errno(0)),
             File::Unknown if number == 0 && is_event(0) != Some(true) => return Err(Errno(0)),
             File::Other => return Err(Errno(EBADF)),
-            File::Unknown => Id::Unknown,
+            File::Unknown => id_by_read(number).map_or(Id::Unknown, Id::Known),
         };
         let number = if number < FIRST { moved(number).unwrap_or(number) } else { number };
         Ok(Descriptor { number, id, compared: AtomicU64::new(0) })
@@ -95,7 +95,7 @@ impl Descriptor {
         }
     }
 
-    /// Whether the kernel gave this identifier with a count.
+    /// Whether an identifier in the kernel's answer is this event's. True if this event's is not known.
     pub(crate) fn has_id(&self, id: u64) -> bool {
         !matches!(self.id, Id::Known(own) if own != id)
     }
@@ -116,13 +116,20 @@ impl Descriptor {
         usize::try_from(bytes).map_err(|_| self.or_closed(last_error()))
     }
 
-    /// Undoes a read of another file: its position is as before, if it has one. The next read compares first.
+    /// Undoes a read of another file: its position is as before, if it has one. Has no effect on an event. The next read
+    /// compares first.
     #[cold]
     pub(crate) fn put_back(&self, bytes: usize) {
         self.compared.store(SUSPECT, Relaxed);
         let back = libc::off_t::try_from(bytes).unwrap_or(0);
         // SAFETY: the call takes integers.
         keeping_errno(|| unsafe { _ = libc::lseek(self.number, -back, libc::SEEK_CUR) });
+    }
+
+    /// Makes a system call that does nothing: an event refuses a buffer that is too small before it looks at its counter.
+    pub(crate) fn empty_call(&self) {
+        // SAFETY: the kernel writes no byte.
+        unsafe { libc::read(self.number, std::ptr::null_mut(), 0) };
     }
 
     /// Returns the error of a call, or `EBADF` if it is that of another file.
@@ -158,8 +165,7 @@ impl Drop for Descriptor {
             Id::Imitated => true,
         };
         if is_own {
-            // SAFETY: the number is this event's, as was just compared. Without an identifier, it is an event's as far as
-            // `/proc` tells.
+            // SAFETY: the call takes an integer. The number is this event's, as far as the kernel and `/proc` tell.
             unsafe { libc::close(self.number) };
         }
     }
@@ -188,10 +194,20 @@ fn file_of(number: RawFd) -> File {
         _ => match (last_error(), is_event(number)) {
             (_, Some(true)) => File::Unknown,
             // The usual answers of filters. Few files give them.
-            (Errno(EPERM | EACCES), None) => File::Unknown,
+            (Errno(EPERM | EACCES | ENOSYS), None) => File::Unknown,
             _ => File::Other,
         },
     }
+}
+
+/// Returns the identifier that a read has last: that of the event that was opened last. None in error state.
+#[cold]
+fn id_by_read(number: RawFd) -> Option<u64> {
+    let mut words = [0_u64; 64]; // more than any group has
+    // SAFETY: `words` is valid for writes of its size, and any bytes are a valid u64.
+    let bytes = unsafe { libc::read(number, words.as_mut_ptr().cast(), size_of_val(&words)) };
+    let last = (usize::try_from(bytes).ok()? / size_of::<u64>()).checked_sub(1)?;
+    words.get(last).copied().filter(|id| *id != 0)
 }
 
 /// What `/proc` shows for the descriptor of an event.
@@ -206,14 +222,4 @@ fn is_event(number: RawFd) -> Option<bool> {
         unsafe { libc::readlink(path.as_ptr().cast(), link.as_mut_ptr().cast(), link.len()) };
     let length = usize::try_from(length).ok()?;
     Some(link.get(..length)? == LINK)
-}
-
-/// Returns CLOCK_MONOTONIC_COARSE in nanoseconds, which does not read the tick counter. 0 if the call fails.
-fn coarse_time() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for the write.
-    match unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) } {
-        0 => (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64),
-        _ => 0,
-    }
 }

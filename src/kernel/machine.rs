@@ -105,7 +105,7 @@ pub(crate) fn remember_trust(is_trusted: bool) {
 /// when it finds that it cannot use it.
 ///
 /// # Errors
-/// The list cannot be read, and never could be in this process.
+/// The list cannot be read, and the kernel was not last seen to trust the counter.
 pub(crate) fn trusts_clock_source(name: &str) -> Result<bool, Unreadable> {
     let path = Path::new(CLOCK_SOURCES).join("available_clocksource");
     // The kernel always lists one. A sandbox may show an empty file, or a device.

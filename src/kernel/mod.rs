@@ -9,7 +9,6 @@ pub(crate) mod conversion;
 mod descriptor;
 mod errno;
 mod files;
-#[cfg(target_os = "linux")]
 mod loaded;
 pub(crate) mod machine;
 mod message;
@@ -23,7 +22,6 @@ pub(crate) use calls::*;
 pub(crate) use descriptor::Descriptor;
 pub use errno::Errno;
 pub(crate) use files::read_file;
-#[cfg(target_os = "linux")]
 pub(crate) use loaded::keep_loaded;
 pub(crate) use message::{Message, has_message, say};
 pub(crate) use publish::List;

@@ -5,13 +5,12 @@
 mod foreign;
 mod suggest;
 
-use crate::asm;
 use crate::error::{NameError, NamedEvent};
 use crate::event::modifiers::Modifiers;
 use crate::event::{Event, WORDS, Words, generic};
 use crate::kernel::{Unreadable, machine};
 use crate::pmu::field::Field;
-use crate::pmu::{Pmu, PmuEvent, Pmus};
+use crate::pmu::{Pmu, PmuEvent, Pmus, is_virtual};
 use std::fmt;
 use std::str::FromStr;
 
@@ -150,8 +149,7 @@ impl Pmus {
                 Err(NameError::NoPmuList { name: name.to_owned() })
             }
             None | Some(Err(NameError::UnknownTerm { .. })) => {
-                let is_virtual = asm::hypervisor().is_some() || machine::is_virtual();
-                let is_wsl = machine::is_wsl();
+                let (is_virtual, is_wsl) = (is_virtual(), machine::is_wsl());
                 Err(NameError::NoPmu { name: name.to_owned(), is_virtual, is_wsl })
             }
             Some(event) => event,

@@ -8,7 +8,7 @@ use crate::kernel::{
     self, ATTR_SIZES, Attr, Descriptor, Errno, arm64_config1, flag, format, machine,
 };
 use crate::names::named;
-use crate::pmu::Pmus;
+use crate::pmu::{Pmus, is_virtual};
 
 /// The values of `config1` to try in turn.
 ///
@@ -150,7 +150,7 @@ impl Attempt<'_> {
                 Ok(Some(core)) if core.is_empty() => {
                     return OpenError::NoPmu {
                         event: named(event),
-                        is_virtual: asm::hypervisor().is_some() || machine::is_virtual(),
+                        is_virtual: is_virtual(),
                         is_guest_of_hybrid: is_guest_of_hybrid(),
                         is_wsl: machine::is_wsl(),
                     };
@@ -195,28 +195,19 @@ impl Attempt<'_> {
             return unreadable.into();
         }
         let has_filter = machine::has_seccomp_filter();
+        let is_capable = machine::capability().is_some();
+        // The level denies with EACCES alone.
+        let may_be_level = level.is_none() && errno == kernel::EACCES && !is_capable;
         match level {
-            Some(level)
-                if errno == kernel::EACCES
-                    && level > allowed
-                    && machine::capability().is_none() =>
-            {
+            Some(level) if errno == kernel::EACCES && level > allowed && !is_capable => {
                 OpenError::Paranoid { level, allowed }
             }
-            // The level denies with EACCES alone.
-            None if errno == kernel::EACCES => OpenError::Denied {
-                errno: Errno(errno),
-                is_level_unknown: true,
-                is_filter_unknown: has_filter != Some(false),
-                allowed,
-            },
-            _ if has_filter == Some(true) => OpenError::seccomp(Errno(errno)),
+            _ if !may_be_level && has_filter == Some(true) => OpenError::seccomp(Errno(errno)),
             _ if errno == kernel::ENOSYS => OpenError::NoSystemCall,
             _ => OpenError::Denied {
                 errno: Errno(errno),
-                is_level_unknown: false,
-                is_filter_unknown: has_filter.is_none(),
-                allowed,
+                allowed: may_be_level.then_some(allowed),
+                may_be_filter: has_filter != Some(false),
             },
         }
     }

@@ -170,14 +170,6 @@ impl Opened {
         self.each().try_for_each(Descriptor::is_own)
     }
 
-    /// Makes a system call that does nothing: the kernel refuses a buffer that is too small before it looks at the counters.
-    pub(crate) fn empty_call(&self) -> Result<(), Errno> {
-        match self.leader.read(&mut [], false) {
-            Err(errno @ Errno(kernel::EBADF)) => Err(errno),
-            _ => Ok(()),
-        }
-    }
-
     /// Reads the events by one `read(2)`. None if they are in error state. `EBADF` if other code has closed one of the
     /// descriptors.
     pub(crate) fn read(&self) -> Result<Option<Counts>, Errno> {
@@ -195,7 +187,7 @@ impl Opened {
         if bytes == size_of_val(&words) && self.leader.has_id(id) {
             return Ok(Some([value, time_enabled, time_running]));
         }
-        self.is_no_answer(bytes).map(|()| None)
+        self.without_counts(bytes)
     }
 
     #[inline(never)]
@@ -220,14 +212,14 @@ impl Opened {
         if is_own && bytes == length * size_of::<u64>() {
             return Ok(Some(counts));
         }
-        self.is_no_answer(bytes).map(|()| None)
+        self.without_counts(bytes)
     }
 
-    /// Decides what an answer is that is none of these events' counts: they are in error state, or it is an error.
+    /// Returns what an answer without these events' counts means: None in error state, `EBADF` for another file.
     #[cold]
-    fn is_no_answer(&self, bytes: usize) -> Result<(), Errno> {
+    fn without_counts<T>(&self, bytes: usize) -> Result<Option<T>, Errno> {
         if bytes == 0 {
-            return self.leader.is_own(); // the end of another file looks the same
+            return self.leader.is_own().map(|()| None); // the end of another file looks the same
         }
         self.leader.put_back(bytes);
         Err(Errno(kernel::EBADF))

@@ -162,11 +162,11 @@ impl Answers {
         }
     }
 
-    /// As [`Opened::empty_call`].
-    pub(crate) fn empty_call(&self) -> Result<(), Errno> {
+    /// As [`Descriptor::empty_call`](crate::kernel::Descriptor::empty_call).
+    pub(crate) fn empty_call(&self) {
         match self {
-            Answers::OfTheKernel(opened) => opened.empty_call(),
-            Answers::OfATest(_) => Ok(()),
+            Answers::OfTheKernel(opened) => opened.leader.empty_call(),
+            Answers::OfATest(_) => {}
         }
     }
 

@@ -78,10 +78,8 @@ pub fn contain_faults() -> Result<(), OpenError> {
 /// Keeps the shared object of an address loaded until the process ends. For rdpmc-spans, which gives the kernel addresses of
 /// its own: no promise of this library.
 #[doc(hidden)]
-pub fn keep_loaded(_address: *const ()) -> Result<(), OpenError> {
-    #[cfg(target_os = "linux")]
-    kernel::keep_loaded(_address.cast()).map_err(OpenError::of_call("dlopen"))?;
-    Ok(())
+pub fn keep_loaded(address: *const ()) -> Result<(), OpenError> {
+    kernel::keep_loaded(address.cast()).map_err(OpenError::of_call("dlopen"))
 }
 
 fn contain() -> Result<(), OpenError> {

@@ -12,11 +12,17 @@ pub(crate) mod files;
 
 pub use cpus::CpuSet;
 
+use crate::asm;
 use crate::event::WORDS;
-use crate::kernel::{PMU_DIRECTORY, Unreadable, kind};
+use crate::kernel::{PMU_DIRECTORY, Unreadable, kind, machine};
 use field::Field;
 use files::{Files, SysfsFiles};
 use std::path::{Path, PathBuf};
+
+/// Whether this is known to be a virtual machine, by the CPU or by files.
+pub(crate) fn is_virtual() -> bool {
+    asm::hypervisor().is_some() || machine::is_virtual()
+}
 
 /// The PMUs of this machine, as the kernel lists them in `/sys/bus/event_source/devices`, or of another machine, read
 /// from a copy of that directory.

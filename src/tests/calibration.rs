@@ -57,7 +57,7 @@ impl World {
     /// Returns the conversion's error now, and its error bound.
     fn error(&self, calibration: &Calibration) -> (u64, u64) {
         let ticks = self.ticks();
-        let time = calibration.conversion(0, 0).ticks_to_ns(ticks);
+        let time = calibration.conversion(0).ticks_to_ns(ticks);
         (time.abs_diff(self.ns()), calibration.error_bound(ticks))
     }
 
@@ -201,7 +201,7 @@ properties! {
             for other in others {
                 calibration.covers(ticks);
                 calibration.error_bound(ticks);
-                calibration.conversion(ticks, 0).ticks_to_ns(ticks);
+                calibration.conversion(ticks).ticks_to_ns(ticks);
                 calibration = calibration.refined(other).unwrap_or(calibration);
             }
         }

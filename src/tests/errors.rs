@@ -26,10 +26,8 @@ fn every_message_names_cause_and_remedy() {
         is_guest_of_hybrid: false,
         is_wsl: true,
     };
-    let denied = |errno, is_level_unknown, is_filter_unknown| {
-        let allowed = 2;
-        let errno = Errno(errno);
-        Error::from(OpenError::Denied { errno, is_level_unknown, is_filter_unknown, allowed })
+    let denied = |errno, allowed, may_be_filter| {
+        Error::from(OpenError::Denied { errno: Errno(errno), allowed, may_be_filter })
     };
     let clock = |errno| {
         let path = "/sys/devices/system/clocksource/clocksource0/available_clocksource".into();
@@ -61,10 +59,13 @@ fn every_message_names_cause_and_remedy() {
         (no_pmu(false, false).into(), ["driver", "software events"]),
         (no_pmu(true, true).into(), ["hybrid Intel CPUs", "on the host"]),
         (OpenError::NoSystemCall.into(), ["no perf_event_open", "CONFIG_PERF_EVENTS"]),
-        (denied(kernel::EPERM, false, false), ["EPERM", "lockdown"]),
-        (denied(kernel::EACCES, true, false), ["perf_event_paranoid", "where /proc can be read"]),
-        (denied(kernel::EACCES, true, true), ["so may be a seccomp filter", "the seccomp filter"]),
-        (denied(kernel::EPERM, false, true), ["whether a seccomp filter", "Mount /proc"]),
+        (denied(kernel::EPERM, None, false), ["EPERM", "lockdown"]),
+        (denied(kernel::EACCES, Some(2), false), ["perf_event_paranoid may be", "Mount /proc"]),
+        (
+            denied(kernel::EACCES, Some(2), true),
+            ["A seccomp filter may be", "perf_event_paranoid=2"],
+        ),
+        (denied(kernel::EPERM, None, true), ["whether a seccomp filter", "Mount /proc"]),
         (OpenError::Busy { event: event.into() }.into(), ["exclusive use", "Stop it"]),
         (
             OpenError::UnsupportedField { needed: 144, known: 128 }.into(),
@@ -175,8 +176,7 @@ fn the_source_is_the_kernels_answer() {
     let refused = unavailable_because(SyscallReason::NotMapped { errno });
     assert!(refused.source().is_some());
     assert!(unavailable_because(SyscallReason::Refused).source().is_none());
-    let denied =
-        OpenError::Denied { errno, is_level_unknown: false, is_filter_unknown: false, allowed: 2 };
+    let denied = OpenError::Denied { errno, allowed: None, may_be_filter: false };
     let denied = std::io::Error::from(Error::from(denied));
     assert_eq!(denied.kind(), std::io::ErrorKind::PermissionDenied);
     assert!(denied.to_string().contains("EIO"), "{denied}");

@@ -1,6 +1,6 @@
 //! What cannot be looked at is named as such: `/proc` and `/sys` that are missing, refused, or cost a descriptor that is not there.
 //!
-//! Each sandbox is a process of its own, which has not looked before.
+//! Each sandbox is a child of a fork. `in_each` makes it forget what the parent has seen.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use super::process::{self, in_child};
@@ -48,6 +48,14 @@ impl Sandbox {
 
 const CANNOT: &str = "this process may not change its root";
 
+/// Skips the test if this process may not make the sandbox, and panics if it went wrong there.
+fn skipped_or(test: &str, sandbox: Sandbox, result: Result<(), String>) {
+    match result {
+        Err(why) if why.contains(CANNOT) => skip(test, CANNOT),
+        result => result.unwrap_or_else(|why| panic!("{sandbox:?}: {why}")),
+    }
+}
+
 /// Runs `body` in each sandbox, in which no clock was opened before. Skips those that this process may not make.
 fn in_each(test: &str, body: impl Fn(Sandbox, i32) -> Result<(), String>) {
     for sandbox in [EmptyRoot, NoDescriptorLeft, Refused] {
@@ -56,10 +64,7 @@ fn in_each(test: &str, body: impl Fn(Sandbox, i32) -> Result<(), String>) {
             machine::remember_trust(false);
             body(sandbox, errno)
         });
-        match result {
-            Err(why) if why.contains(CANNOT) => skip(test, CANNOT),
-            result => result.unwrap_or_else(|why| panic!("{sandbox:?}: {why}")),
-        }
+        skipped_or(test, sandbox, result);
     }
 }
 
@@ -105,10 +110,7 @@ fn a_counter_that_was_trusted_before() {
             let kind = Clock::open().map_err(|why| why.to_string())?.kind();
             if matches!(kind, ClockKind::Calibrated(_)) { Ok(()) } else { Err(kind.to_string()) }
         });
-        match result {
-            Err(why) if why.contains(CANNOT) => skip(TEST, CANNOT),
-            result => result.unwrap_or_else(|why| panic!("{sandbox:?}: {why}")),
-        }
+        skipped_or(TEST, sandbox, result);
     }
 }
 
@@ -157,27 +159,18 @@ fn a_filter_in_an_empty_root() {
                 error,
                 match errno.0 {
                     // As the level would, which cannot be read.
-                    libc::EACCES => OpenError::Denied {
-                        errno,
-                        is_level_unknown: true,
-                        is_filter_unknown: true,
-                        allowed: 2,
-                    },
+                    libc::EACCES => {
+                        OpenError::Denied { errno, allowed: Some(2), may_be_filter: true }
+                    }
                     _ => OpenError::seccomp(errno),
                 },
             )
         });
-        match result {
-            Err(why) if why.contains(CANNOT) => return skip(TEST, CANNOT),
-            result => result.unwrap_or_else(|why| panic!("{why}")),
-        }
+        skipped_or(TEST, EmptyRoot, result);
     }
     let result = in_child(|| {
         EmptyRoot.enter()?;
         same(machine::has_seccomp_filter(), Some(false))
     });
-    match result {
-        Err(why) if why.contains(CANNOT) => skip(TEST, CANNOT),
-        result => result.unwrap_or_else(|why| panic!("{why}")),
-    }
+    skipped_or(TEST, EmptyRoot, result);
 }

@@ -128,6 +128,11 @@ fn is_right(
     is_kernels: bool,
 ) -> Result<(), String> {
     let mut first = None;
+    let conversion = clock.conversion();
+    let bounded = conversion.error_bound(clock.ticks()).is_some();
+    if is_kernels && bounded != clock.error_bound().is_some() {
+        return Err(format!("the conversion has a bound: {bounded}, unlike the clock"));
+    }
     for _ in 0..40 {
         // Against the clock as it would be without the namespace.
         let (low, high) = distance(clock);

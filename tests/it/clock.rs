@@ -309,7 +309,9 @@ fn the_tick_counter_by_itself() {
 /// A clock goes on in another time namespace, where CLOCK_MONOTONIC_RAW differs.
 #[test]
 fn a_time_namespace_does_not_move_a_clock() {
-    for may_read_ticks in [true, cfg!(not(target_arch = "x86_64"))] {
+    // On other architectures, no thread can forbid itself the ticks.
+    let ways: &[bool] = if cfg!(target_arch = "x86_64") { &[true, false] } else { &[true] };
+    for &may_read_ticks in ways {
         match attacks::time_namespace::each(may_read_ticks) {
             Some(result) => result.unwrap_or_else(|why| panic!("{why}")),
             None => {
@@ -338,7 +340,7 @@ fn a_conversions_bound_holds() {
             "{before}, {time} ± {bound}, {after}"
         );
         // Far from anything that would make it meaningless.
-        assert!(bound < 1_000_000 + (after - earlier.0) / 4, "{bound} ns");
+        assert!(bound < 1_000_000 + (after - earlier.0) / 100, "{bound} ns");
     };
     holds(earlier);
     for _ in 0..100 {

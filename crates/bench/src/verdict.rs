@@ -95,7 +95,7 @@ impl fmt::Display for Cause {
                 f.write_str("a counter stands still. Run `rdpmc-doctor`")
             }
             Cause::Unreadable => {
-                f.write_str("the counters could not be read: other programs count events, or the code closes all descriptors")
+                f.write_str("the counters could not be read. Close other programs that count events, and measure no code that closes descriptors")
             }
             Cause::TooShort => f.write_str(
                 "too short for the resolution. Run the code several times in the closure, and set `operations`",

@@ -150,7 +150,7 @@ fn code_that_closes_all_descriptors() {
     if as_benchmark().is_some() {
         let mut criterion = criterion(faults());
         criterion.bench_function("closes", |bencher| {
-            bencher.iter(rdpmc_testing::attacks::closed::close_all);
+            bencher.iter(rdpmc_testing::process::close_all);
         });
         return;
     }

@@ -2,7 +2,7 @@
 
 use crate::in_turn;
 use rdpmc_step::{StepError, Steps, count};
-use rdpmc_testing::attacks::closed::close_all;
+use rdpmc_testing::process::close_all;
 use rdpmc_testing::process::{fork, in_child, refuse, wait};
 use rdpmc_testing::skips;
 use std::hint::black_box;

@@ -143,8 +143,7 @@ pub fn open(numbers: Numbers, options: Options<'_>) -> io::Result<OwnedFd> {
 pub fn read_event(descriptor: RawFd) -> [u64; 3] {
     let mut words = [0; 4];
     match (read_words(descriptor, &mut words), words) {
-        (3, [value, enabled, running, _]) => [value, enabled, running],
-        (4, [value, enabled, running, _]) => [value, enabled, running],
+        (3 | 4, [value, enabled, running, _]) => [value, enabled, running],
         other => panic!("read(2) of an event (0: error state): {other:?}"),
     }
 }

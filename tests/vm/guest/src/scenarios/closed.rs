@@ -5,7 +5,7 @@ use crate::harness::{Facts, Outcome, equal, require, skip};
 use crate::system::{Changed, USER_ACCESS, set};
 use rdpmc::error::ReadError;
 use rdpmc::{Counter, Event};
-use rdpmc_testing::attacks::closed::close_all;
+use rdpmc_testing::process::close_all;
 use rdpmc_testing::kernels::countdown;
 use rdpmc_testing::process::perf_descriptors;
 use std::hint::black_box;
@@ -43,11 +43,11 @@ fn turns_without_a_descriptor(_: &Facts) -> Outcome {
     let counters = ten(Event::INSTRUCTIONS)?;
     let numbers = perf_descriptors();
     countdown(black_box(ROUNDS));
+    let mut last = counters.iter().map(Counter::read).collect::<Result<Vec<_>, _>>()?;
     close_all();
     let others = ten(Event::CYCLES)?;
     equal("the others' descriptors", perf_descriptors(), numbers)?;
     let (mut own, mut closed) = (0, 0);
-    let mut last = [0; 10];
     for _ in 0..50 {
         countdown(black_box(ROUNDS / 50));
         for (counter, last) in counters.iter().zip(&mut last) {
