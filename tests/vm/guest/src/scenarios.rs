@@ -159,11 +159,22 @@ fn exact(
     what: &str,
     per_round: u64,
     is_unfiltered: bool,
+    sample: impl FnMut(u64) -> Result<u64, Stop>,
+) -> Result<u64, Stop> {
+    exact_in(&ROUNDS, what, per_round, is_unfiltered, sample)
+}
+
+/// As [`exact`], with these numbers of rounds.
+fn exact_in(
+    all_rounds: &[u64],
+    what: &str,
+    per_round: u64,
+    is_unfiltered: bool,
     mut sample: impl FnMut(u64) -> Result<u64, Stop>,
 ) -> Result<u64, Stop> {
     let samples = samples(is_unfiltered);
     let nothing = least(samples, || sample(0))?;
-    for rounds in ROUNDS {
+    for &rounds in all_rounds {
         let counted = least(samples, || sample(rounds))?;
         equal(&format!("{what} of {rounds} rounds"), counted, per_round * rounds + nothing)?;
     }
