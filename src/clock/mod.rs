@@ -98,7 +98,8 @@ use std::time::Duration;
 /// - A `Kernel` clock jumps forwards with CLOCK_MONOTONIC_RAW. If that jumps back, it goes on where it was. The time since its
 ///   last read is lost then, and [`error_bound`](Clock::error_bound) returns None.
 ///
-/// The namespace is known by `/proc/self/ns/time`. Without that file, a calibrated clock detects only a jump back to more than a
+/// A jump of less than a microsecond is not told from an error of measurement. The namespace is known by
+/// `/proc/thread-self/ns/time`. Without that file, a calibrated clock detects only a jump back to more than a
 /// second before its last read. After other jumps it moves forwards, or stands still for up to a second.
 ///
 /// # Signal handlers and faults

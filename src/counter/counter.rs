@@ -146,8 +146,9 @@ use std::fmt;
 ///   It returns `Closed`, and so do all later ones. The position of a file is restored. Of a stream, the read takes up to 32
 ///   bytes (24, plus 16 for each event of a group). It takes a whole datagram, or the count of an eventfd. It waits if a
 ///   blocking file has no data.
-/// - If a seccomp filter refuses `ioctl`, `Drop` closes any event of the number. Without `/proc`, it closes any file.
-/// - Another thread may close the descriptor between the comparison and the request.
+/// - If a seccomp filter refuses `ioctl` and there is no `/proc`, requests and `Drop` reach whatever has the number.
+/// - Another thread, or a signal handler of this thread, may close the descriptor between the comparison and the request, and
+///   while the counter is being opened.
 ///
 /// The comparison is an `ioctl(2)`. If a seccomp filter kills for it, a read of a software event or `Drop` ends the process.
 ///

@@ -1,6 +1,6 @@
 //! Errors of an open counter.
 
-use crate::kernel::{self, Errno, Message, has_message, say};
+use crate::kernel::{self, EACCES, ENOSYS, EPERM, Errno, Message, has_message, say};
 
 /// Why an open counter or group could not be read, started, stopped or reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum ReadError {
     /// Other code of this process has closed a descriptor of the counter or group, and its number may be another file's now
     /// (`close_range`, `closefrom`, `dup2`): see [closed descriptors](crate::Counter#closed-descriptors).
     Closed,
-    /// The system call failed for a reason that is not known to occur.
+    /// The system call failed for a reason that is not known to occur, or a sandbox has denied it.
     #[non_exhaustive]
     System {
         /// The system call.
@@ -57,6 +57,10 @@ impl ReadError {
                 "other code of this process has closed the counter's descriptor",
                 "Find the call with `strace -f -e trace=close,close_range,dup2,dup3`, and open the \
                  counter after it"
+            ),
+            ReadError::System { call, errno: errno @ Errno(EPERM | EACCES | ENOSYS) } => say!(
+                "{call} of the counter was denied ({errno}), as by a seccomp filter or a security module",
+                "Allow the call in the sandbox, or run outside of it"
             ),
             ReadError::System { call, errno } => say!(
                 "{call} failed with {errno}, which is not known to occur",

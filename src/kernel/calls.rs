@@ -93,7 +93,7 @@ pub(crate) fn time_namespace() -> Option<u64> {
     let mut found = None;
     // SAFETY: the path ends with a zero, and `status` is valid for the write. The call has filled it if it succeeds.
     keeping_errno(|| unsafe {
-        if libc::stat64(c"/proc/self/ns/time".as_ptr(), status.as_mut_ptr()) == 0 {
+        if libc::stat64(c"/proc/thread-self/ns/time".as_ptr(), status.as_mut_ptr()) == 0 {
             found = Some(status.assume_init().st_ino);
         }
     });

@@ -5,8 +5,10 @@
 //! (`PERF_EVENT_IOC_ID`). Each request compares it first, and is `EBADF` if the number has become another file's.
 #![allow(unsafe_code)]
 
-use super::{AtomicU64, Control, Errno, coarse_time, ioctl, keeping_errno, last_error};
-use libc::{EACCES, EBADF, ENOSYS, EPERM};
+use super::{
+    AtomicU64, Control, Errno, coarse_time, ioctl, keeping_errno, last_error, seccomp_mode,
+};
+use libc::EBADF;
 use std::io::Write;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::Relaxed;
@@ -62,7 +64,7 @@ impl Descriptor {
             File::Other if number == 0 => return Err(Errno(0)),
             File::Unknown if number == 0 && is_event(0) != Some(true) => return Err(Errno(0)),
             File::Other => return Err(Errno(EBADF)),
-            File::Unknown => id_by_read(number).map_or(Id::Unknown, Id::Known),
+            File::Unknown => Read::of(number).newest().map_or(Id::Unknown, Id::Known),
         };
         let number = if number < FIRST { moved(number).unwrap_or(number) } else { number };
         Ok(Descriptor { number, id, compared: AtomicU64::new(0) })
@@ -83,16 +85,23 @@ impl Descriptor {
     /// Compares the event's identifier. `EBADF` if the number is no longer its own. Keeps the C library's error number.
     pub(crate) fn is_own(&self) -> Result<(), Errno> {
         let Id::Known(id) = self.id else { return Ok(()) };
-        let mut file = File::Unknown;
-        keeping_errno(|| file = file_of(self.number));
-        match file {
-            File::Event(found) if found == id => Ok(()),
-            File::Unknown => Ok(()),
-            File::Event(_) | File::Other => {
-                self.compared.store(SUSPECT, Relaxed);
-                Err(Errno(EBADF))
-            }
+        let mut is_own = true;
+        keeping_errno(|| {
+            is_own = match file_of(self.number) {
+                File::Event(found) => found == id,
+                File::Other => false,
+                // A number that was another file's has to be proven.
+                File::Unknown => match is_event(self.number) {
+                    Some(true) => Read::of(self.number).has(id),
+                    _ => self.compared.load(Relaxed) != SUSPECT,
+                },
+            };
+        });
+        if is_own {
+            return Ok(());
         }
+        self.compared.store(SUSPECT, Relaxed);
+        Err(Errno(EBADF))
     }
 
     /// Whether an identifier in the kernel's answer is this event's. True if this event's is not known.
@@ -191,32 +200,57 @@ fn file_of(number: RawFd) -> File {
     match unsafe { libc::ioctl(number, ioctl::ID as _, &raw mut id) } {
         0 if id != 0 => File::Event(id),
         0 => File::Unknown,
-        _ => match (last_error(), is_event(number)) {
-            (_, Some(true)) => File::Unknown,
-            // The usual answers of filters. Few files give them.
-            (Errno(EPERM | EACCES | ENOSYS), None) => File::Unknown,
-            _ => File::Other,
+        _ => match is_event(number) {
+            Some(true) => File::Unknown,
+            Some(false) => File::Other,
+            // Without a filter, only another file refuses the request.
+            None if seccomp_mode() == Some(0) => File::Other,
+            None => File::Unknown,
         },
     }
 }
 
-/// Returns the identifier that a read has last: that of the event that was opened last. None in error state.
-#[cold]
-fn id_by_read(number: RawFd) -> Option<u64> {
-    let mut words = [0_u64; 64]; // more than any group has
-    // SAFETY: `words` is valid for writes of its size, and any bytes are a valid u64.
-    let bytes = unsafe { libc::read(number, words.as_mut_ptr().cast(), size_of_val(&words)) };
-    let last = (usize::try_from(bytes).ok()? / size_of::<u64>()).checked_sub(1)?;
-    words.get(last).copied().filter(|id| *id != 0)
+/// The answer to a read of an event, where no request tells its identifier.
+struct Read {
+    words: [u64; 64], // more than any group has
+    length: usize,
+}
+
+impl Read {
+    #[cold]
+    fn of(number: RawFd) -> Read {
+        let mut words = [0; 64];
+        // SAFETY: `words` is valid for writes of its size, and any bytes are a valid u64.
+        let bytes = unsafe { libc::read(number, words.as_mut_ptr().cast(), size_of_val(&words)) };
+        Read { words, length: usize::try_from(bytes).unwrap_or(0) / size_of::<u64>() }
+    }
+
+    /// The identifiers of the group's events: after count and times of a single one, and after each count of a group.
+    fn ids(&self) -> impl Iterator<Item = u64> {
+        let words = self.words.get(..self.length).unwrap_or(&self.words);
+        let first = if self.length == 4 { 3 } else { 4 };
+        words.iter().skip(first).step_by(2).copied()
+    }
+
+    fn has(&self, id: u64) -> bool {
+        self.ids().any(|of_one| of_one == id)
+    }
+
+    /// That of the event that was opened last. None in error state.
+    fn newest(&self) -> Option<u64> {
+        self.ids().last().filter(|id| *id != 0)
+    }
 }
 
 /// What `/proc` shows for the descriptor of an event.
 const LINK: &[u8] = b"anon_inode:[perf_event]";
 
 /// Whether a number is an event's, as far as `/proc` tells. None without `/proc`. Async-signal-safe.
+///
+/// Asks for the calling thread, which may have a table of descriptors of its own (`CLONE_FILES`).
 fn is_event(number: RawFd) -> Option<bool> {
-    let (mut path, mut link) = ([0; 32], [0; LINK.len() + 1]);
-    write!(&mut path[..], "/proc/self/fd/{number}\0").ok()?;
+    let (mut path, mut link) = ([0; 40], [0; LINK.len() + 1]);
+    write!(&mut path[..], "/proc/thread-self/fd/{number}\0").ok()?;
     // SAFETY: the path ends with a zero, and `link` is valid for the write of its length.
     let length =
         unsafe { libc::readlink(path.as_ptr().cast(), link.as_mut_ptr().cast(), link.len()) };

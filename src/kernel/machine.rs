@@ -70,7 +70,7 @@ pub fn capability() -> Option<&'static str> {
     let capability =
         held(CAP_PERFMON, "CAP_PERFMON").or_else(|| held(CAP_SYS_ADMIN, "CAP_SYS_ADMIN"))?;
     // A kernel without this link has no user namespaces, and this process is in the only one.
-    let initial = std::fs::read_link("/proc/self/ns/user")
+    let initial = std::fs::read_link("/proc/thread-self/ns/user")
         .map_or(true, |namespace| namespace.as_os_str() == "user:[4026531837]");
     initial.then_some(capability)
 }

@@ -203,7 +203,7 @@ impl Attempt<'_> {
                 OpenError::Paranoid { level, allowed }
             }
             _ if !may_be_level && has_filter == Some(true) => OpenError::seccomp(Errno(errno)),
-            _ if errno == kernel::ENOSYS => OpenError::NoSystemCall,
+            _ if errno == kernel::ENOSYS && has_filter == Some(false) => OpenError::NoSystemCall,
             _ => OpenError::Denied {
                 errno: Errno(errno),
                 allowed: may_be_level.then_some(allowed),

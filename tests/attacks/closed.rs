@@ -4,6 +4,7 @@
 //! own.
 
 use super::work;
+use crate::process::supervised::{Answer, supervised};
 use crate::process::{close_all, fork, perf_descriptors, wait};
 use rdpmc::error::{ReadError, SyscallReason};
 use rdpmc::{Access, Counter, Event, Group, ReadBy};
@@ -25,7 +26,7 @@ enum By {
 
 type Trial = fn([Event; 2], By) -> Result<(), String>;
 
-const TRIALS: [(&str, Trial); 9] = [
+const TRIALS: [(&str, Trial); 11] = [
     ("nothing", nothing),
     ("an event", an_event),
     ("files", files),
@@ -35,6 +36,8 @@ const TRIALS: [(&str, Trial); 9] = [
     ("a group's sibling", a_sibling),
     ("a dropped handle", a_dropped_handle),
     ("the child of a fork", the_child_of_a_fork),
+    ("a thread with a table of its own", a_thread_with_its_own_table),
+    ("a filter that refuses the comparison", a_refused_comparison),
 ];
 
 /// Runs all trials with two events that advance with [`work`]. Returns what went wrong.
@@ -361,4 +364,56 @@ fn the_child_of_a_fork([event, _]: [Event; 2], by: By) -> Result<(), String> {
     same("the child's status", status, 0)?;
     let handle = handle.ok_or("the parent's handle")?;
     goes_on(|| handle.read(), before)
+}
+
+/// In the table of the process, the number is still the event's.
+fn a_thread_with_its_own_table([event, _]: [Event; 2], by: By) -> Result<(), String> {
+    let trial = move || {
+        let Opened { handle, numbers } = counter(event)?;
+        handle.read().map_err(|why| why.to_string())?;
+        // SAFETY: the call takes an integer.
+        if unsafe { libc::unshare(libc::CLONE_FILES) } != 0 {
+            return Err("unshare".to_owned());
+        }
+        let mut file = replace(numbers[0], by, || file_of_sevens(4096), file_of);
+        is_closed(&handle)?;
+        drop(handle);
+        same("the position", file.stream_position().ok(), Some(0))
+    };
+    std::thread::spawn(trial).join().map_err(|_| "it panicked".to_owned())?
+}
+
+/// If a filter refuses the request for the identifier, that comes from a read.
+fn a_refused_comparison([event, other]: [Event; 2], by: By) -> Result<(), String> {
+    /// `PERF_EVENT_IOC_ID`, without what differs between architectures.
+    const ID: u64 = 0x2407;
+    let status = supervised(
+        &[libc::SYS_ioctl],
+        |call| match call.arguments[1] & 0xffff {
+            ID => Answer::Refuse(libc::EPERM),
+            _ => Answer::Pass,
+        },
+        |switch| {
+            switch.set(true);
+            let result = match by {
+                By::CloseRange => nothing([event, other], by),
+                By::Dup2 => an_event([event, other], by),
+            };
+            switch.set(false);
+            match result {
+                Ok(()) => 0,
+                Err(why) => {
+                    eprintln!("{why}");
+                    1
+                }
+            }
+        },
+    );
+    let Some(status) = status else {
+        eprintln!(
+            "a refused comparison was not tried: no other process may answer system calls here"
+        );
+        return Ok(());
+    };
+    same("the child's status", status, 0)
 }
