@@ -13,9 +13,7 @@ use crate::page::reader::Reader;
 /// Returns the reason for which a control page could not be mapped.
 pub(crate) fn why_not_mapped(errno: Errno) -> SyscallReason {
     match errno.0 {
-        kernel::EPERM if machine::has_seccomp_filter() != Some(true) => {
-            SyscallReason::MlockLimit { kilobytes: machine::mlock_kilobytes() }
-        }
+        kernel::EPERM => SyscallReason::MlockLimit { kilobytes: machine::mlock_kilobytes() },
         _ => SyscallReason::NotMapped { errno },
     }
 }
