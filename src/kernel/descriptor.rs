@@ -90,11 +90,12 @@ impl Descriptor {
             is_own = match file_of(self.number) {
                 File::Event(found) => found == id,
                 File::Other => false,
-                // A number that was another file's has to be proven.
-                File::Unknown => match is_event(self.number) {
-                    Some(true) => Read::of(self.number).has(id),
-                    _ => self.compared.load(Relaxed) != SUSPECT,
-                },
+                File::Unknown => {
+                    let read = is_event(self.number) == Some(true);
+                    let shown = if read { Read::of(self.number).has(id) } else { None };
+                    // A number that was another file's has to be proven.
+                    shown.unwrap_or_else(|| self.compared.load(Relaxed) != SUSPECT)
+                }
             };
         });
         if is_own {
@@ -232,8 +233,10 @@ impl Read {
         words.iter().skip(first).step_by(2).copied()
     }
 
-    fn has(&self, id: u64) -> bool {
-        self.ids().any(|of_one| of_one == id)
+    /// Whether the event of this identifier is among them. None if there are none, as in error state.
+    fn has(&self, id: u64) -> Option<bool> {
+        self.ids().next()?;
+        Some(self.ids().any(|of_one| of_one == id))
     }
 
     /// That of the event that was opened last. None in error state.
