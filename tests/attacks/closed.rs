@@ -313,7 +313,10 @@ fn a_sibling(events: [Event; 2], by: By) -> Result<(), String> {
     let before = handle.read().map_err(|why| why.to_string())?;
     let other = counter(events[1])?;
     let sibling = numbers[1];
-    let is_mapped = !is_software(&handle.access());
+    let is_mapped = matches!(
+        handle.access(),
+        Access::SystemCall(SyscallReason::Requested | SyscallReason::NotScheduled)
+    );
     match by {
         // SAFETY: the number is the group's, which is told.
         By::CloseRange => assert_eq!(unsafe { libc::close(sibling) }, 0),

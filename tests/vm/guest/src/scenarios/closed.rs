@@ -5,8 +5,8 @@ use crate::harness::{Facts, Outcome, equal, require, skip};
 use crate::system::{Changed, USER_ACCESS, set};
 use rdpmc::error::ReadError;
 use rdpmc::{Counter, Event};
-use rdpmc_testing::process::close_all;
 use rdpmc_testing::kernels::countdown;
+use rdpmc_testing::process::close_all;
 use rdpmc_testing::process::perf_descriptors;
 use std::hint::black_box;
 

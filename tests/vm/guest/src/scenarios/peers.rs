@@ -58,10 +58,11 @@ fn a_group_in_each_of_eight_threads(facts: &Facts) -> Outcome {
                 Ok(after[place] - before[place])
             }
         };
-        let nothing =
-            exact_in(rounds, "instructions", 2, is_unfiltered, of(0)).map_err(|why| why.to_string())?;
+        let nothing = exact_in(rounds, "instructions", 2, is_unfiltered, of(0))
+            .map_err(|why| why.to_string())?;
         if let Some(cycles) = cycles {
-            exact_in(rounds, "cycles", 2 * cycles, is_unfiltered, of(1)).map_err(|why| why.to_string())?;
+            exact_in(rounds, "cycles", 2 * cycles, is_unfiltered, of(1))
+                .map_err(|why| why.to_string())?;
         }
         Ok(nothing)
     };
