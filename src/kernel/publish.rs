@@ -43,6 +43,12 @@ impl<T: Send + Sync> List<T> {
         }
     }
 
+    /// Removes the values, which are not freed.
+    #[cfg(test)]
+    pub(crate) fn clear(&self) {
+        self.newest.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+
     /// Adds a value if `newest` is still the newest. Otherwise returns it.
     pub(crate) fn push_after(&self, newest: Option<&'static T>, value: T) -> Result<(), T> {
         let older = self.node();

@@ -8,7 +8,9 @@ use crate::kernel::{
     self, ATTR_SIZES, Attr, Descriptor, Errno, arm64_config1, flag, format, machine,
 };
 use crate::names::named;
-use crate::pmu::{Pmus, is_virtual};
+use crate::pmu::{Pmus, core_types, is_virtual};
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The values of `config1` to try in turn.
 ///
@@ -146,19 +148,12 @@ impl Attempt<'_> {
         if event.is_of_the_core()
             && matches!(errno, kernel::ENOENT | kernel::ENODEV | kernel::EOPNOTSUPP)
         {
-            match Pmus::local().core() {
-                Ok(Some(core)) if core.is_empty() => {
-                    return OpenError::NoPmu {
-                        event: named(event),
-                        is_virtual: is_virtual(),
-                        is_guest_of_hybrid: is_guest_of_hybrid(),
-                        is_wsl: machine::is_wsl(),
-                    };
-                }
-                Ok(None) => {
+            match core_types::is_there_one() {
+                Ok(Some(false)) => return no_pmu(event),
+                Ok(None) if matches!(Pmus::local().core(), Ok(None)) => {
                     return OpenError::NoPmuList { event: named(event), errno: refusal.errno };
                 }
-                Ok(Some(_)) => {}
+                Ok(_) => {}
                 Err(unreadable) => return unreadable.into(),
             }
         }
@@ -213,9 +208,34 @@ impl Attempt<'_> {
     }
 }
 
-/// Whether this is a KVM guest on an Intel CPU with several core types. KVM gives no PMU to these.
-fn is_guest_of_hybrid() -> bool {
-    asm::hypervisor().is_some_and(|name| name.starts_with(b"KVMKVMKVM")) && machine::is_hybrid()
+/// The error of an event that needs a PMU, on a machine without one. What the machine is does not change, and is found out
+/// once: programs open counters often and drop the error.
+fn no_pmu(event: Event) -> OpenError {
+    const KNOWN: u8 = 1;
+    const VIRTUAL: u8 = 2;
+    const GUEST_OF_HYBRID: u8 = 4;
+    const WSL: u8 = 8;
+    static MACHINE: AtomicU8 = AtomicU8::new(0);
+    let mut machine = MACHINE.load(Relaxed);
+    if machine & KNOWN == 0 {
+        // KVM gives no PMU to guests on Intel CPUs with several core types.
+        let is_kvm = asm::hypervisor().is_some_and(|name| name.starts_with(b"KVMKVMKVM"));
+        let facts = [
+            (is_virtual(), VIRTUAL),
+            (is_kvm && machine::is_hybrid(), GUEST_OF_HYBRID),
+            (machine::is_wsl(), WSL),
+        ];
+        let are_true = facts.into_iter().filter(|(is_true, _)| *is_true);
+        machine = are_true.fold(KNOWN, |machine, (_, bit)| machine | bit);
+        MACHINE.store(machine, Relaxed); // every thread stores an equal value
+    }
+    let is = |bit| machine & bit != 0;
+    OpenError::NoPmu {
+        event: named(event),
+        is_virtual: is(VIRTUAL),
+        is_guest_of_hybrid: is(GUEST_OF_HYBRID),
+        is_wsl: is(WSL),
+    }
 }
 
 /// Whether this event takes one of [`CONFIG1_REQUESTS`] as its `config1`.

@@ -12,45 +12,69 @@ pub(crate) struct CoreType {
     cpus: CpuSet,
 }
 
-/// The core types, once they are known: one list, or none yet.
-static FOUND: List<Vec<CoreType>> = List::new();
+/// The core PMUs of this machine.
+#[derive(Debug)]
+enum Core {
+    /// No PMU at all, or one.
+    None,
+    One,
+    Several(Vec<CoreType>),
+}
 
-/// Returns the core types: empty if there is only one, None if there is no list of PMUs.
+/// The core PMUs, once they are known: one value, or none yet.
+static FOUND: List<Core> = List::new();
+
+/// Returns the core PMUs. None if there is no list of PMUs.
 ///
 /// A complete answer is kept for the rest of the process. A failed attempt is an error of this call, and the next
 /// call tries again.
-fn found() -> Result<Option<&'static [CoreType]>, Unreadable> {
+fn found() -> Result<Option<&'static Core>, Unreadable> {
     if let Some(found) = FOUND.newest() {
         return Ok(Some(found));
     }
-    let Some(types) = read(&Pmus::local())? else { return Ok(None) };
-    let _ = FOUND.push_after(None, types); // or another thread was faster
-    Ok(FOUND.newest().map(Vec::as_slice))
+    let Some(core) = read(&Pmus::local())? else { return Ok(None) };
+    let _ = FOUND.push_after(None, core); // or another thread was faster
+    Ok(FOUND.newest())
 }
 
-/// Reads the core types. None if there is no list of PMUs, or if one of several core types does not list its CPUs.
-fn read(pmus: &Pmus) -> Result<Option<Vec<CoreType>>, Unreadable> {
+/// Reads the core PMUs. None if there is no list of PMUs, or if one of several core types does not list its CPUs.
+fn read(pmus: &Pmus) -> Result<Option<Core>, Unreadable> {
     let Some(pmus) = pmus.core()? else { return Ok(None) };
-    if pmus.len() < 2 {
-        return Ok(Some(Vec::new()));
-    }
     let core_type = |pmu: CorePmu| Some(CoreType { pmu: pmu.type_id, cpus: pmu.cpus? });
-    Ok(pmus.into_iter().map(core_type).collect())
+    Ok(match pmus.len() {
+        0 => Some(Core::None),
+        1 => Some(Core::One),
+        _ => pmus.into_iter().map(core_type).collect::<Option<_>>().map(Core::Several),
+    })
 }
 
 /// Returns the core types, if there are several. Empty if that is unknown.
 fn several() -> Result<&'static [CoreType], Unreadable> {
-    Ok(found()?.unwrap_or(&[]))
+    Ok(match found()? {
+        Some(Core::Several(types)) => types,
+        _ => &[],
+    })
 }
 
 /// Whether there may be several core types. True if that is unknown.
 pub(crate) fn may_be_several() -> Result<bool, Unreadable> {
-    Ok(found()?.is_none_or(|types| !types.is_empty()))
+    Ok(found()?.is_none_or(|core| matches!(core, Core::Several(_))))
+}
+
+/// Whether this machine has a core PMU. None if there is no list of PMUs.
+pub(crate) fn is_there_one() -> Result<Option<bool>, Unreadable> {
+    Ok(found()?.map(|core| !matches!(core, Core::None)))
 }
 
 /// Whether this process has found out that there is one core type. Reads no file, and is async-signal-safe.
 pub(crate) fn is_known_to_be_one() -> bool {
-    FOUND.newest().is_some_and(Vec::is_empty)
+    matches!(FOUND.newest(), Some(Core::None | Core::One))
+}
+
+/// Forgets what was found, as if the process had just begun.
+#[cfg(test)]
+pub(crate) fn forget() {
+    FOUND.clear();
 }
 
 /// Returns the type of the PMU that the event names. On hybrid x86-64, a raw event belongs to the PMU of type `RAW`.

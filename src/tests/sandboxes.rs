@@ -8,6 +8,7 @@ use super::skips::skip;
 use crate::clock::{Clock, ClockKind, ClockReason};
 use crate::error::{Errno, NameError, OpenError, Unreadable};
 use crate::kernel::machine;
+use crate::pmu::core_types;
 use crate::{Counter, Event};
 use std::fs::File;
 
@@ -62,6 +63,7 @@ fn in_each(test: &str, body: impl Fn(Sandbox, i32) -> Result<(), String>) {
         let result = in_child(|| {
             let (errno, _taken) = sandbox.enter()?;
             machine::remember_trust(false);
+            core_types::forget();
             body(sandbox, errno)
         });
         skipped_or(test, sandbox, result);

@@ -31,4 +31,6 @@ mod one_thread;
 ))]
 mod passed_on;
 #[cfg(target_os = "linux")]
+mod refused;
+#[cfg(target_os = "linux")]
 mod stepped;
