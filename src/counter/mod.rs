@@ -7,6 +7,7 @@ mod counter;
 mod dyn_group;
 mod fit;
 mod group;
+mod own_thread;
 pub(crate) mod reading;
 mod sum;
 
