@@ -21,6 +21,8 @@
 //! | several events at the same instants, for ratios | [`Group`], [`DynGroup`] |
 //! | a few nano- or microseconds of code | [`Region`] |
 //! | time, in nanoseconds or ticks | [`Clock`] |
+//! | a program with threads, by system call | [`SyscallGroup`] |
+//! | each thread of a program by itself | [`PerThread`] |
 //! | what a test sets, in place of an event | [`Counter::mock`] |
 //!
 //! [`Event`] has constants and perf's names for what can be counted, [`pmu::Pmus`] lists what this machine has, and
@@ -32,8 +34,8 @@
 //! In a virtual machine, a read in user space may take longer than a system call. There, [`Counter::open`] measures both,
 //! and [`Counter::read`] takes the cheaper way. See [`ReadBy`] and [`ReadCost`].
 //!
-//! Counters belong to the thread that opens them. Counting other threads and processes, whole CPUs, and sampling are
-//! out of scope. `tests/vm`, which the documentation mentions, is in the repository: emulated machines in which every
+//! Counters belong to the thread that opens them. [`SyscallGroup`] counts several threads of the process. Other processes,
+//! whole CPUs, and sampling are out of scope. `tests/vm`, which the documentation mentions, is in the repository: emulated machines in which every
 //! instruction counts exactly once.
 //!
 //! On other systems than Linux, everything compiles and opening returns [`OpenError::Unsupported`](error::OpenError).
@@ -55,6 +57,7 @@ mod open;
 mod page;
 pub mod pmu;
 pub mod region;
+mod threads;
 
 #[cfg(test)]
 mod tests;
@@ -118,6 +121,7 @@ pub use page::faults::{contain_faults, contained_faults, faults_are_contained, k
 pub use page::monitor::Monitor;
 #[doc(inline)]
 pub use region::Region;
+pub use threads::{PerThread, Scope, SyscallGroup};
 
 /// The README's examples are compiled with the others, and those with a `main` run.
 #[cfg(doctest)]

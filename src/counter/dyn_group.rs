@@ -74,7 +74,8 @@ pub trait WithGroup {
     fn with<const N: usize>(self, group: Group<N>) -> Self::Output;
 }
 
-/// A value for each event of a [`DynGroup`], in the events' order. Dereferences to a slice.
+/// A value for each event of a [`DynGroup`] or [`SyscallGroup`](crate::SyscallGroup), in the events' order. Dereferences to a
+/// slice.
 #[derive(Clone, Copy)]
 pub struct PerEvent<T> {
     values: [T; MAX_EVENTS],
@@ -88,6 +89,26 @@ impl<T: Copy + Default> PerEvent<T> {
             *into = value;
         }
         PerEvent { values: all, events: N }
+    }
+}
+
+impl<T: Copy> PerEvent<T> {
+    /// The first values of a slice. `none` fills what is not used.
+    pub(crate) fn of_slice(values: &[T], none: T) -> PerEvent<T> {
+        let mut all = [none; MAX_EVENTS];
+        for (into, value) in all.iter_mut().zip(values) {
+            *into = *value;
+        }
+        PerEvent { values: all, events: values.len().min(MAX_EVENTS) }
+    }
+
+    /// Returns what `change` makes of each value.
+    pub(crate) fn map<U>(self, change: impl FnMut(T) -> U) -> PerEvent<U> {
+        PerEvent { values: self.values.map(change), events: self.events }
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.values.iter_mut().take(self.events)
     }
 }
 
@@ -249,12 +270,7 @@ impl DynGroup {
     /// Returns the events.
     pub fn events(&self) -> PerEvent<Event> {
         with_group!(&self.0, group => {
-            let events = group.events();
-            let mut all = [Event::DUMMY; MAX_EVENTS];
-            for (into, event) in all.iter_mut().zip(events) {
-                *into = event;
-            }
-            PerEvent { values: all, events: events.len() }
+            PerEvent::of_slice(&group.events(), Event::DUMMY)
         })
     }
 

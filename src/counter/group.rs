@@ -142,6 +142,11 @@ impl<const N: usize> Group<N> {
         Group { reader: Reader::none(), read: View::none(), open: Rc::clone(&self.open) }
     }
 
+    /// Whether this process is a fork of the one that opened the group.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.open.process.is_past()
+    }
+
     /// The PMU that the first event names.
     pub(crate) fn pmu(&self) -> Option<u32> {
         core_types::of(self.open.events.first()?).ok()?

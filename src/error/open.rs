@@ -99,6 +99,10 @@ pub enum OpenError {
         /// Whether a seccomp filter may be the cause.
         may_be_filter: bool,
     },
+    /// New threads of the process started all the time, so that there was no moment at which all were known.
+    ThreadsKeepStarting,
+    /// The thread is ending, and its counters are closed.
+    ThreadEnds,
     /// No file descriptor is left for the event.
     #[non_exhaustive]
     TooManyOpenFiles {
@@ -406,6 +410,15 @@ impl OpenError {
             OpenError::Seccomp { call, errno } => say!(
                 "{call} was denied ({errno}) by a seccomp filter",
                 "Allow the requests PERF_EVENT_IOC_* in the filter, or run outside of the sandbox"
+            ),
+            OpenError::ThreadsKeepStarting => say!(
+                "new threads of this process start all the time, and nothing shows which of them have \
+                 inherited the counters",
+                "Open the counters before these threads start"
+            ),
+            OpenError::ThreadEnds => say!(
+                "this thread is ending, and its counters are closed",
+                "Read them before the destructors of thread-local values run"
             ),
             OpenError::NoSystemCall => {
                 say!("this kernel has no perf_event_open", "Use one built with CONFIG_PERF_EVENTS")

@@ -64,6 +64,7 @@ pub const ATTR_SIZES: [u32; 10] = [64, 72, 80, 96, 104, 112, 120, 128, 136, 144]
 pub mod flag {
     use super::bit;
     pub const DISABLED: u64 = bit(0);
+    pub const INHERIT: u64 = bit(1);
     pub const PINNED: u64 = bit(2);
     pub const EXCLUSIVE: u64 = bit(3);
     pub const EXCLUDE_USER: u64 = bit(4);
@@ -73,6 +74,7 @@ pub mod flag {
     pub const ENABLE_ON_EXEC: u64 = bit(12);
     pub const EXCLUDE_HOST: u64 = bit(19);
     pub const EXCLUDE_GUEST: u64 = bit(20);
+    pub const INHERIT_THREAD: u64 = bit(35);
 }
 
 /// `enum perf_type_id`: the values of [`Attr::type_`] that do not come from sysfs.

@@ -11,8 +11,8 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) use libc::{
-    E2BIG, EACCES, EAGAIN, EBADF, EBUSY, EEXIST, EFBIG, EINTR, EINVAL, EIO, EMFILE, ENFILE, ENODEV,
-    ENOENT, ENOMEM, ENOSPC, ENOSYS, ENOTDIR, EOPNOTSUPP, EPERM,
+    E2BIG, EACCES, EAGAIN, EBADF, EBUSY, ECHILD, EEXIST, EFBIG, EINTR, EINVAL, EIO, EMFILE, ENFILE,
+    ENODEV, ENOENT, ENOMEM, ENOSPC, ENOSYS, ENOTDIR, EOPNOTSUPP, EPERM, ESRCH,
 };
 
 /// Whether this target has `perf_event_open`.
@@ -22,13 +22,16 @@ pub(crate) fn last_error() -> Errno {
     Errno(io::Error::last_os_error().raw_os_error().unwrap_or(0))
 }
 
-/// Calls `perf_event_open` for the calling thread, on any CPU. The event joins the group of `leader`, or leads a new
-/// one. The descriptor is close-on-exec.
+/// Calls `perf_event_open` for a thread of this process, on any CPU. 0 is the calling thread. The event joins the group of
+/// `leader`, or leads a new one. The descriptor is close-on-exec.
 ///
 /// On `E2BIG`, the kernel has written the size that it knows into `attr.size`. The error number is 0 if a seccomp
 /// filter returns 0 without opening an event.
-pub(crate) fn open(attr: &mut Attr, leader: Option<&Descriptor>) -> Result<Descriptor, Errno> {
-    const THIS_THREAD: libc::pid_t = 0;
+pub(crate) fn open(
+    attr: &mut Attr,
+    thread: u32,
+    leader: Option<&Descriptor>,
+) -> Result<Descriptor, Errno> {
     const ANY_PROCESSOR: libc::c_int = -1;
     const OWN_GROUP: libc::c_int = -1;
     let group = leader.map_or(OWN_GROUP, Descriptor::number);
@@ -40,7 +43,7 @@ pub(crate) fn open(attr: &mut Attr, leader: Option<&Descriptor>) -> Result<Descr
             libc::syscall(
                 libc::SYS_perf_event_open,
                 ptr::from_mut(attr),
-                THIS_THREAD,
+                thread as libc::pid_t,
                 ANY_PROCESSOR,
                 group,
                 open_flag::FD_CLOEXEC as libc::c_ulong,
@@ -280,6 +283,29 @@ pub(crate) unsafe fn replace_by_zeros(page: NonNull<ControlPage>, lock: u32) -> 
 pub(crate) fn process_id() -> u32 {
     // SAFETY: the call takes no argument.
     unsafe { libc::getpid() as u32 }
+}
+
+/// Returns the number of the calling thread.
+pub(crate) fn thread_id() -> u32 {
+    // SAFETY: the call takes no argument.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+/// Whether a thread of this process exists. One that has ended and is not yet gone does.
+pub(crate) fn thread_exists(thread: u32) -> bool {
+    const NO_SIGNAL: libc::c_int = 0;
+    // SAFETY: the call takes integers, and sends nothing.
+    unsafe {
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), thread as libc::pid_t, NO_SIGNAL) == 0
+    }
+}
+
+/// Returns the CPU time of a thread of this process in nanoseconds. 0 if there is none.
+pub(crate) fn thread_time(thread: u32) -> u64 {
+    /// The kernel's number for the scheduler's clock of a thread.
+    const PER_THREAD: libc::clockid_t = 4;
+    const SCHEDULER: libc::clockid_t = 2;
+    clock(!(thread as libc::clockid_t) << 3 | PER_THREAD | SCHEDULER)
 }
 
 /// Runs `body`, and restores the error number of the C library afterwards, for signal handlers.

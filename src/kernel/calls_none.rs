@@ -10,6 +10,8 @@ use std::ptr::NonNull;
 
 pub(crate) const EPERM: i32 = 1;
 pub(crate) const ENOENT: i32 = 2;
+pub(crate) const ESRCH: i32 = 3;
+pub(crate) const ECHILD: i32 = 10;
 pub(crate) const EINTR: i32 = 4;
 pub(crate) const EIO: i32 = 5;
 pub(crate) const E2BIG: i32 = 7;
@@ -31,8 +33,17 @@ pub(crate) const EOPNOTSUPP: i32 = 95;
 
 pub(crate) const SUPPORTED: bool = false;
 
-pub(crate) fn open(_: &mut Attr, _: Option<&Descriptor>) -> Result<Descriptor, Errno> {
+pub(crate) fn open(_: &mut Attr, _: u32, _: Option<&Descriptor>) -> Result<Descriptor, Errno> {
     Err(Errno(ENOSYS))
+}
+pub(crate) fn thread_id() -> u32 {
+    0
+}
+pub(crate) fn thread_exists(_: u32) -> bool {
+    false
+}
+pub(crate) fn thread_time(_: u32) -> u64 {
+    0
 }
 pub(crate) fn monotonic_raw(_: bool) -> Result<u64, Errno> {
     Err(Errno(ENOSYS))

@@ -13,6 +13,7 @@ mod loaded;
 pub(crate) mod machine;
 mod message;
 mod publish;
+pub(crate) mod threads;
 mod unreadable;
 mod visible;
 mod wide;

@@ -32,6 +32,8 @@ pub(super) struct Attempt<'a> {
     pub(super) leader: Option<&'a Descriptor>,
     /// `PERF_FORMAT_GROUP`, or 0.
     pub(super) group: u64,
+    /// As [`Options::thread`].
+    pub(super) thread: u32,
 }
 
 impl Attempt<'_> {
@@ -98,8 +100,28 @@ impl Attempt<'_> {
     }
 
     fn open(&self) -> Result<Descriptor, Refusal> {
-        let Attempt { event, flags, config1, leader, group } = *self;
-        perf_event_open(event, config1, flags, leader, group)
+        let Attempt { event, flags, config1, leader, group, thread } = *self;
+        let mut attr = Attr {
+            type_: event.kind,
+            config: event.config,
+            config1,
+            config2: event.config2,
+            config3: event.config3,
+            config4: event.config4,
+            read_format: format::TOTAL_TIME_ENABLED
+                | format::TOTAL_TIME_RUNNING
+                | format::ID
+                | group,
+            flags,
+            ..Attr::default()
+        };
+        let needed = smallest_size(&attr);
+        attr.size = needed;
+        kernel::open(&mut attr, thread, leader).map_err(|errno| Refusal {
+            errno,
+            needed,
+            known: attr.size,
+        })
     }
 
     /// Returns this request without `flags`.
@@ -136,6 +158,7 @@ impl Attempt<'_> {
             config1: 0,
             leader: None,
             group: 0,
+            thread: self.thread,
         };
         self.event.is_of_the_core()
             && cycles.open().is_err_and(|answer| answer.errno == refusal.errno)
@@ -278,29 +301,6 @@ impl Refusal {
     fn is_out_of_resources(&self) -> bool {
         matches!(self.errno.0, kernel::EMFILE | kernel::ENFILE | kernel::ENOMEM)
     }
-}
-
-fn perf_event_open(
-    event: Event,
-    config1: u64,
-    flags: u64,
-    leader: Option<&Descriptor>,
-    group: u64,
-) -> Result<Descriptor, Refusal> {
-    let mut attr = Attr {
-        type_: event.kind,
-        config: event.config,
-        config1,
-        config2: event.config2,
-        config3: event.config3,
-        config4: event.config4,
-        read_format: format::TOTAL_TIME_ENABLED | format::TOTAL_TIME_RUNNING | format::ID | group,
-        flags,
-        ..Attr::default()
-    };
-    let needed = smallest_size(&attr);
-    attr.size = needed;
-    kernel::open(&mut attr, leader).map_err(|errno| Refusal { errno, needed, known: attr.size })
 }
 
 /// Returns the smallest size of the attr that holds all fields that are set, so that older kernels accept it.

@@ -10,7 +10,8 @@ use crate::kernel::flag;
 /// [`Group::builder`](crate::Group::builder), `E` is an array of events.
 ///
 /// Some things are fixed, because a read from user space could otherwise be silently wrong. The counter belongs to
-/// the calling thread, on any CPU. The thread's children do not inherit the counter, and it does not survive `exec`.
+/// the calling thread, on any CPU. The thread's children do not inherit the counter, and it does not survive `exec`. For counts
+/// of several threads, see [`SyscallGroup`](crate::SyscallGroup).
 ///
 /// An event's own [modifiers](crate::Event#names) take precedence over these settings.
 ///

@@ -19,10 +19,13 @@ pub(crate) fn open_events(options: &Options, events: &[Event]) -> Result<Opened,
     if let Some(&event) = events.iter().find(nothing) {
         return Err(OpenError::CountsNothing { event: named(event) });
     }
-    let mut refusal = OpenError::Unsupported; // overwritten: CONFIG1_REQUESTS is never empty
+    let mut refusal = OpenError::Unsupported; // overwritten: there is a request
     // If the name of one event sets such a flag, it applies to the whole group, which is scheduled as a unit.
     let asked = events.iter().fold(options.set, |flags, event| event.modifiers.flags(flags));
-    for &config1_request in CONFIG1_REQUESTS {
+    // User space reads no event that threads inherit.
+    let is_inherited = options.set & flag::INHERIT != 0;
+    let requests = if is_inherited { &[0] } else { CONFIG1_REQUESTS };
+    for &config1_request in requests {
         let error = match open_group(options, events, config1_request, asked & OF_THE_LEADER) {
             Ok(opened) => return Ok(opened),
             Err(error) => error,
@@ -76,13 +79,15 @@ pub(super) fn open_group(
         config1: config1(first)?,
         leader: None,
         group,
+        thread: options.thread,
     }
     .open_with(options)?;
     let mut siblings = Vec::with_capacity(others.len());
     for &event in others {
         let flags = options.flags(event) & !OF_THE_LEADER;
         let config1 = config1(event)?;
-        let attempt = Attempt { event, flags, config1, leader: Some(&leader), group };
+        let attempt =
+            Attempt { event, flags, config1, leader: Some(&leader), group, thread: options.thread };
         match attempt.open_with(options) {
             Ok((sibling, without_filter)) => {
                 siblings.push(sibling);

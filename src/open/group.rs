@@ -96,6 +96,22 @@ fn open_in<const N: usize>(
     Ok((reader, OpenGroup { events, answers, obstacle, choice: None, flags, process }))
 }
 
+/// Opens events as a group that is only ever read by system call, of the thread in `options`.
+pub(crate) fn open_unmapped(
+    events: &[Event],
+    options: &Options,
+    process: Process,
+) -> Result<Opened, OpenError> {
+    if options.thread != 0 {
+        return events::open_events(options, events);
+    }
+    let opened = open_checked(events, options)?;
+    if events.len() > 1 && !options.is_disabled() {
+        check_if_idle(events, options, &opened, process)?;
+    }
+    Ok(opened)
+}
+
 /// Opens events, after checks that their counters exist and advance.
 fn open_checked(events: &[Event], options: &Options) -> Result<Opened, OpenError> {
     if events.len() > 1 && checks::is_virtual() {

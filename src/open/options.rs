@@ -41,6 +41,8 @@ pub(crate) struct Options {
     cleared: u64,
     pub(crate) allow_all_levels: bool,
     pub(crate) read_by: ReadBy,
+    /// The thread whose work is counted. 0 is the one that opens.
+    pub(crate) thread: u32,
 }
 
 impl Options {
@@ -50,6 +52,11 @@ impl Options {
             true => Options { set: set | flag, cleared, ..self },
             false => Options { set, cleared: cleared | flag, ..self },
         }
+    }
+
+    /// Returns these settings for another thread.
+    pub(crate) fn on_thread(self, thread: u32) -> Options {
+        Options { thread, ..self }
     }
 
     /// The flags to open an event with.

@@ -139,6 +139,19 @@ pub(crate) fn of_group(events: &[Event]) -> Result<Option<u32>, Unreadable> {
     Ok(named_in(several()?, events).or_else(here).or(Some(first.pmu)))
 }
 
+/// Returns the PMUs of all core types to open these events on for any thread. Empty on a machine with one type, and if one of
+/// the events names a PMU or none is of the core.
+pub(crate) fn of_threads(events: &[Event]) -> Result<Vec<u32>, Unreadable> {
+    if !events.iter().any(Event::is_of_the_core) {
+        return Ok(Vec::new()); // without reading any file
+    }
+    let types = several()?;
+    Ok(match named_in(types, events) {
+        Some(one) => vec![one],
+        None => types.iter().map(|one| one.pmu).collect(),
+    })
+}
+
 /// Returns the first core type's PMU that one of the events names.
 fn named_in(types: &[CoreType], events: &[Event]) -> Option<u32> {
     let is_one = |pmu: &u32| types.iter().any(|one| one.pmu == *pmu);
@@ -157,11 +170,8 @@ pub(crate) fn are_of_one_pmu(first: &Event, second: &Event) -> Result<bool, Unre
 }
 
 /// Returns the events on this PMU, in the encoding of Linux 5.13 (x86-64) or 6.6 (arm64) and later.
-pub(crate) fn on_pmu<const N: usize>(
-    mut events: [Event; N],
-    pmu: u32,
-) -> Result<[Event; N], Unreadable> {
-    for event in &mut events {
+pub(crate) fn on_pmu<E: AsMut<[Event]>>(mut events: E, pmu: u32) -> Result<E, Unreadable> {
+    for event in events.as_mut() {
         if !counting(event)?.is_empty() {
             *event = event.on_core_pmu(pmu);
         }
@@ -185,14 +195,14 @@ const ARM64: [(Event, &str, u64); 9] = [
 /// Returns the events in the encoding of older kernels: generic events that name a PMU, by their architectural
 /// numbers. None if no event is one, if one has no such number, or if the PMU does not list it. None on targets other
 /// than arm64.
-pub(crate) fn by_architecture<const N: usize>(
-    events: [Event; N],
-) -> Result<Option<[Event; N]>, Unreadable> {
+pub(crate) fn by_architecture<E: AsMut<[Event]> + Clone + PartialEq>(
+    events: E,
+) -> Result<Option<E>, Unreadable> {
     if !cfg!(target_arch = "aarch64") {
         return Ok(None);
     }
-    let mut result = events;
-    for event in result.iter_mut().filter(|event| event.is_generic()) {
+    let mut result = events.clone();
+    for event in result.as_mut().iter_mut().filter(|event| event.is_generic()) {
         let Some(type_id) = event.pmu() else { continue };
         let own = ARM64.iter().find(|(generic, ..)| event.bare() == *generic);
         let Some((_, name, number)) = own else { return Ok(None) };

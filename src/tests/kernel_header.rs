@@ -98,6 +98,8 @@ mod header {
         }
         flags!(
             DISABLED = "disabled",
+            INHERIT = "inherit",
+            INHERIT_THREAD = "inherit_thread",
             PINNED = "pinned",
             EXCLUSIVE = "exclusive",
             EXCLUDE_USER = "exclude_user",

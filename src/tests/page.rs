@@ -77,7 +77,7 @@ fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
         flags: kernel::flag::EXCLUDE_KERNEL,
         ..Attr::default()
     };
-    let mut open = || kernel::open(&mut attr, None);
+    let mut open = || kernel::open(&mut attr, 0, None);
     let event = match open() {
         Ok(event) => event,
         Err(errno) => {

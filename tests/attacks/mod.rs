@@ -12,6 +12,8 @@ pub mod stepped;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod stepped_forks;
 #[cfg(target_os = "linux")]
+pub mod threads;
+#[cfg(target_os = "linux")]
 pub mod time_namespace;
 
 use rdpmc::error::{OpenError, ReadError};

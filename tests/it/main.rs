@@ -34,3 +34,5 @@ mod passed_on;
 mod refused;
 #[cfg(target_os = "linux")]
 mod stepped;
+#[cfg(target_os = "linux")]
+mod threads;

@@ -143,7 +143,7 @@ const FLOORS: &[&[&str]] = &[
     &["names", "page"],
     &["open", "region"],
     &["counter"],
-    &["clock"],
+    &["clock", "threads"],
 ];
 
 /// Those of `crates/spans`.
