@@ -18,6 +18,7 @@ mod overflow;
 mod peers;
 mod refusals;
 mod regions;
+mod several_threads;
 mod spans;
 mod stepped;
 mod threads;
@@ -52,6 +53,7 @@ pub fn all(facts: &[&str]) -> Vec<Scenario> {
         faults::ALL,
         closed::ALL,
         threads::ALL,
+        several_threads::ALL,
         lifetime::ALL,
         access::ALL,
         refusals::ALL,
@@ -63,11 +65,11 @@ pub fn all(facts: &[&str]) -> Vec<Scenario> {
         return scenarios([topdown::ALL]);
     }
     let entries = if facts.say("core_types").is_some() {
-        &[core_types::ALL]
+        &[core_types::ALL, several_threads::OF_CORE_TYPES] as &[_]
     } else if facts.say("faults").is_some() {
         &[virtual_machine::ALL]
     } else if facts.say("user_access") == Some("none") {
-        &[by_system_call::ALL, refusals::ALL, attacks::ALL] as &[_]
+        &[by_system_call::ALL, several_threads::ALL, refusals::ALL, attacks::ALL]
     } else {
         of_one_processor
     };
