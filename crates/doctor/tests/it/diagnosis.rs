@@ -7,6 +7,7 @@ use rdpmc_doctor::{LockedMemory, Status, diagnose};
 use rdpmc_testing::process::{self, in_child};
 use rdpmc_testing::skips;
 use std::fs;
+use std::process::Command;
 
 fn file(path: &str) -> Option<i64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
@@ -109,17 +110,14 @@ fn where_no_pmus_are_shown() {
         if !is_hidden {
             return Err(format!("not hidden: {}", std::io::Error::last_os_error()));
         }
-        let report = diagnose();
-        let said = report.to_string();
+        // A program of its own: this process may have seen them before.
+        let output = Command::new(env!("CARGO_BIN_EXE_rdpmc-doctor")).output();
+        let said = output.map_err(|why| format!("the program: {why}"))?.stdout;
+        let said = String::from_utf8_lossy(&said).into_owned();
         let lacks = said.contains("this PMU does not have it");
-        let has_pmu = report
-            .events
-            .iter()
-            .any(|event| event.access.is_ok() && event.event != rdpmc::Event::TASK_CLOCK);
-        let is_told = report
-            .advice
-            .iter()
-            .any(|line| line.contains("nothing shows whether this machine has a PMU"));
+        let is_told = said.contains("nothing shows whether this machine has a PMU");
+        // The kernel opens events of a PMU that is not shown.
+        let has_pmu = Counter::open(rdpmc::Event::INSTRUCTIONS).is_ok();
         match has_pmu || (!lacks && is_told) {
             true => Ok(()),
             false => Err(said),
