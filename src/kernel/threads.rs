@@ -32,11 +32,12 @@ pub(crate) fn count() -> Result<usize, Unreadable> {
     count.ok_or(Unreadable { path, errno: Errno(EIO) })
 }
 
-/// Whether a thread sleeps in a way that a system call which starts a thread never does. False if that is not known.
+/// Whether a thread sleeps in a way that a system call which starts a thread never does, or has ended. False if that is not
+/// known.
 pub(crate) fn is_asleep(thread: u32) -> bool {
     let path = Path::new(THREADS).join(format!("{thread}/stat"));
     let Ok(Some(text)) = read_file(&path, FILE_LIMIT) else { return false };
     // The thread's name is in parentheses, and may contain some.
     let text = String::from_utf8_lossy(&text);
-    text.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('S'))
+    text.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['S', 'Z', 'X']))
 }

@@ -45,7 +45,8 @@ pub(super) fn on_each<T>(
         for thread in threads.into_iter().filter(|thread| *thread != own) {
             match open(thread) {
                 Ok(one) => opened.push(one),
-                Err(OpenError::System { errno: Errno(kernel::ESRCH), .. }) => {} // it has ended
+                // It is ending. A main thread that has ended before the others stays in the list.
+                Err(OpenError::System { errno: Errno(kernel::ESRCH), .. }) => {}
                 Err(error) if error.is_of_the_process() => return Err(error),
                 // If the thread starts another one while its group is opened, the kernel may exchange their events, and
                 // refuses the rest of the group.

@@ -39,7 +39,7 @@ use std::fmt;
 /// - Counts start when the handle is opened. There is no reset, because the kernel keeps what ended threads have counted: use
 ///   differences, as above.
 /// - With [`Scope::Process`], the events are opened on each thread that is there, and new threads inherit them. No thread is lost
-///   or counted twice. If threads start all the time, opening waits for a moment without new ones, up to half a second.
+///   or counted twice. If threads start all the time, opening waits for a moment without new ones, for about a second.
 /// - Processes that the threads start are not counted. Before Linux 5.13, the kernel counts them, too:
 ///   [`counts_child_processes`](SyscallGroup::counts_child_processes).
 /// - Threads are read one after the other. While they run, their counts are of slightly different instants.
@@ -112,13 +112,10 @@ impl SyscallGroup {
         for thread in self.parts.chunks(self.types.max(1)) {
             for (core_type, part) in thread.iter().enumerate() {
                 let counts = read_whole(part)?;
-                for ((sum, event), value) in sums.iter_mut().zip(&self.events).zip(counts.values) {
-                    let is_first = core_type == 0;
-                    // The events of the kernel are the same on each type.
-                    if is_first || !event.is_software() {
-                        sum.value = sum.value.wrapping_add(value);
-                    }
-                    if is_first {
+                // A software event counts while its group is on the PMU of this type.
+                for (sum, value) in sums.iter_mut().zip(counts.values) {
+                    sum.value = sum.value.wrapping_add(value);
+                    if core_type == 0 {
                         sum.time_enabled = sum.time_enabled.saturating_add(counts.time_enabled);
                     }
                     sum.time_running = sum.time_running.saturating_add(counts.time_running);
