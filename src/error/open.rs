@@ -99,8 +99,14 @@ pub enum OpenError {
         /// Whether a seccomp filter may be the cause.
         may_be_filter: bool,
     },
-    /// New threads of the process started all the time, so that there was no moment at which all were known.
+    /// For two seconds, new threads of the process started all the time, or one of its threads did not run, so that there was no
+    /// moment at which all were known.
     ThreadsKeepStarting,
+    /// `/proc` is of another PID namespace: the numbers in its list of threads are not valid here.
+    ProcOfAnotherNamespace,
+    /// A pinned event that new threads inherit: on a thread where it has no counter, it would stand still, and no read would show
+    /// that.
+    PinnedOnNewThreads,
     /// The thread is ending, and its counters are closed.
     ThreadEnds,
     /// No file descriptor is left for the event.
@@ -412,9 +418,19 @@ impl OpenError {
                 "Allow the requests PERF_EVENT_IOC_* in the filter, or run outside of the sandbox"
             ),
             OpenError::ThreadsKeepStarting => say!(
-                "new threads of this process start all the time, and nothing shows which of them have \
-                 inherited the counters",
+                "for two seconds, new threads of this process started all the time, or one of its \
+                 threads did not run, and nothing shows which threads have inherited the counters",
                 "Open the counters before these threads start"
+            ),
+            OpenError::ProcOfAnotherNamespace => say!(
+                "/proc is of another PID namespace, and the threads that it lists cannot be opened",
+                "Mount this namespace's own: `mount -t proc proc /proc`"
+            ),
+            OpenError::PinnedOnNewThreads => say!(
+                "a pinned event stands still on a new thread where it has no counter, and no read would \
+                 show that",
+                "Open it without `pinned` (`:D`): `SyscallGroup::reading` shows whether it had a counter \
+                 all the time"
             ),
             OpenError::ThreadEnds => say!(
                 "this thread is ending, and its counters are closed",

@@ -23,6 +23,14 @@ pub(crate) fn listed() -> Result<Vec<u32>, Unreadable> {
     Ok(threads)
 }
 
+/// Whether the numbers in the list are those that the kernel's calls take here: `/proc` is of this PID namespace. True if that is
+/// not known.
+pub(crate) fn are_numbered_here() -> bool {
+    let link = fs::read_link("/proc/thread-self");
+    let number = link.ok().and_then(|link| link.file_name()?.to_str()?.parse::<u32>().ok());
+    number.is_none_or(|number| number == super::thread_id())
+}
+
 /// Returns the number of threads at this moment.
 pub(crate) fn count() -> Result<usize, Unreadable> {
     let path = PathBuf::from("/proc/self/status");
@@ -32,12 +40,15 @@ pub(crate) fn count() -> Result<usize, Unreadable> {
     count.ok_or(Unreadable { path, errno: Errno(EIO) })
 }
 
-/// Whether a thread sleeps in a way that a system call which starts a thread never does, or has ended. False if that is not
-/// known.
+/// Whether a thread sleeps or is stopped in a way that a system call which starts a thread never does, or has ended. False if that
+/// is not known.
+///
+/// A debugger may stop a thread inside of that call, but only before or after the kernel makes the new thread.
 pub(crate) fn is_asleep(thread: u32) -> bool {
     let path = Path::new(THREADS).join(format!("{thread}/stat"));
     let Ok(Some(text)) = read_file(&path, FILE_LIMIT) else { return false };
     // The thread's name is in parentheses, and may contain some.
     let text = String::from_utf8_lossy(&text);
-    text.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['S', 'Z', 'X']))
+    text.rsplit_once(')')
+        .is_some_and(|(_, rest)| rest.trim_start().starts_with(['S', 'T', 't', 'Z', 'X']))
 }

@@ -35,7 +35,7 @@ pub(crate) fn open<const N: usize>(
 ) -> Result<(Reader<N>, OpenGroup<N>), OpenError> {
     match core_types::of_group(&events)? {
         Some(pmu) => open_on(events, options, pmu),
-        None => open_by_either_name(events, options),
+        None => by_either_name(events, |events| open_as_is(events, options)),
     }
 }
 
@@ -45,20 +45,17 @@ pub(crate) fn open_on<const N: usize>(
     options: Options,
     pmu: u32,
 ) -> Result<(Reader<N>, OpenGroup<N>), OpenError> {
-    open_by_either_name(core_types::on_pmu(events, pmu)?, options)
+    by_either_name(core_types::on_pmu(events, pmu)?, |events| open_as_is(events, options))
 }
 
-/// Opens a group, with the architectural event numbers if the kernel is older than the encoding that names a PMU.
-fn open_by_either_name<const N: usize>(
-    events: [Event; N],
-    options: Options,
-) -> Result<(Reader<N>, OpenGroup<N>), OpenError> {
-    match open_as_is(events, options) {
+/// Opens events, with the architectural numbers if the kernel is older than the encoding that names a PMU.
+pub(crate) fn by_either_name<E: AsMut<[Event]> + Clone + PartialEq, T>(
+    events: E,
+    open: impl Fn(E) -> Result<T, OpenError>,
+) -> Result<T, OpenError> {
+    match open(events.clone()) {
         Err(refusal @ OpenError::EventNotSupported { .. }) => {
-            match core_types::by_architecture(events)? {
-                Some(events) => open_as_is(events, options),
-                None => Err(refusal),
-            }
+            core_types::by_architecture(events)?.map_or(Err(refusal), open)
         }
         other => other,
     }

@@ -15,7 +15,7 @@ mod options;
 
 pub(crate) use checks::is_virtual;
 pub(crate) use events::{Counts, Opened, open_events};
-pub(crate) use group::{OpenGroup, open, open_as_is, open_on, open_unmapped};
+pub(crate) use group::{OpenGroup, by_either_name, open, open_as_is, open_on, open_unmapped};
 pub(crate) use mapping::{setting_that_forbids, why_not_mapped};
 pub(crate) use mock::Answers;
 pub use mock::Mock;

@@ -8,15 +8,18 @@
 
 use crate::error::OpenError;
 use crate::kernel::{self, Errno, Unreadable, threads};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How often the events are opened anew.
-const PASSES: u32 = 20;
-/// How many times a pass waits for the moment, and how long.
+/// How long all attempts together may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How many refusals are not yet the answer.
+const REFUSALS: u32 = 20;
+/// How many times an attempt looks for the moment once all threads are settled, and the pause between two looks.
 const LOOKS: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(100);
-/// The system call that starts a thread takes less CPU time than this, in nanoseconds.
-const LONGEST_START: u64 = 1_000_000;
+/// The system call that starts a thread takes less CPU time than this, in nanoseconds. It takes 10 to 50 microseconds. In a virtual
+/// machine, the kernel may take time that the host used for CPU time.
+const LONGEST_START: u64 = 10_000_000;
 
 /// A thread that has the events.
 struct Covered {
@@ -31,46 +34,60 @@ struct Covered {
 /// Calls `open` for each thread of the process, with 0 for the calling one. Returns what was opened.
 ///
 /// # Errors
-/// Those of `open`. [`OpenError::ThreadsKeepStarting`] if new threads were there at each moment.
+/// Those of `open`. [`OpenError::ThreadsKeepStarting`] if new threads were there at each moment, or one never settled.
 pub(super) fn on_each<T>(
     mut open: impl FnMut(u32) -> Result<T, OpenError>,
 ) -> Result<Vec<T>, OpenError> {
+    if !threads::are_numbered_here() {
+        return Err(OpenError::ProcOfAnotherNamespace);
+    }
     let own = kernel::thread_id();
-    let mut refusal = OpenError::ThreadsKeepStarting;
-    'passes: for _ in 0..PASSES {
+    let begin = Instant::now();
+    let mut refusals = 0;
+    'attempts: loop {
         let threads = threads::listed()?;
         // If the calling thread cannot have the events, no thread can.
         let mut opened = vec![open(0)?];
         let mut covered = vec![Covered { thread: own, time: 0, is_settled: true }];
         for thread in threads.into_iter().filter(|thread| *thread != own) {
             match open(thread) {
-                Ok(one) => opened.push(one),
+                // Otherwise the number may be another process's by now.
+                Ok(one) if kernel::thread_exists(thread) => opened.push(one),
                 // It is ending. A main thread that has ended before the others stays in the list.
-                Err(OpenError::System { errno: Errno(kernel::ESRCH), .. }) => {}
-                Err(error) if error.is_of_the_process() => return Err(error),
+                Ok(_) | Err(OpenError::System { errno: Errno(kernel::ESRCH), .. }) => {}
+                Err(error) if error.is_of_the_process() || refusals == REFUSALS => {
+                    return Err(error);
+                }
                 // If the thread starts another one while its group is opened, the kernel may exchange their events, and
                 // refuses the rest of the group.
-                Err(error) => {
-                    refusal = error;
-                    continue 'passes;
+                Err(_) => {
+                    refusals += 1;
+                    continue 'attempts;
                 }
             }
             let time = kernel::thread_time(thread);
             covered.push(Covered { thread, time, is_settled: false });
         }
-        for _ in 0..LOOKS {
-            if are_all(&mut covered)? {
+        let mut looks = 0..LOOKS;
+        loop {
+            let are_settled = settle(&mut covered);
+            if are_settled && are_all(&covered)? {
                 return Ok(opened);
+            }
+            if begin.elapsed() > PATIENCE {
+                return Err(OpenError::ThreadsKeepStarting);
+            }
+            // Threads that stay will not go for waiting.
+            if are_settled && looks.next().is_none() {
+                break;
             }
             std::thread::sleep(PAUSE);
         }
-        refusal = OpenError::ThreadsKeepStarting;
     }
-    Err(refusal)
 }
 
-/// Whether there is no thread but these.
-fn are_all(covered: &mut [Covered]) -> Result<bool, Unreadable> {
+/// Notes which threads have settled. Returns whether all have.
+fn settle(covered: &mut [Covered]) -> bool {
     for one in &mut *covered {
         // One that has ended has finished what it started.
         one.is_settled = one.is_settled
@@ -78,8 +95,12 @@ fn are_all(covered: &mut [Covered]) -> Result<bool, Unreadable> {
             || threads::is_asleep(one.thread)
             || !kernel::thread_exists(one.thread);
     }
+    covered.iter().all(|one| one.is_settled)
+}
+
+/// Whether there is no thread but these.
+fn are_all(covered: &[Covered]) -> Result<bool, Unreadable> {
     let count = threads::count()?;
     // Those that exist now existed when all were counted.
-    let exist = covered.iter().filter(|one| kernel::thread_exists(one.thread)).count();
-    Ok(count == exist && covered.iter().all(|one| one.is_settled))
+    Ok(count == covered.iter().filter(|one| kernel::thread_exists(one.thread)).count())
 }

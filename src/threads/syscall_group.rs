@@ -8,7 +8,7 @@ use crate::error::{OpenError, ReadError};
 use crate::event::Event;
 use crate::kernel::{self, Control, Errno, flag};
 use crate::open::builder::Builder;
-use crate::open::{Opened, Options, open_unmapped};
+use crate::open::{Opened, Options, by_either_name, open_unmapped};
 use crate::page::MAX_EVENTS;
 use crate::page::fork;
 use crate::page::process::Process;
@@ -36,10 +36,10 @@ use std::fmt;
 ///
 /// # What is counted
 ///
-/// - Counts start when the handle is opened. There is no reset, because the kernel keeps what ended threads have counted: use
-///   differences, as above.
+/// - Counts start when the handle is opened. Use differences, as above: there is no reset. The kernel's reset would keep what ended
+///   threads have counted.
 /// - With [`Scope::Process`], the events are opened on each thread that is there, and new threads inherit them. No thread is lost
-///   or counted twice. If threads start all the time, opening waits for a moment without new ones, for about a second.
+///   or counted twice. If threads start all the time, opening waits for a moment without new ones, for two seconds.
 /// - Processes that the threads start are not counted. Before Linux 5.13, the kernel counts them, too:
 ///   [`counts_child_processes`](SyscallGroup::counts_child_processes).
 /// - Threads are read one after the other. While they run, their counts are of slightly different instants.
@@ -75,7 +75,8 @@ impl SyscallGroup {
     /// # Errors
     /// As [`Group::open`](crate::Group::open), and:
     /// - [`OpenError::GroupSize`] if there are no events or more than 8;
-    /// - [`OpenError::ThreadsKeepStarting`] with [`Scope::Process`];
+    /// - [`OpenError::PinnedOnNewThreads`] if an event is pinned and [`Scope`] has new threads;
+    /// - [`OpenError::ThreadsKeepStarting`] or [`OpenError::ProcOfAnotherNamespace`] with [`Scope::Process`];
     /// - [`OpenError::Unreadable`] if `/proc/self/task` cannot be read, with [`Scope::Process`].
     pub fn open(events: &[Event], scope: Scope) -> Result<SyscallGroup, OpenError> {
         Builder::new(events).open_scope(scope)
@@ -125,7 +126,8 @@ impl SyscallGroup {
         Ok(sums)
     }
 
-    /// Continues counting, on one thread after the other.
+    /// Continues counting, on one thread after the other. A thread that is started at this moment may miss it, and the threads that
+    /// it starts with it.
     ///
     /// # Errors
     /// [`ReadError::Forked`] in the child of a fork, [`ReadError::Closed`] if other code has
@@ -135,7 +137,8 @@ impl SyscallGroup {
         self.control(Control::Enable)
     }
 
-    /// Stops counting, on one thread after the other. The counts stay.
+    /// Stops counting, on one thread after the other. The counts stay. A thread that is started at this moment may miss it, as in
+    /// [`enable`](SyscallGroup::enable).
     ///
     /// # Errors
     /// As [`enable`](SyscallGroup::enable).
@@ -214,6 +217,9 @@ impl Builder<&[Event]> {
         if !(1..=MAX_EVENTS).contains(&self.events.len()) {
             return Err(OpenError::GroupSize { events: self.events.len() });
         }
+        if scope != Scope::Thread && self.events.iter().any(|event| self.options.is_pinned(event)) {
+            return Err(OpenError::PinnedOnNewThreads);
+        }
         let process = fork::process().map_err(OpenError::of_call("pthread_atfork"))?;
         let inherited = flag::INHERIT | flag::INHERIT_THREAD;
         let options = match scope {
@@ -249,11 +255,13 @@ fn open(
     let pmus = core_types::of_threads(events)?;
     let on_thread = |thread| -> Result<Vec<Opened>, OpenError> {
         let options = options.on_thread(thread);
-        let open = |events: &[Event]| open_by_either_name(events, &options, process);
+        let open = |events| {
+            by_either_name(events, |events: Vec<Event>| open_unmapped(&events, &options, process))
+        };
         match pmus.as_slice() {
-            [] => Ok(vec![open(events)?]),
+            [] => Ok(vec![open(events.to_vec())?]),
             pmus => {
-                pmus.iter().map(|pmu| open(&core_types::on_pmu(events.to_vec(), *pmu)?)).collect()
+                pmus.iter().map(|pmu| open(core_types::on_pmu(events.to_vec(), *pmu)?)).collect()
             }
         }
     };
@@ -262,21 +270,4 @@ fn open(
         Scope::Process => process::on_each(on_thread)?.into_iter().flatten().collect(),
     };
     Ok((parts, pmus.len().max(1)))
-}
-
-/// Opens the events, with the architectural numbers if the kernel is older than the encoding that names a PMU.
-fn open_by_either_name(
-    events: &[Event],
-    options: &Options,
-    process: Process,
-) -> Result<Opened, OpenError> {
-    match open_unmapped(events, options, process) {
-        Err(refusal @ OpenError::EventNotSupported { .. }) => {
-            match core_types::by_architecture(events.to_vec())? {
-                Some(events) => open_unmapped(&events, options, process),
-                None => Err(refusal),
-            }
-        }
-        other => other,
-    }
 }

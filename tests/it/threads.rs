@@ -58,14 +58,10 @@ fn each_scope_counts_its_threads_exactly() {
             assert_eq!(each()?, [PAGES, 5 * PAGES, 9 * PAGES], "round {round}");
             // Of threads that have ended, too.
             drop((there, come));
-            assert_eq!(each_of_nobody(&all)?, 0);
+            assert_eq!(faults(&all, || {})?, 0);
         }
         Ok(())
     });
-}
-
-fn each_of_nobody(counters: &SyscallGroup) -> Result<u64, ReadError> {
-    faults(counters, || {})
 }
 
 /// Threads come and go by thousands while the counters are opened and read. None is lost, and none counts twice.
@@ -114,19 +110,14 @@ fn threads_that_come_and_go() {
             starters.into_iter().for_each(|starter| starter.join().unwrap());
             // Those that were started while the counters were being opened count from the moment that they go on.
             let waiting = bare.waiting.load(SeqCst) as u64;
-            assert_eq!(settled(&counters, &bare)?, waiting, "round {round}");
+            // The short ones end first.
+            while !bare.are_only_waiting() {
+                std::thread::yield_now();
+            }
+            assert_eq!(faults(&counters, || bare.finish())?, waiting, "round {round}");
         }
         Ok(())
     });
-}
-
-/// Returns the page faults of the waiting threads.
-fn settled(counters: &SyscallGroup, bare: &Bare) -> Result<u64, ReadError> {
-    // The short ones end first.
-    while !bare.are_only_waiting() {
-        std::thread::yield_now();
-    }
-    faults(counters, || bare.finish())
 }
 
 /// What thousands of threads count that start after the counters were opened is the sum of what each did.
@@ -323,6 +314,64 @@ fn any_thread_may_read() {
             let refusal = SyscallGroup::open(events, Scope::Process).err();
             assert!(matches!(refusal, Some(OpenError::GroupSize { .. })), "{refusal:?}");
         }
+        Ok(())
+    });
+}
+
+/// The main thread may end before the others. It stays in the list of threads until they have ended, too.
+#[test]
+fn a_main_thread_that_has_ended() {
+    alone("a_main_thread_that_has_ended", || {
+        let child = fork(|| {
+            std::thread::spawn(|| {
+                let main = format!("/proc/self/task/{}/stat", std::process::id());
+                while !std::fs::read_to_string(&main).unwrap().contains(") Z ") {
+                    std::thread::yield_now();
+                }
+                let counters = SyscallGroup::open(&EVENTS, Scope::Process).unwrap();
+                let is_right = counters.threads() == 1
+                    && faults(&counters, || touch_pages(PAGES)).is_ok_and(|faults| faults >= PAGES);
+                // SAFETY: the call ends the process.
+                unsafe { libc::_exit(i32::from(!is_right)) }
+            });
+            // SAFETY: the call ends this thread alone. Nothing of it is used afterwards.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+            unreachable!("the thread has ended");
+        });
+        assert_eq!(wait(child), 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn pinned_events_of_new_threads_are_refused() {
+    alone("pinned_events_of_new_threads_are_refused", || {
+        let pinned = |scope| SyscallGroup::builder(&EVENTS).pinned(true).open_scope(scope);
+        pinned(Scope::Thread)?.read()?;
+        let by_name: Event = "page-faults:D".parse()?;
+        for scope in [Scope::NewThreads, Scope::Process] {
+            assert_eq!(pinned(scope).err(), Some(OpenError::PinnedOnNewThreads));
+            let by_name = SyscallGroup::open(&[by_name], scope).err();
+            assert_eq!(by_name, Some(OpenError::PinnedOnNewThreads));
+        }
+        Ok(())
+    });
+}
+
+/// A container may see the `/proc` of another PID namespace, in which its threads have other numbers.
+#[test]
+fn proc_of_another_namespace() {
+    alone("proc_of_another_namespace", || {
+        // SAFETY: the call takes an integer. Only children enter the new PID namespace.
+        if unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) } != 0 {
+            skips::skip("proc_of_another_namespace", "no PID namespace can be made here");
+            return Ok(());
+        }
+        let child = fork(|| {
+            let refusal = SyscallGroup::open(&EVENTS, Scope::Process).err();
+            i32::from(refusal != Some(OpenError::ProcOfAnotherNamespace))
+        });
+        assert_eq!(wait(child), 0);
         Ok(())
     });
 }

@@ -4,7 +4,7 @@ use super::{Entry, exact, open};
 use crate::harness::{Facts, Outcome, Stop, equal, require, skip};
 use crate::system::keep_on;
 use rdpmc::{Event, Scope, SyscallGroup};
-use rdpmc_testing::attacks::threads::Crew;
+use rdpmc_testing::attacks::threads::{Crew, touch};
 use rdpmc_testing::kernels::countdown;
 use std::hint::black_box;
 use std::time::Duration;
@@ -95,5 +95,19 @@ fn threads_on_each_core_type(_: &Facts) -> Outcome {
     }
     let readings = all.reading()?;
     println!("{readings:?}");
+    drop(crews);
+    // A software event in a group with hardware events counts while that group is on the PMU of its core type.
+    let crews = [0, 1].map(|processor| {
+        keep_on(Some(processor));
+        Crew::new(1, |pages| touch(pages as usize))
+    });
+    keep_on(Some(0));
+    let mixed = over(&[Event::INSTRUCTIONS, Event::PAGE_FAULTS], Scope::Process)?;
+    for pages in [[100, 0], [0, 200], [50, 60]] {
+        let counted = during(&mixed, 1, || {
+            crews.iter().zip(pages).for_each(|(crew, pages)| crew.run(pages.max(1)));
+        })?;
+        equal("page faults", counted, pages.iter().map(|pages| *pages.max(&1)).sum())?;
+    }
     Ok(())
 }
