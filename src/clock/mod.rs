@@ -98,9 +98,10 @@ use std::time::Duration;
 /// - A `Kernel` clock jumps forwards with CLOCK_MONOTONIC_RAW. If that jumps back, it goes on where it was. The time since its
 ///   last read is lost then, and [`error_bound`](Clock::error_bound) returns None.
 ///
-/// A jump of less than a microsecond is not told from an error of measurement. The namespace is known by
-/// `/proc/thread-self/ns/time`. Without that file, a calibrated clock detects only a jump back to more than a
-/// second before its last read. After other jumps it moves forwards, or stands still for up to a second.
+/// The namespace is known by `/proc/thread-self/ns/time`, at which a calibrated clock looks about once in a second. Without that
+/// file, a calibrated clock detects only a jump back to more than a second before its last read. After other jumps it moves
+/// forwards, or stands still for up to a second. If somebody sets CLOCK_REALTIME between two looks of which the second finds
+/// another namespace, the clock may take the wrong one, and its bound does not hold.
 ///
 /// # Signal handlers and faults
 ///

@@ -342,7 +342,11 @@ impl Source {
                 }
                 (Kind::Calibrated, calibration) => {
                     let known = calibration.take();
-                    *calibration = known.and_then(|known| known.refined(look(known.step())?));
+                    // In another time namespace, a jump may be smaller than the error long after the last sample.
+                    let is_here = !is_elsewhere(state.namespace);
+                    *calibration = known
+                        .filter(|_| is_here)
+                        .and_then(|known| known.refined(look(known.step())?));
                     if calibration.is_some() {
                         state.realtime = kernel::realtime();
                     } else {
@@ -477,7 +481,12 @@ impl Source {
     }
 }
 
-/// Whether the process is in another time namespace than before. False if that is not known.
+/// Whether the process is in another time namespace than this one. False if that is not known.
+fn is_elsewhere(namespace: Option<u64>) -> bool {
+    namespace.zip(kernel::time_namespace()).is_some_and(|(before, now)| before != now)
+}
+
+/// Whether the process is in another time namespace than before, which then is this one. False if that is not known.
 fn has_moved(namespace: &mut Option<u64>) -> bool {
     let Some(now) = kernel::time_namespace() else { return false };
     namespace.replace(now).is_some_and(|before| before != now)

@@ -12,7 +12,8 @@ pub(super) const HELD: u64 = 1_000_000;
 /// differ because the counter has changed or was not looked at for long, and the kernel's clock is right.
 ///
 /// In another time namespace, either may have jumped: the kernel's clock, or the counter of another machine, if the process was
-/// restored there. `witness` is the time by CLOCK_REALTIME then, which may be adjusted, but hardly at this moment. Without it, the
+/// restored there. `witness` is the time by CLOCK_REALTIME then, which may be adjusted, but hardly at this moment. It decides
+/// between times that differ by more than the kernel adjusts it by in two seconds: a counter that has not jumped is the better witness. Without it, the
 /// kernel's clock has surely jumped if it is before `last` by more than the counter may mislead until the next sample.
 pub(super) fn continuation(
     by_ticks: u64,
@@ -23,7 +24,7 @@ pub(super) fn continuation(
     let off = |time: u64, witness: u64| (time.wrapping_sub(witness) as i64).unsigned_abs();
     let is_behind = |time: u64, by: u64| is_before(time.wrapping_add(by), last);
     let is_by_ticks = match witness {
-        Some(witness) => off(by_ticks, witness) <= off(by_kernel, witness),
+        Some(witness) => off(by_ticks, witness) <= off(by_kernel, witness).max(HELD),
         None => is_behind(by_kernel, MAX_BETWEEN),
     };
     match is_by_ticks {
@@ -65,6 +66,14 @@ mod tests {
                     assert_eq!(time(now, now + offset * SECOND), now, "it is ahead");
                 }
                 assert_eq!(time(now, now - SECOND / 2), now, "half a second behind");
+                if witness == now {
+                    let slewed = |by_kernel| {
+                        let witness = Some(now + 500_000); // 500 ppm of a second
+                        continuation(now, by_kernel, last, witness).unwrap_or(by_kernel)
+                    };
+                    assert_eq!(slewed(now + 400_000), now, "ahead, as CLOCK_REALTIME is");
+                    assert_eq!(slewed(now - 100_000), now, "behind");
+                }
                 assert_eq!(time(now, now + SECOND / 2), now, "half a second ahead");
                 assert_eq!(time(0, now), now, "another machine's counter, behind");
                 assert_eq!(time(other_machine, now), now, "another machine's counter, ahead");

@@ -440,18 +440,18 @@ impl OpenError {
                 say!("this kernel has no perf_event_open", "Use one built with CONFIG_PERF_EVENTS")
             }
             OpenError::Denied { errno, allowed: Some(allowed), may_be_filter } => {
-                let or = if *may_be_filter { " A seccomp filter may be, too." } else { "" };
+                let or = if *may_be_filter { ", or a seccomp filter" } else { "" };
                 say!(
-                    "perf_event_open was denied ({errno}). {PARANOID} may be the cause, and cannot be \
-                     read.{or}",
-                    "Mount /proc in this container or chroot to learn the cause, or run `sysctl \
+                    "perf_event_open was denied ({errno}). The cause may be {PARANOID}, which cannot be \
+                     read{or}",
+                    "Make it readable in this container or sandbox (mount all of /proc) to learn the cause, or run `sysctl \
                      kernel.perf_event_paranoid={allowed}` as root"
                 )
             }
             OpenError::Denied { errno, may_be_filter: true, .. } => say!(
                 "perf_event_open was denied ({errno}), and nothing shows whether a seccomp filter \
                  is the cause",
-                "Mount /proc in this container or chroot to learn it, or run outside of the sandbox"
+                "Make /proc readable in this container or sandbox to learn it, or run outside of it"
             ),
             OpenError::Denied { errno, .. } => say!(
                 "perf_event_open was denied ({errno}), and neither kernel.perf_event_paranoid nor \

@@ -185,7 +185,8 @@ impl Drop for Descriptor {
 fn moved(number: RawFd) -> Option<RawFd> {
     // SAFETY: the call takes integers, and the new descriptor is this function's.
     let higher = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, FIRST) };
-    if higher < 0 {
+    // A filter may answer for the kernel.
+    if higher < FIRST {
         return None;
     }
     // SAFETY: the kernel has just opened this number for the caller.
@@ -200,6 +201,8 @@ fn file_of(number: RawFd) -> File {
     // none has one of this number.
     match unsafe { libc::ioctl(number, ioctl::ID as _, &raw mut id) } {
         0 if id != 0 => File::Event(id),
+        // A driver may answer 0 to any request (btrfs-control does).
+        0 if is_event(number) == Some(false) => File::Other,
         0 => File::Unknown,
         _ => match is_event(number) {
             Some(true) => File::Unknown,
@@ -233,9 +236,12 @@ impl Read {
         words.iter().skip(first).step_by(2).copied()
     }
 
-    /// Whether the event of this identifier is among them. None if there are none, as in error state.
+    /// Whether the event of this identifier is among them. None if nothing was read, as in error state.
     fn has(&self, id: u64) -> Option<bool> {
-        self.ids().next()?;
+        if self.length == 0 {
+            return None;
+        }
+        // An event that other code has opened may tell no identifier.
         Some(self.ids().any(|of_one| of_one == id))
     }
 

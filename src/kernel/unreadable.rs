@@ -4,7 +4,10 @@ use super::*;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file or directory of `/sys` that could not be read: of the PMU list, or the list of clock sources.
+/// Where the list of clock sources is.
+const CLOCKS: &str = "/sys/devices/system/clocksource";
+
+/// A file or directory of `/sys` or `/proc` that could not be read: of the PMU list, the list of clock sources, or the list of threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unreadable {
@@ -33,10 +36,14 @@ impl Unreadable {
             }
             ENOMEM => "There is no memory for it: free some and try again",
             EACCES | EPERM => "Give this process read access to it, and to what it links to",
-            ENOENT | ENOTDIR => {
+            ENOENT | ENOTDIR if self.path.starts_with("/proc") => {
+                "Make it visible in this container or chroot (mount /proc)"
+            }
+            ENOENT | ENOTDIR if self.path.starts_with(CLOCKS) => {
                 "Make it visible in this container or chroot (mount /sys), or open a clock before \
                  entering it"
             }
+            ENOENT | ENOTDIR => "Make it visible in this container or chroot (mount /sys)",
             EFBIG => "There is more in it than any kernel shows: pass another directory",
             _ => "Try again, and if it stays so, report it with the kernel's version",
         };

@@ -42,6 +42,16 @@ fn every_message_names_cause_and_remedy() {
         assert!(cause.contains("trusts the tick counter") && cause.contains(name), "{cause}");
         assert!(found.contains(remedy), "{found}");
     }
+    for (path, remedy) in [
+        ("/proc/self/task", "Make it visible in this container or chroot (mount /proc)"),
+        (
+            "/sys/bus/event_source/devices",
+            "Make it visible in this container or chroot (mount /sys)",
+        ),
+    ] {
+        let unreadable = Unreadable { path: path.into(), errno: Errno(kernel::ENOENT) };
+        assert_eq!(Error::from(OpenError::from(unreadable)).remedy(), remedy);
+    }
     let unavailable = |reason| RegionError::UserReadUnavailable { event: event.into(), reason };
     let errors: Vec<(Error, [&str; 2])> = vec![
         (OpenError::Unsupported.into(), ["was built for", "Build it for Linux"]),
@@ -60,12 +70,12 @@ fn every_message_names_cause_and_remedy() {
         (no_pmu(true, true).into(), ["hybrid Intel CPUs", "on the host"]),
         (OpenError::NoSystemCall.into(), ["no perf_event_open", "CONFIG_PERF_EVENTS"]),
         (denied(kernel::EPERM, None, false), ["EPERM", "lockdown"]),
-        (denied(kernel::EACCES, Some(2), false), ["perf_event_paranoid may be", "Mount /proc"]),
         (
-            denied(kernel::EACCES, Some(2), true),
-            ["A seccomp filter may be", "perf_event_paranoid=2"],
+            denied(kernel::EACCES, Some(2), false),
+            ["may be /proc/sys/kernel/perf_event_paranoid", "mount all of /proc"],
         ),
-        (denied(kernel::EPERM, None, true), ["whether a seccomp filter", "Mount /proc"]),
+        (denied(kernel::EACCES, Some(2), true), ["or a seccomp filter", "perf_event_paranoid=2"]),
+        (denied(kernel::EPERM, None, true), ["whether a seccomp filter", "Make /proc readable"]),
         (OpenError::Busy { event: event.into() }.into(), ["exclusive use", "Stop it"]),
         (
             OpenError::UnsupportedField { needed: 144, known: 128 }.into(),

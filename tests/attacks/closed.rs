@@ -344,6 +344,7 @@ fn a_dropped_handle([event, _]: [Event; 2], by: By) -> Result<(), String> {
     let Opened { handle, numbers } = counter(event)?;
     let open = || File::open("/dev/zero").expect("zeros");
     let mut file = replace(numbers[0], by, open, file_of);
+    handle.read_cost(); // which neither reads it nor waits
     drop(handle);
     let mut byte = [1];
     file.read_exact(&mut byte).map_err(|why| format!("after the drop: {why}"))?;
@@ -386,37 +387,65 @@ fn a_thread_with_its_own_table([event, _]: [Event; 2], by: By) -> Result<(), Str
     std::thread::spawn(trial).join().map_err(|_| "it panicked".to_owned())?
 }
 
-/// If a filter refuses the request for the identifier, that comes from a read.
-fn a_refused_comparison([event, other]: [Event; 2], by: By) -> Result<(), String> {
+/// If a filter refuses the request for the identifier, that comes from a read. A filter or a driver may also answer 0, and write
+/// none.
+fn a_refused_comparison(events: [Event; 2], by: By) -> Result<(), String> {
     /// `PERF_EVENT_IOC_ID`, without what differs between architectures.
     const ID: u64 = 0x2407;
-    let status = supervised(
-        &[libc::SYS_ioctl],
-        |call| match call.arguments[1] & 0xffff {
-            ID => Answer::Refuse(libc::EPERM),
-            _ => Answer::Pass,
-        },
-        |switch| {
-            switch.set(true);
-            let result = match by {
-                By::CloseRange => nothing([event, other], by),
-                By::Dup2 => an_event([event, other], by),
-            };
-            switch.set(false);
-            match result {
-                Ok(()) => 0,
-                Err(why) => {
-                    eprintln!("{why}");
-                    1
-                }
-            }
-        },
-    );
-    let Some(status) = status else {
-        eprintln!(
-            "a refused comparison was not tried: no other process may answer system calls here"
-        );
-        return Ok(());
+    let trials: &[Trial] = match by {
+        By::CloseRange => &[nothing, a_dropped_handle],
+        By::Dup2 => &[an_event, a_dropped_handle, an_event_without_an_identifier],
     };
-    same("the child's status", status, 0)
+    for answer in [Answer::Refuse(libc::EPERM), Answer::Return(0)] {
+        let status = supervised(
+            &[libc::SYS_ioctl],
+            |call| if call.arguments[1] & 0xffff == ID { answer } else { Answer::Pass },
+            |switch| {
+                switch.set(true);
+                let result = trials.iter().try_for_each(|trial| trial(events, by));
+                switch.set(false);
+                match result {
+                    Ok(()) => 0,
+                    Err(why) => {
+                        eprintln!("{answer:?}: {why}");
+                        1
+                    }
+                }
+            },
+        );
+        let Some(status) = status else {
+            eprintln!(
+                "a refused comparison was not tried: no other process may answer system calls here"
+            );
+            return Ok(());
+        };
+        same("the child's status", status, 0)?;
+    }
+    Ok(())
+}
+
+/// Other code's event, the answer of which may be too short for an identifier.
+fn an_event_without_an_identifier([event, _]: [Event; 2], _: By) -> Result<(), String> {
+    for read_format in [0_u64, 1, 3, 8] {
+        let Opened { handle, numbers } = counter(event)?;
+        // A software event of this thread, in the smallest form that the kernel knows.
+        let mut attr = [0_u64; 8];
+        attr[0] = 1 | 64 << 32; // type and size
+        attr[1] = 2; // page faults
+        attr[4] = read_format;
+        attr[5] = 0b110_0000; // without kernel and hypervisor
+        // SAFETY: the kernel reads 64 bytes there, as the second word says.
+        let other =
+            unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attr, 0, -1, -1, 0) };
+        let other = RawFd::try_from(other).map_err(|why| why.to_string())?;
+        assert!(other >= 0, "a software event can be opened");
+        take(numbers[0], other);
+        drop(handle);
+        // SAFETY: the call takes integers.
+        let is_open = unsafe { libc::fcntl(numbers[0], libc::F_GETFD) } >= 0;
+        // SAFETY: both are this trial's.
+        unsafe { (libc::close(numbers[0]), libc::close(other)) };
+        same(&format!("the other event is open, format {read_format}"), is_open, true)?;
+    }
+    Ok(())
 }
