@@ -7,7 +7,7 @@ use crate::row_builder::RowBuilder;
 use crate::run;
 use crate::sets::{self, Missing};
 use rdpmc::error::OpenError;
-use rdpmc::{Clock, Event, IntoEvent};
+use rdpmc::{Clock, Event, IntoEvent, Scope};
 use std::time::Duration;
 
 /// Measures pieces of code, and compares them in a table.
@@ -100,6 +100,7 @@ impl<'a> Bench<'a> {
             time_per_row: Duration::from_millis(50),
             time_to_step: rdpmc_step::time(),
             target: 0.01,
+            scope: Scope::Thread,
         };
         Ok(Bench { plan })
     }
@@ -144,6 +145,35 @@ impl<'a> Bench<'a> {
         if !target.is_nan() {
             self.plan.target = target.clamp(1e-6, 1.0);
         }
+        self
+    }
+
+    /// Sets whose work is counted: that of this thread by default, or that of all threads of the process.
+    ///
+    /// ```
+    /// use rdpmc_bench::{Bench, Scope};
+    ///
+    /// let mut bench = Bench::new()?;
+    /// bench.scope(Scope::Process);
+    /// bench.row("a thread").throughput(|| std::thread::spawn(|| vec![1; 100_000]).join().is_ok());
+    /// println!("{}", bench.run());
+    /// # Ok::<(), rdpmc::error::OpenError>(())
+    /// ```
+    ///
+    /// - A row of which other threads have more than a hundredth of the CPU time has unstable counts if only this thread is counted: see
+    ///   [`Cause::OtherThreads`](crate::Cause::OtherThreads).
+    /// - The counters of several threads are read by system call: see [`SyscallGroup`](rdpmc::SyscallGroup). Page faults and the CPU time
+    ///   (`task-clock`) of all threads are counted without a PMU, too.
+    /// - Threads that only wait for work, but do not sleep, are counted. So are those that work for another row or another part of the program.
+    /// - Single-stepping counts this thread alone.
+    /// - The gate does not compare counts of different scopes.
+    /// - [`Scope::NewThreads`] is taken for [`Scope::Process`]: the counters are opened by [`run`](Bench::run), when threads of the rows may
+    ///   have started.
+    pub fn scope(&mut self, scope: Scope) -> &mut Bench<'a> {
+        self.plan.scope = match scope {
+            Scope::Thread => Scope::Thread,
+            _ => Scope::Process,
+        };
         self
     }
 

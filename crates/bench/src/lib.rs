@@ -44,6 +44,7 @@ mod bench;
 mod bins;
 mod code;
 mod comparison;
+mod counters;
 mod estimate;
 mod fence;
 mod judge;
@@ -79,6 +80,7 @@ pub use fence::Fence;
 pub use paths::Path;
 #[cfg(unix)]
 pub use programs::{CompareError, ComparedPrograms, Programs};
+pub use rdpmc::Scope;
 pub use rdpmc_gate::{Compared, Comparison, Limits, Outcome, Status, Values};
 pub use results::Results;
 pub use row::{Figure, Quantity, Row};

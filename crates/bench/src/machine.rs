@@ -1,16 +1,17 @@
 //! This machine: its counters around a loop.
 
 use crate::code::{Content, Loops};
+use crate::counters::Counters;
 use crate::sample::{Loop, Measure, TICKS, VALUES};
 use rdpmc::region::Snapshot;
-use rdpmc::{Access, Clock, DynGroup, Event, PerEvent};
+use rdpmc::{Clock, PerEvent};
 
 /// The counters of a set and the clock.
 #[derive(Debug)]
 pub(crate) struct Machine<'a> {
     clock: &'a Clock,
     /// None to measure the time alone.
-    group: Option<&'a DynGroup>,
+    group: Option<&'a Counters>,
     is_in_user_space: bool,
     /// The place of the context switches, which the locks show in user space.
     switches: Option<usize>,
@@ -25,17 +26,16 @@ enum Counts {
 }
 
 impl<'a> Machine<'a> {
-    pub(crate) fn new(clock: &'a Clock, group: Option<&'a DynGroup>) -> Machine<'a> {
+    pub(crate) fn new(clock: &'a Clock, group: Option<&'a Counters>) -> Machine<'a> {
         // `read` makes system calls if they are cheaper here.
-        let is_in_user_space = group.is_some_and(|group| group.access() == Access::UserSpace);
-        let is_switches = |event: &Event| *event == Event::CONTEXT_SWITCHES;
-        let switches = group.and_then(|group| group.events().iter().position(is_switches));
+        let is_in_user_space = group.is_some_and(Counters::are_in_user_space);
+        let switches = group.and_then(Counters::place_of_switches);
         Machine { clock, group, is_in_user_space, switches }
     }
 
     /// Returns this machine's measurement of loops around `code`.
-    pub(crate) fn around<'b>(&'b mut self, code: &'b mut dyn Loops) -> Counters<'b, 'a> {
-        Counters { machine: self, code }
+    pub(crate) fn around<'b>(&'b mut self, code: &'b mut dyn Loops) -> Around<'b, 'a> {
+        Around { machine: self, code }
     }
 
     /// Reads the counters. None if they cannot be read now, or no longer in user space.
@@ -50,12 +50,12 @@ impl<'a> Machine<'a> {
 }
 
 /// The counters around loops of `code`.
-pub(crate) struct Counters<'b, 'a> {
+pub(crate) struct Around<'b, 'a> {
     machine: &'b mut Machine<'a>,
     code: &'b mut dyn Loops,
 }
 
-impl Measure for Counters<'_, '_> {
+impl Measure for Around<'_, '_> {
     fn measure(&mut self, content: Content, turns: u64) -> Option<Loop> {
         let found = self.read_around(content, turns);
         // If user access was revoked, go on by system calls.
@@ -64,7 +64,7 @@ impl Measure for Counters<'_, '_> {
     }
 }
 
-impl Counters<'_, '_> {
+impl Around<'_, '_> {
     // All loops are called from here, with the same instructions before and after.
     #[inline(never)]
     fn read_around(&mut self, content: Content, turns: u64) -> Option<Loop> {

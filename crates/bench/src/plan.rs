@@ -3,7 +3,7 @@
 use crate::code::Loops;
 use crate::sets::{Missing, Set};
 use crate::topdown::Topdown;
-use rdpmc::{Clock, Event};
+use rdpmc::{Clock, Event, Scope};
 use std::fmt;
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub(crate) struct Plan<'a> {
     /// Zero to step nothing.
     pub(crate) time_to_step: Duration,
     pub(crate) target: f64,
+    /// Whose work is counted.
+    pub(crate) scope: Scope,
 }
 
 /// A row to measure.

@@ -3,7 +3,7 @@
 use crate::comparison::RowComparison;
 use crate::row::Row;
 use crate::sets::Missing;
-use rdpmc::Event;
+use rdpmc::{Event, Scope};
 use rdpmc_gate::{Comparison, Limits, Side, bench_json, compare, files};
 use std::path::Path;
 
@@ -16,6 +16,7 @@ pub struct Results {
     pub(crate) comparisons: Vec<RowComparison>,
     pub(crate) program: String,
     pub(crate) processor: Option<String>,
+    pub(crate) scope: Scope,
 }
 
 impl Results {
@@ -24,9 +25,10 @@ impl Results {
         missing: Vec<Missing>,
         rows: Vec<Row>,
         comparisons: Vec<RowComparison>,
+        scope: Scope,
     ) -> Results {
         let (program, processor) = (bench_json::program(), rdpmc_gate::cpu_identity());
-        Results { events, missing, rows, comparisons, program, processor }
+        Results { events, missing, rows, comparisons, program, processor, scope }
     }
 
     /// Returns the rows, in the order of the program.
@@ -53,6 +55,11 @@ impl Results {
     /// Returns the comparison of the row of this name. None if it is not compared.
     pub fn comparison(&self, row: &str) -> Option<&RowComparison> {
         self.comparisons.iter().find(|comparison| comparison.row == row)
+    }
+
+    /// Returns whose work was counted.
+    pub fn scope(&self) -> Scope {
+        self.scope
     }
 
     /// Returns the events that could not be counted here, and why.

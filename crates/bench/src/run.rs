@@ -2,6 +2,7 @@
 
 use crate::code::{Loops, Random};
 use crate::comparison::{Measured, RowComparison, costs, differences, is_speed, ratios};
+use crate::counters::Counters;
 use crate::estimate::Estimate;
 use crate::fence::{self, FenceCost};
 use crate::judge::{FenceCosts, Judged, judge};
@@ -19,8 +20,8 @@ use crate::slow;
 use crate::stepped;
 use crate::topdown::{QUANTITIES, Topdown, Turns};
 use crate::verdict::{Cause, Verdict};
-use rdpmc::error::SyscallReason;
-use rdpmc::{Access, Clock, DynGroup, Event};
+use rdpmc::{Clock, Event, Scope};
+use rdpmc_gate::OtherThreads;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ struct Task<'a> {
     instructions: Option<Estimate>,
     /// Whether a round counted other instructions than the first.
     rounds_disagree: bool,
+    /// Who else worked in its samples.
+    others: OtherThreads,
     /// For the parts of the slots, and these. They are of this process alone, so `rdpmc-bench compare` does not compare them.
     turns: Turns,
     parts: Vec<Figure>,
@@ -57,6 +60,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
         time_per_row,
         time_to_step,
         target,
+        scope,
     } = plan;
     let compared = compared(&entries, baseline.as_deref());
     let units = units(entries.len(), &compared);
@@ -91,7 +95,13 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     }
 
     let time_alone = Set { events: Vec::new() };
-    let sets = if sets.is_empty() { vec![time_alone.clone()] } else { sets };
+    let mut sets = if sets.is_empty() { vec![time_alone.clone()] } else { sets };
+    if scope != Scope::Thread {
+        // The kernel's instructions show what disturbs this thread alone.
+        let is_wanted =
+            |event: &Event| *event != Event::INSTRUCTIONS.kernel() || events.contains(event);
+        sets.iter_mut().for_each(|set| set.events.retain(is_wanted));
+    }
     let rounds = sets.len() as u32;
     for (number, set) in sets.iter().enumerate() {
         let is_first = number == 0;
@@ -103,7 +113,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
         };
         let names = || set.events.iter().map(Event::to_string).collect::<Vec<_>>().join(", ");
         let mut shares = (number as f64 / f64::from(rounds), 1.0 / f64::from(rounds));
-        let mut take = |tasks: &mut [Task<'_>], group: Option<&DynGroup>| {
+        let mut take = |tasks: &mut [Task<'_>], group: Option<&Counters>| {
             let shape = shape(group.map(|group| (set, group)), &clock);
             let mut machine = Machine::new(&clock, group);
             let series =
@@ -115,7 +125,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
         };
         let group = match set.events.is_empty() {
             true => None,
-            false => match set.open() {
+            false => match Counters::open(&set.events, scope) {
                 Ok(group) => Some(group),
                 Err(why) => {
                     let note = format!("{} could not be opened again: {why}", names());
@@ -131,7 +141,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
         if let Some(group) = &group {
             let unread = series.iter().any(|series| series.samples.is_empty());
             if unread {
-                let note = format!("{} could not be read: {}", names(), group.access());
+                let note = format!("{} could not be read: {}", names(), group.why_unreadable());
                 tasks.iter_mut().for_each(|task| task.row.notes.push(note.clone()));
                 if !is_first {
                     continue;
@@ -165,6 +175,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     if let Some(topdown) = &topdown {
         tasks.iter_mut().for_each(|task| task.add_parts_of_slots(topdown, target));
     }
+    tasks.iter_mut().for_each(|task| task.mark_what_others_did(scope));
     progress.end();
 
     if let Some(leader) = leader {
@@ -205,7 +216,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
             "another row has this name, so saved results cannot be compared. Rename one".to_owned(),
         );
     }
-    Results::new(events, missing, rows, comparisons)
+    Results::new(events, missing, rows, comparisons, scope)
 }
 
 /// Returns the name of each task. Those without a row have none.
@@ -276,7 +287,9 @@ fn take_all(
             return true;
         };
         if !series.is_done() {
+            task.others.begin();
             series.take(&mut machine.around(&mut *task.code), pass, random);
+            task.others.end();
         }
         series.is_done()
     };
@@ -349,7 +362,7 @@ fn fence_costs(
 }
 
 /// Returns what the values of a sample are: the counts of a group, and the ticks.
-fn shape(counted: Option<(&Set, &DynGroup)>, clock: &Clock) -> Shape {
+fn shape(counted: Option<(&Set, &Counters)>, clock: &Clock) -> Shape {
     const TICKS_TO_CONVERT: u64 = 1 << 32;
     let ns = clock.conversion().delta_ns(TICKS_TO_CONVERT);
     let place = |event| counted.and_then(|(set, _)| set.place(event));
@@ -358,10 +371,8 @@ fn shape(counted: Option<(&Set, &DynGroup)>, clock: &Clock) -> Shape {
         instructions: place(Event::INSTRUCTIONS),
         kernel: place(Event::INSTRUCTIONS.kernel()),
         cycles: place(Event::CYCLES),
-        includes_kernel: counted.is_some_and(|(_, group)| group.counts_all_privilege_levels()),
-        is_software: counted.is_some_and(|(_, group)| {
-            group.access() == Access::SystemCall(SyscallReason::SoftwareEvent)
-        }),
+        includes_kernel: counted.is_some_and(|(_, group)| group.count_all_privilege_levels()),
+        is_software: counted.is_some_and(|(_, group)| group.are_software()),
         ns_per_tick: ns as f64 / TICKS_TO_CONVERT as f64,
         step: clock.step() as f64,
     }
@@ -380,6 +391,7 @@ impl<'a> Task<'a> {
             operations,
             instructions: None,
             rounds_disagree: false,
+            others: OtherThreads::default(),
             turns: Turns::default(),
             parts: Vec::new(),
         }
@@ -459,6 +471,20 @@ impl<'a> Task<'a> {
             Err(why) => {
                 self.row.notes.push(format!("instructions were not stepped: {why}"));
                 self.row.not_stepped = Some(why.to_string());
+            }
+        }
+    }
+
+    /// Marks the counts of this thread alone, if other threads worked.
+    fn mark_what_others_did(&mut self, scope: Scope) {
+        let Some(share) = self.others.share() else { return };
+        let percent = share * 100.0;
+        let figures = self.measured.iter_mut().map(|measured| &mut measured.figure);
+        for figure in figures.chain(&mut self.parts) {
+            let is_stepped = figure.quantity == Quantity::SteppedInstructions;
+            let is_of_one = is_stepped || scope == Scope::Thread;
+            if is_of_one && figure.quantity != Quantity::Time {
+                figure.verdict = Verdict::Unstable(Cause::OtherThreads { percent, is_stepped });
             }
         }
     }

@@ -24,10 +24,6 @@ impl Missing {
 }
 
 impl Set {
-    pub(crate) fn open(&self) -> Result<DynGroup, OpenError> {
-        open(&self.events)
-    }
-
     pub(crate) fn place(&self, event: Event) -> Option<usize> {
         self.events.iter().position(|known| *known == event)
     }

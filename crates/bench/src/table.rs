@@ -9,9 +9,10 @@ use crate::row::{Figure, Quantity, Row};
 use crate::slow::Slow;
 use crate::topdown::QUANTITIES;
 use crate::verdict::{Cause, Verdict, with_digits};
-use rdpmc::Event;
+use rdpmc::{Event, Scope};
 use rdpmc_gate::bench_json::VERSION;
 use rdpmc_gate::cells::{escaped, exact, plain, with_error};
+use rdpmc_gate::{SCOPE_PROCESS, SCOPE_THREAD};
 use serde_json::{Map, Value, json};
 use std::fmt;
 
@@ -128,6 +129,9 @@ impl Results {
         let is_stepped = figures().any(|it| it.quantity == Quantity::SteppedInstructions);
         if is_stepped {
             legend.push("Stepped instructions are counted by single-stepping, without a PMU.");
+        }
+        if self.scope == Scope::Process {
+            legend.push("Counts are those of all threads of the process.");
         }
         if is(|verdict| matches!(verdict, Verdict::Unstable(_))) {
             legend.push("Figures with ? are unstable:");
@@ -270,6 +274,7 @@ impl Results {
             "version": VERSION,
             "program": self.program,
             "processor": self.processor,
+            "scope": match self.scope { Scope::Process => SCOPE_PROCESS, _ => SCOPE_THREAD },
             "rows": rows,
             "comparisons": comparisons,
             "missing": missing,

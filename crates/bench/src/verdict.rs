@@ -68,6 +68,15 @@ pub enum Cause {
         /// The mean, for one run.
         mean: f64,
     },
+    /// Other threads of the process worked, and their events are not among the counts. [`Bench::scope`](crate::Bench::scope) counts all
+    /// threads.
+    #[non_exhaustive]
+    OtherThreads {
+        /// Their part of the CPU time, in percent.
+        percent: f64,
+        /// Whether the figure is that of single-stepping, which counts this thread alone in each scope.
+        is_stepped: bool,
+    },
     /// The rounds of different events counted different numbers of instructions, so their figures do not belong
     /// together.
     RoundsDisagree,
@@ -115,6 +124,13 @@ impl fmt::Display for Cause {
             }
             Cause::HeavyTail { mean } => {
                 write!(f, "the mean is {}, because some loops took much longer or shorter than the median. Use the mean if the code is the cause", with_digits(*mean))
+            }
+            Cause::OtherThreads { percent, is_stepped } => {
+                write!(f, "other threads of the process had {percent:.1} % of the CPU time, and are not counted. ")?;
+                f.write_str(match is_stepped {
+                    true => "Single-stepping counts one thread: measure code here that starts no work in others",
+                    false => "Count all with `bench.scope(Scope::Process)`, or end those that have nothing to do with this row",
+                })
             }
             Cause::RoundsDisagree => {
                 f.write_str("this round counted other instructions than the first, so the code varies")

@@ -88,6 +88,7 @@ impl From<Counter> for CounterMeasurement {
         counter.overhead = Cost::of(|| empty_samples(&counter));
         [counter.floor] = floor(empty_batches(&counter));
         counter.meter.take_error();
+        counter.notes.forget_intervals();
         counter
     }
 }
@@ -99,12 +100,15 @@ impl Measurement for CounterMeasurement {
 
     #[inline(always)]
     fn start(&self) {
+        self.notes.begin_interval();
         self.meter.start();
     }
 
     #[inline(always)]
     fn end(&self, (): ()) -> Counts<1> {
-        self.meter.end().less(&self.overhead)
+        let counts = self.meter.end().less(&self.overhead);
+        self.notes.end_interval();
+        counts
     }
 
     fn add(&self, first: &Counts<1>, second: &Counts<1>) -> Counts<1> {

@@ -14,7 +14,7 @@ use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::error::OpenError;
 use rdpmc::pmu::Pmus;
-use rdpmc::{Clock, DynGroup, Event, IntoEvent};
+use rdpmc::{Clock, DynGroup, Event, IntoEvent, Scope, SyscallGroup};
 use rdpmc_gate::criterion::home::{criterions_home, home_of};
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -108,6 +108,7 @@ pub struct Builder<E, const N: usize> {
     events: [E; N],
     time_to_step: Duration,
     topdown: bool,
+    scope: Scope,
 }
 
 impl<E: IntoEvent, const N: usize> Builder<E, N> {
@@ -116,6 +117,28 @@ impl<E: IntoEvent, const N: usize> Builder<E, N> {
     /// warm-up time is used: see [the crate's page](crate#without-a-counter-of-instructions).
     pub fn time_to_step(self, time: Duration) -> Builder<E, N> {
         Builder { time_to_step: time, ..self }
+    }
+
+    /// Sets whose work is counted: that of this thread by default, or that of all threads of the process.
+    ///
+    /// ```no_run
+    /// use rdpmc_criterion::{CountersOrTime, Criterion, Scope};
+    ///
+    /// let settings = CountersOrTime::builder(["instructions", "page-faults", "task-clock"]);
+    /// let criterion: Criterion = settings.scope(Scope::Process).criterion();
+    /// # drop(criterion);
+    /// ```
+    ///
+    /// - If only this thread is counted and others have more than a hundredth of the CPU time, a line `other threads:` says so. The
+    ///   benchmark's counts are neither compared with earlier ones nor by the gate.
+    /// - The counters of several threads are read by system call, at the start and the end of each sample: see
+    ///   [`SyscallGroup`](rdpmc::SyscallGroup). Page faults and the CPU time (`task-clock`) of all threads are counted without a PMU, too.
+    /// - Threads that wait for work without sleeping are counted, and so are those that work for another part of the program.
+    /// - Single-stepping counts this thread alone.
+    /// - Results are in a directory of their own, and the gate does not compare them with those of one thread.
+    /// - [`Scope::NewThreads`] is taken for [`Scope::Process`].
+    pub fn scope(self, scope: Scope) -> Builder<E, N> {
+        Builder { scope, ..self }
     }
 
     /// Also prints where the pipeline slots of each benchmark go, as percents of all slots: retired, bad speculation, front end, back end.
@@ -195,12 +218,13 @@ impl CountersOrTime {
     /// # drop(criterion);
     /// ```
     pub fn builder<E: IntoEvent, const N: usize>(events: [E; N]) -> Builder<E, N> {
-        Builder { events, time_to_step: rdpmc_step::time(), topdown: false }
+        Builder { events, time_to_step: rdpmc_step::time(), topdown: false, scope: Scope::Thread }
     }
 
     /// Returns the measurement, and the directory for its results.
     fn open<E: IntoEvent, const N: usize>(settings: Builder<E, N>) -> (CountersOrTime, PathBuf) {
-        let Builder { events, time_to_step, topdown } = settings;
+        let Builder { events, time_to_step, topdown, scope } = settings;
+        let is_of_process = scope != Scope::Thread;
         const { assert!(N >= 1 && N <= MAX_EVENTS, "there are 1 to 8 events") };
         let mut unknown = Vec::new();
         let events = events.map(|event| {
@@ -219,40 +243,42 @@ impl CountersOrTime {
         let all: Vec<Event> =
             events.iter().chain(of_slots.map_or(&[][..], |slots| &slots.events)).copied().collect();
         let mut counted = Vec::new();
-        let (counters, recorder, driver) = match (open_group(&all, unknown), events.first()) {
-            (Ok(opened), Some(first)) if opened.events.first() == Some(first) => {
-                stepper = stepper.filter(|_| !opened.events.contains(&Event::INSTRUCTIONS));
-                let mut recorder = Recorder::new(&opened.events).driven_by_first();
-                counted = opened.events;
-                for why in opened.missing {
-                    recorder = recorder.without(why);
-                }
-                (Some(opened.meter), recorder, Driver::Counter(Unit::of(*first)))
-            }
-            (opened, _) => {
-                let (counters, why) = match opened {
-                    Ok(opened) => {
-                        counted = opened.events;
-                        (Some(opened.meter), opened.missing.into_iter().next())
+        let (counters, recorder, driver) =
+            match (open_group(&all, unknown, is_of_process), events.first()) {
+                (Ok(opened), Some(first)) if opened.events.first() == Some(first) => {
+                    stepper = stepper.filter(|_| !opened.events.contains(&Event::INSTRUCTIONS));
+                    let mut recorder = Recorder::new(&opened.events).driven_by_first();
+                    counted = opened.events;
+                    for why in opened.missing {
+                        recorder = recorder.without(why);
                     }
-                    Err(why) => (None, Some(why)),
-                };
-                stepper = stepper.filter(|_| !counted.contains(&Event::INSTRUCTIONS));
-                let mut recorder =
-                    Recorder::new(&counted).without_counters(why.unwrap_or_default());
-                let is_missing = |event: &&Event| !counted.contains(event) && **event != UNKNOWN;
-                for event in events.iter().skip(1).filter(is_missing) {
-                    recorder = recorder.without(Pmus::local().name_of(*event));
+                    (Some(opened.meter), recorder, Driver::Counter(Unit::of(*first)))
                 }
-                // The first event's reason is that of all counters.
-                let is_first = events.first() == Some(&UNKNOWN);
-                for why in of_unknown.into_iter().skip(usize::from(is_first)) {
-                    recorder = recorder.without(why);
+                (opened, _) => {
+                    let (counters, why) = match opened {
+                        Ok(opened) => {
+                            counted = opened.events;
+                            (Some(opened.meter), opened.missing.into_iter().next())
+                        }
+                        Err(why) => (None, Some(why)),
+                    };
+                    stepper = stepper.filter(|_| !counted.contains(&Event::INSTRUCTIONS));
+                    let mut recorder =
+                        Recorder::new(&counted).without_counters(why.unwrap_or_default());
+                    let is_missing =
+                        |event: &&Event| !counted.contains(event) && **event != UNKNOWN;
+                    for event in events.iter().skip(1).filter(is_missing) {
+                        recorder = recorder.without(Pmus::local().name_of(*event));
+                    }
+                    // The first event's reason is that of all counters.
+                    let is_first = events.first() == Some(&UNKNOWN);
+                    for why in of_unknown.into_iter().skip(usize::from(is_first)) {
+                        recorder = recorder.without(why);
+                    }
+                    let clock = Clock::open().map(|clock| Box::new(ClockMeasurement::from(clock)));
+                    (counters, recorder, clock.map_or(Driver::WallTime, Driver::Clock))
                 }
-                let clock = Clock::open().map(|clock| Box::new(ClockMeasurement::from(clock)));
-                (counters, recorder, clock.map_or(Driver::WallTime, Driver::Clock))
-            }
-        };
+            };
         let recorder = match slots {
             // Others may have taken a counter since it was checked.
             Some(Ok(slots)) if counted.ends_with(&slots.events) => recorder.with_slots(slots),
@@ -260,10 +286,8 @@ impl CountersOrTime {
             Some(Err(why)) => recorder.without(format!("top-down: {why}")),
             None => recorder,
         };
-        let kind = match (&driver, events.first()) {
-            (Driver::Counter(_), Some(first)) => Pmus::local().name_of(*first),
-            _ => "time".into(),
-        };
+        let recorder = if is_of_process { recorder.of_process() } else { recorder };
+        let kind = recorder.driver("ns");
         let home = home_of(&criterions_home(), &kind);
         let mut all = CountersOrTime {
             driver,
@@ -278,6 +302,7 @@ impl CountersOrTime {
             all.overhead = Cost::of(|| counts(empty_samples(&all)));
             all.recorder.set_floor(floor(counts(empty_batches(&all))));
             counters.take_error();
+            all.recorder.notes().forget_intervals();
         }
         (all, home)
     }
@@ -310,7 +335,11 @@ fn fits(slots: Slots, events: &[Event]) -> Result<Slots, String> {
 const UNKNOWN: Event = Event::of_pmu(u32::MAX, 0);
 
 /// Opens those of the events that can be counted. `unknown` has the reasons of those that are [`UNKNOWN`], in their order.
-fn open_group(events: &[Event], unknown: Vec<String>) -> Result<Opened, String> {
+fn open_group(
+    events: &[Event],
+    unknown: Vec<String>,
+    is_of_process: bool,
+) -> Result<Opened, String> {
     let mut unknown = unknown.into_iter();
     let mut reason = |event: Event, why: &OpenError| match event {
         UNKNOWN => unknown.next().unwrap_or(why.to_string()),
@@ -327,7 +356,12 @@ fn open_group(events: &[Event], unknown: Vec<String>) -> Result<Opened, String> 
         }
     };
     let missing = fit.missing.iter().map(|(event, why)| reason(*event, why)).collect();
-    let meter = SizedMeter::new(DynGroup::open(&fit.events).map_err(said)?);
+    let meter = match is_of_process {
+        true => {
+            SizedMeter::of_threads(SyscallGroup::open(&fit.events, Scope::Process).map_err(said)?)
+        }
+        false => SizedMeter::new(DynGroup::open(&fit.events).map_err(said)?),
+    };
     Ok(Opened { meter, events: fit.events, missing })
 }
 
@@ -339,6 +373,10 @@ impl Measurement for CountersOrTime {
     #[inline(never)]
     fn start(&self) -> Started {
         let stepper = self.stepper.as_ref().filter(|stepper| stepper.is_due());
+        // A stepped interval takes too long to tell.
+        if stepper.is_none() {
+            self.recorder.notes().begin_interval();
+        }
         if let Some(counters) = &self.counters {
             counters.start();
         }
@@ -365,6 +403,9 @@ impl Measurement for CountersOrTime {
             (_, None) => 0,
         };
         let counts = self.counters.as_ref().map_or(Counts::NONE, SizedMeter::end);
+        if !start.is_stepped {
+            self.recorder.notes().end_interval();
+        }
         Measured { counts: counts.less(&self.overhead), ns }
     }
 

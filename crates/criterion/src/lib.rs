@@ -41,7 +41,9 @@
 //! is the floor. If it may be a tenth of a result or more, a line `floor:` says so. Larger batches help.
 //!
 //! Counters belong to the thread that opened them. That thread must run the benchmarks, as it does with criterion's
-//! macros. **The work of other threads is not counted**, while the clock includes it.
+//! macros. **The work of other threads is not counted**, while the clock includes it. If they had more than a hundredth of the CPU time
+//! in the first 1,000 intervals of a benchmark, the line `other threads:` says so, and its counts are not compared.
+//! [`Builder::scope`] counts all threads of the process.
 //!
 //! [`counters`] calls [`contain_faults`](rdpmc::contain_faults). Call it yourself before you open another measurement, as for
 //! any counter whose read may fault: on riscv64, on machines with several core types, and if user access may be revoked.
@@ -126,13 +128,15 @@
 //!  "iters": [91.0, 182.0, …], "times": [2366.0, 4732.0, …],
 //!  "counters": [{"event": "instructions", "unit": "instructions", "median": 26.0, "low": 26.0, "high": 26.0,
 //!                "counts": [2366, 4732, …]}, …],
-//!  "estimates": 0, "incomplete": 0}
+//!  "scope": "thread", "other_threads": null, "estimates": 0, "incomplete": 0}
 //! ```
 //!
 //! `stepped-instructions` are among `counters`, and have no `counts`, because they are those of the warm-up.
 //! `iters` and `times` are those of `sample.json`. `run` is the time of the program's first report in milliseconds since 1970.
 //! `without_counters` and `not_stepped` are the reasons why counters or steps are missing.
 //! `shared_with` is another program whose results were in the same directory, because it has a benchmark of the same name.
+//! `scope` is whose work is counted: `thread` or `process`. `other_threads` is the part of the CPU time that other threads had, or null
+//! if that was at most a hundredth.
 //! `estimates` and `incomplete` are the numbers of samples that are not exact.
 //!
 //! ## Iteration counts
@@ -165,6 +169,7 @@ mod report;
 mod sized_meter;
 mod stand_ins;
 mod stepped;
+mod threads_meter;
 mod topdown;
 mod units;
 mod with_counters;
@@ -176,6 +181,7 @@ pub use counters_or_time::{
     cycles, instructions,
 };
 pub use meter::Counts;
+pub use rdpmc::Scope;
 pub use rdpmc_gate::criterion::Gate;
 pub use rdpmc_gate::{Compared, Comparison, Limits, Outcome, Status, Values};
 pub use with_counters::WithCounters;

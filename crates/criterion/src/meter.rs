@@ -2,7 +2,7 @@
 
 use criterion::measurement::Measurement;
 use rdpmc::error::ReadError;
-use rdpmc::{Group, Reading, fence};
+use rdpmc::{Group, PerEvent, Reading, fence};
 use std::cell::{Cell, RefCell};
 use std::hint::black_box;
 use std::time::Duration;
@@ -154,6 +154,25 @@ impl<const N: usize> Counts<N> {
             // A count decreases only if something resets it.
             counts.lacks |= *count < start;
             *count = count.saturating_sub(start);
+        }
+        counts
+    }
+
+    /// Returns the difference of two readings by system call, the earlier one first. Without them, an interval is missing.
+    pub(crate) fn of_readings(both: Option<(PerEvent<Reading>, PerEvent<Reading>)>) -> Counts<N> {
+        let mut counts = Counts { intervals: 1, lacks: both.is_none(), ..Counts::NONE };
+        let Some((before, after)) = both else { return counts };
+        let pairs = before.iter().zip(&after);
+        for (count, (before, after)) in counts.counted.iter_mut().zip(pairs.clone()) {
+            match after.value.checked_sub(before.value) {
+                Some(difference) => *count = difference,
+                None => counts.lacks = true,
+            }
+        }
+        // All events of a group have equal times.
+        if let Some((before, after)) = pairs.clone().next() {
+            counts.enabled = after.time_enabled().saturating_sub(before.time_enabled());
+            counts.running = after.time_running().saturating_sub(before.time_running());
         }
         counts
     }

@@ -3,11 +3,20 @@
 use crate::meter::Counts;
 use crate::units::Unit;
 use rdpmc::error::ReadError;
+use rdpmc_gate::OtherThreads;
 use std::cell::Cell;
+
+/// The intervals of a benchmark in which other threads are looked for: those of its warm-up and of usual samples. Benchmarks with many
+/// short batches have more, and the clocks would take longer than the batches.
+const WATCHED: u32 = 1_000;
 
 /// The samples of a benchmark, as far as notes tell of them.
 #[derive(Debug, Default)]
 pub(crate) struct SampleNotes {
+    /// Who else worked in its intervals.
+    others: OtherThreads,
+    /// Whether all threads are counted.
+    is_of_process: bool,
     samples: Cell<u64>,
     estimates: Cell<u64>,
     incomplete: Cell<u64>,
@@ -20,6 +29,41 @@ impl SampleNotes {
         self.incomplete.set(self.incomplete.get() + u64::from(sample.are_incomplete()));
     }
 
+    /// Returns notes on counts of all threads of the process.
+    pub(crate) fn of_process() -> SampleNotes {
+        SampleNotes { is_of_process: true, ..SampleNotes::default() }
+    }
+
+    pub(crate) fn are_of_process(&self) -> bool {
+        self.is_of_process
+    }
+
+    /// An interval is about to begin. Whatever comes between this and the start of the interval is not measured.
+    #[inline(never)]
+    pub(crate) fn begin_interval(&self) {
+        if self.others.intervals() < WATCHED {
+            self.others.begin();
+        }
+    }
+
+    /// An interval has ended.
+    #[inline(never)]
+    pub(crate) fn end_interval(&self) {
+        if self.others.intervals() < WATCHED {
+            self.others.end();
+        }
+    }
+
+    /// Forgets the intervals that were no benchmark's.
+    pub(crate) fn forget_intervals(&self) {
+        self.others.take();
+    }
+
+    /// Returns the share of the CPU time that other threads had. None if they did not work.
+    pub(crate) fn share_of_others(&self) -> Option<f64> {
+        self.others.share()
+    }
+
     /// Returns the number of samples that are estimates, and of those that are incomplete.
     pub(crate) fn inexact(&self) -> (u64, u64) {
         (self.estimates.get(), self.incomplete.get())
@@ -30,6 +74,13 @@ impl SampleNotes {
         let samples = self.samples.take();
         let (estimates, incomplete) = (self.estimates.take(), self.incomplete.take());
         let mut lines = Vec::new();
+        if let Some(share) = self.others.take().filter(|_| !self.is_of_process) {
+            let percent = share * 100.0;
+            lines.push(format!(
+                "other threads: they had {percent:.1} % of the CPU time, and their {events} are not counted. \
+                 Count all with `CountersOrTime::builder(...).scope(Scope::Process)`"
+            ));
+        }
         if estimates > 0 {
             let why = "the counters were not there, or not for user space, all the time";
             lines.push(format!("estimates: {estimates} of {samples} samples of {events}: {why}"));

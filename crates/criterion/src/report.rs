@@ -109,6 +109,16 @@ impl Recorder {
         self
     }
 
+    /// Records that the counts are those of all threads of the process.
+    pub(crate) fn of_process(self) -> Recorder {
+        Recorder { notes: SampleNotes::of_process(), ..self }
+    }
+
+    /// Returns what is known of the benchmark's samples.
+    pub(crate) fn notes(&self) -> &SampleNotes {
+        &self.notes
+    }
+
     /// Prints a line about the pipeline slots, whose events are the last ones.
     pub(crate) fn with_slots(self, slots: Slots) -> Recorder {
         Recorder { slots: Some(slots), ..self }
@@ -174,7 +184,15 @@ impl Recorder {
         if samples.is_empty() {
             return;
         }
-        let stepped = stepper.map_or_else(stepped::Report::default, Stepper::report);
+        let mut stepped = stepper.map_or_else(stepped::Report::default, Stepper::report);
+        if let (Some(_), true, Some(share)) =
+            (stepped.instructions, self.notes.are_of_process(), self.notes.share_of_others())
+        {
+            let percent = share * 100.0;
+            stepped.lines.push(format!(
+                "stepping: other threads had {percent:.1} % of the CPU time, and it counts this thread alone"
+            ));
+        }
         let (estimates, incomplete) = self.notes.inexact();
         let (mut notes, mut lines) = (self.missing.take(), Vec::new());
         let of_instructions = ["No counters: ", "Not counted: instructions"];
@@ -198,6 +216,8 @@ impl Recorder {
                     program: program(),
                     run: start(),
                     processor: rdpmc_gate::cpu_identity(),
+                    is_of_process: self.notes.are_of_process(),
+                    other_threads: self.notes.share_of_others(),
                     measured: self.driver(unit),
                     without_counters: self.without_counters.clone(),
                     not_stepped: stepped.why_not.clone(),
@@ -236,8 +256,12 @@ impl Recorder {
     }
 
     /// Returns the name of what drives criterion. `unit` is its unit.
-    fn driver(&self, unit: &str) -> String {
+    pub(crate) fn driver(&self, unit: &str) -> String {
         match self.counters.first() {
+            // criterion compares with the results in one directory, and must not compare different scopes.
+            Some(counter) if self.first_drives && self.notes.are_of_process() => {
+                format!("{}-process", counter.name)
+            }
             Some(counter) if self.first_drives => counter.name.clone(),
             _ if unit == "ns" => "time".into(),
             _ => unit.into(),
@@ -273,6 +297,9 @@ impl Recorder {
             Ok(Some(saved)) if !is_same_program(&saved.program, &results.program) => {
                 no_change = Some(format!("{name} was of another program, {}", saved.program));
             }
+            Ok(Some(saved)) if saved.is_of_process != results.is_of_process => {
+                no_change = Some(format!("{name} counted other threads than this run"));
+            }
             Ok(Some(saved)) if saved.processor == results.processor => before = Some(saved),
             Ok(Some(Results { processor: Some(other), .. })) => {
                 no_change = Some(format!("{name} was on another processor, {other}"));
@@ -292,9 +319,14 @@ impl Recorder {
             let each = counted.per_iteration;
             let [low, median, high] = [each.low, each.median, each.high].map(format);
             let label = format!("{}:", counted.event);
-            lines.push(format!("{label:<7} [{low} {median} {high}]"));
+            let lacks_threads = results.lacks_threads(&counted.event);
+            let whose = if lacks_threads { " of this thread alone" } else { "" };
+            lines.push(format!("{label:<7} [{low} {median} {high}]{whose}"));
             let Some(before) = before.as_ref().filter(|_| !arguments.is_quiet) else { continue };
             match before.counted(&counted.event) {
+                Some(_) if lacks_threads || before.lacks_threads(&counted.event) => {
+                    lines.push("change: not known, because other threads worked".to_owned());
+                }
                 Some(old) => {
                     let (was, is) = (before.figure(old), results.figure(counted));
                     let change = Change::between(&was, &is, Limits::usual(&counted.event));

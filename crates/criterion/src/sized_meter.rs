@@ -1,8 +1,9 @@
 //! A meter for a number of events known only at run time.
 
 use crate::meter::{Counts, MAX_EVENTS, Meter};
+use crate::threads_meter::ThreadsMeter;
 use rdpmc::error::ReadError;
-use rdpmc::{DynGroup, Group, WithGroup};
+use rdpmc::{DynGroup, Group, SyscallGroup, WithGroup};
 use std::fmt::Debug;
 
 /// A meter of any size.
@@ -29,7 +30,25 @@ impl<const N: usize> AnyMeter for Meter<N> {
     }
 }
 
+impl AnyMeter for ThreadsMeter {
+    fn start(&self) {
+        self.start();
+    }
+
+    fn end(&self) -> Counts<MAX_EVENTS> {
+        self.end()
+    }
+
+    fn take_error(&self) -> Option<ReadError> {
+        self.take_error()
+    }
+}
+
 impl SizedMeter {
+    pub(crate) fn of_threads(group: SyscallGroup) -> SizedMeter {
+        SizedMeter(Box::new(ThreadsMeter::new(group)))
+    }
+
     pub(crate) fn new(group: DynGroup) -> SizedMeter {
         struct OfAnySize;
         impl WithGroup for OfAnySize {

@@ -4,7 +4,7 @@
 
 use criterion::{BatchSize, BenchmarkId, Throughput, criterion_group};
 use rdpmc::{Counter, Event};
-use rdpmc_criterion::{Criterion, Gate, Limits, Status};
+use rdpmc_criterion::{CountersOrTime, Criterion, Gate, Limits, Scope, Status};
 use rdpmc_testing::memory::Memory;
 use rdpmc_testing::skips;
 use std::cell::OnceCell;
@@ -12,6 +12,7 @@ use std::io::Read;
 use std::os::fd::FromRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use std::{env, fs};
 
@@ -60,6 +61,29 @@ fn faults(criterion: &mut Criterion) {
     group.finish();
     criterion
         .bench_function("a benchmark with a long name", |bencher| bencher.iter(|| memory.fault(3)));
+    if ["thread", "process"].contains(&env::var(EVENTS).unwrap().as_str()) {
+        in_a_pool(criterion, pages);
+    }
+}
+
+/// A benchmark whose work is that of another thread.
+fn in_a_pool(criterion: &mut Criterion, pages: usize) {
+    let ((work, works), (done, is_done)) = (sync_channel(1), sync_channel(1));
+    let thread = std::thread::spawn(move || {
+        let memory = Memory::new();
+        while works.recv().is_ok() {
+            memory.fault(pages);
+            done.send(()).unwrap();
+        }
+    });
+    let mut iteration = || {
+        work.send(()).unwrap();
+        is_done.recv().unwrap();
+    };
+    iteration();
+    criterion.bench_function("in a pool", |bencher| bencher.iter(&mut iteration));
+    drop(work);
+    thread.join().unwrap();
 }
 
 /// A benchmark with one instruction more if there is one fault more.
@@ -96,6 +120,11 @@ fn config() -> Criterion {
             nowhere,
             Event::DUMMY,
         ]),
+        "thread" | "process" => {
+            let settings = CountersOrTime::builder([Event::PAGE_FAULTS, Event::MINOR_FAULTS]);
+            let is_all = env::var(EVENTS).unwrap() == "process";
+            settings.scope(if is_all { Scope::Process } else { Scope::Thread }).criterion()
+        }
         "time" => rdpmc_criterion::counters([nowhere, Event::PAGE_FAULTS]),
         "time alone" => rdpmc_criterion::counters([nowhere]),
         "stepped" => {
@@ -127,6 +156,7 @@ fn main() {
         ("a_planted_instruction_is_found", a_planted_instruction_is_found),
         ("namesakes_are_told_apart", namesakes_are_told_apart),
         ("programs_with_namesakes_are_noticed", programs_with_namesakes_are_noticed),
+        ("a_pool_that_grows_is_noticed", a_pool_that_grows_is_noticed),
         ("a_full_disk_is_noticed", a_full_disk_is_noticed),
         ("another_process_is_noticed", another_process_is_noticed),
         ("criterions_options_work", criterions_options_work),
@@ -316,6 +346,40 @@ fn kinds_do_not_share_names(home: &Home) {
     let lines = home.bench("counted", 4, "");
     let first = report(&lines, "fault/s/iter")[1];
     assert!(first.starts_with("fault/s/iter            minor-faults: "), "{lines}");
+}
+
+/// One more page fault in each iteration of a thread of a pool: counted with all threads, and never compared without them.
+fn a_pool_that_grows_is_noticed(home: &Home) {
+    let one = home.bench("thread", 4, "--save-baseline a");
+    let lines = report(&one, "in a pool");
+    assert!(lines[0].contains("minor-faults: [0.0000 faults"), "{one}");
+    assert!(lines[0].ends_with("] of this thread alone"), "{one}");
+    assert!(lines[1].starts_with("other threads: they had "), "{one}");
+    let remedy = "Count all with `CountersOrTime::builder(...).scope(Scope::Process)`";
+    assert!(lines[1].ends_with(remedy), "{one}");
+    assert!(!report(&one, "fault/s/iter").join("").contains("other threads"), "{one}");
+    let again = home.bench("thread", 15, "--baseline a");
+    let said = "change: not known, because other threads worked";
+    assert_eq!(again.matches(said).count(), 1, "{again}");
+    // A pool that grew is not passed. Those of this thread are worse.
+    let gated = "a --accept page-faults=1% --accept minor-faults=1%";
+    let line = "in a pool, page-faults: 0, was 0 (+0.0000%): too unstable to compare";
+    home.gates(gated, 1, &[line]);
+
+    let all = home.bench("process", 4, "--save-baseline b");
+    assert!(!all.contains("other threads"), "{all}");
+    assert!(!all.contains("change:"), "{all}");
+    let lines = report(&all, "in a pool");
+    assert!(
+        lines[0].contains("minor-faults: [4.0000 faults 4.0000 faults 4.0000 faults]"),
+        "{all}"
+    );
+    assert!(lines[1].contains("time:   [4.0000 faults 4.0000 faults 4.0000 faults]"), "{all}");
+    assert!(home.has("criterion-page-faults-process/in a pool/b/counters.json"));
+    let more = home.bench("process", 15, "--baseline b");
+    let lines = report(&more, "in a pool");
+    assert!(lines.contains(&"Performance has regressed."), "{more}");
+    home.gates("b --accept page-faults=1%", 1, &["in a pool, page-faults: 15.000, was 4.000"]);
 }
 
 /// One more page fault in each iteration: named, with its figure, in the log and by the gate.

@@ -1,6 +1,6 @@
 //! The file that `rdpmc-bench` saves: all results of a program.
 
-use crate::figure::{Certainty, Figure, Row, Side};
+use crate::figure::{Certainty, Figure, Row, SCOPE_PROCESS, SCOPE_THREAD, Side};
 use crate::files;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -82,6 +82,13 @@ pub fn rows(results: &Value) -> Result<Vec<Row>, String> {
     let text = |name: &str| results.get(name).and_then(Value::as_str).map(str::to_owned);
     let program = text("program").ok_or("it has no program")?;
     let processor = text("processor");
+    // Version 2 began without it.
+    let is_of_process = match results.get("scope") {
+        None => false,
+        Some(scope) if scope == SCOPE_THREAD => false,
+        Some(scope) if scope == SCOPE_PROCESS => true,
+        Some(_) => return Err("its scope is unknown".into()),
+    };
     let missing = |event: &str| results.get("missing")?.get(event)?.as_str();
     let without_counters = missing("instructions").map(str::to_owned);
     // Each row has a copy of them.
@@ -118,6 +125,7 @@ pub fn rows(results: &Value) -> Result<Vec<Row>, String> {
             program: program.clone(),
             processor: processor.clone(),
             obstacle: None,
+            is_of_process,
             without_counters: without_counters.clone(),
             not_stepped: row.get("not_stepped").and_then(Value::as_str).map(str::to_owned),
         });

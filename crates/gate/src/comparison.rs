@@ -177,6 +177,13 @@ impl Comparison {
             })
         });
         let reason = reason.or_else(|| {
+            let whose = |row: &Row| if row.is_of_process { "all threads" } else { "one thread" };
+            (was.is_of_process != is.is_of_process).then(|| {
+                let (was, is) = (whose(was), whose(is));
+                format!("counts of {was}, and of {is}. Measure both with one scope")
+            })
+        });
+        let reason = reason.or_else(|| {
             let is_twice = of_was.len() < was.figures.len() || of_is.len() < is.figures.len();
             is_twice.then(|| "it has two figures of one name. Count each event once".into())
         });

@@ -49,7 +49,14 @@ pub struct Row {
     pub without_counters: Option<String>,
     /// Why its instructions were not stepped.
     pub not_stepped: Option<String>,
+    /// Whether its counts are those of all threads of the process.
+    pub is_of_process: bool,
 }
+
+/// A file's name for the scope of counts of one thread.
+pub const SCOPE_THREAD: &str = "thread";
+/// A file's name for the scope of counts of all threads of the process.
+pub const SCOPE_PROCESS: &str = "process";
 
 impl Row {
     /// Returns the figure of this name. None if there is none.

@@ -8,6 +8,7 @@
 //!   `rdpmc-criterion` saved.
 //! - [`compare`] compares two sets of rows by their [`Limits`]. The [`Comparison`] is printed, and is the exit status.
 //! - [`cpu_identity`] tells whether two results are of the same CPU.
+//! - [`OtherThreads`] tells whether other threads worked during a measurement.
 //! - [`files`] writes files beside and renames them. [`cells`] are numbers and names for tables.
 
 #![forbid(unsafe_code)]
@@ -22,11 +23,13 @@ mod figure;
 pub mod files;
 mod limits;
 mod median;
+mod other_threads;
 mod report;
 
 pub use change::{Change, Direction};
 pub use comparison::{Compared, Comparison, Outcome, Status, Values, compare};
 pub use cpu_identity::cpu_identity;
-pub use figure::{Certainty, Figure, Row, Side};
+pub use figure::{Certainty, Figure, Row, SCOPE_PROCESS, SCOPE_THREAD, Side};
 pub use limits::{Limits, STEPPED_INSTRUCTIONS, repeats};
 pub use median::{Interval, MIN_VALUES, SLICES, median, slices};
+pub use other_threads::OtherThreads;

@@ -10,3 +10,5 @@ mod memory;
 #[cfg(unix)]
 mod programs;
 mod skips;
+#[cfg(target_os = "linux")]
+mod threads;

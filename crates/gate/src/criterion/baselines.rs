@@ -292,6 +292,7 @@ impl Entry {
             obstacle: self.obstacle,
             without_counters: self.results.without_counters,
             not_stepped: self.results.not_stepped,
+            is_of_process: self.results.is_of_process,
         }
     }
 }

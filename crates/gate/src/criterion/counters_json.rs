@@ -1,6 +1,6 @@
 //! The results of a benchmark, and the file they are saved in.
 
-use crate::figure::{Certainty, Figure};
+use crate::figure::{Certainty, Figure, SCOPE_PROCESS, SCOPE_THREAD};
 use crate::files;
 use crate::limits::{STEPPED_INSTRUCTIONS, repeats};
 use crate::median::{Interval, MIN_VALUES};
@@ -44,6 +44,10 @@ pub struct Results {
     pub values: Vec<f64>,
     /// The counted events.
     pub counters: Vec<Counted>,
+    /// Whether the counts are those of all threads of the process.
+    pub is_of_process: bool,
+    /// The share of the CPU time that other threads had whose events are not counted. None if they did not work.
+    pub other_threads: Option<f64>,
     /// The number of samples that are estimates.
     pub estimates: u64,
     /// The number of samples in which something is missing.
@@ -97,17 +101,26 @@ impl Results {
         self.counters.iter().find(|counted| counted.event == event)
     }
 
+    /// Whether other threads worked, and an event's result does not have their events.
+    pub fn lacks_threads(&self, event: &str) -> bool {
+        let is_of_one = event == STEPPED_INSTRUCTIONS || !self.is_of_process;
+        is_of_one && self.other_threads.is_some()
+    }
+
     /// Returns an event's result for a comparison.
     pub fn figure(&self, counted: &Counted) -> Figure {
+        let lacks_threads = self.lacks_threads(&counted.event);
         if counted.event == STEPPED_INSTRUCTIONS {
-            return counted.stepped_figure();
+            let figure = counted.stepped_figure();
+            let certainty = if lacks_threads { Certainty::Unstable } else { figure.certainty };
+            return Figure { certainty, ..figure };
         }
         let Counted { event, per_iteration: Interval { low, median, high }, .. } = counted;
         let name = event.clone();
         let is_inexact = self.estimates > 0 || self.incomplete > 0;
         // The range of a few samples may be narrow by chance. But if instructions are equal in two, they repeat.
         let (certainty, wider) = match self.iterations.len() {
-            _ if is_inexact => (Certainty::Unstable, 0.0),
+            _ if is_inexact || lacks_threads => (Certainty::Unstable, 0.0),
             MIN_VALUES.. => (Certainty::Stable, 0.0),
             2.. if repeats(event) => (Certainty::Stable, 10.0 * (high - low)),
             _ => (Certainty::Unstable, 0.0),
@@ -176,6 +189,8 @@ impl Results {
             "iters": self.iterations,
             "times": self.values,
             "counters": self.counters.iter().map(counted).collect::<Vec<_>>(),
+            "scope": if self.is_of_process { SCOPE_PROCESS } else { SCOPE_THREAD },
+            "other_threads": self.other_threads,
             "estimates": self.estimates,
             "incomplete": self.incomplete,
         })
@@ -219,6 +234,16 @@ impl Results {
             counters: counters.collect::<Option<_>>()?,
             iterations,
             values,
+            // Version 2 began without these two.
+            is_of_process: match json.get("scope").map(Value::as_str) {
+                None | Some(Some(SCOPE_THREAD)) => false,
+                Some(Some(SCOPE_PROCESS)) => true,
+                Some(_) => return None,
+            },
+            other_threads: match json.get("other_threads") {
+                None | Some(Value::Null) => None,
+                Some(share) => Some(share.as_f64().filter(|share| (0.0..=1.0).contains(share))?),
+            },
             estimates: json.get("estimates")?.as_u64()?,
             incomplete: json.get("incomplete")?.as_u64()?,
         })
@@ -250,6 +275,8 @@ mod tests {
                 counted,
                 Counted::stepped(Interval { low: 26.0, median: 26.5, high: 27.0 }),
             ],
+            is_of_process: true,
+            other_threads: Some(0.75),
             estimates: 1,
             incomplete: 0,
         };
@@ -257,6 +284,14 @@ mod tests {
         results.save(&directory).unwrap();
         assert_eq!(Results::load(&directory), Ok(Some(results.clone())));
         let mut json = results.json();
+        // What was saved before there were scopes.
+        let mut old = json.clone();
+        for name in ["scope", "other_threads"] {
+            old.as_object_mut().unwrap().remove(name);
+        }
+        fs::write(directory.join(FILE), old.to_string()).unwrap();
+        let old = Results { is_of_process: false, other_threads: None, ..results.clone() };
+        assert_eq!(Results::load(&directory), Ok(Some(old)));
         for (path, wrong) in [
             ("/version", json!(1)),
             ("/counters/0/event", json!(null)),
@@ -266,6 +301,9 @@ mod tests {
             ("/counters/1/low", json!(-1.0)),
             ("/counters/1/high", json!(null)),
             ("/counters", json!({})),
+            ("/scope", json!("system")),
+            ("/other_threads", json!(1.5)),
+            ("/other_threads", json!("all")),
             ("/iters/0", json!("1")),
             ("/iters/0", json!(0.0)),
             ("/run", json!("today")),
@@ -301,6 +339,8 @@ mod tests {
                 iterations,
                 values: Vec::new(),
                 counters: Vec::new(),
+                is_of_process: false,
+                other_threads: None,
                 estimates: 0,
                 incomplete: 0,
             };
@@ -308,6 +348,19 @@ mod tests {
             for (estimates, incomplete) in [(1, 0), (0, 1), (u64::MAX, u64::MAX)] {
                 let inexact = Results { estimates, incomplete, ..results.clone() };
                 assert_eq!(inexact.figure(&counted).certainty, Certainty::Unstable);
+            }
+            // Others' events are in the counts of the process alone, and never in those of stepping.
+            let stepped = Counted::stepped(Interval { low: 7.0, median: 7.0, high: 7.0 });
+            for (is_of_process, counted, is_trusted) in [
+                (false, &counted, false),
+                (true, &counted, results.figure(&counted).certainty != Certainty::Unstable),
+                (false, &stepped, false),
+                (true, &stepped, false),
+            ] {
+                let other_threads = Some(0.5);
+                let results = Results { is_of_process, other_threads, ..results.clone() };
+                let certainty = results.figure(counted).certainty;
+                assert_eq!(certainty != Certainty::Unstable, is_trusted);
             }
             results.figure(&counted)
         };

@@ -42,6 +42,8 @@ impl Target {
                 iterations,
                 values,
                 counters: vec![counted],
+                is_of_process: false,
+                other_threads: None,
                 estimates: 0,
                 incomplete: 0,
             };

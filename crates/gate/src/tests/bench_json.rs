@@ -33,6 +33,22 @@ fn what_was_saved_is_read() {
     assert_eq!(row.figure("ns").unwrap().high, f64::INFINITY);
 }
 
+#[test]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+fn whose_counts_they_are() {
+    let mut saved = file(json!([{ "name": "f", "figures": {} }]));
+    let is_of_process = |saved: &Value| rows(saved).map(|rows| rows[0].is_of_process);
+    assert_eq!(is_of_process(&saved), Ok(false));
+    for (scope, expected) in [("thread", Ok(false)), ("process", Ok(true))] {
+        saved["scope"] = scope.into();
+        assert_eq!(is_of_process(&saved), expected);
+    }
+    for scope in [json!("system"), json!(null), json!(1)] {
+        saved["scope"] = scope;
+        assert_eq!(is_of_process(&saved), Err("its scope is unknown".into()));
+    }
+}
+
 /// Neither ratios nor parts of the slots are better if they are smaller.
 #[test]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]

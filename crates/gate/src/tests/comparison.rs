@@ -214,6 +214,7 @@ fn results_that_do_not_belong_together_are_not_compared() {
         Row { processor: Some("two".into()), ..worse.clone() },
         Row { processor: None, ..worse.clone() },
         Row { program: "printing".into(), ..worse.clone() },
+        Row { is_of_process: true, ..worse.clone() },
         Row { obstacle: Some("it is stale".into()), ..worse.clone() },
         row("f", vec![exact("instructions", 7.0), exact("instructions", 8.0)]),
     ] {

@@ -1,0 +1,150 @@
+//! Rows whose work is that of other threads. Each test has a process of its own: the threads of other tests work, too.
+
+use crate::memory::Memory;
+use rdpmc::Event;
+use rdpmc_bench::{Bench, Cause, Limits, Quantity, Results, Scope, Status, Verdict};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+/// Set for the process of a test.
+const ALONE: &str = "RDPMC_BENCH_TEST_ALONE";
+
+/// Whether this is the test's own process. Otherwise runs it.
+pub(crate) fn is_alone(test: &str) -> bool {
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let mut process = Command::new(std::env::current_exe().unwrap());
+    process.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(ALONE, "1");
+    let output = process.output().unwrap();
+    let [stdout, stderr] = [output.stdout, output.stderr];
+    let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}\n{stderr}");
+    false
+}
+
+/// A thread that is there before the counters, and does work when it is told, as those of a pool.
+struct Pool(Sender<usize>, Receiver<()>);
+
+impl Pool {
+    fn new() -> Pool {
+        let ((work, works), (done, is_done)) = (channel(), channel());
+        thread::spawn(move || {
+            let pages = Memory::new();
+            while let Ok(count) = works.recv() {
+                pages.fault(count);
+                done.send(()).unwrap();
+            }
+        });
+        Pool(work, is_done)
+    }
+
+    fn fault(&self, pages: usize) {
+        self.0.send(pages).unwrap();
+        self.1.recv().unwrap();
+    }
+}
+
+/// Measures three rows: this many page faults here, in a thread of a pool and in a new thread.
+fn measured(scope: Scope, pages: usize) -> Results {
+    let (here, pool) = (Memory::new(), Pool::new());
+    let events = [Event::PAGE_FAULTS, Event::INSTRUCTIONS];
+    let mut bench = Bench::with_events(&events).unwrap();
+    bench.scope(scope).time_per_row(Duration::from_millis(20));
+    bench.row("here").throughput(|| here.fault(pages));
+    bench.row("pool").throughput(|| pool.fault(pages));
+    bench
+        .row("new")
+        .throughput(|| thread::spawn(move || Memory::new().fault(pages)).join().unwrap());
+    bench.run()
+}
+
+fn faults(results: &Results, row: &str) -> Option<(f64, Verdict)> {
+    let figure = results.row(row).unwrap().event(Event::PAGE_FAULTS)?;
+    Some((figure.estimate.value, figure.verdict))
+}
+
+#[test]
+fn the_work_of_other_threads_is_marked_or_counted() {
+    if !is_alone("threads::the_work_of_other_threads_is_marked_or_counted") {
+        return;
+    }
+    let one = measured(Scope::Thread, 10);
+    let text = one.to_string();
+    if faults(&one, "here").is_none() {
+        return crate::skips::skip(
+            "the_work_of_other_threads",
+            "page faults cannot be counted here",
+        );
+    }
+    assert_eq!(faults(&one, "here"), Some((10.0, Verdict::Exact)), "{text}");
+    for row in ["pool", "new"] {
+        for figure in one.row(row).unwrap().figures() {
+            let is_marked = |is: bool| {
+                matches!(figure.verdict, Verdict::Unstable(Cause::OtherThreads { percent, is_stepped, .. })
+                    if is_stepped == is && percent > 1.0)
+            };
+            match figure.quantity {
+                Quantity::Time => {}
+                Quantity::SteppedInstructions => assert!(is_marked(true), "{figure:?}"),
+                _ => assert!(is_marked(false), "{figure:?}"),
+            }
+        }
+    }
+    assert!(text.contains("Count all with `bench.scope(Scope::Process)`"), "{text}");
+    let all = measured(Scope::Process, 10);
+    let text = all.to_string();
+    assert!(text.contains("Counts are those of all threads of the process."), "{text}");
+    for row in ["here", "pool"] {
+        assert_eq!(faults(&all, row), Some((10.0, Verdict::Exact)), "{text}");
+    }
+    // A thread's start has some of its own.
+    let (new, verdict) = faults(&all, "new").unwrap();
+    assert!(new >= 10.0, "{text}");
+    assert!(!matches!(verdict, Verdict::Unstable(Cause::OtherThreads { .. })), "{text}");
+}
+
+/// A gate sees a pool that grew, or says that it cannot.
+#[test]
+fn the_gate_sees_a_pool_that_grew() {
+    if !is_alone("threads::the_gate_sees_a_pool_that_grew") {
+        return;
+    }
+    let file = |scope: Scope| {
+        let name = format!("threads-{scope:?}.json");
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
+    };
+    for scope in [Scope::Thread, Scope::Process] {
+        measured(scope, 10).save(file(scope)).unwrap();
+    }
+    if faults(&measured(Scope::Process, 1), "here").is_none() {
+        return crate::skips::skip("the_gate_sees_a_pool", "page faults cannot be counted here");
+    }
+    let limits = Limits::new().accept("page-faults", 0.001);
+    let of = |scope: Scope, pages: usize, old: Scope| {
+        let comparison = measured(scope, pages).check(file(old), &limits);
+        let pool = |it: &&rdpmc_bench::Compared| {
+            it.row == "pool" && it.figure.as_deref().is_none_or(|figure| figure == "page-faults")
+        };
+        let outcome = comparison.compared().iter().find(pool).unwrap().outcome.clone();
+        (comparison.status(), outcome, comparison.to_string())
+    };
+    use rdpmc_bench::Outcome;
+    let (status, outcome, text) = of(Scope::Thread, 16, Scope::Thread);
+    // Those here are worse. That of the pool is not known.
+    assert_eq!((status, outcome), (Status::Regressed, Outcome::Unstable), "{text}");
+    let (status, outcome, text) = of(Scope::Process, 16, Scope::Process);
+    assert_eq!((status, outcome), (Status::Regressed, Outcome::Worse), "{text}");
+    let (_, outcome, text) = of(Scope::Process, 10, Scope::Process);
+    assert_eq!(outcome, Outcome::Same, "{text}");
+    let (status, outcome, text) = of(Scope::Process, 10, Scope::Thread);
+    assert!(matches!(outcome, Outcome::NotComparable(_)), "{text}");
+    assert_eq!(status, Status::Incomplete, "{text}");
+    assert!(
+        text.contains("counts of one thread, and of all threads. Measure both with one scope"),
+        "{text}"
+    );
+}

@@ -1,0 +1,138 @@
+//! Whether other threads of the process worked during a measurement.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+/// The share of the CPU time up to which other threads are not mentioned: a timer's, say.
+const LITTLE: f64 = 0.01;
+
+/// The CPU time of this thread and of all threads of its process, in the intervals of a measurement.
+#[derive(Debug, Default)]
+pub struct OtherThreads {
+    begun: Cell<Option<(Duration, Duration)>>,
+    /// Of this thread, and of the process.
+    times: Cell<(Duration, Duration)>,
+    intervals: Cell<u32>,
+}
+
+impl OtherThreads {
+    /// An interval begins. Takes two system calls.
+    pub fn begin(&self) {
+        // The interval of the process is inside of the thread's: what this thread does between two calls is never taken for others'.
+        self.begun.set(thread_time().zip(process_time()));
+    }
+
+    /// The interval ends. Takes two system calls.
+    pub fn end(&self) {
+        let process = process_time();
+        let now = thread_time().zip(process);
+        let Some(((thread, process), begun)) = now.zip(self.begun.take()) else {
+            return;
+        };
+        let (own, all) = self.times.get();
+        let since = |now: Duration, begun| now.saturating_sub(begun);
+        self.times.set((
+            own.saturating_add(since(thread, begun.0)),
+            all.saturating_add(since(process, begun.1)),
+        ));
+        self.intervals.set(self.intervals.get().saturating_add(1));
+    }
+
+    /// Returns the number of intervals.
+    pub fn intervals(&self) -> u32 {
+        self.intervals.get()
+    }
+
+    /// Returns the share of the CPU time that other threads had, up to 1. None if they had at most a hundredth, or if the system
+    /// does not tell.
+    pub fn share(&self) -> Option<f64> {
+        let (own, all) = self.times.get();
+        let share = all.saturating_sub(own).as_secs_f64() / all.as_secs_f64();
+        (share > LITTLE).then_some(share)
+    }
+
+    /// Returns the [share](OtherThreads::share), and begins anew.
+    pub fn take(&self) -> Option<f64> {
+        let share = self.share();
+        self.times.take();
+        self.intervals.take();
+        share
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn time_of(clock: rustix::time::ClockId) -> Option<Duration> {
+    let rustix::time::Timespec { tv_sec, tv_nsec } = rustix::time::clock_gettime(clock);
+    Some(Duration::new(tv_sec.try_into().ok()?, tv_nsec.try_into().ok()?))
+}
+
+#[cfg(target_os = "linux")]
+fn process_time() -> Option<Duration> {
+    time_of(rustix::time::ClockId::ProcessCPUTime)
+}
+
+#[cfg(target_os = "linux")]
+fn thread_time() -> Option<Duration> {
+    time_of(rustix::time::ClockId::ThreadCPUTime)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn process_time() -> Option<Duration> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+fn thread_time() -> Option<Duration> {
+    None
+}
+
+#[cfg(all(test, target_os = "linux"))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    fn work() {
+        let begin = thread_time().unwrap();
+        while thread_time().unwrap() - begin < Duration::from_millis(2) {}
+    }
+
+    fn during(work: impl Fn()) -> OtherThreads {
+        let others = OtherThreads::default();
+        for _ in 0..10 {
+            others.begin();
+            work();
+            others.end();
+            // What is between two intervals does not count.
+            work();
+            thread::spawn(|| (0..5).for_each(|_| self::work())).join().unwrap();
+        }
+        others
+    }
+
+    /// Each of these runs in a process of its own: the other tests' threads work, too.
+    #[test]
+    fn the_work_of_other_threads_is_seen() {
+        const VARIABLE: &str = "RDPMC_GATE_TEST_OF_OTHER_THREADS";
+        if std::env::var_os(VARIABLE).is_none() {
+            let mut test = std::process::Command::new(std::env::current_exe().unwrap());
+            test.args(["--exact", "other_threads::tests::the_work_of_other_threads_is_seen"]);
+            let output = test.args(["--test-threads=1"]).env(VARIABLE, "1").output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+            return;
+        }
+        assert_eq!(during(work).share(), None);
+        let others = during(|| thread::spawn(work).join().unwrap());
+        assert!(others.share().unwrap() > 0.5, "{others:?}");
+        assert_eq!(others.intervals(), 10);
+        assert!(others.take().is_some());
+        assert_eq!((others.share(), others.intervals()), (None, 0));
+        let both = during(|| {
+            let other = thread::spawn(work);
+            (0..9).for_each(|_| work());
+            other.join().unwrap();
+        });
+        let share = both.share().unwrap();
+        assert!((0.05..0.3).contains(&share), "{share}");
+    }
+}
