@@ -56,8 +56,9 @@ use std::ptr;
 ///
 /// Context switches, and counters that are moved or taken away, are always detected. The following are not, because
 /// `lock` does not change:
-/// - An interrupt that returns to this thread. On x86-64 silicon, it adds at most one instruction to a user-mode
-///   count, and it touches the caches. If the kernel is counted too, the count includes the kernel's work.
+/// - An interrupt, a page fault or another exception that returns to this thread. On x86-64 silicon, it adds at most
+///   one instruction to a user-mode count, and it touches the caches. If the kernel is counted too, the count includes
+///   the kernel's work.
 /// - A signal handler that ran on this thread in between. The count includes its work.
 /// - Time stolen by the hypervisor (steal time).
 ///

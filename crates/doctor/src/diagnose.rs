@@ -4,7 +4,7 @@ use crate::report::{
     Availability, Descriptors, EventCost, LockedMemory, Report, Seccomp, Settings, UserAccess,
 };
 use crate::topdown::Topdown;
-use crate::{errata, facts, pmu};
+use crate::{errata, facts, pmu, scopes};
 use rdpmc::pmu::{Pmu, Pmus};
 use rdpmc::{Clock, DynGroup, Event, machine};
 
@@ -48,6 +48,7 @@ pub fn diagnose() -> Report {
         is_virtual: machine::is_virtual(),
         hypervisor: hypervisor(),
         costs: costs(),
+        scopes: scopes::of_this_process(),
         core_pmus: core.iter().map(|pmu| pmu::describe_beside(pmu, &core)).collect(),
         other_pmus: others.iter().map(|pmu| pmu.name().to_owned()).collect(),
         unreadable,

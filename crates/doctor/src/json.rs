@@ -2,6 +2,7 @@
 
 use crate::pmu::Description;
 use crate::report::{Availability, EventCost, LockedMemory, Report, Seccomp};
+use crate::scopes::ScopeReport;
 use crate::trust::Trust;
 use rdpmc::Access;
 use rdpmc::error::OpenError;
@@ -38,6 +39,7 @@ impl Report {
             "status": u8::from(self.status()),
             "summary": self.summary(),
             "costs": all(&mut self.costs.iter().map(cost)),
+            "scopes": all(&mut self.scopes.iter().map(scope)),
             "errata": errata,
             "governor": self.settings.governor,
             "turbo": self.settings.turbo,
@@ -94,17 +96,30 @@ fn pmu(pmu: &Description) -> Value {
     })
 }
 
+fn nanoseconds(time: Option<Duration>) -> Option<u64> {
+    time.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
 fn cost(cost: &EventCost) -> Value {
-    let median = |median: Option<Duration>| {
-        median.map(|median| u64::try_from(median.as_nanos()).unwrap_or(u64::MAX))
-    };
     json!({
         "events": cost.events.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "access": cost.access.to_string(),
-        "user_ns": median(cost.cost.user),
-        "system_call_ns": median(cost.cost.system_call),
-        "tick_ns": median(cost.cost.tick),
+        "user_ns": nanoseconds(cost.cost.user),
+        "system_call_ns": nanoseconds(cost.cost.system_call),
+        "tick_ns": nanoseconds(cost.cost.tick),
         "is_trapped": cost.cost.is_trapped,
+    })
+}
+
+fn scope(scope: &ScopeReport) -> Value {
+    let read = scope.found.as_ref().ok();
+    json!({
+        "scope": scope.name(),
+        "event": scope.event.to_string(),
+        "threads": read.map(|read| read.threads),
+        "system_call_ns": nanoseconds(read.and_then(|read| read.time)),
+        "counts_child_processes": read.map(|read| read.counts_child_processes),
+        "error": scope.found.as_ref().err().map(ToString::to_string),
     })
 }
 

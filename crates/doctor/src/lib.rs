@@ -19,6 +19,7 @@
 // group or of those above: `cargo test layers` proves it.
 mod facts;
 mod listing;
+mod scopes;
 mod text;
 mod topdown;
 mod work;
@@ -46,6 +47,7 @@ pub use report::{
     Availability, Descriptors, EventCost, LockedMemory, Report, Seccomp, Settings, Status,
     UserAccess,
 };
+pub use scopes::{ScopeRead, ScopeReport};
 pub use topdown::Topdown;
 pub use trust::{EventTest, TestError, Trust, test_counters};
 

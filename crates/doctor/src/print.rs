@@ -96,6 +96,7 @@ impl Report {
         lines.extend(self.costs.iter().map(|cost| ("cost of a read", cost.line())));
         let tick = self.costs.first().and_then(|cost| cost.cost.tick);
         lines.extend(tick.map(|tick| ("cost of a tick", nanoseconds(tick))));
+        lines.extend(self.scopes.iter().map(|scope| ("several threads", scope.line())));
         lines.extend(self.errata.iter().map(|erratum| ("erratum", erratum.name.to_owned())));
         let exempt = match self.capability {
             Some(capability) => format!(" (bypassed: {capability})"),

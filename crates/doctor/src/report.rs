@@ -3,6 +3,7 @@
 use crate::errata::Erratum;
 use crate::facts;
 use crate::pmu::Description;
+use crate::scopes::ScopeReport;
 use crate::topdown::Topdown;
 use rdpmc::clock::ClockKind;
 use rdpmc::error::{OpenError, Unreadable};
@@ -28,6 +29,8 @@ pub struct Report {
     /// The cost of a read: of one counter, and of a group of two. Empty if hardware events cannot be counted, or if faults
     /// are not [contained](rdpmc::contain_faults).
     pub costs: Vec<EventCost>,
+    /// Counts of new threads, and of all threads of this process.
+    pub scopes: Vec<ScopeReport>,
     /// The core PMUs: none, one, or one for each core type.
     pub core_pmus: Vec<Description>,
     /// The names of the other PMUs.

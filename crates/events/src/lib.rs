@@ -42,10 +42,12 @@
 
 // Data flows up: `pool` unpacks events, `encoding` makes the kernel's words of them, `tables` has all of them with their CPUs,
 // `table` finds an event in one, `cpu` finds this machine's tables, `name` takes names apart, `lookup` is what users call.
+// `interrupts` stands alone.
 
 mod cpu;
 mod encoding;
 mod error;
+mod interrupts;
 mod lookup;
 mod name;
 mod nearest;
@@ -54,5 +56,6 @@ mod table;
 mod tables;
 
 pub use error::EventError;
+pub use interrupts::{CorrectedInstructions, InstructionCount, hardware_interrupts};
 pub use lookup::{Name, event, search};
 pub use table::{Table, VendorEvent};

@@ -64,6 +64,7 @@ fn json_is_what_the_report_is() {
         "nmi_watchdog",
         "other_pmus",
         "paranoid_level",
+        "scopes",
         "seccomp_mode",
         "siblings",
         "smt",
@@ -99,6 +100,25 @@ fn json_is_what_the_report_is() {
     }
     let errata: Vec<&str> = report.errata.iter().map(|erratum| erratum.name).collect();
     assert_eq!(json["errata"], serde_json::json!(errata));
+    assert_eq!(json["scopes"].as_array().unwrap().len(), 2);
+    for (json, scope) in json["scopes"].as_array().unwrap().iter().zip(&report.scopes) {
+        assert_eq!(
+            keys(json),
+            ["counts_child_processes", "error", "event", "scope", "system_call_ns", "threads"]
+        );
+        assert_eq!(json["event"], scope.event.to_string());
+        match &scope.found {
+            Ok(read) => {
+                assert_eq!(json["threads"], read.threads);
+                assert_eq!(json["counts_child_processes"], read.counts_child_processes);
+                let time = read.time.map(|time| u64::try_from(time.as_nanos()).unwrap());
+                assert_eq!(json["system_call_ns"], serde_json::json!(time));
+                // The threads of other tests are there, too.
+                assert!(read.threads >= 1 && read.time.is_some(), "{scope:?}");
+            }
+            Err(why) => assert_eq!(json["error"], why.to_string()),
+        }
+    }
     assert_eq!(json["costs"].as_array().unwrap().len(), report.costs.len());
     for (json, cost) in json["costs"].as_array().unwrap().iter().zip(&report.costs) {
         assert_eq!(
