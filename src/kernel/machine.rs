@@ -58,17 +58,12 @@ pub(crate) fn has_seccomp_filter() -> Option<bool> {
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 
-fn has_capability(number: u32) -> bool {
-    let effective = status("CapEff").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
-    effective.unwrap_or(0) >> number & 1 == 1
-}
-
 /// Returns the capability that exempts this process from `perf_event_paranoid`: CAP_PERFMON or CAP_SYS_ADMIN. None outside the
 /// initial user namespace, or if it has none.
 pub fn capability() -> Option<&'static str> {
-    let held = |number: u32, name| has_capability(number).then_some(name);
-    let capability =
-        held(CAP_PERFMON, "CAP_PERFMON").or_else(|| held(CAP_SYS_ADMIN, "CAP_SYS_ADMIN"))?;
+    let effective = u64::from_str_radix(&status("CapEff")?, 16).ok()?;
+    let held = [(CAP_PERFMON, "CAP_PERFMON"), (CAP_SYS_ADMIN, "CAP_SYS_ADMIN")];
+    let (_, capability) = held.into_iter().find(|(number, _)| effective >> number & 1 == 1)?;
     // A kernel without this link has no user namespaces, and this process is in the only one.
     let initial = std::fs::read_link("/proc/thread-self/ns/user")
         .map_or(true, |namespace| namespace.as_os_str() == "user:[4026531837]");

@@ -212,16 +212,16 @@ impl Attempt<'_> {
         if let (None, Some(unreadable)) = (level, machine::no_descriptor_for_the_level()) {
             return unreadable.into();
         }
+        // The level denies with EACCES alone. It is looked at first: programs open counters often and drop the error.
+        let is_of_a_level = errno == kernel::EACCES && level.is_none_or(|level| level > allowed);
+        let may_be_level = is_of_a_level && machine::capability().is_none();
+        if let (true, Some(level)) = (may_be_level, level) {
+            return OpenError::Paranoid { level, allowed };
+        }
         let has_filter = machine::has_seccomp_filter();
-        let is_capable = machine::capability().is_some();
-        // The level denies with EACCES alone.
-        let may_be_level = level.is_none() && errno == kernel::EACCES && !is_capable;
-        match level {
-            Some(level) if errno == kernel::EACCES && level > allowed && !is_capable => {
-                OpenError::Paranoid { level, allowed }
-            }
-            _ if !may_be_level && has_filter == Some(true) => OpenError::seccomp(Errno(errno)),
-            _ if errno == kernel::ENOSYS && has_filter == Some(false) => OpenError::NoSystemCall,
+        match has_filter {
+            Some(true) if !may_be_level => OpenError::seccomp(Errno(errno)),
+            Some(false) if errno == kernel::ENOSYS => OpenError::NoSystemCall,
             _ => OpenError::Denied {
                 errno: Errno(errno),
                 allowed: may_be_level.then_some(allowed),
