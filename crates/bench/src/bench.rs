@@ -160,7 +160,7 @@ impl<'a> Bench<'a> {
     /// # Ok::<(), rdpmc::error::OpenError>(())
     /// ```
     ///
-    /// - A row of which other threads have more than a hundredth of the CPU time has unstable counts if only this thread is counted: see
+    /// - Counts of this thread alone are unstable if other threads had more than a thousandth of the row's CPU time: see
     ///   [`Cause::OtherThreads`](crate::Cause::OtherThreads).
     /// - The counters of several threads are read by system call: see [`SyscallGroup`](rdpmc::SyscallGroup). Page faults and the CPU time
     ///   (`task-clock`) of all threads are counted without a PMU, too.

@@ -1,8 +1,18 @@
 //! The open counters of a set of events: of this thread, or of several threads.
 
-use rdpmc::error::{OpenError, ReadError, SyscallReason};
+use rdpmc::error::{OpenError, SyscallReason};
 use rdpmc::region::Snapshot;
-use rdpmc::{Access, DynGroup, Event, PerEvent, Scope, SyscallGroup};
+use rdpmc::{Access, DynGroup, Event, PerEvent, Reading, Scope, SyscallGroup};
+
+/// Counts at one moment.
+pub(crate) enum Counts {
+    /// With the locks, which show context switches.
+    User(Snapshot<8>),
+    Kernel(PerEvent<u64>),
+    /// With the times, which show whether the events had counters.
+    OfThreads(PerEvent<Reading>),
+    None,
+}
 
 /// Counters that are open.
 #[derive(Debug)]
@@ -32,7 +42,7 @@ impl Counters {
         matches!(self, Counters::OfThisThread(group) if group.access() == software)
     }
 
-    /// Returns the place of the context switches of this thread. None if they are not counted, or with those of other threads.
+    /// Returns the place of the context switches. None if they are not counted for this thread alone.
     pub(crate) fn place_of_switches(&self) -> Option<usize> {
         let Counters::OfThisThread(group) = self else { return None };
         group.events().iter().position(|event| *event == Event::CONTEXT_SWITCHES)
@@ -45,20 +55,13 @@ impl Counters {
         }
     }
 
-    /// Reads in user space, with the locks, which show context switches. None if that is not possible now.
+    /// Reads the counts, in user space if that is possible and `in_user_space` is set. None if they cannot be read now.
     #[inline]
-    pub(crate) fn snapshot(&self) -> Option<Snapshot<8>> {
+    pub(crate) fn read(&self, in_user_space: bool) -> Option<Counts> {
         match self {
-            Counters::OfThisThread(group) => group.snapshot(),
-            Counters::OfThreads(_) => None,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn read(&self) -> Result<PerEvent<u64>, ReadError> {
-        match self {
-            Counters::OfThisThread(group) => group.read(),
-            Counters::OfThreads(group) => group.read(),
+            Counters::OfThisThread(group) if in_user_space => group.snapshot().map(Counts::User),
+            Counters::OfThisThread(group) => group.read().map(Counts::Kernel).ok(),
+            Counters::OfThreads(group) => group.reading().map(Counts::OfThreads).ok(),
         }
     }
 

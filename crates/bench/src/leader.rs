@@ -15,7 +15,7 @@ use crate::estimate::Estimate;
 use crate::row::{Figure, Quantity};
 use crate::table::word;
 use crate::verdict::{Cause, Verdict};
-use rdpmc::IntoEvent;
+use rdpmc::{IntoEvent, Scope};
 use rdpmc_gate::STEPPED_INSTRUCTIONS;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -81,6 +81,7 @@ impl Leader {
         names: &[Option<String>],
         rounds: usize,
         without_inputs: &[&str],
+        scope: Scope,
     ) -> Option<Leader> {
         let path = PathBuf::from(std::env::var_os(VARIABLE)?);
         let process = std::process::id();
@@ -90,6 +91,7 @@ impl Leader {
             "names": names,
             "rounds": rounds,
             "without_inputs": without_inputs,
+            "counts_all_threads": scope == Scope::Process,
         });
         let connected = |path: &Path| {
             let mut lines = Lines::new(connect(path).ok()?);
@@ -173,7 +175,12 @@ fn as_json(measured: &Measured) -> Value {
         "high": estimate.high,
         "verdict": match verdict {
             Verdict::Unstable(Cause::Varies | Cause::Frequency { .. }) => "varies",
+            Verdict::Unstable(Cause::OtherThreads { .. }) => "other threads",
             verdict => word(verdict),
+        },
+        "percent": match verdict {
+            Verdict::Unstable(Cause::OtherThreads { percent, .. }) => Some(percent),
+            _ => None,
         },
         // One process.
         "costs": costs.concat(),
@@ -206,6 +213,10 @@ fn of_json(json: &Value) -> Option<Measured> {
         "exact" => Verdict::Exact,
         "stable" => Verdict::Stable,
         "varies" => Verdict::Unstable(Cause::Varies),
+        "other threads" => Verdict::Unstable(Cause::OtherThreads {
+            percent: json.get("percent")?.as_f64()?,
+            is_stepped: quantity == Quantity::SteppedInstructions,
+        }),
         // Which of the others it is makes no difference.
         _ => Verdict::Unstable(Cause::Unreadable),
     };

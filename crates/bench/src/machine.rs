@@ -1,10 +1,10 @@
 //! This machine: its counters around a loop.
 
 use crate::code::{Content, Loops};
-use crate::counters::Counters;
+use crate::counters::{Counters, Counts};
 use crate::sample::{Loop, Measure, TICKS, VALUES};
-use rdpmc::region::Snapshot;
-use rdpmc::{Clock, PerEvent};
+use rdpmc::{Clock, Reading};
+use std::time::Duration;
 
 /// The counters of a set and the clock.
 #[derive(Debug)]
@@ -17,13 +17,8 @@ pub(crate) struct Machine<'a> {
     switches: Option<usize>,
 }
 
-/// The counts at one end of a loop.
-enum Counts {
-    /// With the locks, which show context switches.
-    User(Snapshot<8>),
-    Kernel(PerEvent<u64>),
-    None,
-}
+/// Counters of several core types are read one after the other, mostly within this time.
+const SKEW: Duration = Duration::from_micros(20);
 
 impl<'a> Machine<'a> {
     pub(crate) fn new(clock: &'a Clock, group: Option<&'a Counters>) -> Machine<'a> {
@@ -41,11 +36,7 @@ impl<'a> Machine<'a> {
     /// Reads the counters. None if they cannot be read now, or no longer in user space.
     #[inline]
     fn read(&self) -> Option<Counts> {
-        match self.group {
-            None => Some(Counts::None),
-            Some(group) if self.is_in_user_space => group.snapshot().map(Counts::User),
-            Some(group) => group.read().map(Counts::Kernel).ok(),
-        }
+        self.group.map_or(Some(Counts::None), |group| group.read(self.is_in_user_space))
     }
 }
 
@@ -92,6 +83,15 @@ impl Around<'_, '_> {
             (Counts::Kernel(before), Counts::Kernel(after)) => {
                 for (value, (after, before)) in values.iter_mut().zip(after.iter().zip(&before)) {
                     *value = after.wrapping_sub(*before);
+                }
+            }
+            (Counts::OfThreads(before), Counts::OfThreads(after)) => {
+                for (value, (after, before)) in values.iter_mut().zip(after.iter().zip(&before)) {
+                    *value = after.value.wrapping_sub(before.value);
+                    let absence = |reading: &Reading| {
+                        reading.time_enabled().saturating_sub(reading.time_running())
+                    };
+                    is_disturbed |= absence(after).saturating_sub(absence(before)) > SKEW;
                 }
             }
             _ => {}

@@ -41,7 +41,7 @@ struct Task<'a> {
     instructions: Option<Estimate>,
     /// Whether a round counted other instructions than the first.
     rounds_disagree: bool,
-    /// Who else worked in its samples.
+    /// The CPU time of other threads during its samples.
     others: OtherThreads,
     /// For the parts of the slots, and these. They are of this process alone, so `rdpmc-bench compare` does not compare them.
     turns: Turns,
@@ -89,7 +89,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     let without_inputs: Vec<&str> =
         rows_and_tasks.filter(|(_, task)| task.is_none()).map(|(row, _)| row.name()).collect();
     let names = names_of(&rows, &task_of, tasks.len());
-    let mut leader = Leader::of_this_process(&names, sets.len().max(1), &without_inputs);
+    let mut leader = Leader::of_this_process(&names, sets.len().max(1), &without_inputs, scope);
     if leader.is_some() {
         progress.hide();
     }

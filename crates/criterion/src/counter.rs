@@ -88,7 +88,6 @@ impl From<Counter> for CounterMeasurement {
         counter.overhead = Cost::of(|| empty_samples(&counter));
         [counter.floor] = floor(empty_batches(&counter));
         counter.meter.take_error();
-        counter.notes.forget_intervals();
         counter
     }
 }
@@ -100,15 +99,12 @@ impl Measurement for CounterMeasurement {
 
     #[inline(always)]
     fn start(&self) {
-        self.notes.begin_interval();
         self.meter.start();
     }
 
     #[inline(always)]
     fn end(&self, (): ()) -> Counts<1> {
-        let counts = self.meter.end().less(&self.overhead);
-        self.notes.end_interval();
-        counts
+        self.meter.end().less(&self.overhead)
     }
 
     fn add(&self, first: &Counts<1>, second: &Counts<1>) -> Counts<1> {
@@ -116,6 +112,7 @@ impl Measurement for CounterMeasurement {
     }
 
     fn zero(&self) -> Counts<1> {
+        self.notes.begin();
         Counts::NONE
     }
 

@@ -129,8 +129,8 @@ impl<E: IntoEvent, const N: usize> Builder<E, N> {
     /// # drop(criterion);
     /// ```
     ///
-    /// - If only this thread is counted and others have more than a hundredth of the CPU time, a line `other threads:` says so. The
-    ///   benchmark's counts are neither compared with earlier ones nor by the gate.
+    /// - If only this thread is counted and others have more than a thousandth of the CPU time, a line `other threads:` says so. Neither
+    ///   this crate nor the gate compares the benchmark's counts then.
     /// - The counters of several threads are read by system call, at the start and the end of each sample: see
     ///   [`SyscallGroup`](rdpmc::SyscallGroup). Page faults and the CPU time (`task-clock`) of all threads are counted without a PMU, too.
     /// - Threads that wait for work without sleeping are counted, and so are those that work for another part of the program.
@@ -302,7 +302,6 @@ impl CountersOrTime {
             all.overhead = Cost::of(|| counts(empty_samples(&all)));
             all.recorder.set_floor(floor(counts(empty_batches(&all))));
             counters.take_error();
-            all.recorder.notes().forget_intervals();
         }
         (all, home)
     }
@@ -373,10 +372,6 @@ impl Measurement for CountersOrTime {
     #[inline(never)]
     fn start(&self) -> Started {
         let stepper = self.stepper.as_ref().filter(|stepper| stepper.is_due());
-        // A stepped interval takes too long to tell.
-        if stepper.is_none() {
-            self.recorder.notes().begin_interval();
-        }
         if let Some(counters) = &self.counters {
             counters.start();
         }
@@ -403,9 +398,6 @@ impl Measurement for CountersOrTime {
             (_, None) => 0,
         };
         let counts = self.counters.as_ref().map_or(Counts::NONE, SizedMeter::end);
-        if !start.is_stepped {
-            self.recorder.notes().end_interval();
-        }
         Measured { counts: counts.less(&self.overhead), ns }
     }
 

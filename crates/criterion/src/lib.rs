@@ -41,8 +41,9 @@
 //! is the floor. If it may be a tenth of a result or more, a line `floor:` says so. Larger batches help.
 //!
 //! Counters belong to the thread that opened them. That thread must run the benchmarks, as it does with criterion's
-//! macros. **The work of other threads is not counted**, while the clock includes it. If they had more than a hundredth of the CPU time
-//! in the first 1,000 intervals of a benchmark, the line `other threads:` says so, and its counts are not compared.
+//! macros. **The work of other threads is not counted**, while the clock includes it. If they had more than a thousandth of the CPU time
+//! from a benchmark's first iteration to its last sample, the line `other threads:` says so. Neither this crate nor the gate compares the
+//! benchmark's counts then. criterion itself compares what drives it, as always.
 //! [`Builder::scope`] counts all threads of the process.
 //!
 //! [`counters`] calls [`contain_faults`](rdpmc::contain_faults). Call it yourself before you open another measurement, as for
@@ -136,7 +137,7 @@
 //! `without_counters` and `not_stepped` are the reasons why counters or steps are missing.
 //! `shared_with` is another program whose results were in the same directory, because it has a benchmark of the same name.
 //! `scope` is whose work is counted: `thread` or `process`. `other_threads` is the part of the CPU time that other threads had, or null
-//! if that was at most a hundredth.
+//! if that was at most a thousandth, or is not known.
 //! `estimates` and `incomplete` are the numbers of samples that are not exact.
 //!
 //! ## Iteration counts

@@ -16,6 +16,9 @@ pub(crate) const MAX_EVENTS: usize = 8;
 /// The number of attempts to take them: other events may have the counters for some milliseconds.
 const ATTEMPTS: usize = 1_000;
 
+/// The time between two reads of counters of different core types is less than this, mostly.
+const SKEW: Duration = Duration::from_micros(20);
+
 #[derive(Debug)]
 pub(crate) struct Meter<const N: usize> {
     group: Group<N>,
@@ -173,6 +176,10 @@ impl<const N: usize> Counts<N> {
         if let Some((before, after)) = pairs.clone().next() {
             counts.enabled = after.time_enabled().saturating_sub(before.time_enabled());
             counts.running = after.time_running().saturating_sub(before.time_running());
+        }
+        // With several core types, the two come from reads at slightly different times.
+        if counts.enabled.abs_diff(counts.running) <= SKEW + counts.enabled / 1_000 {
+            counts.running = counts.enabled;
         }
         counts
     }

@@ -6,14 +6,10 @@ use rdpmc::error::ReadError;
 use rdpmc_gate::OtherThreads;
 use std::cell::Cell;
 
-/// The intervals of a benchmark in which other threads are looked for: those of its warm-up and of usual samples. Benchmarks with many
-/// short batches have more, and the clocks would take longer than the batches.
-const WATCHED: u32 = 1_000;
-
 /// The samples of a benchmark, as far as notes tell of them.
 #[derive(Debug, Default)]
 pub(crate) struct SampleNotes {
-    /// Who else worked in its intervals.
+    /// The CPU time of other threads from its first iteration to its last sample.
     others: OtherThreads,
     /// Whether all threads are counted.
     is_of_process: bool,
@@ -24,6 +20,9 @@ pub(crate) struct SampleNotes {
 
 impl SampleNotes {
     pub(crate) fn take<const N: usize>(&self, sample: &Counts<N>) {
+        // Not at the ends of its intervals, which take no system call.
+        self.others.end();
+        self.others.begin();
         self.samples.set(self.samples.get() + 1);
         self.estimates.set(self.estimates.get() + u64::from(sample.are_estimates()));
         self.incomplete.set(self.incomplete.get() + u64::from(sample.are_incomplete()));
@@ -38,25 +37,11 @@ impl SampleNotes {
         self.is_of_process
     }
 
-    /// An interval is about to begin. Whatever comes between this and the start of the interval is not measured.
-    #[inline(never)]
-    pub(crate) fn begin_interval(&self) {
-        if self.others.intervals() < WATCHED {
+    /// A benchmark begins, or a sample or batch of it. The first call in a benchmark takes two system calls.
+    pub(crate) fn begin(&self) {
+        if !self.others.has_begun() {
             self.others.begin();
         }
-    }
-
-    /// An interval has ended.
-    #[inline(never)]
-    pub(crate) fn end_interval(&self) {
-        if self.others.intervals() < WATCHED {
-            self.others.end();
-        }
-    }
-
-    /// Forgets the intervals that were no benchmark's.
-    pub(crate) fn forget_intervals(&self) {
-        self.others.take();
     }
 
     /// Returns the share of the CPU time that other threads had. None if they did not work.
@@ -74,10 +59,11 @@ impl SampleNotes {
         let samples = self.samples.take();
         let (estimates, incomplete) = (self.estimates.take(), self.incomplete.take());
         let mut lines = Vec::new();
-        if let Some(share) = self.others.take().filter(|_| !self.is_of_process) {
+        let share = self.others.take().filter(|_| !self.is_of_process && !events.is_empty());
+        if let Some(share) = share {
             let percent = share * 100.0;
             lines.push(format!(
-                "other threads: they had {percent:.1} % of the CPU time, and their {events} are not counted. \
+                "other threads: they had {percent:.1} % of the CPU time, and their {events} are not in the figures of this benchmark. \
                  Count all with `CountersOrTime::builder(...).scope(Scope::Process)`"
             ));
         }

@@ -114,11 +114,6 @@ impl Recorder {
         Recorder { notes: SampleNotes::of_process(), ..self }
     }
 
-    /// Returns what is known of the benchmark's samples.
-    pub(crate) fn notes(&self) -> &SampleNotes {
-        &self.notes
-    }
-
     /// Prints a line about the pipeline slots, whose events are the last ones.
     pub(crate) fn with_slots(self, slots: Slots) -> Recorder {
         Recorder { slots: Some(slots), ..self }
@@ -156,6 +151,7 @@ impl Recorder {
 
     /// A benchmark begins, or a sample of it. Returns whether it is the benchmark.
     pub(crate) fn begin(&self) -> bool {
+        self.notes.begin();
         let Ok(mut before) = self.before.try_borrow_mut() else { return false };
         let is_first = before.is_none();
         before.get_or_insert_with(|| {
@@ -185,9 +181,9 @@ impl Recorder {
             return;
         }
         let mut stepped = stepper.map_or_else(stepped::Report::default, Stepper::report);
-        if let (Some(_), true, Some(share)) =
-            (stepped.instructions, self.notes.are_of_process(), self.notes.share_of_others())
-        {
+        let is_of_one = self.notes.are_of_process() || self.shown().is_empty();
+        let share = self.notes.share_of_others().filter(|_| is_of_one);
+        if let Some(share) = share.filter(|_| stepped.instructions.is_some()) {
             let percent = share * 100.0;
             stepped.lines.push(format!(
                 "stepping: other threads had {percent:.1} % of the CPU time, and it counts this thread alone"
@@ -257,13 +253,11 @@ impl Recorder {
 
     /// Returns the name of what drives criterion. `unit` is its unit.
     pub(crate) fn driver(&self, unit: &str) -> String {
+        // criterion compares with the results in one directory, and must not compare different scopes.
+        let scope = if self.notes.are_of_process() { "-process" } else { "" };
         match self.counters.first() {
-            // criterion compares with the results in one directory, and must not compare different scopes.
-            Some(counter) if self.first_drives && self.notes.are_of_process() => {
-                format!("{}-process", counter.name)
-            }
-            Some(counter) if self.first_drives => counter.name.clone(),
-            _ if unit == "ns" => "time".into(),
+            Some(counter) if self.first_drives => format!("{}{scope}", counter.name),
+            _ if unit == "ns" => format!("time{scope}"),
             _ => unit.into(),
         }
     }
@@ -298,7 +292,9 @@ impl Recorder {
                 no_change = Some(format!("{name} was of another program, {}", saved.program));
             }
             Ok(Some(saved)) if saved.is_of_process != results.is_of_process => {
-                no_change = Some(format!("{name} counted other threads than this run"));
+                let whose = |all: bool| if all { "all threads" } else { "one thread" };
+                let (was, is) = (whose(saved.is_of_process), whose(results.is_of_process));
+                no_change = Some(format!("{name} counted {was}, and this run {is}"));
             }
             Ok(Some(saved)) if saved.processor == results.processor => before = Some(saved),
             Ok(Some(Results { processor: Some(other), .. })) => {

@@ -72,7 +72,6 @@ impl<M: Measurement, const N: usize> WithCounters<M, N> {
         all.overhead = Cost::of(|| counts(empty_samples(&all)));
         all.recorder.set_floor(floor(counts(empty_batches(&all))));
         all.meter.take_error();
-        all.recorder.notes().forget_intervals();
         all
     }
 }
@@ -83,7 +82,6 @@ impl<M: Measurement, const N: usize> Measurement for WithCounters<M, N> {
 
     #[inline(always)]
     fn start(&self) -> M::Intermediate {
-        self.recorder.notes().begin_interval();
         self.meter.start();
         self.primary.start()
     }
@@ -91,9 +89,7 @@ impl<M: Measurement, const N: usize> Measurement for WithCounters<M, N> {
     #[inline(always)]
     fn end(&self, start: M::Intermediate) -> Self::Value {
         let primary = self.primary.end(start);
-        let counts = self.meter.end().less(&self.overhead);
-        self.recorder.notes().end_interval();
-        (counts, primary)
+        (self.meter.end().less(&self.overhead), primary)
     }
 
     fn add(&self, first: &Self::Value, second: &Self::Value) -> Self::Value {

@@ -4,21 +4,23 @@ use std::cell::Cell;
 use std::time::Duration;
 
 /// The share of the CPU time up to which other threads are not mentioned: a timer's, say.
-const LITTLE: f64 = 0.01;
+const LITTLE: f64 = 0.001;
 
 /// The CPU time of this thread and of all threads of its process, in the intervals of a measurement.
+///
+/// The kernel adds the time of a thread that runs on another CPU at its next timer interrupt, and when it sleeps or ends. So an interval
+/// of less than some milliseconds may miss a thread that does neither.
 #[derive(Debug, Default)]
 pub struct OtherThreads {
     begun: Cell<Option<(Duration, Duration)>>,
     /// Of this thread, and of the process.
     times: Cell<(Duration, Duration)>,
-    intervals: Cell<u32>,
 }
 
 impl OtherThreads {
     /// An interval begins. Takes two system calls.
     pub fn begin(&self) {
-        // The interval of the process is inside of the thread's: what this thread does between two calls is never taken for others'.
+        // The process's clock is read within the thread's interval, so that this thread's own work is never taken for others'.
         self.begun.set(thread_time().zip(process_time()));
     }
 
@@ -35,15 +37,14 @@ impl OtherThreads {
             own.saturating_add(since(thread, begun.0)),
             all.saturating_add(since(process, begun.1)),
         ));
-        self.intervals.set(self.intervals.get().saturating_add(1));
     }
 
-    /// Returns the number of intervals.
-    pub fn intervals(&self) -> u32 {
-        self.intervals.get()
+    /// Whether an interval has begun and not ended.
+    pub fn has_begun(&self) -> bool {
+        self.begun.get().is_some()
     }
 
-    /// Returns the share of the CPU time that other threads had, up to 1. None if they had at most a hundredth, or if the system
+    /// Returns the share of the CPU time that other threads had, up to 1. None if they had at most a thousandth, or if the system
     /// does not tell.
     pub fn share(&self) -> Option<f64> {
         let (own, all) = self.times.get();
@@ -51,18 +52,21 @@ impl OtherThreads {
         (share > LITTLE).then_some(share)
     }
 
-    /// Returns the [share](OtherThreads::share), and begins anew.
+    /// Returns the [share](OtherThreads::share), and forgets all intervals, also one that has begun.
     pub fn take(&self) -> Option<f64> {
         let share = self.share();
+        self.begun.take();
         self.times.take();
-        self.intervals.take();
         share
     }
 }
 
+/// None if the call is refused, for example by a seccomp filter.
 #[cfg(target_os = "linux")]
 fn time_of(clock: rustix::time::ClockId) -> Option<Duration> {
-    let rustix::time::Timespec { tv_sec, tv_nsec } = rustix::time::clock_gettime(clock);
+    let clock = rustix::time::DynamicClockId::Known(clock);
+    let rustix::time::Timespec { tv_sec, tv_nsec } =
+        rustix::time::clock_gettime_dynamic(clock).ok()?;
     Some(Duration::new(tv_sec.try_into().ok()?, tv_nsec.try_into().ok()?))
 }
 
@@ -124,9 +128,8 @@ mod tests {
         assert_eq!(during(work).share(), None);
         let others = during(|| thread::spawn(work).join().unwrap());
         assert!(others.share().unwrap() > 0.5, "{others:?}");
-        assert_eq!(others.intervals(), 10);
         assert!(others.take().is_some());
-        assert_eq!((others.share(), others.intervals()), (None, 0));
+        assert_eq!((others.share(), others.has_begun()), (None, false));
         let both = during(|| {
             let other = thread::spawn(work);
             (0..9).for_each(|_| work());

@@ -59,6 +59,12 @@ fn common_verdict(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
     let is_doubtful =
         |verdict: &&Verdict| matches!(verdict, Verdict::Unstable(cause) if *cause != Cause::Varies);
     let doubts = || verdicts.iter().filter(is_doubtful);
+    // That other threads work is the code's doing in each process.
+    let lacks_threads =
+        |verdict: &&Verdict| matches!(verdict, Verdict::Unstable(Cause::OtherThreads { .. }));
+    if let Some(verdict) = verdicts.iter().find(lacks_threads) {
+        return *verdict;
+    }
     match doubts().next() {
         Some(verdict) if doubts().count() * 2 >= verdicts.len() => *verdict,
         _ => Verdict::Stable,
@@ -131,6 +137,8 @@ mod tests {
         assert_eq!(of(1, 3, VARIES), Verdict::Stable);
         assert_eq!([of(1, 1, VARIES), of(1, 2, VARIES)], [DOUBT; 2]);
         assert_eq!([of(0, 8, VARIES), of(0, 0, VARIES)], [Verdict::Stable; 2]);
+        let others = Verdict::Unstable(Cause::OtherThreads { percent: 60.0, is_stepped: false });
+        assert_eq!(common_verdict([Verdict::Exact, others, DOUBT].into_iter()), others);
     }
 
     #[test]

@@ -107,6 +107,11 @@ impl Programs {
             }
             let (places, mut connections): (Vec<usize>, Vec<Connection>) =
                 connected.into_iter().unzip();
+            if let [one, other] = connections.as_slice()
+                && one.counts_all_threads != other.counts_all_threads
+            {
+                return Err("one of the programs counts all threads, and the other one does not. Give both the same `Bench::scope`".into());
+            }
             let found = measure(&mut connections, random, pass, progress)?;
             for (place, found) in places.into_iter().zip(found) {
                 let Some(names) = names.get_mut(place) else { continue };

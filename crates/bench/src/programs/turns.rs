@@ -14,6 +14,8 @@ pub(super) struct Connection {
     names: Vec<Option<String>>,
     /// The rows that it cannot measure.
     without_inputs: Vec<String>,
+    /// Whether it counts all threads.
+    pub(super) counts_all_threads: bool,
     /// The number of rounds. Older versions of the program do not tell.
     rounds: u64,
     /// Whether it waits for turns in this round.
@@ -33,6 +35,7 @@ impl Connection {
             lines,
             names: list("names").map(text).collect(),
             without_inputs: list("without_inputs").filter_map(text).collect(),
+            counts_all_threads: hello.get("counts_all_threads") == Some(&Value::Bool(true)),
             rounds: hello.get("rounds").and_then(Value::as_u64).unwrap_or(1).max(1),
             is_ready: false,
             wanted: Vec::new(),

@@ -46,7 +46,8 @@ pub struct Results {
     pub counters: Vec<Counted>,
     /// Whether the counts are those of all threads of the process.
     pub is_of_process: bool,
-    /// The share of the CPU time that other threads had whose events are not counted. None if they did not work.
+    /// The share of the CPU time that other threads had, whether they are counted or not. None if it was at most a thousandth, or if it
+    /// is not known.
     pub other_threads: Option<f64>,
     /// The number of samples that are estimates.
     pub estimates: u64,

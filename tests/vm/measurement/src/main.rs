@@ -205,8 +205,9 @@ fn no_system_call(with_clock: bool) -> Outcome {
         else {
             return 1;
         };
-        process::allow_only(libc::SYS_exit_group);
+        // At the begin of a benchmark, and after each sample, the CPU times of threads are asked for.
         let (mut counts, mut time) = (counter.zero(), clock.zero());
+        process::allow_only(libc::SYS_exit_group);
         for _ in 0..10_000 {
             counter.start();
             if with_clock {
@@ -215,7 +216,7 @@ fn no_system_call(with_clock: bool) -> Outcome {
             }
             countdown(black_box(10));
             counts = counter.add(&counts, &counter.end(()));
-            black_box((counter.to_f64(&counts), clock.to_f64(&time)));
+            black_box(clock.to_f64(&time));
         }
         std::mem::forget((counter, clock)); // closing them is a system call
         i32::from(counts.counts() < [200_000])
