@@ -5,7 +5,7 @@ use rdpmc::Event;
 use rdpmc_bench::{Bench, Cause, Limits, Quantity, Results, Scope, Status, Verdict};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -27,24 +27,35 @@ pub(crate) fn is_alone(test: &str) -> bool {
 }
 
 /// A thread that is there before the counters, and does work when it is told, as those of a pool.
-struct Pool(Sender<usize>, Receiver<()>);
+struct Pool {
+    work: SyncSender<usize>,
+    is_done: Receiver<()>,
+    thread: thread::JoinHandle<()>,
+}
 
 impl Pool {
     fn new() -> Pool {
-        let ((work, works), (done, is_done)) = (channel(), channel());
-        thread::spawn(move || {
+        // These allocate nothing later.
+        let ((work, works), (done, is_done)) = (sync_channel(1), sync_channel(1));
+        let thread = thread::spawn(move || {
             let pages = Memory::new();
             while let Ok(count) = works.recv() {
                 pages.fault(count);
                 done.send(()).unwrap();
             }
         });
-        Pool(work, is_done)
+        Pool { work, is_done, thread }
     }
 
     fn fault(&self, pages: usize) {
-        self.0.send(pages).unwrap();
-        self.1.recv().unwrap();
+        self.work.send(pages).unwrap();
+        self.is_done.recv().unwrap();
+    }
+
+    /// Ends the thread, so that its end is in no other measurement.
+    fn end(self) {
+        drop(self.work);
+        self.thread.join().unwrap();
     }
 }
 
@@ -56,7 +67,9 @@ fn measured(scope: Scope, pages: usize) -> Results {
     bench.scope(scope).time_per_row(Duration::from_millis(20));
     bench.row("here").throughput(|| here.fault(pages));
     bench.row("pool").throughput(|| pool.fault(pages));
-    bench.run()
+    let results = bench.run();
+    pool.end();
+    results
 }
 
 /// Measures this many page faults in a new thread: apart, because what a thread does when it ends may come in a sample of another row.
