@@ -13,6 +13,7 @@ mod skips;
 mod contained_faults;
 mod documents;
 mod layers;
+mod moved_counters;
 mod names;
 #[cfg(target_os = "linux")]
 mod names_by_perf;
