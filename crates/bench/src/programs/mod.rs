@@ -107,9 +107,9 @@ impl Programs {
             }
             let (places, mut connections): (Vec<usize>, Vec<Connection>) =
                 connected.into_iter().unzip();
-            if let [one, other] = connections.as_slice()
-                && one.counts_all_threads != other.counts_all_threads
-            {
+            let scopes: BTreeSet<bool> =
+                connections.iter().map(|it| it.counts_all_threads).collect();
+            if scopes.len() > 1 {
                 return Err("one of the programs counts all threads, and the other one does not. Give both the same `Bench::scope`".into());
             }
             let found = measure(&mut connections, random, pass, progress)?;
