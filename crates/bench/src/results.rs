@@ -17,6 +17,8 @@ pub struct Results {
     pub(crate) program: String,
     pub(crate) processor: Option<String>,
     pub(crate) scope: Scope,
+    /// Whether the CPU counts twice behind atomic operations. None if that is not known.
+    pub(crate) spec_lock_map: Option<bool>,
 }
 
 impl Results {
@@ -28,7 +30,8 @@ impl Results {
         scope: Scope,
     ) -> Results {
         let (program, processor) = (bench_json::program(), rdpmc_gate::cpu_identity());
-        Results { events, missing, rows, comparisons, program, processor, scope }
+        let spec_lock_map = rdpmc_events::spec_lock_map();
+        Results { events, missing, rows, comparisons, program, processor, scope, spec_lock_map }
     }
 
     /// Returns the rows, in the order of the program.

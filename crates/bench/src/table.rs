@@ -12,7 +12,7 @@ use crate::verdict::{Cause, Verdict, with_digits};
 use rdpmc::{Event, Scope};
 use rdpmc_gate::bench_json::VERSION;
 use rdpmc_gate::cells::{escaped, exact, plain, with_error};
-use rdpmc_gate::{SCOPE_PROCESS, SCOPE_THREAD};
+use rdpmc_gate::{SCOPE_PROCESS, SCOPE_THREAD, SPEC_LOCK_MAP};
 use serde_json::{Map, Value, json};
 use std::fmt;
 
@@ -212,6 +212,13 @@ impl Results {
                 writeln!(f, "\n{row} is not compared: no row has the name {against}.")?;
             }
         }
+        let may_be_twice = |figure: &Figure| {
+            let twice = [Event::INSTRUCTIONS, Event::BRANCHES].map(Quantity::Event);
+            twice.contains(&figure.quantity)
+        };
+        if self.spec_lock_map == Some(true) && figures().any(may_be_twice) {
+            writeln!(f, "\n{SPEC_LOCK_MAP}.")?;
+        }
         let mut sentences: Vec<(String, Vec<String>)> = Vec::new();
         for missing in &self.missing {
             let name = &missing.name;
@@ -274,6 +281,7 @@ impl Results {
             "version": VERSION,
             "program": self.program,
             "processor": self.processor,
+            "spec_lock_map": self.spec_lock_map,
             "scope": match self.scope { Scope::Process => SCOPE_PROCESS, _ => SCOPE_THREAD },
             "rows": rows,
             "comparisons": comparisons,

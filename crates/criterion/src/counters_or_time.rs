@@ -287,6 +287,11 @@ impl CountersOrTime {
             None => recorder,
         };
         let recorder = if is_of_process { recorder.of_process() } else { recorder };
+        let may_be_twice = [Event::INSTRUCTIONS, Event::BRANCHES];
+        let recorder = match counted.iter().any(|event| may_be_twice.contains(event)) {
+            true => recorder.measure_spec_lock_map(),
+            false => recorder,
+        };
         let kind = recorder.driver("ns");
         let home = home_of(&criterions_home(), &kind);
         let mut all = CountersOrTime {

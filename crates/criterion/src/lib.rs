@@ -129,7 +129,7 @@
 //!  "iters": [91.0, 182.0, …], "times": [2366.0, 4732.0, …],
 //!  "counters": [{"event": "instructions", "unit": "instructions", "median": 26.0, "low": 26.0, "high": 26.0,
 //!                "counts": [2366, 4732, …]}, …],
-//!  "scope": "thread", "other_threads": null, "estimates": 0, "incomplete": 0}
+//!  "scope": "thread", "other_threads": null, "spec_lock_map": null, "estimates": 0, "incomplete": 0}
 //! ```
 //!
 //! `stepped-instructions` are among `counters`, and have no `counts`, because they are those of the warm-up.
@@ -138,6 +138,7 @@
 //! `shared_with` is another program whose results were in the same directory, because it has a benchmark of the same name.
 //! `scope` is whose work is counted: `thread` or `process`. `other_threads` is the part of the CPU time that other threads had, or null
 //! if that was at most a thousandth, or is not known.
+//! `spec_lock_map` is whether this CPU counts twice behind atomic operations.
 //! `estimates` and `incomplete` are the numbers of samples that are not exact.
 //!
 //! ## Iteration counts

@@ -39,6 +39,8 @@ pub(crate) struct Recorder {
     /// Whether the first event drives criterion, which prints it.
     first_drives: bool,
     without_counters: Option<String>,
+    /// Whether the CPU counts twice behind atomic operations. None if that is not known.
+    spec_lock_map: Option<bool>,
     /// What makes a line of the last counters. They are not printed themselves, nor saved.
     slots: Option<Slots>,
     /// Why there is less than wanted, until it has been printed.
@@ -76,6 +78,7 @@ impl Recorder {
             counters: events.iter().map(counter).collect(),
             first_drives: false,
             without_counters: None,
+            spec_lock_map: None,
             slots: None,
             missing: RefCell::default(),
             home: OnceCell::new(),
@@ -107,6 +110,15 @@ impl Recorder {
     pub(crate) fn without(self, why: impl std::fmt::Display) -> Recorder {
         self.missing.borrow_mut().push(format!("Not counted: {why}."));
         self
+    }
+
+    /// Finds out whether the CPU counts twice behind atomic operations. If so, the first report says it.
+    pub(crate) fn measure_spec_lock_map(self) -> Recorder {
+        let spec_lock_map = rdpmc_events::spec_lock_map();
+        if spec_lock_map == Some(true) {
+            self.missing.borrow_mut().push(format!("{}.", rdpmc_gate::SPEC_LOCK_MAP));
+        }
+        Recorder { spec_lock_map, ..self }
     }
 
     /// Records that the counts are those of all threads of the process.
@@ -212,6 +224,7 @@ impl Recorder {
                     program: program(),
                     run: start(),
                     processor: rdpmc_gate::cpu_identity(),
+                    spec_lock_map: self.spec_lock_map,
                     is_of_process: self.notes.are_of_process(),
                     other_threads: self.notes.share_of_others(),
                     measured: self.driver(unit),

@@ -1,10 +1,7 @@
 //! Processors whose counters are known to be wrong in ways that a program would meet.
 
 use crate::facts::{self, Processor};
-use crate::trust;
-use rdpmc::{Event, machine};
-use std::hint::black_box;
-use std::sync::atomic::{AtomicU32, Ordering};
+use rdpmc::machine;
 
 /// A known error of a family of processors, or of a setting of theirs. [`Report::errata`](crate::Report::errata) has
 /// those of this machine.
@@ -90,21 +87,8 @@ struct Machine<'a> {
     smt: Option<bool>,
     forces_aborts: bool,
     freezes_on_smi: Option<bool>,
-    /// Whether the CPU runs what is behind an atomic operation ahead of it. None if that could not be measured.
-    speculates_behind_locks: Option<bool>,
-}
-
-/// Whether the setting of SpecLockMap is in effect. Then an event counts atomic operations. None if it cannot be counted.
-fn speculates_behind_locks() -> Option<bool> {
-    /// `SpecLockMapCommit`.
-    const EVENT: Event = Event::raw(0x0825);
-    let counter = trust::pinned(EVENT).ok()??;
-    let place = AtomicU32::new(0);
-    let before = counter.read().ok()?;
-    for _ in 0..1_000 {
-        black_box(&place).fetch_add(1, Ordering::SeqCst);
-    }
-    Some(counter.read().ok()? > before)
+    /// Whether it is in effect. None if that could not be measured.
+    spec_lock_map: Option<bool>,
 }
 
 /// Returns the errata of this machine.
@@ -120,9 +104,7 @@ pub(crate) fn of_this_machine() -> Vec<Erratum> {
         smt: facts::smt(),
         forces_aborts: facts::allows_tsx_force_abort(),
         freezes_on_smi: facts::freezes_on_smi(),
-        speculates_behind_locks: has_spec_lock_map(&vendor, family, model)
-            .then(speculates_behind_locks)
-            .flatten(),
+        spec_lock_map: rdpmc_events::spec_lock_map(),
     })
 }
 
@@ -137,8 +119,7 @@ fn of(machine: Machine<'_>) -> Vec<Erratum> {
     let applies = |erratum: &&Erratum| match **erratum {
         // Unless somebody has applied the remedy.
         SPEC_LOCK_MAP => {
-            has_spec_lock_map(vendor, family, model)
-                && machine.speculates_behind_locks != Some(false)
+            has_spec_lock_map(vendor, family, model) && machine.spec_lock_map != Some(false)
         }
         RETIRED_OVERCOUNT => {
             vendor == "AuthenticAMD" && family == 0x17 && matches!(model, 0x30..=0x3f)
@@ -170,7 +151,7 @@ mod tests {
                 smt,
                 forces_aborts,
                 freezes_on_smi,
-                speculates_behind_locks: None,
+                spec_lock_map: None,
             };
             of(machine).iter().map(|erratum| erratum.name).collect::<Vec<_>>()
         };
@@ -185,7 +166,7 @@ mod tests {
         assert!(amd(0x19, 0x11).is_empty()); // Genoa: Zen 4
         assert!(amd(0x19, 0x61).is_empty()); // Raphael: Zen 4
         assert!(amd(0x1a, 0x02).is_empty()); // Zen 5
-        let zen_3 = |speculates_behind_locks| {
+        let zen_3 = |spec_lock_map| {
             let machine = Machine {
                 vendor: "AuthenticAMD",
                 family: 0x19,
@@ -194,7 +175,7 @@ mod tests {
                 smt: None,
                 forces_aborts: false,
                 freezes_on_smi: None,
-                speculates_behind_locks,
+                spec_lock_map,
             };
             of(machine).len()
         };

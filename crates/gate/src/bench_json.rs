@@ -126,6 +126,7 @@ pub fn rows(results: &Value) -> Result<Vec<Row>, String> {
             processor: processor.clone(),
             obstacle: None,
             is_of_process,
+            spec_lock_map: results.get("spec_lock_map").and_then(Value::as_bool),
             without_counters: without_counters.clone(),
             not_stepped: row.get("not_stepped").and_then(Value::as_str).map(str::to_owned),
         });

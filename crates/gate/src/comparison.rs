@@ -148,6 +148,10 @@ pub fn compare(old: &Side, new: &Side, limits: &Limits) -> Comparison {
     found
 }
 
+/// What results of such a CPU need.
+pub const SPEC_LOCK_MAP: &str = "This CPU counts instructions and branches twice that it rolls back behind atomic operations (SpecLockMap). \
+     `rdpmc-doctor` has the remedy";
+
 impl Comparison {
     fn add(&mut self, row: &str, figure: Option<&str>, outcome: Outcome, is_gated: bool) {
         let (row, figure) = (row.to_owned(), figure.map(str::to_owned));
@@ -183,6 +187,17 @@ impl Comparison {
                 format!("counts of {was}, and of {is}. Measure both with one scope")
             })
         });
+        let reason = reason.or_else(|| {
+            let both = was.spec_lock_map.zip(is.spec_lock_map);
+            both.is_some_and(|(was, is)| was != is).then(|| {
+                "SpecLockMap was in effect in one of the results alone, so the CPU counts otherwise. \
+                 Measure again with one setting of the machine"
+                    .into()
+            })
+        });
+        if was.spec_lock_map.or(is.spec_lock_map) == Some(true) {
+            self.reasons.insert(SPEC_LOCK_MAP.to_owned());
+        }
         let reason = reason.or_else(|| {
             let is_twice = of_was.len() < was.figures.len() || of_is.len() < is.figures.len();
             is_twice.then(|| "it has two figures of one name. Count each event once".into())

@@ -51,6 +51,8 @@ pub struct Row {
     pub not_stepped: Option<String>,
     /// Whether its counts are those of all threads of the process.
     pub is_of_process: bool,
+    /// Whether the CPU counted twice behind atomic operations (SpecLockMap). None if that is not known.
+    pub spec_lock_map: Option<bool>,
 }
 
 /// A file's name for the scope of counts of one thread.

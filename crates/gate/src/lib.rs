@@ -27,7 +27,7 @@ mod other_threads;
 mod report;
 
 pub use change::{Change, Direction};
-pub use comparison::{Compared, Comparison, Outcome, Status, Values, compare};
+pub use comparison::{Compared, Comparison, Outcome, SPEC_LOCK_MAP, Status, Values, compare};
 pub use cpu_identity::cpu_identity;
 pub use figure::{Certainty, Figure, Row, SCOPE_PROCESS, SCOPE_THREAD, Side};
 pub use limits::{Limits, STEPPED_INSTRUCTIONS, repeats};

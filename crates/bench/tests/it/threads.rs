@@ -95,7 +95,7 @@ fn the_work_of_other_threads_is_marked_or_counted() {
     let text = one.to_string();
     if faults(&one, "here").is_none() {
         return crate::skips::skip(
-            "the_work_of_other_threads",
+            "the_work_of_other_threads_is_marked_or_counted",
             "page faults cannot be counted here",
         );
     }
@@ -141,7 +141,10 @@ fn the_gate_sees_a_pool_that_grew() {
         measured(scope, 10).save(file(scope)).unwrap();
     }
     if faults(&measured(Scope::Process, 1), "here").is_none() {
-        return crate::skips::skip("the_gate_sees_a_pool", "page faults cannot be counted here");
+        return crate::skips::skip(
+            "the_gate_sees_a_pool_that_grew",
+            "page faults cannot be counted here",
+        );
     }
     let limits = Limits::new().accept("page-faults", 0.001);
     let of = |scope: Scope, pages: usize, old: Scope| {

@@ -293,6 +293,7 @@ impl Entry {
             without_counters: self.results.without_counters,
             not_stepped: self.results.not_stepped,
             is_of_process: self.results.is_of_process,
+            spec_lock_map: self.results.spec_lock_map,
         }
     }
 }

@@ -49,6 +49,8 @@ pub struct Results {
     /// The share of the CPU time that other threads had, whether they are counted or not. None if it was at most a thousandth, or if it
     /// is not known.
     pub other_threads: Option<f64>,
+    /// Whether the CPU counted twice behind atomic operations (SpecLockMap). None if that is not known.
+    pub spec_lock_map: Option<bool>,
     /// The number of samples that are estimates.
     pub estimates: u64,
     /// The number of samples in which something is missing.
@@ -192,6 +194,7 @@ impl Results {
             "counters": self.counters.iter().map(counted).collect::<Vec<_>>(),
             "scope": if self.is_of_process { SCOPE_PROCESS } else { SCOPE_THREAD },
             "other_threads": self.other_threads,
+            "spec_lock_map": self.spec_lock_map,
             "estimates": self.estimates,
             "incomplete": self.incomplete,
         })
@@ -245,6 +248,7 @@ impl Results {
                 None | Some(Value::Null) => None,
                 Some(share) => Some(share.as_f64().filter(|share| (0.0..=1.0).contains(share))?),
             },
+            spec_lock_map: json.get("spec_lock_map").and_then(Value::as_bool),
             estimates: json.get("estimates")?.as_u64()?,
             incomplete: json.get("incomplete")?.as_u64()?,
         })
@@ -278,6 +282,7 @@ mod tests {
             ],
             is_of_process: true,
             other_threads: Some(0.75),
+            spec_lock_map: Some(false),
             estimates: 1,
             incomplete: 0,
         };
@@ -287,11 +292,16 @@ mod tests {
         let mut json = results.json();
         // What was saved before there were scopes.
         let mut old = json.clone();
-        for name in ["scope", "other_threads"] {
+        for name in ["scope", "other_threads", "spec_lock_map"] {
             old.as_object_mut().unwrap().remove(name);
         }
         fs::write(directory.join(FILE), old.to_string()).unwrap();
-        let old = Results { is_of_process: false, other_threads: None, ..results.clone() };
+        let old = Results {
+            is_of_process: false,
+            other_threads: None,
+            spec_lock_map: None,
+            ..results.clone()
+        };
         assert_eq!(Results::load(&directory), Ok(Some(old)));
         for (path, wrong) in [
             ("/version", json!(1)),
@@ -342,6 +352,7 @@ mod tests {
                 counters: Vec::new(),
                 is_of_process: false,
                 other_threads: None,
+                spec_lock_map: None,
                 estimates: 0,
                 incomplete: 0,
             };

@@ -44,6 +44,7 @@ impl Target {
                 counters: vec![counted],
                 is_of_process: false,
                 other_threads: None,
+                spec_lock_map: None,
                 estimates: 0,
                 incomplete: 0,
             };

@@ -222,6 +222,19 @@ fn results_that_do_not_belong_together_are_not_compared() {
         assert_eq!(status(&f, &other, &Limits::new()), 3);
         assert_eq!(status(&other, &f, &Limits::new().allow_missing().allow_unstable()), 3);
     }
+    // The CPU counts otherwise on the two sides. If it does on both, that is said.
+    let with = |row: &Row, spec_lock_map| Row { spec_lock_map, ..row.clone() };
+    let (old, new) = ([with(&f, Some(false))], [with(&worse, Some(true))]);
+    assert_eq!(status(&old, &new, &Limits::new()), 3);
+    for (old, expected) in [(Some(true), true), (None, true), (Some(false), false)] {
+        let new = if old == Some(false) { Some(false) } else { Some(true) };
+        let both = compare(
+            &side("old", vec![with(&f, old)]),
+            &side("new", vec![with(&f, new)]),
+            &Limits::new(),
+        );
+        assert_eq!((both.status().code(), both.to_string().contains(SPEC_LOCK_MAP)), (0, expected));
+    }
     let twice = [f.clone(), f.clone()];
     assert_eq!(status(&twice, &twice, &Limits::new()), 3);
     let mut damaged = side("old", vec![f.clone()]);

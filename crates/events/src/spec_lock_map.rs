@@ -1,0 +1,58 @@
+//! Whether this CPU counts what it has rolled back behind atomic operations.
+
+use crate::processor::Processor;
+use rdpmc::{Counter, Event};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Whether SpecLockMap is in effect on this CPU (AMD Zen 1 to 3, Hygon): it runs what is behind an atomic operation ahead of it, and
+/// counts instructions and branches twice that it rolls back. None on other CPUs, and if the event that shows it cannot be counted here.
+///
+/// It is measured: while SpecLockMap is in effect, event 0x25 with mask 8 counts atomic operations. The remedy, bit 54 of MSR
+/// 0xC0011020, switches it off. Opens and closes a counter, and runs a thousand atomic operations.
+///
+/// Source: [rr issue 2034](https://github.com/rr-debugger/rr/issues/2034).
+pub fn spec_lock_map() -> Option<bool> {
+    /// `SpecLockMapCommit`.
+    const EVENT: Event = Event::raw(0x0825);
+    if !Processor::of_this_machine()?.has_spec_lock_map() {
+        return None;
+    }
+    let counter = Counter::builder(EVENT).pinned(true).open().ok()?;
+    let place = AtomicU32::new(0);
+    let before = counter.read().ok()?;
+    for _ in 0..1_000 {
+        black_box(&place).fetch_add(1, Ordering::SeqCst);
+    }
+    Some(counter.read().ok()? > before)
+}
+
+impl Processor {
+    fn has_spec_lock_map(&self) -> bool {
+        match (self.vendor.as_str(), self.family) {
+            ("AuthenticAMD", 0x17) | ("HygonGenuine", 0x17 | 0x18) => true,
+            ("AuthenticAMD", 0x19) => matches!(self.model, 0x00..=0x0f | 0x20..=0x5f),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_cpus_have_it() {
+        let of = |vendor: &str, family, model| {
+            Processor { vendor: vendor.into(), family, model }.has_spec_lock_map()
+        };
+        assert!(of("AuthenticAMD", 0x17, 0x01)); // Zen 1
+        assert!(of("AuthenticAMD", 0x17, 0x31)); // Rome
+        assert!(of("AuthenticAMD", 0x19, 0x01)); // Milan
+        assert!(of("AuthenticAMD", 0x19, 0x21)); // Vermeer
+        assert!(of("HygonGenuine", 0x18, 0x00));
+        assert!(!of("AuthenticAMD", 0x19, 0x11)); // Genoa: Zen 4
+        assert!(!of("AuthenticAMD", 0x1a, 0x02)); // Zen 5
+        assert!(!of("GenuineIntel", 6, 0x8f));
+    }
+}
