@@ -39,7 +39,7 @@ use std::fmt;
 /// # Threads
 ///
 /// A counter is neither `Send` nor `Sync`. The control page names the register that holds the event while the opening
-/// thread runs. On any other thread, that register holds an unrelated count. [`PerThread`](crate::PerThread) has a group for
+/// thread runs. On any other thread, that register holds an unrelated count. Open a counter inside the thread that uses it. [`PerThread`](crate::PerThread) has a group for
 /// each thread that reads, and [`SyscallGroup`](crate::SyscallGroup) counts several threads.
 ///
 /// ```compile_fail,E0277

@@ -9,7 +9,8 @@ use super::group::Group;
 #[diagnostic::on_unimplemented(
     message = "a counter counts the thread that opened it, and cannot be used on another one",
     label = "this would use it on another thread",
-    note = "`rdpmc::PerThread` opens a counter on each thread that reads; `rdpmc::SyscallGroup` counts several threads"
+    note = "open the counter inside the thread that uses it, or let `rdpmc::PerThread` open one on each thread that reads; \
+            `rdpmc::SyscallGroup` counts several threads"
 )]
 pub trait AnyThread {}
 

@@ -10,7 +10,8 @@ pub enum Scope {
     /// That of the thread that opens it, of all threads that it starts from then on, and of those that they start (`inherit`,
     /// `inherit_thread`).
     ///
-    /// For a program that opens its counters before it starts threads.
+    /// For a program that opens its counters before it starts threads. The count of the new threads alone is this count less that of a
+    /// [`Counter`](crate::Counter) of this thread.
     NewThreads,
     /// That of all threads of the process: those that are there, and all that start later.
     Process,

@@ -37,7 +37,8 @@ fn the_compiler_names_the_reason_and_what_to_use() {
     let cause = "a counter counts the thread that opened it, and cannot be used on another one";
     assert_eq!(said.matches(&format!("error[E0277]: {cause}")).count(), 2, "{said}");
     for remedy in [
-        "`rdpmc::PerThread` opens a counter on each thread",
+        "open the counter inside the thread that uses it",
+        "`rdpmc::PerThread` open one on each thread",
         "`rdpmc::SyscallGroup` counts several threads",
     ] {
         assert!(said.contains(remedy), "{said}");

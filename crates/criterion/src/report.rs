@@ -198,7 +198,7 @@ impl Recorder {
         if let Some(share) = share.filter(|_| stepped.instructions.is_some()) {
             let percent = share * 100.0;
             stepped.lines.push(format!(
-                "stepping: other threads had {percent:.1} % of the CPU time, and it counts this thread alone"
+                "stepping: other threads had {percent:.1} % of the CPU time. The stepped instructions are those of this thread alone"
             ));
         }
         let (estimates, incomplete) = self.notes.inexact();

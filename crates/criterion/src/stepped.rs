@@ -55,7 +55,7 @@ impl fmt::Display for NoFigure {
                 "the warm-up ended before enough batches were stepped. Set a longer warm-up time",
             ),
             NoFigure::Irregular => f.write_str(
-                "more iterations have fewer instructions. Call `iter` once in each benchmark, and do the same in each iteration",
+                "more iterations have fewer instructions. Call `iter` once in each benchmark, and do the same in each iteration, on this thread",
             ),
             NoFigure::TooLong { instructions, needed } => {
                 write!(

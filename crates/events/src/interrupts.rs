@@ -23,9 +23,9 @@ fn of_cpu(cpu: &Processor) -> Option<Event> {
 
 /// Instructions of this thread in user mode, with the number of hardware interrupts that came meanwhile.
 ///
-/// On x86-64, the return from an interrupt is counted as an instruction of the code that was interrupted. A region of some
-/// microseconds is measured again if that happens. Code that runs for milliseconds is always interrupted: this type tells how many
-/// of its instructions are such returns.
+/// On x86-64, the return from an interrupt is counted as an instruction of the code that was interrupted. If an interrupt hits a short
+/// region, measure it again. Code that runs for milliseconds is always interrupted: this type tells how many of its instructions are
+/// such returns.
 ///
 /// ```no_run
 /// use rdpmc_events::{CorrectedInstructions, hardware_interrupts};

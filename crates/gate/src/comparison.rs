@@ -148,6 +148,10 @@ pub fn compare(old: &Side, new: &Side, limits: &Limits) -> Comparison {
     found
 }
 
+/// Why results are not compared.
+pub(crate) const SCOPES_DIFFER: &str =
+    "one of the results counts one thread, and the other all threads. Measure both with one scope";
+
 /// What results of such a CPU need.
 pub const SPEC_LOCK_MAP: &str = "This CPU counts instructions and branches twice that it rolls back behind atomic operations (SpecLockMap). \
      `rdpmc-doctor` has the remedy";
@@ -180,13 +184,8 @@ impl Comparison {
                 format!("measured by different programs, {} and {}. Give the benchmarks different names", was.program, is.program)
             })
         });
-        let reason = reason.or_else(|| {
-            let whose = |row: &Row| if row.is_of_process { "all threads" } else { "one thread" };
-            (was.is_of_process != is.is_of_process).then(|| {
-                let (was, is) = (whose(was), whose(is));
-                format!("counts of {was}, and of {is}. Measure both with one scope")
-            })
-        });
+        let reason = reason
+            .or_else(|| (was.is_of_process != is.is_of_process).then(|| SCOPES_DIFFER.into()));
         let reason = reason.or_else(|| {
             let both = was.spec_lock_map.zip(is.spec_lock_map);
             both.is_some_and(|(was, is)| was != is).then(|| {

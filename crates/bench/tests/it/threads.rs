@@ -167,7 +167,7 @@ fn the_gate_sees_a_pool_that_grew() {
     assert!(matches!(outcome, Outcome::NotComparable(_)), "{text}");
     assert_eq!(status, Status::Incomplete, "{text}");
     assert!(
-        text.contains("counts of one thread, and of all threads. Measure both with one scope"),
+        text.contains("counts one thread, and the other all threads. Measure both with one scope"),
         "{text}"
     );
 }

@@ -4,7 +4,7 @@ use super::counters_json::Results;
 use super::home::{self, home_of};
 use super::samples::has_samples;
 use crate::bench_json::is_same_program;
-use crate::comparison::{Comparison, compare};
+use crate::comparison::{Comparison, SCOPES_DIFFER, compare};
 use crate::figure::{Row, Side};
 use crate::limits::Limits;
 use std::collections::BTreeMap;
@@ -182,8 +182,13 @@ impl Gate {
             let is_same = |is: &&mut Entry| is.key.is_none() && is.path == was.path;
             if let Some(is) = new.entries.iter_mut().find(is_same) {
                 let (from, to) = (&was.results.measured, &is.results.measured);
-                let line =
-                    format!("{} was measured by {from}, and {} by {to}", self.baseline, self.new);
+                let line = match was.results.is_of_process == is.results.is_of_process {
+                    true => format!(
+                        "{} was measured by {from}, and {} by {to}",
+                        self.baseline, self.new
+                    ),
+                    false => SCOPES_DIFFER.into(),
+                };
                 is.key.clone_from(&was.key);
                 is.obstacle.get_or_insert(line);
             }
