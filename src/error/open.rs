@@ -99,7 +99,7 @@ pub enum OpenError {
         /// Whether a seccomp filter may be the cause.
         may_be_filter: bool,
     },
-    /// For two seconds, new threads of the process started all the time, or one of its threads did not run, so that there was no
+    /// For two seconds or more, new threads of the process started all the time, or one of its threads did not run, so that there was no
     /// moment at which all were known.
     ThreadsKeepStarting,
     /// `/proc` is of another PID namespace: the numbers in its list of threads are not valid here.
@@ -418,7 +418,7 @@ impl OpenError {
                 "Allow the requests PERF_EVENT_IOC_* in the filter, or run outside of the sandbox"
             ),
             OpenError::ThreadsKeepStarting => say!(
-                "for two seconds, new threads of this process started all the time, or one of its \
+                "for seconds, new threads of this process started all the time, or one of its \
                  threads did not run, and nothing shows which threads have inherited the counters",
                 "Open the counters before these threads start"
             ),

@@ -10,8 +10,9 @@ use crate::error::OpenError;
 use crate::kernel::{self, Errno, Unreadable, threads};
 use std::time::{Duration, Instant};
 
-/// How long all attempts together may take.
+/// How long all attempts together may take, and how much longer for each thread: those that run share the CPUs.
 const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE_EACH: Duration = Duration::from_millis(10);
 /// How many refusals are not yet the answer.
 const REFUSALS: u32 = 20;
 /// How many times an attempt looks for the moment once all threads are settled, and the pause between two looks.
@@ -19,7 +20,7 @@ const LOOKS: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(100);
 /// The system call that starts a thread takes less CPU time than this, in nanoseconds. It takes 10 to 50 microseconds. In a virtual
 /// machine, the kernel may take time that the host used for CPU time.
-const LONGEST_START: u64 = 10_000_000;
+const LONGEST_START: u64 = 2_000_000;
 
 /// A thread that has the events.
 struct Covered {
@@ -68,13 +69,15 @@ pub(super) fn on_each<T>(
             let time = kernel::thread_time(thread);
             covered.push(Covered { thread, time, is_settled: false });
         }
+        let threads = u32::try_from(covered.len()).unwrap_or(u32::MAX);
+        let patience = PATIENCE.saturating_add(PATIENCE_EACH.saturating_mul(threads));
         let mut looks = 0..LOOKS;
         loop {
             let are_settled = settle(&mut covered);
             if are_settled && are_all(&covered)? {
                 return Ok(opened);
             }
-            if begin.elapsed() > PATIENCE {
+            if begin.elapsed() > patience {
                 return Err(OpenError::ThreadsKeepStarting);
             }
             // Threads that stay will not go for waiting.

@@ -39,22 +39,25 @@ use std::fmt;
 /// - Counts start when the handle is opened. Use differences, as above: there is no reset. The kernel's reset would keep what ended
 ///   threads have counted.
 /// - With [`Scope::Process`], the events are opened on each thread that is there, and new threads inherit them. No thread is lost
-///   or counted twice. If threads start all the time, opening waits for a moment without new ones, for two seconds.
+///   or counted twice. If threads start all the time, opening waits for a moment without new ones, for two seconds and 10 milliseconds a thread.
 /// - Processes that the threads start are not counted. Before Linux 5.13, the kernel counts them, too:
 ///   [`counts_child_processes`](SyscallGroup::counts_child_processes).
+/// - With 8 events and new threads, a read beside a thread that ends may count the last event of that thread twice. Later reads do not.
 /// - Threads are read one after the other. While they run, their counts are of slightly different instants.
 /// - On CPUs with several core types, the events are opened on each type, and the counts are sums.
 ///
 /// # Cost
 ///
 /// A read is one `read(2)` for each thread that was there when the handle was opened, and for each core type: some 600
-/// nanoseconds, and an interrupt of the other CPU if the thread runs there. Each takes as many descriptors as there are events.
+/// nanoseconds, and an interrupt of the other CPU if the thread runs there. Each takes as many descriptors as there are events, and one more if there are 2 to 7 and threads
+/// inherit them.
 /// Threads that start later take none. While events can be inherited, starting a thread takes some microseconds more.
 ///
 /// # Kernels
 ///
 /// Several events of which threads inherit need Linux 4.13. The notes on [forks](crate::Counter#fork) and
-/// [closed descriptors](crate::Counter#closed-descriptors) of `Counter` apply here, too.
+/// [closed descriptors](crate::Counter#closed-descriptors) of `Counter` apply here, too. A thread with descriptors of its own
+/// (`CLONE_FILES`) must not read a handle that others read: a read there may take bytes of the file that has the number.
 pub struct SyscallGroup {
     /// One for each thread and core type, those of a thread side by side.
     parts: Vec<Opened>,
@@ -253,15 +256,21 @@ fn open(
     process: Process,
 ) -> Result<(Vec<Opened>, usize), OpenError> {
     let pmus = core_types::of_threads(events)?;
+    let mut events = events.to_vec();
+    // If a thread ends, its events leave their group one by one, and a read may meanwhile count the last one twice. One more event takes
+    // that place.
+    if scope != Scope::Thread && (2..MAX_EVENTS).contains(&events.len()) {
+        events.push(Event::DUMMY);
+    }
     let on_thread = |thread| -> Result<Vec<Opened>, OpenError> {
         let options = options.on_thread(thread);
         let open = |events| {
             by_either_name(events, |events: Vec<Event>| open_unmapped(&events, &options, process))
         };
         match pmus.as_slice() {
-            [] => Ok(vec![open(events.to_vec())?]),
+            [] => Ok(vec![open(events.clone())?]),
             pmus => {
-                pmus.iter().map(|pmu| open(core_types::on_pmu(events.to_vec(), *pmu)?)).collect()
+                pmus.iter().map(|pmu| open(core_types::on_pmu(events.clone(), *pmu)?)).collect()
             }
         }
     };

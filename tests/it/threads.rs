@@ -138,9 +138,16 @@ fn thousands_of_threads_to_come() {
         bare.finish();
         let from = (there.read()?[0], bare.touched.load(SeqCst));
         send.send(()).unwrap();
+        // A group whose last event is the page faults: beside threads that end, none of its counts goes back.
+        let other = SyscallGroup::open(&[EVENTS[1], EVENTS[0]], Scope::Process)?;
+        let mut last = [0, 0];
         while !starter.is_finished() {
             there.read()?;
+            let [time, faults] = *other.read()? else { panic!("two counts") };
+            assert!(time >= last[0] && faults >= last[1], "{last:?}, then {time} and {faults}");
+            last = [time, faults];
         }
+        drop(other);
         bare.finish();
         let to = (there.read()?[0], bare.touched.load(SeqCst));
         // The starter's own: its channel and its end.

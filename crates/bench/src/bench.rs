@@ -165,6 +165,7 @@ impl<'a> Bench<'a> {
     /// - The counters of several threads are read by system call: see [`SyscallGroup`](rdpmc::SyscallGroup). Page faults and the CPU time
     ///   (`task-clock`) of all threads are counted without a PMU, too.
     /// - Threads that only wait for work, but do not sleep, are counted. So are those that work for another row or another part of the program.
+    ///   They make counts of one thread unstable, too.
     /// - Single-stepping counts this thread alone.
     /// - The gate does not compare counts of different scopes.
     /// - [`Scope::NewThreads`] is taken for [`Scope::Process`]: the counters are opened by [`run`](Bench::run), when threads of the rows may

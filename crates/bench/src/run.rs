@@ -21,7 +21,7 @@ use crate::stepped;
 use crate::topdown::{QUANTITIES, Topdown, Turns};
 use crate::verdict::{Cause, Verdict};
 use rdpmc::{Clock, Event, Scope};
-use rdpmc_gate::OtherThreads;
+use rdpmc_step::OtherThreads;
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -44,6 +44,7 @@
 //! macros. **The work of other threads is not counted**, while the clock includes it. If they had more than a thousandth of the CPU time
 //! from a benchmark's first iteration to its last sample, the line `other threads:` says so. Neither this crate nor the gate compares the
 //! benchmark's counts then. criterion itself compares what drives it, as always.
+//! What a benchmark does outside of its iterations, such as a setup by several threads, is part of that time.
 //! [`Builder::scope`] counts all threads of the process.
 //!
 //! [`counters`] calls [`contain_faults`](rdpmc::contain_faults). Call it yourself before you open another measurement, as for

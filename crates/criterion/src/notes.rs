@@ -3,7 +3,7 @@
 use crate::meter::Counts;
 use crate::units::Unit;
 use rdpmc::error::ReadError;
-use rdpmc_gate::OtherThreads;
+use rdpmc_step::OtherThreads;
 use std::cell::Cell;
 
 /// The samples of a benchmark, as far as notes tell of them.

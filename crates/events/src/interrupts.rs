@@ -4,8 +4,8 @@ use crate::processor::Processor;
 use rdpmc::error::{OpenError, ReadError};
 use rdpmc::{Event, Group};
 
-/// Returns the event of hardware interrupts that came while this CPU ran user code: `HW_INTERRUPTS.RECEIVED` (Intel since Sandy
-/// Bridge) or `LsIntTaken` (AMD since Zen). None on other CPUs, and if `/proc/cpuinfo` cannot be read.
+/// Returns the event of hardware interrupts that came while this CPU ran user code: `HW_INTERRUPTS.RECEIVED` (Intel) or
+/// `LsIntTaken` (AMD since Zen 2). None on CPUs whose vendor's table does not have it, and if `/proc/cpuinfo` cannot be read.
 ///
 /// It needs no more permission than other events of user mode.
 pub fn hardware_interrupts() -> Option<Event> {
@@ -13,10 +13,16 @@ pub fn hardware_interrupts() -> Option<Event> {
 }
 
 fn of_cpu(cpu: &Processor) -> Option<Event> {
+    // Skylake to Comet Lake, Goldmont, Tremont, and the servers from Skylake-SP to Granite Rapids without Ice Lake.
+    const INTEL: [u32; 17] = [
+        0x4e, 0x55, 0x5c, 0x5e, 0x5f, 0x7a, 0x86, 0x8e, 0x8f, 0x96, 0x9c, 0x9e, 0xa5, 0xa6, 0xad,
+        0xae, 0xcf,
+    ];
     match (cpu.vendor.as_str(), cpu.family, cpu.model) {
-        // Sandy Bridge is the first with this number.
-        ("GenuineIntel", 6, 0x2a..) | ("GenuineIntel", 7.., _) => Some(Event::raw(0x01cb)),
-        ("AuthenticAMD", 0x17.., _) | ("HygonGenuine", 0x18, _) => Some(Event::raw(0x002c)),
+        ("GenuineIntel", 6, model) if INTEL.contains(&model) => Some(Event::raw(0x01cb)),
+        ("AuthenticAMD", 0x17, 0x30..) | ("AuthenticAMD", 0x19 | 0x1a, _) => {
+            Some(Event::raw(0x002c))
+        }
         _ => None,
     }
 }
@@ -110,15 +116,17 @@ mod tests {
             of_cpu(&Processor { vendor: vendor.into(), family, model })
         };
         let (intel, amd) = (Some(Event::raw(0x01cb)), Some(Event::raw(0x002c)));
-        assert_eq!(of("GenuineIntel", 6, 0x2a), intel); // Sandy Bridge
-        assert_eq!(of("GenuineIntel", 6, 0xcf), intel);
-        assert_eq!(of("GenuineIntel", 18, 1), intel); // Nova Lake
-        assert_eq!(of("GenuineIntel", 6, 0x1a), None); // Nehalem
-        assert_eq!(of("AuthenticAMD", 0x17, 1), amd);
+        assert_eq!(of("GenuineIntel", 6, 0x5e), intel); // Skylake
+        assert_eq!(of("GenuineIntel", 6, 0xcf), intel); // Emerald Rapids
+        assert_eq!(of("GenuineIntel", 6, 0x2a), None); // Sandy Bridge
+        assert_eq!(of("GenuineIntel", 6, 0x2c), None); // Westmere: a cache event
+        assert_eq!(of("GenuineIntel", 6, 0x6a), None); // Ice Lake
+        assert_eq!(of("GenuineIntel", 15, 4), None); // Pentium 4
+        assert_eq!(of("AuthenticAMD", 0x17, 0x31), amd); // Zen 2
         assert_eq!(of("AuthenticAMD", 0x1a, 2), amd);
-        assert_eq!(of("HygonGenuine", 0x18, 0), amd);
+        assert_eq!(of("AuthenticAMD", 0x17, 1), None); // Zen 1
         assert_eq!(of("AuthenticAMD", 0x15, 2), None); // Piledriver
-        assert_eq!(of("VendorOfNone", 6, 0x2a), None);
+        assert_eq!(of("VendorOfNone", 6, 0x5e), None);
     }
 
     /// The same encodings as the vendors' tables have.

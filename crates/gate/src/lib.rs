@@ -8,7 +8,6 @@
 //!   `rdpmc-criterion` saved.
 //! - [`compare`] compares two sets of rows by their [`Limits`]. The [`Comparison`] is printed, and is the exit status.
 //! - [`cpu_identity`] tells whether two results are of the same CPU.
-//! - [`OtherThreads`] tells whether other threads worked during a measurement.
 //! - [`files`] writes files beside and renames them. [`cells`] are numbers and names for tables.
 
 #![forbid(unsafe_code)]
@@ -23,7 +22,6 @@ mod figure;
 pub mod files;
 mod limits;
 mod median;
-mod other_threads;
 mod report;
 
 pub use change::{Change, Direction};
@@ -32,4 +30,3 @@ pub use cpu_identity::cpu_identity;
 pub use figure::{Certainty, Figure, Row, SCOPE_PROCESS, SCOPE_THREAD, Side};
 pub use limits::{Limits, STEPPED_INSTRUCTIONS, repeats};
 pub use median::{Interval, MIN_VALUES, SLICES, median, slices};
-pub use other_threads::OtherThreads;

@@ -31,7 +31,8 @@
 //! - The instructions of this thread in user mode are counted, those of the C library and of the vDSO as well.
 //! - A system call counts as one instruction. What the kernel executes does not count.
 //! - x86-64: an instruction with a `rep` prefix counts once, however often it repeats.
-//! - Signal handlers that run meanwhile do not count, nor do other threads, nor children.
+//! - Signal handlers that run meanwhile do not count, nor do other threads, nor children. [`OtherThreads`] tells whether other threads
+//!   worked.
 //!
 //! A step takes some 3 to 30 microseconds by the trap flag, more in a virtual machine than outside of one, and several times as
 //! much by `ptrace`. So code that looks at the time takes other paths. A section of `rseq`, which some allocators have, is
@@ -63,9 +64,11 @@ mod error;
     path = "none.rs"
 )]
 mod method;
+mod other_threads;
 mod time;
 
 pub use error::StepError;
+pub use other_threads::OtherThreads;
 pub use time::{VARIABLE, seconds_per_step, time};
 
 /// Returns the number of instructions that `code` executes on this thread, and a constant number for its call.

@@ -1,4 +1,5 @@
 //! Whether other threads of the process worked during a measurement.
+#![allow(unsafe_code)]
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -15,12 +16,18 @@ pub struct OtherThreads {
     begun: Cell<Option<(Duration, Duration)>>,
     /// Of this thread, and of the process.
     times: Cell<(Duration, Duration)>,
+    intervals: Cell<u32>,
+    /// What an empty interval takes of this thread's time and not of the process's, once it is measured.
+    cost: Cell<Option<Duration>>,
 }
 
 impl OtherThreads {
-    /// An interval begins. Takes two system calls.
+    /// An interval begins. Takes two system calls, and the first time some dozens.
     pub fn begin(&self) {
         // The process's clock is read within the thread's interval, so that this thread's own work is never taken for others'.
+        if self.cost.get().is_none() {
+            self.cost.set(Some(cost_of_an_interval()));
+        }
         self.begun.set(thread_time().zip(process_time()));
     }
 
@@ -37,6 +44,7 @@ impl OtherThreads {
             own.saturating_add(since(thread, begun.0)),
             all.saturating_add(since(process, begun.1)),
         ));
+        self.intervals.set(self.intervals.get().saturating_add(1));
     }
 
     /// Whether an interval has begun and not ended.
@@ -48,6 +56,8 @@ impl OtherThreads {
     /// does not tell.
     pub fn share(&self) -> Option<f64> {
         let (own, all) = self.times.get();
+        let cost = self.cost.get().unwrap_or_default().saturating_mul(self.intervals.get());
+        let own = own.saturating_sub(cost);
         let share = all.saturating_sub(own).as_secs_f64() / all.as_secs_f64();
         (share > LITTLE).then_some(share)
     }
@@ -57,27 +67,39 @@ impl OtherThreads {
         let share = self.share();
         self.begun.take();
         self.times.take();
+        self.intervals.take();
         share
     }
 }
 
-/// None if the call is refused, for example by a seccomp filter.
+/// Returns the least time of this thread in an empty interval that is not among the process's.
+fn cost_of_an_interval() -> Duration {
+    const TIMES: usize = 16;
+    let once = |_| {
+        let (thread, process) = thread_time().zip(process_time())?;
+        let (process_now, thread_now) = process_time().zip(thread_time())?;
+        thread_now.checked_sub(thread)?.checked_sub(process_now.checked_sub(process)?)
+    };
+    (0..TIMES).filter_map(once).min().unwrap_or_default()
+}
+
+/// Returns a CPU time. None if the system has no such clock, or refuses the call.
 #[cfg(target_os = "linux")]
-fn time_of(clock: rustix::time::ClockId) -> Option<Duration> {
-    let clock = rustix::time::DynamicClockId::Known(clock);
-    let rustix::time::Timespec { tv_sec, tv_nsec } =
-        rustix::time::clock_gettime_dynamic(clock).ok()?;
-    Some(Duration::new(tv_sec.try_into().ok()?, tv_nsec.try_into().ok()?))
+fn time_of(clock: libc::clockid_t) -> Option<Duration> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes a structure of this type there.
+    let status = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    (status == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
 #[cfg(target_os = "linux")]
 fn process_time() -> Option<Duration> {
-    time_of(rustix::time::ClockId::ProcessCPUTime)
+    time_of(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 #[cfg(target_os = "linux")]
 fn thread_time() -> Option<Duration> {
-    time_of(rustix::time::ClockId::ThreadCPUTime)
+    time_of(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -117,7 +139,7 @@ mod tests {
     /// Each of these runs in a process of its own: the other tests' threads work, too.
     #[test]
     fn the_work_of_other_threads_is_seen() {
-        const VARIABLE: &str = "RDPMC_GATE_TEST_OF_OTHER_THREADS";
+        const VARIABLE: &str = "RDPMC_STEP_TEST_OF_OTHER_THREADS";
         if std::env::var_os(VARIABLE).is_none() {
             let mut test = std::process::Command::new(std::env::current_exe().unwrap());
             test.args(["--exact", "other_threads::tests::the_work_of_other_threads_is_seen"]);
