@@ -65,6 +65,7 @@ mod tests;
 /// What this machine and its settings allow, as the errors of this library see it. Each call reads some files of `/proc` and
 /// `/sys`, and is None or false if they are missing or not understood. The answers may change while a process runs.
 pub mod machine {
+    pub use crate::counter::spec_lock_map;
     pub use crate::kernel::machine::{
         capability, is_virtual, mlock_kilobytes, paranoid_level, user_access,
     };

@@ -9,6 +9,7 @@ mod fit;
 mod group;
 mod own_thread;
 pub(crate) mod reading;
+mod spec_lock_map;
 mod sum;
 
 pub use cost::ReadCost;
@@ -17,3 +18,4 @@ pub use dyn_group::{DynGroup, PerEvent, WithGroup};
 pub use fit::Fit;
 pub use group::Group;
 pub use reading::Reading;
+pub use spec_lock_map::spec_lock_map;

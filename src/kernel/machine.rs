@@ -40,6 +40,17 @@ pub fn mlock_kilobytes() -> Option<u64> {
     number("/proc/sys/kernel/perf_event_mlock_kb")
 }
 
+/// Returns the vendor, the family and the model of this x86-64 CPU. None on other architectures.
+pub(crate) fn processor() -> Option<(String, u32, u32)> {
+    let cpuinfo = text("/proc/cpuinfo")?;
+    let field = |name: &str| {
+        let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        fields.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
+    };
+    let number = |name: &str| field(name)?.parse().ok();
+    Some((field("vendor_id")?.to_owned(), number("cpu family")?, number("model")?))
+}
+
 /// Returns a field of this thread's status.
 fn status(field: &str) -> Option<String> {
     let status = text("/proc/thread-self/status").or_else(|| text("/proc/self/status"))?;

@@ -179,7 +179,7 @@ impl Opened {
     /// descriptors.
     pub(crate) fn read(&self) -> Result<Option<Counts>, Errno> {
         if !self.siblings.is_empty() {
-            return self.read_group();
+            return self.read_group::<WORDS>();
         }
         Ok(self.read_one()?.map(Counts::of_one))
     }
@@ -195,15 +195,25 @@ impl Opened {
         self.without_counts(bytes)
     }
 
+    /// Returns the same for a group of which the last event is not wanted: 8 events and one more.
+    pub(crate) fn read_but_last(&self) -> Result<Option<Counts>, Errno> {
+        self.read_group::<{ WORDS + 2 }>()
+    }
+
     #[inline(never)]
-    fn read_group(&self) -> Result<Option<Counts>, Errno> {
+    fn read_group<const WORDS: usize>(&self) -> Result<Option<Counts>, Errno> {
         let mut words = [0; WORDS];
         let events = 1 + self.siblings.len();
         let length = 3 + 2 * events;
-        // A group has at most MAX_EVENTS.
+        // A group has at most MAX_EVENTS, and one more in `read_but_last`.
         let bytes =
             self.leader.read(words.get_mut(..length).unwrap_or_default(), self.is_software)?;
-        let [first, time_enabled, time_running, members @ ..] = words;
+        let (first, time_enabled, time_running, members) = match words.as_slice() {
+            [first, time_enabled, time_running, members @ ..] => {
+                (*first, *time_enabled, *time_running, members)
+            }
+            _ => (0, 0, 0, &[][..]), // never
+        };
         let mut counts = Counts { time_enabled, time_running, ..Counts::default() };
         let members = members.chunks_exact(2).zip(&mut counts.values);
         let mut each = members.zip(self.each());

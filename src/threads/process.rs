@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// How long all attempts together may take, and how much longer for each thread: those that run share the CPUs.
 const PATIENCE: Duration = Duration::from_secs(2);
-const PATIENCE_EACH: Duration = Duration::from_millis(10);
+const PATIENCE_EACH: Duration = Duration::from_millis(50);
 /// How many refusals are not yet the answer.
 const REFUSALS: u32 = 20;
 /// How many times an attempt looks for the moment once all threads are settled, and the pause between two looks.

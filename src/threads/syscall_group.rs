@@ -39,18 +39,17 @@ use std::fmt;
 /// - Counts start when the handle is opened. Use differences, as above: there is no reset. The kernel's reset would keep what ended
 ///   threads have counted.
 /// - With [`Scope::Process`], the events are opened on each thread that is there, and new threads inherit them. No thread is lost
-///   or counted twice. If threads start all the time, opening waits for a moment without new ones, for two seconds and 10 milliseconds a thread.
+///   or counted twice. If threads start all the time, opening waits for a moment without new ones, for two seconds and 50 milliseconds a thread.
 /// - Processes that the threads start are not counted. Before Linux 5.13, the kernel counts them, too:
 ///   [`counts_child_processes`](SyscallGroup::counts_child_processes).
-/// - With 8 events and new threads, a read beside a thread that ends may count the last event of that thread twice. Later reads do not.
 /// - Threads are read one after the other. While they run, their counts are of slightly different instants.
 /// - On CPUs with several core types, the events are opened on each type, and the counts are sums.
 ///
 /// # Cost
 ///
 /// A read is one `read(2)` for each thread that was there when the handle was opened, and for each core type: some 600
-/// nanoseconds, and an interrupt of the other CPU if the thread runs there. Each takes as many descriptors as there are events, and one more if there are 2 to 7 and threads
-/// inherit them.
+/// nanoseconds, and an interrupt of the other CPU if the thread runs there. Each takes as many descriptors as there are events, and one more if there are several and
+/// threads inherit them.
 /// Threads that start later take none. While events can be inherited, starting a thread takes some microseconds more.
 ///
 /// # Kernels
@@ -112,10 +111,11 @@ impl SyscallGroup {
         if self.process.is_past() {
             return Err(ReadError::Forked);
         }
+        let has_more = self.scope != Scope::Thread && self.events.len() > 1;
         let mut sums = self.events.map(|_| Reading::default());
         for thread in self.parts.chunks(self.types.max(1)) {
             for (core_type, part) in thread.iter().enumerate() {
-                let counts = read_whole(part)?;
+                let counts = read_whole(part, has_more)?;
                 // A software event counts while its group is on the PMU of this type.
                 for (sum, value) in sums.iter_mut().zip(counts.values) {
                     sum.value = sum.value.wrapping_add(value);
@@ -189,10 +189,10 @@ impl SyscallGroup {
 /// Reads the counts of a thread, and of those that have inherited its events.
 ///
 /// If one of these ends meanwhile, its events leave their group one by one, and the kernel refuses the read (`ECHILD`).
-fn read_whole(part: &Opened) -> Result<crate::open::Counts, ReadError> {
+fn read_whole(part: &Opened, has_more: bool) -> Result<crate::open::Counts, ReadError> {
     let mut retries = 0..RETRIES;
     loop {
-        match part.read() {
+        match if has_more { part.read_but_last() } else { part.read() } {
             Err(Errno(kernel::ECHILD)) if retries.next().is_some() => std::thread::yield_now(),
             Err(errno) => return Err(ReadError::of_call("read", errno)),
             Ok(counts) => return counts.ok_or(ReadError::ErrorState),
@@ -259,7 +259,7 @@ fn open(
     let mut events = events.to_vec();
     // If a thread ends, its events leave their group one by one, and a read may meanwhile count the last one twice. One more event takes
     // that place.
-    if scope != Scope::Thread && (2..MAX_EVENTS).contains(&events.len()) {
+    if scope != Scope::Thread && (2..=MAX_EVENTS).contains(&events.len()) {
         events.push(Event::DUMMY);
     }
     let on_thread = |thread| -> Result<Vec<Opened>, OpenError> {

@@ -30,7 +30,7 @@ impl Results {
         scope: Scope,
     ) -> Results {
         let (program, processor) = (bench_json::program(), rdpmc_gate::cpu_identity());
-        let spec_lock_map = rdpmc_events::spec_lock_map();
+        let spec_lock_map = rdpmc::machine::spec_lock_map();
         Results { events, missing, rows, comparisons, program, processor, scope, spec_lock_map }
     }
 

@@ -114,7 +114,7 @@ impl Recorder {
 
     /// Finds out whether the CPU counts twice behind atomic operations. If so, the first report says it.
     pub(crate) fn measure_spec_lock_map(self) -> Recorder {
-        let spec_lock_map = rdpmc_events::spec_lock_map();
+        let spec_lock_map = rdpmc::machine::spec_lock_map();
         if spec_lock_map == Some(true) {
             self.missing.borrow_mut().push(format!("{}.", rdpmc_gate::SPEC_LOCK_MAP));
         }

@@ -104,7 +104,7 @@ pub(crate) fn of_this_machine() -> Vec<Erratum> {
         smt: facts::smt(),
         forces_aborts: facts::allows_tsx_force_abort(),
         freezes_on_smi: facts::freezes_on_smi(),
-        spec_lock_map: rdpmc_events::spec_lock_map(),
+        spec_lock_map: rdpmc::machine::spec_lock_map(),
     })
 }
 

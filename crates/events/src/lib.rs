@@ -42,7 +42,7 @@
 
 // Data flows up: `pool` unpacks events, `encoding` makes the kernel's words of them, `tables` has all of them with their CPUs,
 // `table` finds an event in one, `cpu` finds this machine's tables, `name` takes names apart, `lookup` is what users call.
-// Beside it, `interrupts` and `spec_lock_map` have events that show what others count too high, by `processor`.
+// Beside it, `interrupts` has the event that shows what instructions count too high, by `processor`.
 
 mod cpu;
 mod encoding;
@@ -53,12 +53,10 @@ mod name;
 mod nearest;
 mod pool;
 mod processor;
-mod spec_lock_map;
 mod table;
 mod tables;
 
 pub use error::EventError;
 pub use interrupts::{CorrectedInstructions, InstructionCount, hardware_interrupts};
 pub use lookup::{Name, event, search};
-pub use spec_lock_map::spec_lock_map;
 pub use table::{Table, VendorEvent};

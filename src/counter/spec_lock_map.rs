@@ -1,7 +1,9 @@
 //! Whether this CPU counts what it has rolled back behind atomic operations.
+#![forbid(unsafe_code)]
 
-use crate::processor::Processor;
-use rdpmc::{Counter, Event};
+use super::counter::Counter;
+use crate::event::Event;
+use crate::kernel::machine;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,7 +17,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub fn spec_lock_map() -> Option<bool> {
     /// `SpecLockMapCommit`.
     const EVENT: Event = Event::raw(0x0825);
-    if !Processor::of_this_machine()?.has_spec_lock_map() {
+    let (vendor, family, model) = machine::processor()?;
+    if !may_be_in_effect(&vendor, family, model) {
         return None;
     }
     let counter = Counter::builder(EVENT).pinned(true).open().ok()?;
@@ -27,13 +30,11 @@ pub fn spec_lock_map() -> Option<bool> {
     Some(counter.read().ok()? > before)
 }
 
-impl Processor {
-    fn has_spec_lock_map(&self) -> bool {
-        match (self.vendor.as_str(), self.family) {
-            ("AuthenticAMD", 0x17) | ("HygonGenuine", 0x17 | 0x18) => true,
-            ("AuthenticAMD", 0x19) => matches!(self.model, 0x00..=0x0f | 0x20..=0x5f),
-            _ => false,
-        }
+fn may_be_in_effect(vendor: &str, family: u32, model: u32) -> bool {
+    match (vendor, family) {
+        ("AuthenticAMD", 0x17) | ("HygonGenuine", 0x17 | 0x18) => true,
+        ("AuthenticAMD", 0x19) => matches!(model, 0x00..=0x0f | 0x20..=0x5f),
+        _ => false,
     }
 }
 
@@ -43,9 +44,7 @@ mod tests {
 
     #[test]
     fn which_cpus_have_it() {
-        let of = |vendor: &str, family, model| {
-            Processor { vendor: vendor.into(), family, model }.has_spec_lock_map()
-        };
+        let of = may_be_in_effect;
         assert!(of("AuthenticAMD", 0x17, 0x01)); // Zen 1
         assert!(of("AuthenticAMD", 0x17, 0x31)); // Rome
         assert!(of("AuthenticAMD", 0x19, 0x01)); // Milan
