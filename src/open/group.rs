@@ -7,6 +7,7 @@ use super::mock::Answers;
 use super::options::Options;
 use crate::error::{OpenError, ReadError, SyscallReason};
 use crate::event::Event;
+use crate::page::MAX_EVENTS;
 use crate::page::fork;
 use crate::page::monitor::Monitor;
 use crate::page::process::Process;
@@ -128,7 +129,11 @@ fn check_if_idle(
     if process.is_past() {
         return Err(OpenError::Forked);
     }
-    let counts = opened.read().map_err(OpenError::of_call("read"))?; // None in error state
+    let counts = match events.len() > MAX_EVENTS {
+        true => opened.read_but_last(),
+        false => opened.read(),
+    };
+    let counts = counts.map_err(OpenError::of_call("read"))?; // None in error state
     if counts.is_some_and(|counts| counts.time_running > 0) {
         return Ok(());
     }

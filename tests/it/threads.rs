@@ -350,6 +350,32 @@ fn a_main_thread_that_has_ended() {
     });
 }
 
+/// From one event to as many as there can be.
+#[test]
+fn groups_of_every_size() {
+    alone("groups_of_every_size", || {
+        let there = Crew::new(2, touch_pages);
+        for scope in [Scope::Thread, Scope::NewThreads, Scope::Process] {
+            for size in 1..=8 {
+                let mut events = vec![Event::PAGE_FAULTS; size];
+                events[0] = Event::TASK_CLOCK;
+                let counters = SyscallGroup::open(&events, scope)?;
+                let before = counters.read()?;
+                touch_pages(PAGES);
+                there.run(PAGES);
+                let after = counters.read()?;
+                assert_eq!((before.len(), after.len()), (size, size));
+                let expected = if scope == Scope::Process { 3 * PAGES } else { PAGES };
+                for place in 1..size {
+                    let counted = after[place] - before[place];
+                    assert!((expected..expected + 50).contains(&counted), "{scope:?}: {counted}");
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn pinned_events_of_new_threads_are_refused() {
     alone("pinned_events_of_new_threads_are_refused", || {
