@@ -98,9 +98,9 @@ use std::time::Duration;
 /// - A `Kernel` clock jumps forwards with CLOCK_MONOTONIC_RAW. If that jumps back, it goes on where it was. The time since its
 ///   last read is lost then, and [`error_bound`](Clock::error_bound) returns None.
 ///
-/// The namespace is known by `/proc/thread-self/ns/time`, at which a calibrated clock looks about once in a second. Without that
+/// The namespace is known by `/proc/thread-self/ns/time`, which a calibrated clock checks about once a second. Without that
 /// file, a calibrated clock detects only a jump back to more than a second before its last read. After other jumps it moves
-/// forwards, or stands still for up to a second. If somebody sets CLOCK_REALTIME between two looks of which the second finds
+/// forwards, or stands still for up to a second. If somebody sets CLOCK_REALTIME between two checks of which the second finds
 /// another namespace, the clock may take the wrong one, and its bound does not hold.
 ///
 /// # Signal handlers and faults

@@ -7,8 +7,11 @@ use crate::kernel::machine;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Whether SpecLockMap is in effect on this CPU (AMD Zen 1 to 3, Hygon): it runs what is behind an atomic operation ahead of it, and
-/// counts instructions and branches twice that it rolls back. None on other CPUs, and if the event that shows it cannot be counted here.
+/// Returns whether SpecLockMap is in effect on this CPU (AMD Zen 1 to 3, Hygon). None on other CPUs, and if the event that shows it
+/// cannot be counted here.
+///
+/// The CPU then executes code after an atomic operation speculatively. If it rolls that code back, it counts the instructions and
+/// branches twice.
 ///
 /// It is measured: while SpecLockMap is in effect, event 0x25 with mask 8 counts atomic operations. The remedy, bit 54 of MSR
 /// 0xC0011020, switches it off. Opens and closes a counter, and runs a thousand atomic operations.

@@ -39,7 +39,8 @@ use std::fmt;
 /// - Counts start when the handle is opened. Use differences, as above: there is no reset. The kernel's reset would keep what ended
 ///   threads have counted.
 /// - With [`Scope::Process`], the events are opened on each thread that is there, and new threads inherit them. No thread is lost
-///   or counted twice. If threads start all the time, opening waits for a moment without new ones, for two seconds and 50 milliseconds a thread.
+///   or counted twice. If threads keep starting, opening retries for up to two seconds, and
+///   50 milliseconds more for each thread. Then it returns an error.
 /// - Processes that the threads start are not counted. Before Linux 5.13, the kernel counts them, too:
 ///   [`counts_child_processes`](SyscallGroup::counts_child_processes).
 /// - Threads are read one after the other. While they run, their counts are of slightly different instants.
@@ -48,8 +49,8 @@ use std::fmt;
 /// # Cost
 ///
 /// A read is one `read(2)` for each thread that was there when the handle was opened, and for each core type: some 600
-/// nanoseconds, and an interrupt of the other CPU if the thread runs there. Each takes as many descriptors as there are events, and one more if there are several and
-/// threads inherit them.
+/// nanoseconds, and an interrupt of the other CPU if the thread runs there. Each takes a descriptor for
+/// each event, and one more for a group that new threads inherit.
 /// Threads that start later take none. While events can be inherited, starting a thread takes some microseconds more.
 ///
 /// # Kernels

@@ -5,7 +5,7 @@ use rdpmc::error::{OpenError, ReadError};
 use rdpmc::{Event, Group};
 
 /// Returns the event of hardware interrupts that came while this CPU ran user code: `HW_INTERRUPTS.RECEIVED` (Intel) or
-/// `LsIntTaken` (AMD since Zen 2). None on CPUs whose vendor's table does not have it, and if `/proc/cpuinfo` cannot be read.
+/// `LsIntTaken` (AMD since Zen 2). None if the vendor's table of this CPU lists no such event, and if `/proc/cpuinfo` cannot be read.
 ///
 /// It needs no more permission than other events of user mode.
 pub fn hardware_interrupts() -> Option<Event> {

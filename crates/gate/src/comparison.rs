@@ -153,7 +153,7 @@ pub(crate) const SCOPES_DIFFER: &str =
     "one of the results counts one thread, and the other all threads. Measure both with one scope";
 
 /// What results of such a CPU need.
-pub const SPEC_LOCK_MAP: &str = "This CPU counts instructions and branches twice that it rolls back behind atomic operations (SpecLockMap). \
+pub const SPEC_LOCK_MAP: &str = "If this CPU rolls back code after an atomic operation, it counts the instructions and branches twice (SpecLockMap). \
      `rdpmc-doctor` has the remedy";
 
 impl Comparison {

@@ -24,10 +24,10 @@ pub struct OtherThreads {
 impl OtherThreads {
     /// An interval begins. Takes two system calls, and the first time some dozens.
     pub fn begin(&self) {
-        // The process's clock is read within the thread's interval, so that this thread's own work is never taken for others'.
         if self.cost.get().is_none() {
             self.cost.set(Some(cost_of_an_interval()));
         }
+        // The process's clock is read within the thread's interval, so that this thread's own work is never taken for others'.
         self.begun.set(thread_time().zip(process_time()));
     }
 
