@@ -148,7 +148,7 @@ const FLOORS: &[&[&str]] = &[
 
 /// Those of `crates/spans`.
 const FLOORS_OF_SPANS: &[&[&str]] = &[
-    &["record"],
+    &["record", "units"],
     &["distribution"],
     &["statistics"],
     &["counting"],
@@ -157,6 +157,7 @@ const FLOORS_OF_SPANS: &[&[&str]] = &[
     &["collect"],
     &["session"],
     &["batch"],
+    &["cause"],
     &["output"],
     &["recording"],
     &["instrument"],

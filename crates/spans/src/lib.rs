@@ -51,6 +51,7 @@
 // The folders by floor, from the ground up. A folder uses those on lower floors: `tests/repository/layers.rs` of the repository checks it.
 //
 // record         what is recorded of a span: its site, its flags, its words
+// units          times, counts and names as a person reads them
 // distribution   values in buckets
 // statistics     the spans of a site
 // counting       what spans count with: counters, context switches
@@ -59,11 +60,13 @@
 // collect        what a thread has recorded, for the side that reads
 // session        the threads of a recording: on, off, join, leave
 // batch          an interval of all threads, and its slow spans
+// cause          why a slow span was slow
 // output         reports, traces, other formats
 // recording      settings, collector, interval
 // instrument     guards, laps, futures, the layer for tracing
 
 mod batch;
+mod cause;
 mod collect;
 mod counting;
 mod distribution;
@@ -75,7 +78,9 @@ mod session;
 mod sink;
 mod statistics;
 mod thread;
+mod units;
 
+pub use cause::{Cause, Holder, Place, Reason};
 pub use counting::{Counters, TimeOnlyReason};
 pub use distribution::{Distribution, DistributionError};
 #[cfg(feature = "tracing")]

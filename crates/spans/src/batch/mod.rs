@@ -19,6 +19,8 @@ pub(crate) struct Thread {
     pub(crate) ended: u64,
     pub(crate) sites: Vec<SiteStats>,
     pub(crate) dropped: u64,
+    /// The slow outermost spans that found no room.
+    pub(crate) refused: u64,
 }
 
 /// What was recorded in an interval.
@@ -31,7 +33,7 @@ pub(crate) struct Batch {
     /// The number of earlier ones.
     pub(crate) not_kept: u64,
     /// The slow spans, the slowest first, and the number of those over a limit that are not kept.
-    pub(crate) slow: Vec<Tree>,
+    pub(crate) slow: Vec<Arc<Tree>>,
     pub(crate) slow_not_kept: u64,
     /// The spans without a record.
     pub(crate) lost: u64,

@@ -1,17 +1,20 @@
 //! The slow spans of an interval, with what ran during them.
 
 use crate::batch::Timeline;
-use crate::collect::Kept;
+use crate::collect::{Kept, inside};
 use crate::session::Slow;
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// The most spans over a limit that are kept of an interval.
-const OVER: usize = 1_000;
+/// The most spans over a limit that are kept of an interval: the longest ones.
+pub(crate) const OVER: usize = 1_000;
 /// The most spans inside a slow one that are kept.
 const INSIDE: usize = 4_096;
 /// The most spans of other threads that are kept for a slow one.
 const BESIDE: usize = 64;
+/// The most spans inside those that are kept.
+const UNDER: usize = 256;
 
 /// A slow span.
 #[derive(Clone, Debug)]
@@ -23,6 +26,8 @@ pub(crate) struct Tree {
     pub(crate) not_kept: u64,
     /// The longest outermost spans of other threads that overlap it, in the order of their beginnings.
     pub(crate) beside: Vec<Kept>,
+    /// The longest spans inside these, in the order in which they ended.
+    pub(crate) under: Vec<Kept>,
     /// Whether later collects may still find some.
     is_recent: bool,
     /// Whether it is of this collect.
@@ -30,8 +35,25 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    fn is_beside(&self, kept: &Kept) -> bool {
-        kept.raw.depth == 1 && kept.is_beside(&self.root)
+    /// Adds those of these spans that are beside the root, or inside such a span.
+    fn add_beside<'a>(&mut self, all: impl Iterator<Item = &'a Kept>) {
+        let Tree { root, beside, under, .. } = self;
+        for kept in all.filter(|kept| kept.is_beside(root)) {
+            let to = if kept.raw.depth == 1 { &mut *beside } else { &mut *under };
+            to.push(kept.clone());
+        }
+        for (of, most) in [(beside, BESIDE), (under, UNDER)] {
+            if of.len() > most {
+                of.sort_by_key(|kept| Reverse(kept.raw.time()));
+                of.truncate(most);
+            }
+        }
+        self.beside.sort_by_key(|kept| kept.raw.ticks);
+        self.under.sort_by_key(|kept| (kept.raw.ticks[1], Reverse(kept.raw.depth)));
+    }
+
+    fn time(&self) -> u64 {
+        self.root.raw.time()
     }
 }
 
@@ -47,16 +69,20 @@ struct Open {
 
 /// The most outermost spans of earlier collects that are kept, to be beside later ones.
 const RECENT: usize = 1_024;
+/// The most spans inside these.
+const RECENT_UNDER: usize = 4_096;
 
 /// Finds slow spans among all.
 #[derive(Debug, Default)]
 pub(crate) struct SlowKeeper {
     plan: Slow,
     open: HashMap<u32, Open>,
-    /// The latest outermost spans of earlier collects.
+    /// The latest outermost spans of earlier collects, and the latest inside them.
     recent: VecDeque<Kept>,
-    slowest: Vec<Tree>,
-    over: Vec<Tree>,
+    recent_under: VecDeque<Kept>,
+    /// The slowest outermost spans, and the longest over their limits: each with the longest first.
+    slowest: Vec<Arc<Tree>>,
+    over: Vec<Arc<Tree>>,
     over_not_kept: u64,
 }
 
@@ -87,10 +113,15 @@ impl SlowKeeper {
         let limits = self.plan.limits.iter().filter(|(name, _)| name == kept.raw.site.name());
         let length = || time.conversion(&kept.thread).duration(ticks);
         let is_over = limits.map(|(_, limit)| *limit).min().is_some_and(|limit| length() > limit);
-        let is_slowest = is_outermost
-            && self.plan.slowest > 0
-            && (self.slowest.len() < self.plan.slowest
-                || self.slowest.iter().any(|tree| tree.root.raw.time() < ticks));
+        let slowest = match is_outermost {
+            true => self.plan.slowest,
+            false => 0,
+        };
+        let is_slowest = has_place(&self.slowest, slowest, ticks);
+        if is_over && !has_place(&self.over, OVER, ticks) {
+            self.over_not_kept += 1;
+        }
+        let is_over = is_over && has_place(&self.over, OVER, ticks);
         if is_over || is_slowest {
             // That of an outermost span which began later is not this one's.
             let [start, end] = kept.raw.ticks;
@@ -99,23 +130,20 @@ impl SlowKeeper {
                 false => *begin <= end,
             });
             let left_out = left_out.map_or(0, |(_, spans)| spans);
-            let tree = Tree {
+            let tree = Arc::new(Tree {
                 root: kept.clone(),
-                inside: open.spans.iter().filter(|other| other.is_inside(kept)).cloned().collect(),
+                inside: inside(open.spans.iter().rev(), kept).into_iter().cloned().collect(),
                 not_kept: open.not_kept + left_out,
                 beside: Vec::new(),
+                under: Vec::new(),
                 is_recent: true,
                 is_new: true,
-            };
-            if is_over && self.over.len() >= OVER {
-                self.over_not_kept += 1;
-            } else if is_over {
-                self.over.push(tree.clone());
+            });
+            if is_over {
+                self.over_not_kept += keep_longest(&mut self.over, OVER, tree.clone());
             }
             if is_slowest {
-                self.slowest.push(tree);
-                self.slowest.sort_by_key(|tree| std::cmp::Reverse(tree.root.raw.time()));
-                self.slowest.truncate(self.plan.slowest);
+                keep_longest(&mut self.slowest, slowest, tree);
             }
         }
         if is_outermost {
@@ -131,15 +159,12 @@ impl SlowKeeper {
 
     /// Finds the spans of other threads that overlap slow ones, among those of one collect.
     pub(crate) fn end_collect(&mut self, fresh: &[Kept]) {
-        for tree in self.slowest.iter_mut().chain(&mut self.over).filter(|tree| tree.is_recent) {
+        let recent = self.slowest.iter_mut().chain(&mut self.over).filter(|tree| tree.is_recent);
+        for tree in recent {
+            let tree = Arc::make_mut(tree);
             let is_new = std::mem::take(&mut tree.is_new);
-            let earlier = self.recent.iter().filter(|_| is_new);
-            let all = earlier.chain(fresh).filter(|kept| tree.is_beside(kept));
-            let beside: Vec<_> = all.cloned().collect();
-            tree.beside.extend(beside);
-            tree.beside.sort_by_key(|kept| std::cmp::Reverse(kept.raw.time()));
-            tree.beside.truncate(BESIDE);
-            tree.beside.sort_by_key(|kept| kept.raw.ticks);
+            let earlier = self.recent.iter().chain(&self.recent_under).filter(|_| is_new);
+            tree.add_beside(earlier.chain(fresh));
             // The next collect may still have spans that began before its end.
             let [_, root_end] = tree.root.raw.ticks;
             tree.is_recent = !fresh.iter().any(|kept| {
@@ -149,33 +174,27 @@ impl SlowKeeper {
                     && Arc::ptr_eq(&kept.thread, &tree.root.thread)
             });
         }
-        if !self.is_idle() {
-            let latest = fresh.iter().rev().filter(|kept| kept.raw.depth == 1).take(RECENT);
-            let latest: Vec<&Kept> = latest.collect();
-            let too_many = (self.recent.len() + latest.len()).saturating_sub(RECENT);
-            self.recent.drain(..too_many);
-            self.recent.extend(latest.into_iter().rev().cloned());
+        if self.is_idle() {
+            return;
+        }
+        for (recent, most, is_outermost) in
+            [(&mut self.recent, RECENT, true), (&mut self.recent_under, RECENT_UNDER, false)]
+        {
+            let latest = fresh.iter().rev().filter(|kept| (kept.raw.depth == 1) == is_outermost);
+            let latest: Vec<&Kept> = latest.take(most).collect();
+            let too_many = (recent.len() + latest.len()).saturating_sub(most);
+            recent.drain(..too_many);
+            recent.extend(latest.into_iter().rev().cloned());
         }
     }
 
     /// Returns the slow spans, the slowest first, and the number of those that are not kept.
-    pub(crate) fn view(&self) -> (Vec<Tree>, u64) {
-        let is_new = |tree: &&Tree| {
-            let same = |other: &Tree| {
-                Arc::ptr_eq(&other.root.thread, &tree.root.thread)
-                    && other.root.raw.ticks == tree.root.raw.ticks
-                    && other.root.raw.depth == tree.root.raw.depth
-            };
-            !self.slowest.iter().any(same)
-        };
-        let over = self.over.iter().filter(is_new);
-        let mut all: Vec<Tree> = self.slowest.iter().chain(over).cloned().collect();
-        all.sort_by_key(|tree| std::cmp::Reverse(tree.root.raw.time()));
-        (all, self.over_not_kept)
+    pub(crate) fn view(&self) -> (Vec<Arc<Tree>>, u64) {
+        (without_twins(self.slowest.iter().chain(&self.over)), self.over_not_kept)
     }
 
     /// Returns the slow spans that ended then or later, in no order.
-    pub(crate) fn since(&self, ticks: u64) -> Vec<Tree> {
+    pub(crate) fn since(&self, ticks: u64) -> Vec<Arc<Tree>> {
         let all = self.slowest.iter().chain(&self.over);
         all.filter(|tree| tree.root.raw.ticks[1] >= ticks).cloned().collect()
     }
@@ -189,4 +208,30 @@ impl SlowKeeper {
     pub(crate) fn retain(&mut self, lives: impl Fn(u32) -> bool) {
         self.open.retain(|number, _| lives(*number));
     }
+}
+
+/// Whether a span of this length is among the longest.
+fn has_place(longest: &[Arc<Tree>], most: usize, ticks: u64) -> bool {
+    longest.len() < most || longest.last().is_some_and(|tree| most > 0 && tree.time() < ticks)
+}
+
+/// Adds one to the longest, and returns how many are not kept for it.
+fn keep_longest(longest: &mut Vec<Arc<Tree>>, most: usize, tree: Arc<Tree>) -> u64 {
+    let place = longest.partition_point(|other| other.time() >= tree.time());
+    longest.insert(place, tree);
+    let too_many = longest.len().saturating_sub(most);
+    longest.truncate(most);
+    too_many as u64
+}
+
+/// Returns these slow spans, each once and the longest first. One may be among the slowest and over its limit, too.
+fn without_twins<'a>(all: impl Iterator<Item = &'a Arc<Tree>>) -> Vec<Arc<Tree>> {
+    let mut seen = HashSet::new();
+    let is_new = |tree: &&Arc<Tree>| {
+        let Kept { thread, raw, .. } = &tree.root;
+        seen.insert((thread.number, raw.ticks, raw.depth, raw.is_lap()))
+    };
+    let mut all: Vec<Arc<Tree>> = all.filter(is_new).cloned().collect();
+    all.sort_by_key(|tree| Reverse(tree.time()));
+    all
 }

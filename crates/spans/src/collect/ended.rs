@@ -5,7 +5,7 @@
 // it back. Another thread that ends meanwhile finds nothing, and puts its own beside it. So there are at most as many
 // estates as threads end at once, and one.
 
-use crate::collect::{Kept, Meta, OfThread};
+use crate::collect::{Kept, Meta, OfThread, Taken};
 use crate::counting::Patience;
 use crate::statistics::{SiteStats, merge_into};
 use std::collections::VecDeque;
@@ -26,6 +26,7 @@ pub(crate) struct OfName {
     pub(crate) threads: u64,
     pub(crate) sites: Vec<SiteStats>,
     pub(crate) dropped: u64,
+    pub(crate) refused: u64,
 }
 
 /// What ended threads have left.
@@ -54,9 +55,9 @@ impl Estate {
             // SAFETY: the caller's promise.
             unsafe { thread.collect(true, &mut patience, &mut |kept| estate.keep(kept)) };
         }
-        let taken = thread.take();
-        let (sites, dropped) = (taken.sites, taken.dropped);
-        estate.names.push(OfName { meta: of_group(thread.meta), threads: 1, sites, dropped });
+        let Taken { sites, dropped, refused } = thread.take();
+        let meta = of_group(thread.meta);
+        estate.names.push(OfName { meta, threads: 1, sites, dropped, refused });
         estate
     }
 
@@ -106,6 +107,7 @@ impl Estate {
         };
         known.threads += of.threads;
         known.dropped += of.dropped;
+        known.refused += of.refused;
         of.sites.into_iter().for_each(|stats| merge_into(&mut known.sites, stats));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::collect::Meta;
 use crate::counting::Level1;
-use crate::record::{Flags, Raw};
+use crate::record::{Details, Faults, Flags, Lost, Raw};
 use rdpmc::Event;
 use std::sync::Arc;
 
@@ -11,12 +11,44 @@ use std::sync::Arc;
 pub(crate) struct Kept {
     pub(crate) thread: Arc<Meta>,
     pub(crate) raw: Raw,
-    /// The program's number of the span.
-    pub(crate) number: Option<u64>,
+    /// What else is known of it. Few records have any, so it does not make the others larger.
+    details: Option<Box<Details>>,
 }
 
 impl Kept {
-    /// Whether it ended inside `root`, on the same thread.
+    pub(crate) fn new(thread: Arc<Meta>, raw: Raw, details: Details) -> Kept {
+        let details = (details != Details::default()).then(|| Box::new(details));
+        Kept { thread, raw, details }
+    }
+
+    /// Returns what else is known of it.
+    #[cfg(test)]
+    pub(crate) fn details(&self) -> Details {
+        self.details.as_deref().copied().unwrap_or_default()
+    }
+
+    /// Returns the program's number of the span.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.details.as_ref()?.number
+    }
+
+    /// Returns the time in which its thread was not on a CPU. None if it is not known. Without a switch, it is zero.
+    pub(crate) fn lost(&self) -> Option<Lost> {
+        match self.details.as_ref().and_then(|details| details.lost) {
+            None if self.thread.counted.knows_causes && !self.has(Flags::DISTURBED) => {
+                Some(Lost { off_cpu: 0, runnable: Some(0) })
+            }
+            lost => lost,
+        }
+    }
+
+    /// Returns its page faults. None if they were not counted.
+    pub(crate) fn faults(&self) -> Option<Faults> {
+        self.details.as_ref()?.faults
+    }
+
+    /// Whether it is inside `root` by its depth and its ticks, on the same thread. Where the clock is coarse, spans that follow
+    /// each other within a tick look as if one were inside the other: see `inside`.
     pub(crate) fn is_inside(&self, root: &Kept) -> bool {
         let [start, end] = self.raw.ticks;
         let [root_start, root_end] = root.raw.ticks;
@@ -26,6 +58,19 @@ impl Kept {
             false => self.raw.depth > root.raw.depth,
         };
         is_deeper && start >= root_start && end <= root_end
+    }
+
+    /// Whether all records before this one, in the order in which spans end, are outside of `root`, which ended later.
+    fn is_before_all_inside(&self, root: &Kept) -> bool {
+        let [[_, end], [root_start, _]] = [self.raw.ticks, root.raw.ticks];
+        if self.has(Flags::OUT_OF_ORDER) || root.has(Flags::OUT_OF_ORDER) {
+            return false; // then the order does not tell
+        }
+        match root.raw.is_lap() {
+            false => self.raw.depth <= root.raw.depth,
+            true if self.raw.is_lap() => self.raw.depth <= root.raw.depth && end <= root_start,
+            true => self.raw.depth < root.raw.depth,
+        }
     }
 
     /// Whether it is on another thread, and overlaps `root`. False if their clocks differ, which leaves it unknown.
@@ -61,4 +106,13 @@ impl Kept {
         let cycles = self.count(Event::CYCLES)?;
         (cycles > 0).then(|| instructions as f64 / cycles as f64)
     }
+}
+
+/// Returns the records inside `root`, in the order in which they ended. `earlier` are those of its thread that ended before it, the
+/// latest first.
+pub(crate) fn inside<'a>(earlier: impl Iterator<Item = &'a Kept>, root: &Kept) -> Vec<&'a Kept> {
+    let earlier = earlier.take_while(|kept| !kept.is_before_all_inside(root));
+    let mut inside: Vec<&Kept> = earlier.filter(|kept| kept.is_inside(root)).collect();
+    inside.reverse();
+    inside
 }

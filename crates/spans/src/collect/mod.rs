@@ -8,7 +8,7 @@ mod nested;
 mod thread;
 
 pub(crate) use ended::{Ended, Estate};
-pub(crate) use kept::Kept;
+pub(crate) use kept::{Kept, inside};
 pub(crate) use measured_cost::{Amounts, Cost, MAX_SAMPLES, MeanTicks};
 pub(crate) use meta::Meta;
 pub(crate) use nested::Nested;

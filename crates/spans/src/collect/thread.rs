@@ -3,7 +3,7 @@
 
 use crate::collect::{Kept, Meta, Nested};
 use crate::counting::Patience;
-use crate::record::{Number, Raw, Site};
+use crate::record::{Companion, Details, Pending, Raw, Site};
 use crate::sink::{Published, Reader};
 use crate::statistics::SiteStats;
 use std::collections::HashMap;
@@ -37,20 +37,23 @@ pub(crate) struct OfThread {
     reader: Reader,
     histograms: Option<Published>,
     nested: Nested,
-    /// The latest number, until its span comes.
-    number: Option<Number>,
+    /// What is known of the span that comes next.
+    pending: Pending,
     /// Since the last `take`.
     sites: Sites,
     /// The number of dropped records at the last `take`.
     dropped_before: u64,
+    refused_before: u64,
 }
 
 /// What a thread has recorded since the last time.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) sites: Vec<SiteStats>,
-    /// The records for which there was no room.
+    /// The spans for which there was no room.
     pub(crate) dropped: u64,
+    /// The slow outermost spans for which there was no room. They are in the statistics.
+    pub(crate) refused: u64,
 }
 
 impl OfThread {
@@ -60,9 +63,10 @@ impl OfThread {
             reader,
             histograms,
             nested: Nested::default(),
-            number: None,
+            pending: Pending::default(),
             sites: Sites::default(),
             dropped_before: 0,
+            refused_before: 0,
         }
     }
 
@@ -81,22 +85,21 @@ impl OfThread {
         patience: &mut Patience,
         each: &mut dyn FnMut(Kept),
     ) {
-        let OfThread { meta, reader, histograms, nested, number, sites, .. } = self;
+        let OfThread { meta, reader, histograms, nested, pending, sites, .. } = self;
         let events = meta.counted.events.len();
         let kernel_instructions = meta.counted.index_of_interrupts();
         reader.read(|words| {
+            if let Some(companion) = Companion::of(words) {
+                return pending.add(companion, words);
+            }
             // SAFETY: the thread has written them, with the addresses of statics.
             let Some(mut raw) = (unsafe { Raw::of(words) }) else { return };
-            if let Some(of_next) = raw.number() {
-                *number = Some(of_next);
-                return;
-            }
             if raw.left_out().is_some() {
-                return each(Kept { thread: meta.clone(), raw, number: None });
+                return each(Kept::new(meta.clone(), raw, Details::default()));
             }
-            let number = number.take_if(|number| number.is_of(&raw));
+            let details = pending.take(raw.ticks[0], raw.last());
             let costs = &meta.cost.subtracted;
-            let of_children = nested.correct(&mut raw, number.is_some(), costs);
+            let of_children = nested.correct(&mut raw, details.number.is_some(), costs);
             raw.find_interrupts(kernel_instructions);
             if !meta.is_in_histograms {
                 // First, so that a span is listed before those inside it.
@@ -104,10 +107,10 @@ impl OfThread {
                     sites.of(parent, events);
                 }
                 if let Some(stats) = sites.of(raw.site, events) {
-                    stats.add(&raw, of_children);
+                    stats.add(&raw, &details, of_children);
                 }
             }
-            each(Kept { thread: meta.clone(), raw, number: number.map(|number| number.value) });
+            each(Kept::new(meta.clone(), raw, details));
         });
         // SAFETY: the caller's promise.
         let drained = histograms
@@ -125,6 +128,7 @@ impl OfThread {
         let taken = self.view();
         // Not read again: the thread goes on meanwhile.
         self.dropped_before = self.dropped_before.wrapping_add(taken.dropped);
+        self.refused_before = self.refused_before.wrapping_add(taken.refused);
         self.sites = Sites::default();
         taken
     }
@@ -134,6 +138,7 @@ impl OfThread {
         Taken {
             sites: Vec::new(),
             dropped: self.reader.dropped().wrapping_sub(self.dropped_before),
+            refused: self.reader.refused_trees().wrapping_sub(self.refused_before),
         }
     }
 

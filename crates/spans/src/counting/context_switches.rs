@@ -6,8 +6,9 @@
 // clears the address before the thread goes on. Here, the section is one that no thread executes. So a cleared address
 // tells of a switch or a signal, and only then a system call is made, to learn which.
 
+use crate::counting::lost_time::LostTime;
 use crate::counting::{rseq, sleep};
-use crate::record::Flags;
+use crate::record::{Flags, Lost};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -18,6 +19,7 @@ pub(crate) struct Switches {
     section: *mut u64,
     /// The number of voluntary switches in the lower half, and of involuntary ones in the upper half.
     number: Cell<u64>,
+    lost: LostTime,
 }
 
 impl Switches {
@@ -29,7 +31,8 @@ impl Switches {
         const NONE: u32 = 1;
         const ALL: u32 = 2;
         static SEEN: AtomicU32 = AtomicU32::new(UNKNOWN);
-        let switches = Switches { section: rseq::section()?, number: Cell::new(0) };
+        let switches =
+            Switches { section: rseq::section()?, number: Cell::new(0), lost: LostTime::new() };
         if !switches.look() {
             return None;
         }
@@ -63,16 +66,32 @@ impl Switches {
         self.number.get()
     }
 
-    /// Learns the numbers, and returns whether the kernel tells them.
+    /// Learns the numbers and the lost time, and returns whether the kernel tells them.
     #[cold]
     #[inline(never)]
     fn look(&self) -> bool {
-        // First, so that a later switch is seen.
-        // SAFETY: as in `number`.
-        unsafe { self.section.write_volatile(rseq::unused()) };
-        let Some([waited, preempted]) = switches_of_this_thread() else { return false };
-        self.number.set(u64::from(waited) | u64::from(preempted) << 32);
+        // A switch in the middle leaves the time of one moment and the number of another one. Each round is some microseconds,
+        // so the second is rare.
+        const ROUNDS: u32 = 4;
+        for _ in 0..ROUNDS {
+            // First, so that a later switch is seen.
+            // SAFETY: as in `number`.
+            unsafe { self.section.write_volatile(rseq::unused()) };
+            let Some([waited, preempted]) = switches_of_this_thread() else { return false };
+            self.lost.read();
+            self.number.set(u64::from(waited) | u64::from(preempted) << 32);
+            self.lost.keep(self.number.get());
+            // SAFETY: as in `number`.
+            if unsafe { self.section.read_volatile() } == rseq::unused() {
+                break;
+            }
+        }
         true
+    }
+
+    /// Returns the time that the thread has lost between two numbers. None if it is not known.
+    pub(crate) fn lost(&self, start: u64, end: u64) -> Option<Lost> {
+        self.lost.between(start, end)
     }
 
     /// Returns the flags of the switches between two numbers.

@@ -1,6 +1,8 @@
 //! What spans count with.
 
 mod context_switches;
+mod faults;
+mod lost_time;
 mod open;
 mod patience;
 mod request;
@@ -11,6 +13,7 @@ mod time_only;
 mod topdown;
 
 pub(crate) use context_switches::Switches;
+pub(crate) use faults::faults_of_this_thread;
 pub(crate) use open::{WithCounters, open};
 pub(crate) use patience::Patience;
 pub use request::Counters;

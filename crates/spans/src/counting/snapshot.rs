@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::counting::Switches;
-use crate::record::Flags;
+use crate::record::{Flags, Lost};
 use rdpmc::Group;
 use rdpmc::region::Snapshot;
 use std::cell::UnsafeCell;
@@ -55,6 +55,11 @@ pub(crate) trait Counting<const N: usize> {
     /// Returns the flags of the causes of a disturbance, as far as they are known.
     fn causes(_start: Self::Snapshot, _end: Self::Snapshot) -> Flags {
         Flags::NONE
+    }
+
+    /// Returns the time between two snapshots in which the thread was not on a CPU. None if it is not known.
+    fn lost(&self, _start: Self::Snapshot, _end: Self::Snapshot) -> Option<Lost> {
+        None
     }
 
     /// Returns the time that the events have been without counters.
@@ -122,6 +127,10 @@ impl<C: Counting<N>, const N: usize> Counting<N> for Watched<C> {
 
     fn causes(start: Self::Snapshot, end: Self::Snapshot) -> Flags {
         Switches::causes(start.1, end.1)
+    }
+
+    fn lost(&self, start: Self::Snapshot, end: Self::Snapshot) -> Option<Lost> {
+        self.switches.lost(start.1, end.1)
     }
 
     fn without_counters(&self) -> Option<Duration> {

@@ -21,7 +21,7 @@ pub(super) fn arguments(to: &mut impl Write, kept: &Kept) -> io::Result<()> {
         to.write_all(b",")?;
     }
     to.write_all(b"\"number\":")?;
-    optional(to, kept.number)?;
+    optional(to, kept.number())?;
     to.write_all(b",\"flags\":[")?;
     for (place, flag) in kept.raw.flags.names().enumerate() {
         if place > 0 {

@@ -1,6 +1,5 @@
 //! What is shown of an interval: reports, traces, and files for other programs.
 
-pub(crate) mod cause;
 pub(crate) mod json;
 mod notes;
 pub(crate) mod one_line;
@@ -10,10 +9,10 @@ pub(crate) mod prometheus;
 mod rates;
 mod report;
 mod row;
+mod slow_line;
 mod table;
 mod thread_info;
 pub(crate) mod trace;
-mod units;
 
 pub use perfetto::PerfettoTrace;
 pub use report::Report;

@@ -1,8 +1,8 @@
 //! The sentences below the table.
 
-use crate::output::units;
 use crate::output::{Report, ThreadInfo};
 use crate::record::MAX_DEPTH;
+use crate::units;
 use std::time::Duration;
 
 /// Returns the notes of a report.

@@ -1,8 +1,10 @@
 //! One line about the spans of a name.
 
 use crate::batch::Batch;
+use crate::cause::Usual;
 use crate::distribution::Distribution;
-use crate::output::{cause, units};
+use crate::output::slow_line;
+use crate::units;
 
 /// Returns the line: see `Interval::line`.
 pub(crate) fn line(batch: &Batch, name: &str) -> String {
@@ -26,8 +28,14 @@ pub(crate) fn line(batch: &Batch, name: &str) -> String {
         quantile(0.99),
         quantile(1.0)
     );
-    if let Some(slowest) = batch.slow.iter().find(|tree| tree.root.raw.site.name() == name) {
-        line += &format!(" ({})", cause::line(batch, slowest));
+    let mut slow = batch.slow.iter().filter(|tree| tree.root.raw.site.name() == name);
+    if let Some(slowest) = slow.next() {
+        let usual = Usual::new(batch);
+        // With histograms, the slowest span that ended beside a `take` may be of another interval than its time.
+        let is_maximum =
+            times.max().is_some_and(|max| usual.time(&slowest.root) >= max - max / 128);
+        let which = if is_maximum { "" } else { "the slowest that is kept: " };
+        line += &format!(" ({which}{})", slow_line::line(&usual, slowest));
     }
     line
 }

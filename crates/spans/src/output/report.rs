@@ -1,9 +1,12 @@
 //! The report of an interval.
 
 use crate::batch::Batch;
+use crate::cause::Usual;
 use crate::output::row::of_several_threads;
+use crate::output::slow_line;
 use crate::output::table::{lines, table};
-use crate::output::{Row, ThreadInfo, cause, notes, units};
+use crate::output::{Row, ThreadInfo, notes};
+use crate::units;
 use rdpmc::clock::ClockKind;
 use std::fmt;
 use std::ptr;
@@ -43,6 +46,7 @@ pub struct Report {
 
 impl Report {
     pub(crate) fn new(batch: &Batch) -> Report {
+        let usual = Usual::new(batch);
         let rows = batch.threads.iter().flat_map(|thread| {
             thread.sites.iter().map(move |stats| Row::of(thread, stats, &batch.time))
         });
@@ -58,7 +62,7 @@ impl Report {
             clock_error: batch.time.error,
             clock_step: batch.time.step,
             lost: batch.lost,
-            slowest: batch.slow.iter().map(|tree| cause::line(batch, tree)).collect(),
+            slowest: batch.slow.iter().map(|tree| slow_line::line(&usual, tree)).collect(),
             slow_not_kept: batch.slow_not_kept,
             not_contained: batch.not_contained.clone(),
         }

@@ -1,6 +1,7 @@
 //! The table of a report, in Markdown.
 
-use crate::output::{Counts, Percentiles, Row, units};
+use crate::output::{Counts, Percentiles, Row};
+use crate::units;
 use rdpmc::Event;
 
 /// The columns, and whether they are aligned to the left. The notes follow.

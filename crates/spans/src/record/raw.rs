@@ -26,10 +26,6 @@ pub(crate) const OUTERMOST: u64 = OFFSET & !(SLOT - 1);
 /// The most spans that can be open on a thread. More are dropped.
 pub(crate) const MAX_DEPTH: u16 = (OUTERMOST / SLOT) as u16;
 
-/// The site of records that carry a number for the span that ends next: the first tick is the number, the second one that of the
-/// span's beginning. The span itself may be dropped, and another may have its place.
-pub(crate) static NUMBER: Site = Site::new("the number of a span", file!(), line!());
-
 /// The site of records that tell how many spans inside an outermost one have no record: the first tick is their number, the
 /// second one that of the outermost one's beginning. It comes before all of these.
 pub(crate) static LEFT_OUT: Site = Site::new("spans that were left out", file!(), line!());
@@ -47,22 +43,6 @@ pub(crate) struct Raw {
     pub(crate) flags: Flags,
     /// Those without an event are 0.
     pub(crate) counts: [u64; MAX_EVENTS],
-}
-
-/// The program's number of a span.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Number {
-    pub(crate) value: u64,
-    span: u64,
-    start: u64,
-}
-
-impl Number {
-    /// Whether it is that of this span.
-    pub(crate) fn is_of(&self, record: &Raw) -> bool {
-        let [start, _] = record.ticks;
-        record.span == self.span && start == self.start && !record.is_lap()
-    }
 }
 
 /// A site's address in a record.
@@ -105,7 +85,7 @@ pub(crate) fn ticks_between(start: u64, end: u64) -> u64 {
 }
 
 impl Raw {
-    /// Returns the record of these words.
+    /// Returns the record of these words, which are not a companion's.
     ///
     /// # Safety
     /// The addresses are 0 or from `address`, of statics.
@@ -134,18 +114,17 @@ impl Raw {
         ticks_between(start, end)
     }
 
+    /// Returns the last word of its head, as far as it tells which span or lap it is.
+    pub(crate) fn last(&self) -> u64 {
+        self.span | u64::from(self.flags.bits() & Flags::LAP.bits()) << FLAGS_SHIFT
+    }
+
     pub(crate) fn is_lap(&self) -> bool {
         self.flags.contains(Flags::LAP)
     }
 
     pub(crate) fn is_counted(&self) -> bool {
         !self.flags.contains(Flags::NOT_COUNTED)
-    }
-
-    /// Returns the number that this record carries, and for which span.
-    pub(crate) fn number(&self) -> Option<Number> {
-        let [value, start] = self.ticks;
-        ptr::eq(self.site, &NUMBER).then_some(Number { value, span: self.span, start })
     }
 
     /// Returns the ticks at which an outermost span began, and how many spans inside it have no record, if this record tells

@@ -1,8 +1,8 @@
 //! Single spans of an interval.
 
 use crate::batch::{Batch, Tree};
-use crate::collect::Kept;
-use crate::output::cause;
+use crate::cause::{Cause, Usual};
+use crate::collect::{Kept, inside};
 use crate::record::{Flags, Site};
 #[cfg(doc)]
 use crate::recording::Interval;
@@ -54,7 +54,7 @@ impl<'a> Record<'a> {
     /// Returns the number that the program gave it, in `span!("frame", number)`. None if it has none, if it ended
     /// [out of order](Flags::OUT_OF_ORDER), or if a signal handler recorded a number at that moment.
     pub fn number(&self) -> Option<u64> {
-        self.kept.number
+        self.kept.number()
     }
 
     /// Returns the time from the beginning of the recording to its own. The times of one recording have the order of
@@ -111,12 +111,8 @@ impl<'a> Record<'a> {
     /// Returns the records of the spans and laps inside it, on its thread (of a lap, not those of laps in it), among
     /// [those of the interval](Interval::records).
     pub fn inside(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
-        let (batch, root) = (self.batch, self.kept);
-        let [start, end] = root.raw.ticks;
-        let ended = ended_since(batch, start).take_while(move |kept| kept.raw.ticks[1] <= end);
-        let inside = ended
-            .filter(move |kept| kept.thread.number == root.thread.number && kept.is_inside(root));
-        inside.map(move |kept| Record { batch, kept })
+        let batch = self.batch;
+        inside_of(batch, self.kept).into_iter().map(move |kept| Record { batch, kept })
     }
 
     /// Returns the records of other threads' spans that overlap it, among [those of the interval](Interval::records).
@@ -126,6 +122,25 @@ impl<'a> Record<'a> {
         let beside = ended_since(batch, start).filter(move |kept| kept.is_beside(root));
         beside.map(move |kept| Record { batch, kept })
     }
+}
+
+/// Returns the records inside a span of the batch.
+fn inside_of<'a>(batch: &'a Batch, root: &Kept) -> Vec<&'a Kept> {
+    let [_, end] = root.raw.ticks;
+    let after = batch.records.partition_point(|kept| kept.raw.ticks[1] <= end);
+    let earlier = batch.records.get(..after).unwrap_or_default().iter().rev();
+    let mut earlier = earlier.filter(|kept| kept.thread.number == root.thread.number).peekable();
+    // Those that ended after the span in the same tick come first, and the span itself.
+    let is_same = |kept: &Kept| {
+        kept.raw.span == root.raw.span
+            && kept.raw.ticks == root.raw.ticks
+            && kept.raw.is_lap() == root.raw.is_lap()
+    };
+    let mut at = earlier.clone();
+    if at.by_ref().take_while(|kept| kept.raw.ticks[1] == end).any(is_same) {
+        earlier = at;
+    }
+    inside(earlier, root)
 }
 
 /// Returns the records that ended then or later.
@@ -179,9 +194,10 @@ impl<'a> SlowSpan<'a> {
         self.tree.beside.iter().map(move |kept| Record { batch, kept })
     }
 
-    /// Returns why it was slow, as far as its flags and counts tell: one sentence.
-    pub fn cause(&self) -> String {
-        cause::of(self.batch, self.tree)
+    /// Returns why it was slow: where its time went, what happened there, and for what it waited. Printing it prints some
+    /// sentences. Takes some microseconds for each site inside.
+    pub fn cause(&self) -> Cause {
+        Cause::of(&Usual::new(self.batch), self.tree)
     }
 }
 

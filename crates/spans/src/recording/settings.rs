@@ -53,6 +53,7 @@ impl Settings {
                 storage: Storage::Ring { records: 1 << 14 },
                 kept: 1_000_000,
                 slow: Slow::default(),
+                faults: Vec::new(),
             },
         }
     }
@@ -115,6 +116,17 @@ impl Settings {
     #[must_use]
     pub fn causes(mut self) -> Settings {
         self.plan.request.causes = true;
+        self
+    }
+
+    /// Counts the page faults of the spans of this name, such as that of a frame, by a system call (`getrusage`) before and after
+    /// each of them. May be called for several names.
+    ///
+    /// A [cause](crate::SlowSpan::cause) then tells when a slow span had more than usual, without a PMU. Other spans take some
+    /// instructions more. Not for laps.
+    #[must_use]
+    pub fn faults(mut self, name: &str) -> Settings {
+        self.plan.faults.push(name.to_string());
         self
     }
 

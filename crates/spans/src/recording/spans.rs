@@ -197,30 +197,33 @@ impl Spans {
     }
 
     /// Returns what was recorded, with that of ended threads, and without records.
-    fn batch(&mut self, threads: Vec<(Arc<Meta>, Taken)>, slow: (Vec<Tree>, u64)) -> Batch {
+    fn batch(&mut self, threads: Vec<(Arc<Meta>, Taken)>, slow: (Vec<Arc<Tree>>, u64)) -> Batch {
         self.time.update();
-        let live = threads.into_iter().map(|(meta, Taken { sites, dropped })| Thread {
+        let live = threads.into_iter().map(|(meta, Taken { sites, dropped, refused })| Thread {
             meta,
             ended: 0,
             sites,
             dropped,
+            refused,
         });
         let ended = self.ended.names.iter().map(|of| Thread {
             meta: of.meta.clone(),
             ended: of.threads,
             sites: of.sites.clone(),
             dropped: of.dropped,
+            refused: of.refused,
         });
         let mut threads: Vec<_> = live.chain(ended).collect();
         threads.sort_by_key(|thread| thread.meta.number);
         let (slow, slow_not_kept) = slow;
+        let refused: u64 = threads.iter().map(|thread| thread.refused).sum();
         self.time.give_out(std::mem::take(&mut self.latest));
         Batch {
             threads,
             records: Vec::new(),
             not_kept: self.not_kept,
             slow,
-            slow_not_kept: slow_not_kept + self.ended.slow_not_kept,
+            slow_not_kept: slow_not_kept + self.ended.slow_not_kept + refused,
             lost: lost().wrapping_sub(self.lost_before),
             time: self.time.clone(),
             not_contained: self.not_contained.clone(),

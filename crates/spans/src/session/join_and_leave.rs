@@ -109,7 +109,7 @@ impl WithCounters for Maker {
                     (Sink::ring(writer), Probe::Ring(reader))
                 }
                 Storage::Histograms => {
-                    let (recorder, published) = Recorder::new(shape(counted, false));
+                    let (recorder, published) = Recorder::new(shape(self.session, counted, false));
                     let trees = match self.session.plan.slow.is_empty() {
                         true => None,
                         false => Some(Trees::idle(self.session.interval.clone(), N)),
@@ -117,14 +117,16 @@ impl WithCounters for Maker {
                     (Sink::histograms(recorder, trees).0, Probe::Histograms(published))
                 }
             };
-            Made { state: State::new(counting, self.session.number, self.clock, sink), probe }
+            let Session { number, plan, .. } = self.session;
+            Made { state: State::new(counting, *number, self.clock, sink, &plan.faults), probe }
         })
     }
 }
 
 /// Returns what a thread's histograms are of.
-fn shape(counted: &Counted, has_tick_counter: bool) -> Shape {
+fn shape(session: &'static Session, counted: &Counted, has_tick_counter: bool) -> Shape {
     Shape {
+        faults: &session.plan.faults,
         events: counted.events.len(),
         knows_disturbances: counted.knows_disturbances(),
         // The calls of the kernel's clock are not subtracted there.
@@ -144,13 +146,14 @@ fn storage(
             (Sink::ring(writer), reader, None)
         }
         Storage::Histograms => {
+            let events = shape.events;
             let (recorder, published) = Recorder::new(shape);
             let Some(limits) = session.plan.slow.limits(conversion) else {
                 let (sink, reader) = Sink::histograms(recorder, None);
                 return (sink, reader, Some(published));
             };
-            let (writer, reader) = Ring::pair(TREE_RECORDS, shape.events);
-            let trees = Trees::new(limits, session.interval.clone(), writer, shape.events);
+            let (writer, reader) = Ring::pair(TREE_RECORDS, events);
+            let trees = Trees::new(limits, session.interval.clone(), writer, events);
             (Sink::histograms(recorder, Some(trees)).0, reader, Some(published))
         }
     }
@@ -165,7 +168,7 @@ impl Joined {
         let (make, counted) = open(&session.plan.request, Maker { session, clock });
         let Made { mut state, mut probe } = make(&counted);
         let (sink, reader, histograms) =
-            storage(session, shape(&counted, has_tick_counter), &conversion);
+            storage(session, shape(session, &counted, has_tick_counter), &conversion);
         // SAFETY: the state is this thread's, and is there until `forget`.
         unsafe { thread::set(state.header()) };
         let cost = measure_cost::measure(&mut probe, session.number, &counted);

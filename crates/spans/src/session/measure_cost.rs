@@ -3,7 +3,7 @@
 
 use crate::collect::{Amounts, Cost, MAX_SAMPLES, MeanTicks};
 use crate::counting::{Counted, Patience};
-use crate::record::{MAX_EVENTS, Raw, Site, count_lost};
+use crate::record::{Companion, MAX_EVENTS, Raw, Site, count_lost};
 use crate::sink::{Costs, Published, Reader};
 use crate::thread::{self, Lap};
 use std::hint::black_box;
@@ -41,11 +41,12 @@ impl Probe {
         };
         match self {
             Probe::Ring(reader) => reader.read(|words| {
+                if Companion::of(words).is_some() {
+                    return;
+                }
                 // SAFETY: this thread has written them, with the addresses of statics.
                 let Some(raw) = (unsafe { Raw::of(words) }) else { return };
-                if raw.number().is_none() {
-                    count_others(raw.site, 1);
-                }
+                count_others(raw.site, 1);
                 if ptr::eq(raw.site, site) {
                     add(raw.time(), 1, raw.counts);
                 }

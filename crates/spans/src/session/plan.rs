@@ -30,6 +30,8 @@ pub(crate) struct Plan {
     /// The number of records that are kept for traces.
     pub(crate) kept: usize,
     pub(crate) slow: Slow,
+    /// The names of the spans whose page faults are counted.
+    pub(crate) faults: Vec<String>,
 }
 
 /// Which spans are kept as slow ones, with what ran during them.

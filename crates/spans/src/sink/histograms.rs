@@ -3,9 +3,9 @@
 
 use crate::counting::Patience;
 use crate::distribution::{BUCKETS, Distribution, bucket};
-use crate::record::{Flags, MAX_EVENTS, Site};
+use crate::record::{Details, Flags, MAX_EVENTS, Site};
 use crate::sink::Handover;
-use crate::statistics::SiteStats;
+use crate::statistics::{LostSums, SiteStats};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
@@ -53,34 +53,41 @@ pub(super) struct SiteHistograms {
     /// The ticks of spans whose parent this is.
     of_children: u64,
     counts: [u64; MAX_EVENTS],
+    lost: LostSums,
     times: Histogram,
     of_counts: Box<[Histogram]>,
     disturbed: Option<Histogram>,
     interrupted: Option<Histogram>,
+    /// The page faults of spans that are named for it.
+    faults: Option<Histogram>,
 }
 
 /// What a thread's histograms are of.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Shape {
     pub(crate) events: usize,
     /// Whether disturbed spans are flagged.
     pub(crate) knows_disturbances: bool,
     /// The index of the kernel's instructions among the counts, which show interrupts.
     pub(crate) kernel_instructions: Option<usize>,
+    /// The names of the spans whose page faults are counted.
+    pub(crate) faults: &'static [String],
 }
 
 impl SiteHistograms {
-    pub(super) fn new(site: &'static Site, shape: Shape) -> SiteHistograms {
+    pub(super) fn new(site: &'static Site, shape: &Shape) -> SiteHistograms {
         SiteHistograms {
             site,
             flags: [0; Flags::COUNT],
             ticks: 0,
             of_children: 0,
             counts: [0; MAX_EVENTS],
+            lost: LostSums::default(),
             times: Histogram::new(),
             of_counts: (0..shape.events).map(|_| Histogram::new()).collect(),
             disturbed: shape.knows_disturbances.then(Histogram::new),
             interrupted: shape.kernel_instructions.map(|_| Histogram::new()),
+            faults: shape.faults.iter().any(|name| name == site.name()).then(Histogram::new),
         }
     }
 
@@ -97,7 +104,17 @@ impl SiteHistograms {
     }
 
     /// Adds a span's flags, and the counts if it has some.
-    pub(super) fn add_rest(&mut self, ticks: u64, flags: Flags, counts: impl Iterator<Item = u64>) {
+    pub(super) fn add_rest(
+        &mut self,
+        ticks: u64,
+        flags: Flags,
+        details: &Details,
+        counts: impl Iterator<Item = u64>,
+    ) {
+        self.lost.add(details.lost);
+        if let Some((faults, all)) = details.faults.zip(self.faults.as_mut()) {
+            all.record(faults.all());
+        }
         for (bit, flag) in self.flags.iter_mut().enumerate() {
             *flag += u64::from(flags.bits() >> bit & 1);
         }
@@ -127,10 +144,12 @@ impl SiteHistograms {
             ticks: std::mem::take(&mut self.ticks),
             of_children: std::mem::take(&mut self.of_children),
             counts: std::mem::take(&mut self.counts),
+            lost: std::mem::take(&mut self.lost),
             times,
             of_counts: self.of_counts.iter_mut().map(Histogram::drain).collect(),
             disturbed: drained(&mut self.disturbed),
             interrupted: drained(&mut self.interrupted),
+            faults: drained(&mut self.faults),
         }
     }
 }

@@ -71,6 +71,16 @@ impl Sink {
         }
     }
 
+    /// Whether the next records all have room.
+    pub(crate) fn has_room(&self, records: usize) -> bool {
+        self.histograms.is_some() || self.ring.has_room(records)
+    }
+
+    /// Has the next record dropped and counted, because a companion of it found no room.
+    pub(crate) fn refuse_next(&self) {
+        self.ring.refuse_next();
+    }
+
     /// Counts a record that was not written.
     pub(crate) fn drop_one(&self) {
         self.trees.as_ref().map_or(&self.ring, Trees::ring).drop_one();

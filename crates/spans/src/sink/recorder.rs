@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use crate::record::{
-    FLAGS_SHIFT, Flags, HEAD, MAX_DEPTH, MAX_EVENTS, NUMBER, Site, address, depth_of, site_at,
-    span_of, ticks_between,
+    Companion, FLAGS_SHIFT, Flags, HEAD, MAX_DEPTH, MAX_EVENTS, Pending, Site, depth_of,
+    is_companion, site_at, ticks_between,
 };
 use crate::sink::histograms::{Published, Shape, Side, SiteHistograms};
 use crate::sink::{Costs, Handover};
@@ -73,8 +73,10 @@ pub(crate) struct Recorder {
     deepest: Cell<usize>,
     /// The ticks at which the latest lap ended.
     lap_end: Cell<u64>,
-    /// The span that ends next, if it has a number. Otherwise 0.
-    numbered: Cell<u64>,
+    /// What is known of the span that ends next.
+    pending: Cell<Pending>,
+    /// Whether its page faults are.
+    has_faults: Cell<bool>,
 }
 
 impl Recorder {
@@ -88,7 +90,8 @@ impl Recorder {
             inside: (0..=usize::from(MAX_DEPTH) + 1).map(|_| Inside::default()).collect(),
             deepest: Cell::new(0),
             lap_end: Cell::new(0),
-            numbered: Cell::new(0),
+            pending: Cell::default(),
+            has_faults: Cell::new(false),
         };
         (recorder, Published::of(sides))
     }
@@ -120,8 +123,8 @@ impl Recorder {
         side.add(match place {
             Some(place) => spare.swap_remove(place),
             None => {
-                spare.push(SiteHistograms::new(site, self.shape));
-                SiteHistograms::new(site, self.shape)
+                spare.push(SiteHistograms::new(site, &self.shape));
+                SiteHistograms::new(site, &self.shape)
             }
         });
     }
@@ -137,8 +140,8 @@ impl Recorder {
         else {
             return;
         };
-        if site == address(&NUMBER) {
-            return self.numbered.set(span_of(last)); // histograms have no numbers
+        if is_companion(site) {
+            return self.add_pending(words);
         }
         // SAFETY: the caller's promise.
         let Some(site_of) = (unsafe { site_at(site) }) else { return };
@@ -164,12 +167,25 @@ impl Recorder {
             };
             of.add_time(time, nested);
             // That it is a lap is not counted.
-            if flags.bits() & !Flags::LAP.bits() != 0 || !counts.is_empty() {
-                self.record_rest(of, [start, end], span_of(last), flags, counts);
+            let has_more = flags.bits() & !Flags::LAP.bits() != 0 || self.has_faults.get();
+            if has_more || !counts.is_empty() {
+                self.record_rest(of, [start, end], last, counts);
             }
         };
         // SAFETY: the caller's promise.
         unsafe { self.sides.write(add) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_pending(&self, words: &[u64]) {
+        let Some(companion) = Companion::of(words) else { return };
+        let mut pending = self.pending.get();
+        pending.add(companion, words);
+        self.pending.set(pending);
+        if matches!(companion, Companion::Faults(_)) {
+            self.has_faults.set(true);
+        }
     }
 
     /// Records what a span of time alone has not.
@@ -177,18 +193,21 @@ impl Recorder {
         &self,
         of: &mut SiteHistograms,
         [start, end]: [u64; 2],
-        span: u64,
-        mut flags: Flags,
+        last: u64,
         counts: &[u64],
     ) {
+        let mut flags = Flags::from_bits((last >> FLAGS_SHIFT) as u8);
+        let mut pending = self.pending.take();
+        self.has_faults.set(false);
+        let details = pending.take(start, last);
         let is_counted = !flags.contains(Flags::NOT_COUNTED);
-        let costs = self.costs_of([start, end], span, flags);
+        let costs = self.costs_of([start, end], last, flags, details.number.is_some());
         let corrected = counts.iter().zip(costs).map(|(count, cost)| count.saturating_sub(cost));
         let of_the_kernel = self.shape.kernel_instructions.and_then(|index| counts.get(index));
         if is_counted && of_the_kernel.is_some_and(|count| *count > 0) {
             flags = flags.union(Flags::INTERRUPTED);
         }
-        of.add_rest(ticks_between(start, end), flags, corrected);
+        of.add_rest(ticks_between(start, end), flags, &details, corrected);
     }
 
     /// Returns the ticks of the spans inside a span, and adds it to the one around it. Spans end before those around them.
@@ -225,9 +244,15 @@ impl Recorder {
     }
 
     /// Returns the costs in the counts of a span or lap, and adds it to the one around it.
-    fn costs_of(&self, [start, end]: [u64; 2], span: u64, flags: Flags) -> [u64; MAX_EVENTS] {
+    fn costs_of(
+        &self,
+        [start, end]: [u64; 2],
+        last: u64,
+        flags: Flags,
+        is_numbered: bool,
+    ) -> [u64; MAX_EVENTS] {
         let costs = self.costs.get();
-        let depth = usize::from(depth_of(span));
+        let depth = usize::from(depth_of(last));
         // Spans in a lap have the lap's depth.
         let (Some(around), Some(inside)) = (self.inside.get(depth), self.inside.get(depth + 1))
         else {
@@ -243,10 +268,7 @@ impl Recorder {
         } else {
             let mut nested = inside.ended.take();
             inside.before_lap.take();
-            if self.numbered.get() == span {
-                self.numbered.set(0);
-                nested.numbers = nested.numbers.wrapping_add(1);
-            }
+            nested.numbers = nested.numbers.wrapping_add(is_numbered.into());
             let own = Tally { spans: 1, ..Tally::default() };
             // What is around a span that ended out of order is not known.
             if !flags.contains(Flags::OUT_OF_ORDER) {

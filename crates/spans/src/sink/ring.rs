@@ -26,7 +26,9 @@ pub(crate) struct Ring {
     scratch: Box<[Word]>,
     /// The number of words of a record.
     stride: usize,
+    /// The spans, and the slow outermost spans with all inside them, that found no room.
     dropped: AtomicU64,
+    refused_trees: AtomicU64,
 }
 
 // SAFETY: the words of a slot belong to the writer while the first one is 0, otherwise to the reader. That word is atomic. The
@@ -49,9 +51,14 @@ impl Ring {
             scratch: slots(1),
             stride,
             dropped: AtomicU64::new(0),
+            refused_trees: AtomicU64::new(0),
         });
-        let writer =
-            Writer { at: Cell::new(ring.first()), resume: Cell::new(None), ring: ring.clone() };
+        let writer = Writer {
+            at: Cell::new(ring.first()),
+            resume: Cell::new(None),
+            is_refused: Cell::new(false),
+            ring: ring.clone(),
+        };
         let reader = Reader { at: 0, ring };
         (writer, reader)
     }
@@ -78,6 +85,8 @@ pub(crate) struct Writer {
     at: Cell<*mut u64>,
     /// While records go to the scratch record: the slot to be free.
     resume: Cell<Option<*mut u64>>,
+    /// Whether the next record is dropped even if there is room: a companion of it was.
+    is_refused: Cell<bool>,
     ring: Arc<Ring>,
 }
 
@@ -118,7 +127,7 @@ impl Writer {
         let after = self.at.get();
         let Some(slot) = self.resume.get() else { return self.set(after) };
         // The record is in the scratch record.
-        if !self.is_free(slot) {
+        if self.is_refused.take() || !self.is_free(slot) {
             self.drop_one();
             return self.at.set(self.scratch());
         }
@@ -142,6 +151,31 @@ impl Writer {
         let is_free = self.is_free(slot);
         self.resume.set((!is_free).then_some(slot));
         self.at.set(if is_free { slot } else { self.scratch() });
+    }
+
+    /// Whether the next records, at least one, all have slots.
+    pub(crate) fn has_room(&self, records: usize) -> bool {
+        let ring = &*self.ring;
+        let next = self.resume.get().unwrap_or(self.at.get());
+        let index = (next.addr() - ring.first().addr()) / size_of::<Word>() / ring.stride;
+        // The reader frees slots in their order, so all up to a free one are.
+        let last = (index + records - 1) % ring.records();
+        let slot = ring.first().wrapping_add(last * ring.stride);
+        records <= ring.records() && self.is_free(slot)
+    }
+
+    /// Has the next record dropped, because a companion of it found no room.
+    #[cold]
+    pub(crate) fn refuse_next(&self) {
+        self.is_refused.set(true);
+        // Every record that goes to the scratch record is followed by `advance`.
+        self.resume.set(Some(self.resume.get().unwrap_or(self.at.get())));
+        self.at.set(self.scratch());
+    }
+
+    /// Counts an outermost span, with all inside it, for which there is no room.
+    pub(crate) fn refuse_tree(&self) {
+        self.ring.refused_trees.fetch_add(1, Ordering::Relaxed);
     }
 
     fn is_free(&self, slot: *mut u64) -> bool {
@@ -210,8 +244,13 @@ impl Reader {
         }
     }
 
-    /// Returns how many records found the ring full.
+    /// Returns how many spans found the ring full.
     pub(crate) fn dropped(&self) -> u64 {
         self.ring.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many slow outermost spans found the ring full.
+    pub(crate) fn refused_trees(&self) -> u64 {
+        self.ring.refused_trees.load(Ordering::Relaxed)
     }
 }

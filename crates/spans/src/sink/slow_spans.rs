@@ -5,7 +5,7 @@
 // and are forgotten if not.
 
 use crate::record::{
-    HEAD, LEFT_OUT, MAX_WORDS, NUMBER, OUTERMOST, address, depth_of, site_at, ticks_between,
+    Companion, HEAD, LEFT_OUT, MAX_WORDS, OUTERMOST, address, depth_of, site_at, ticks_between,
 };
 use crate::sink::{Ring, Writer};
 use std::cell::{Cell, RefCell};
@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const MAX_INNER: usize = 1_024;
 /// The most further records of spans over their limits.
 const OVER: usize = 64;
+/// The most companions of a span.
+const COMPANIONS: usize = 3;
 /// The records of the ring.
 pub(crate) const RECORDS: usize = 4 * MAX_INNER;
 
@@ -41,8 +43,8 @@ pub(crate) struct Trees {
     is_slow: Cell<bool>,
     /// The number of those that are left out.
     left_out: Cell<u64>,
-    /// The record of the number of the span that ends next.
-    number: Cell<Option<[u64; MAX_WORDS]>>,
+    /// How many of the records, at their end, are companions of the span that ends next.
+    companions: Cell<usize>,
     /// The times of the slowest spans of the interval, the least of them first.
     slowest: RefCell<Vec<u64>>,
     interval: IntervalNumber,
@@ -62,10 +64,10 @@ impl Trees {
     ) -> Trees {
         Trees {
             least: limits.over.iter().map(|(_, limit)| *limit).min().unwrap_or(u64::MAX),
-            records: RefCell::new(Vec::with_capacity(MAX_INNER + OVER + 2)),
+            records: RefCell::new(Vec::with_capacity(MAX_INNER + OVER + 2 * COMPANIONS + 1)),
             is_slow: Cell::new(false),
             left_out: Cell::new(0),
-            number: Cell::new(None),
+            companions: Cell::new(0),
             slowest: RefCell::new(Vec::with_capacity(limits.slowest + 1)),
             seen: Cell::new(interval.load(Ordering::Relaxed)),
             limits,
@@ -94,10 +96,15 @@ impl Trees {
         let Some(&[site, _, start, end, last]) = words.first_chunk::<HEAD>() else { return };
         let mut record = [0; MAX_WORDS];
         record.iter_mut().zip(words).for_each(|(to, word)| *to = *word);
-        if site == address(&NUMBER) {
-            return self.number.set(Some(record));
+        if Companion::of(words).is_some() {
+            // Those of a span that was never recorded stay for the next one, up to this many.
+            if self.companions.get() < COMPANIONS {
+                records.push(record);
+                self.companions.set(self.companions.get() + 1);
+            }
+            return;
         }
-        let number = self.number.take();
+        let companions = self.companions.take();
         let time = ticks_between(start, end);
         let mut is_over = false;
         if time > self.least {
@@ -107,32 +114,42 @@ impl Trees {
             is_over = self.limits.over.iter().any(has);
             self.is_slow.set(self.is_slow.get() || is_over);
         }
-        // There is always room for the outermost span and its number.
+        // There is always room for the outermost span and its companions.
         let is_outermost = depth_of(last) == 1;
         let room = match (is_outermost, is_over) {
-            (true, _) => MAX_INNER + OVER + 2,
+            (true, _) => usize::MAX,
             (false, true) => MAX_INNER + OVER,
             (false, false) => MAX_INNER,
         };
-        if records.len() + usize::from(number.is_some()) < room {
-            records.extend(number);
+        if records.len() < room {
             records.push(record);
         } else {
+            let without = records.len() - companions;
+            records.truncate(without);
             self.left_out.set(self.left_out.get().wrapping_add(1));
         }
         if is_outermost {
             let left_out = self.left_out.take();
             if self.is_slow.take() | self.is_slowest(time) {
-                if left_out > 0 {
-                    let mut record = [0; MAX_WORDS];
-                    let head = [address(&LEFT_OUT), 0, left_out, start, OUTERMOST];
-                    record.iter_mut().zip(head).for_each(|(to, word)| *to = word);
-                    self.write(&record);
+                // All or nothing: a part would be taken for what ran in the next one.
+                match self.ring.has_room(records.len() + 1) {
+                    true => self.write_all(&records, left_out, start),
+                    false => self.ring.refuse_tree(),
                 }
-                records.iter().for_each(|record| self.write(record));
             }
             records.clear();
         }
+    }
+
+    /// Writes the records of an outermost span that began then.
+    fn write_all(&self, records: &[[u64; MAX_WORDS]], left_out: u64, start: u64) {
+        if left_out > 0 {
+            let mut record = [0; MAX_WORDS];
+            let head = [address(&LEFT_OUT), 0, left_out, start, OUTERMOST];
+            record.iter_mut().zip(head).for_each(|(to, word)| *to = word);
+            self.write(&record);
+        }
+        records.iter().for_each(|record| self.write(record));
     }
 
     /// Whether this is one of the slowest of the interval so far.

@@ -1,7 +1,34 @@
 //! The statistics of one site's spans on one thread: one kind, whether the thread records in a ring or in histograms.
 
 use crate::distribution::Distribution;
-use crate::record::{Flags, MAX_EVENTS, Raw, Site};
+use crate::record::{Details, Flags, Lost, MAX_EVENTS, Raw, Site};
+
+/// The time that spans lost, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct LostSums {
+    /// How many spans these sums are of: those whose lost time is known.
+    pub(crate) spans: u64,
+    /// The time off the CPU, and the part in which the thread was ready to run.
+    pub(crate) off_cpu: u64,
+    pub(crate) runnable: u64,
+}
+
+impl LostSums {
+    /// Adds what a span has lost. Only what is known in full: a kernel that tells one part tells both.
+    pub(crate) fn add(&mut self, lost: Option<Lost>) {
+        if let Some((off_cpu, runnable)) =
+            lost.and_then(|lost| Some((lost.off_cpu, lost.runnable?)))
+        {
+            self.merge(LostSums { spans: 1, off_cpu, runnable });
+        }
+    }
+
+    fn merge(&mut self, other: LostSums) {
+        self.spans = self.spans.saturating_add(other.spans);
+        self.off_cpu = self.off_cpu.saturating_add(other.off_cpu);
+        self.runnable = self.runnable.saturating_add(other.runnable);
+    }
+}
 
 /// The spans of a site on a thread.
 #[derive(Clone, Debug)]
@@ -15,6 +42,7 @@ pub(crate) struct SiteStats {
     pub(crate) of_children: u64,
     /// The sums of the counts.
     pub(crate) counts: [u64; MAX_EVENTS],
+    pub(crate) lost: LostSums,
     /// Of the ticks, and of each count.
     pub(crate) times: Distribution,
     pub(crate) of_counts: Vec<Distribution>,
@@ -22,6 +50,8 @@ pub(crate) struct SiteStats {
     pub(crate) disturbed: Distribution,
     /// Of the ticks of spans that were interrupted, and not disturbed.
     pub(crate) interrupted: Distribution,
+    /// Of the page faults, where they are counted.
+    pub(crate) faults: Distribution,
 }
 
 impl SiteStats {
@@ -33,16 +63,20 @@ impl SiteStats {
             ticks: 0,
             of_children: 0,
             counts: [0; MAX_EVENTS],
+            lost: LostSums::default(),
             times: Distribution::default(),
             of_counts: vec![Distribution::default(); events],
             disturbed: Distribution::default(),
             interrupted: Distribution::default(),
+            faults: Distribution::default(),
         }
     }
 
     /// Adds a record, with the ticks of the spans inside it.
-    pub(crate) fn add(&mut self, record: &Raw, of_children: u64) {
+    pub(crate) fn add(&mut self, record: &Raw, details: &Details, of_children: u64) {
         let time = record.time();
+        self.lost.add(details.lost);
+        details.faults.into_iter().for_each(|faults| self.faults.record(faults.all()));
         self.count += 1;
         self.of_children = self.of_children.saturating_add(of_children.min(time));
         self.ticks = self.ticks.saturating_add(time);
@@ -73,10 +107,12 @@ impl SiteStats {
         for (sum, more) in self.counts.iter_mut().zip(other.counts) {
             *sum = sum.wrapping_add(more);
         }
+        self.lost.merge(other.lost);
         let mut all = vec![
             (&mut self.times, &other.times),
             (&mut self.disturbed, &other.disturbed),
             (&mut self.interrupted, &other.interrupted),
+            (&mut self.faults, &other.faults),
         ];
         all.extend(self.of_counts.iter_mut().zip(&other.of_counts));
         // Both are in ticks or counts, so no unit differs.

@@ -3,7 +3,7 @@
 use crate::batch::{Batch, SlowKeeper, Thread, Timeline};
 use crate::collect::{Cost, Kept, Meta};
 use crate::counting::Counted;
-use crate::record::{Flags, MAX_EVENTS, OUTERMOST, Raw, SLOT, Site};
+use crate::record::{Details, Flags, Lost, MAX_EVENTS, OUTERMOST, Raw, SLOT, Site};
 use crate::session::Slow;
 use crate::statistics::{SiteStats, merge_into};
 use rdpmc::Event;
@@ -61,10 +61,14 @@ impl Planted {
         let [cycles, _, misses, kernel, ..] = &mut kept.raw.counts;
         match self {
             Planted::Misses => *misses += 60_000,
-            // Cycles are those in user space.
-            Planted::Switch => *cycles = cycles.saturating_sub(PLANTED * 3),
+            // Cycles and misses are those in user space.
+            Planted::Switch => {
+                *cycles = cycles.saturating_sub(PLANTED * 3);
+                *misses = 450;
+            }
             Planted::Interrupt => {
                 *cycles = cycles.saturating_sub(PLANTED * 3);
+                *misses = 450;
                 *kernel += PLANTED * 2;
             }
         }
@@ -74,7 +78,27 @@ impl Planted {
             Planted::Interrupt => Flags::INTERRUPTED,
         };
         kept.raw.flags = kept.raw.flags.union(flags);
+        if self == Planted::Switch {
+            lose(kept, Lost { off_cpu: PLANTED, runnable: Some(PLANTED) });
+        }
     }
+}
+
+/// Sets the time that a span has lost.
+fn lose(kept: &mut Kept, lost: Lost) {
+    let details = Details { lost: Some(lost), ..kept.details() };
+    *kept = Kept::new(kept.thread.clone(), kept.raw, details);
+}
+
+/// What is known of the waits of each frame.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Waits {
+    /// No frame waits.
+    Never,
+    /// Each frame waits, and how long is not known.
+    OfUnknownTime,
+    /// Each frame waits for 60 µs.
+    OfKnownTime,
 }
 
 pub(crate) struct Random(pub(crate) u64);
@@ -104,6 +128,7 @@ pub(crate) struct Game {
     end: u64,
     /// What slows a frame down, and which one.
     planted: Vec<(u64, Planted)>,
+    pub(crate) waits: Waits,
 }
 
 /// What slows a stage of a frame down.
@@ -158,6 +183,7 @@ impl Game {
             spans: 0,
             end: 0,
             planted: Vec::new(),
+            waits: Waits::Never,
         }
     }
 
@@ -178,23 +204,21 @@ impl Game {
             .copy_from_slice(&[self.random.near(time * 3, 2), self.random.near(instructions, 3)]);
         counts[2] = self.random.near(time / 400, 20);
         let is_disturbed = self.random.below(2_000) == 0;
-        Kept {
-            thread: self.threads[place].clone(),
-            raw: Raw {
-                site,
-                parent: around.last().copied(),
-                ticks,
-                depth,
-                span: self.spans << 16 | (OUTERMOST - u64::from(depth) * SLOT),
-                flags: if is_disturbed {
-                    Flags::DISTURBED.union(Flags::PREEMPTED)
-                } else {
-                    Flags::NONE
-                },
-                counts,
+        let number = (depth == 1 && place == 0).then_some(self.frame);
+        let raw = Raw {
+            site,
+            parent: around.last().copied(),
+            ticks,
+            depth,
+            span: self.spans << 16 | (OUTERMOST - u64::from(depth) * SLOT),
+            flags: if is_disturbed {
+                Flags::DISTURBED.union(Flags::PREEMPTED)
+            } else {
+                Flags::NONE
             },
-            number: (depth == 1 && place == 0).then_some(self.frame),
-        }
+            counts,
+        };
+        Kept::new(self.threads[place].clone(), raw, Details { number, ..Details::default() })
     }
 
     /// Adds the records of a frame, in the order in which its spans end.
@@ -230,6 +254,18 @@ impl Game {
         }
         let mut frame = self.span(0, &SITES[0], [begin, now], &[], 9_000_000);
         planted.iter().for_each(|planted| planted.slow_down(&mut frame));
+        if self.waits != Waits::Never {
+            let waited = Flags::DISTURBED.union(Flags::WAITED);
+            frame.raw.flags = frame.raw.flags.union(waited);
+            let preempted = frame.details().lost.unwrap_or_default();
+            let off_cpu = preempted.off_cpu + 60_000;
+            let lost = Lost { off_cpu, runnable: Some(preempted.runnable.unwrap_or(0)) };
+            lose(&mut frame, lost);
+        }
+        if self.waits == Waits::OfUnknownTime {
+            let details = Details { lost: None, ..frame.details() };
+            frame = Kept::new(frame.thread.clone(), frame.raw, details);
+        }
         records.push(frame);
         if self.frame % 2 == 0 {
             let time = self.random.near(400_000, 30);
@@ -309,7 +345,8 @@ fn nanoseconds() -> Conversion {
 /// An interval with these records, in which both threads live.
 pub(crate) fn batch(records: Vec<Kept>) -> Batch {
     let threads = Game::new().threads.into_iter();
-    let threads = threads.map(|meta| Thread { meta, ended: 0, sites: Vec::new(), dropped: 0 });
+    let threads =
+        threads.map(|meta| Thread { meta, ended: 0, sites: Vec::new(), dropped: 0, refused: 0 });
     Batch {
         threads: threads.collect(),
         records,
@@ -333,13 +370,19 @@ pub(crate) fn interval(mut records: Vec<Kept>, slowest: usize) -> Batch {
         let Kept { thread: meta, raw, .. } = kept;
         let known = threads.iter_mut().position(|known| Arc::ptr_eq(&known.meta, meta));
         let place = known.unwrap_or_else(|| {
-            threads.push(Thread { meta: meta.clone(), ended: 0, sites: Vec::new(), dropped: 0 });
+            threads.push(Thread {
+                meta: meta.clone(),
+                ended: 0,
+                sites: Vec::new(),
+                dropped: 0,
+                refused: 0,
+            });
             threads.len() - 1
         });
         let of_children = inside.remove(&(meta.number, raw.depth + 1)).unwrap_or(0);
         *inside.entry((meta.number, raw.depth)).or_default() += raw.time();
         let mut stats = SiteStats::new(raw.site, meta.counted.events.len());
-        stats.add(raw, of_children);
+        stats.add(raw, &kept.details(), of_children);
         merge_into(&mut threads[place].sites, stats);
         keeper.see(kept, &whole.time);
     }

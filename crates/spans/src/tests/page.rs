@@ -1,56 +1,64 @@
 //! The page of an interval, and the causes that it tells.
 
+use crate::cause::{Cause, Reason, Usual};
 use crate::output::perfetto::Missing;
-use crate::output::{PerfettoTrace, cause, json, page};
-use crate::tests::game::{Game, interval};
+use crate::output::{PerfettoTrace, json, page};
+use crate::tests::game::{Game, Waits, interval};
 use std::path::PathBuf;
 
+const WHY: [&str; 3] = ["solve", "sort", "mix"];
+
 /// Five thousand frames with 100,000 records, three of which are slow for causes that are known.
-fn planted() -> crate::batch::Batch {
+fn planted(waits: Waits) -> crate::batch::Batch {
     let mut game = Game::planted([1_200, 2_900, 4_100]);
+    game.waits = waits;
     let mut records = Vec::new();
     (0..4_900).for_each(|_| game.frame(&mut records));
     interval(records, 3)
 }
 
+/// Whether each frame waits or none does: the cause is that of the stage that was slow.
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn planted_causes() {
-    let batch = planted();
-    let mut causes: Vec<(Option<u64>, String)> =
-        batch.slow.iter().map(|tree| (tree.root.number, cause::of(&batch, tree))).collect();
-    causes.sort();
-    let expected = [
-        (1_200, "It was preempted, in solve. "),
-        (2_900, "It had "),
-        (
-            4_100,
-            "It was interrupted: the kernel executed instructions for an interrupt, a fault or a system call, in mix. ",
-        ),
-    ];
-    for ((number, cause), (frame, begin)) in causes.iter().zip(expected) {
-        assert_eq!(*number, Some(frame), "{causes:#?}");
-        assert!(cause.starts_with(begin), "{cause}");
-    }
-    assert!(causes[1].1.contains(" cache-misses, the median is "), "{causes:#?}");
-    for (tree, stage) in batch.slow.iter().zip(["sort", "mix", "solve"]) {
-        let mut page = Vec::new();
-        page::write(&crate::batch::Batch { slow: vec![tree.clone()], ..batch.clone() }, &mut page)
-            .unwrap();
-        let page = String::from_utf8(page).unwrap();
+    for waits in [Waits::Never, Waits::OfUnknownTime, Waits::OfKnownTime] {
+        let batch = planted(waits);
+        let usual = Usual::new(&batch);
+        let cause = |tree| Cause::of(&usual, tree);
+        let mut causes: Vec<(Option<u64>, Cause)> =
+            batch.slow.iter().map(|tree| (tree.root.number(), cause(tree))).collect();
+        causes.sort_by_key(|(number, _)| *number);
+        for ((number, cause), stage) in causes.iter().zip(WHY) {
+            println!("{waits:?}, {number:?}: {cause}");
+            let place = cause.place.as_ref().unwrap();
+            assert_eq!((place.name, place.is_root, place.is_own), (stage, false, false), "{cause}");
+            assert!(cause.waited_for.is_empty(), "{cause}");
+            assert!(!cause.reasons.iter().any(|it| matches!(it, Reason::Waited { .. })), "{cause}");
+        }
+        let [(_, solve), (_, sort), (_, mix)] = &causes[..] else { panic!("{causes:?}") };
+        assert!(matches!(solve.reasons[..], [Reason::Preempted { time: Some(_) }]), "{solve}");
         assert!(
-            page.contains(&format!(" The largest excess is in {stage}: it took 8.")),
-            "{stage}"
+            matches!(
+                sort.reasons[..],
+                [Reason::Ran { .. }, Reason::Event { .. }, Reason::SlowInstructions { .. }]
+            ),
+            "{sort}"
         );
+        assert!(matches!(mix.reasons[..], [Reason::Ran { .. }, Reason::Kernel { .. }]), "{mix}");
+        let mut page = Vec::new();
+        page::write(&batch, &mut page).unwrap();
+        let page = String::from_utf8(page).unwrap();
+        for (_, cause) in &causes {
+            assert!(page.contains(&cause.to_string()), "{cause}");
+        }
     }
-    assert!(causes[1].1.contains(". Most are in sort. "), "{causes:#?}");
 }
 
 /// No name is taken for HTML, and the page does not grow with the records.
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn the_page_of_any_names() {
-    let batch = planted();
+    let batch = planted(Waits::OfKnownTime);
     let mut page = Vec::new();
     page::write(&batch, &mut page).unwrap();
     let page = String::from_utf8(page).unwrap();
@@ -81,7 +89,7 @@ fn the_page_of_nothing() {
 #[ignore = "`tests/pages/run` opens its files in a browser"]
 fn files_for_a_browser() {
     let directory = PathBuf::from(std::env::var_os("RDPMC_PAGES").unwrap());
-    let batch = planted();
+    let batch = planted(Waits::OfKnownTime);
     let file = |name: &str| std::fs::File::create(directory.join(name)).unwrap();
     let begun = std::time::Instant::now();
     page::write(&batch, file("planted.html")).unwrap();

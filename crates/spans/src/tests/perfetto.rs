@@ -421,7 +421,7 @@ fn flows_of_slow_spans() {
         span["cause"].is_string().then(|| span["number"].as_u64())?
     };
     let mut slow: Vec<u64> = decoded.events.iter().filter_map(number).collect();
-    let mut expected: Vec<u64> = whole.slow.iter().filter_map(|tree| tree.root.number).collect();
+    let mut expected: Vec<u64> = whole.slow.iter().filter_map(|tree| tree.root.number()).collect();
     slow.sort_unstable();
     expected.sort_unstable();
     assert_eq!((slow.len(), slow), (2, expected));

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::counting::Patience;
-use crate::record::{FLAGS_SHIFT, Flags, NUMBER, OUTERMOST, SLOT, Site, address};
+use crate::record::{Companion, FLAGS_SHIFT, Flags, OUTERMOST, SLOT, Site, address};
 use crate::sink::{Published, Recorder, Shape};
 use crate::tests::nested::costs;
 
@@ -27,6 +27,14 @@ fn record(
     unsafe { to.record(&[address(site), 0, ticks[0], ticks[1], last, count]) }
 }
 
+/// Records a number for a span of this depth and beginning.
+fn number(to: &Recorder, depth: u64, start: u64) {
+    let head = Companion::Number(77).head(start, OUTERMOST - depth * SLOT);
+    let words: Vec<u64> = head.into_iter().chain([0]).collect();
+    // SAFETY: as in `record`.
+    unsafe { to.record(&words) }
+}
+
 /// Returns the count of the one record since the last call.
 fn sum(published: &mut Published) -> u64 {
     published.request();
@@ -41,7 +49,7 @@ fn the_cost_of_spans_numbers_and_laps_is_subtracted() {
     let (to, mut published) = recorder();
     let span = |depth, ticks, count| record(&to, &SITE, depth, ticks, count, Flags::NONE);
     span(2, [1, 2], 110);
-    record(&to, &NUMBER, 2, [77, 3], 0, Flags::NONE);
+    number(&to, 2, 3);
     span(2, [3, 4], 100 + 10 + 7);
     assert_eq!(sum(&mut published), 200);
     to.begin_lap(2);

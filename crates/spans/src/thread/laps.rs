@@ -5,7 +5,7 @@ use crate::counting::{Counting, Start};
 use crate::record::{FLAGS_SHIFT, Flags, OFFSET, SLOT, Site, address, count_lost, depth_of};
 use crate::thread::current::{Header, NOT_INLINED, join_and_begin};
 use crate::thread::stack::{BUSY, one_deeper};
-use crate::thread::state::{Counter, LocalOf};
+use crate::thread::state::{Counter, Known, LocalOf};
 use std::ptr;
 
 /// The beginning of a lap.
@@ -43,8 +43,9 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         if N > 0 {
             this.local.sink.begin_lap(depth_of(one_deeper(this.top().get())));
         }
-        lap.ticks = this.local.clock.ticks();
-        this.set(lap, this.counting.0.snapshot());
+        let counted;
+        (lap.ticks, counted) = this.boundary(this.counting.0.snapshot());
+        this.set(lap, counted);
         lap.around != BUSY
     }
 
@@ -134,34 +135,43 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         counted: Option<C::Snapshot>,
     ) {
         let local = &self.local;
+        let (mut end, mut counted) = (end, counted);
+        let begun = match lap.counted_in == lap.around {
+            // SAFETY: it is counted, so `begin` has set it, or the lap before. In this state: see `is_older` below.
+            true if !local.stack.is_older(lap.around) => Some(unsafe { lap.start.get() }),
+            _ => None,
+        };
+        let is_disturbed = |now| begun.is_some_and(|begun| C::between(begun, now).1);
+        if counted.is_some_and(is_disturbed) {
+            // A switch after the ticks were read is this lap's by its counts. So is its time, then.
+            (end, counted) = self.boundary(counted);
+        }
         let ticks = [std::mem::replace(&mut lap.ticks, end), end];
-        let (mut counts, mut flags) = ([0; N], Flags::LAP);
+        let (mut counts, mut known) = ([0; N], Known::only(Flags::LAP));
         if local.stack.is_older(lap.around) || self.top().get() == BUSY {
             self.set(lap, counted);
             return count_lost(1); // it began in an earlier session, or a record is being written
         }
-        match counted {
-            Some(counted) if lap.counted_in == lap.around => {
-                // SAFETY: it is counted, so `begin` has set it, or the lap before, in this state.
-                let begun = unsafe { lap.start.get() };
+        match (counted, begun) {
+            (Some(counted), Some(begun)) => {
                 let (between, is_disturbed) = C::between(begun, counted);
                 counts = between;
                 if is_disturbed {
-                    let how = local.disturbed(self.counting.0.without_counters(), ticks);
-                    flags = flags.union(how).union(C::causes(begun, counted));
+                    known = self.disturbed(begun, counted, ticks);
+                    known.flags = known.flags.union(Flags::LAP);
                 }
             }
             // Without counters, those of the last depth are no worse than others.
-            Some(_) if N == 0 => {}
-            _ => flags = flags.union(Flags::NOT_COUNTED),
+            (Some(_), None) if N == 0 => {}
+            _ => known.flags = known.flags.union(Flags::NOT_COUNTED),
         }
         let around = std::mem::replace(&mut lap.around, self.top().get());
         let mut parent = local.stack.site(around);
         if around != lap.around {
             // The span around its beginning is not the one around its end.
-            (parent, flags) = (ptr::null(), flags.union(Flags::OUT_OF_ORDER));
+            (parent, known.flags) = (ptr::null(), known.flags.union(Flags::OUT_OF_ORDER));
         }
         self.set(lap, counted);
-        local.record(site, parent, ticks, one_deeper(around), flags, counts);
+        local.record(site, parent, ticks, one_deeper(around), known, counts);
     }
 }

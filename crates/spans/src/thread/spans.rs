@@ -1,11 +1,11 @@
 //! The hot path of spans.
 #![allow(unsafe_code)]
 
-use crate::counting::Counting;
-use crate::record::{Flags, SLOT, Site, address, count_lost};
+use crate::counting::{Counting, faults_of_this_thread};
+use crate::record::{Companion, Flags, SLOT, Site, address, count_lost};
 use crate::thread::current::{Header, header, join_and_enter};
 use crate::thread::stack::{BUSY, one_deeper};
-use crate::thread::state::{Counter, Local, LocalOf};
+use crate::thread::state::{Counter, Known, Local, LocalOf};
 use std::ptr;
 
 /// In the number of a span that has no counts at its beginning, or whose ticks are in its slot although it is on the
@@ -107,6 +107,11 @@ impl Local {
         unsafe { self.write(&self.header.open_inlined, around, head, []) }
     }
 
+    /// Whether the page faults of this site's spans are counted.
+    fn counts_faults_of(&self, site: &Site) -> bool {
+        self.faults.iter().any(|name| name == site.name())
+    }
+
     /// Counts a span for which there is no slot.
     #[cold]
     #[inline(never)]
@@ -130,7 +135,7 @@ impl Local {
             false => self.stack.slot(number).ticks.get(),
         };
         let (parent, flags) = self.pop(number_on_stack).unwrap_or(OFF_STACK);
-        self.record(site, parent, [start, end], number_on_stack, flags, []);
+        self.record(site, parent, [start, end], number_on_stack, Known::only(flags), []);
     }
 }
 
@@ -246,6 +251,69 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         this.exit_slowly(site, number, start, end, counted);
     }
 
+    /// Begins a span on a thread that counts the page faults of some.
+    ///
+    /// # Safety
+    /// The header is this thread's.
+    pub(super) unsafe fn enter_with_faults(
+        header: *const Header,
+        site: &'static Site,
+        session: u32,
+    ) -> u64 {
+        // SAFETY: as in `enter`.
+        let local = unsafe { &Self::of(header).local };
+        if local.header.session != session {
+            // SAFETY: the caller's promise.
+            return unsafe { join_and_enter(header, site, session) };
+        }
+        // First, so that the span does not include the system call.
+        let faults = if local.counts_faults_of(site) { faults_of_this_thread() } else { None };
+        let number = match local.ticks {
+            // SAFETY: the caller's promise, and the thread has a tick counter.
+            Some(_) => unsafe { Self::enter(header, site, session) },
+            // SAFETY: the caller's promise.
+            None => unsafe { Self::enter_slowly(header, site, session) },
+        };
+        if number != 0 {
+            local.stack.slot(number & !UNCOUNTED).faults.set(faults);
+        }
+        number
+    }
+
+    /// Ends a span on a thread that counts the page faults of some.
+    ///
+    /// # Safety
+    /// The header is this thread's.
+    pub(super) unsafe fn exit_with_faults(
+        header: *const Header,
+        site: &'static Site,
+        number: u64,
+        start: u64,
+    ) {
+        // SAFETY: as in `enter`.
+        let this = unsafe { Self::of(header) };
+        let local = &this.local;
+        if !local.counts_faults_of(site) {
+            return match local.ticks {
+                // SAFETY: the caller's promise, and the thread has a tick counter.
+                Some(_) => unsafe { Self::exit(header, site, number, start) },
+                // SAFETY: the caller's promise.
+                None => unsafe { Self::exit_by_the_kernel(header, site, number, start) },
+            };
+        }
+        let (end, counted) = (local.clock.ticks(), this.counting.0.snapshot());
+        let on_stack = number & !UNCOUNTED;
+        // Those of a span that ends out of order are not known.
+        if local.top().get() == on_stack {
+            let slot = local.stack.slot(on_stack);
+            if let Some((now, begun)) = faults_of_this_thread().zip(slot.faults.get()) {
+                let faults = Companion::Faults(now.since(begun));
+                local.record_companion::<N>(faults, slot.ticks.get(), on_stack);
+            }
+        }
+        this.exit_slowly(site, number, start, end, counted);
+    }
+
     #[cold]
     #[inline(never)]
     fn exit_uncounted(&self, site: &'static Site, number: u64, start: u64, end: u64) {
@@ -280,27 +348,30 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         let is_counted = number & UNCOUNTED == 0;
         let number = number & !UNCOUNTED;
         let slot = local.stack.slot(number);
-        let ticks = [slot.ticks.get(), end];
+        let mut ticks = [slot.ticks.get(), end];
         if slot.number.get() != number {
             return count_lost(1); // with its slot, or in an earlier session
         }
         // SAFETY: a span without UNCOUNTED is counted, so `enter` has set its slot. Before `pop`, after which a signal handler's
         // span may have the slot.
         let begun = is_counted.then(|| unsafe { slot.start.get() });
-        let (parent, mut flags) = local.pop(number).unwrap_or(OFF_STACK);
-        let mut counts = [0; N];
+        let (mut counts, mut known) = ([0; N], Known::only(Flags::NONE));
         match counted.zip(begun) {
             Some((counted, begun)) => {
                 let (between, is_disturbed) = C::between(begun, counted);
                 counts = between;
                 if is_disturbed {
-                    let how = local.disturbed(self.counting.0.without_counters(), ticks);
-                    flags = flags.union(how).union(C::causes(begun, counted));
+                    // A switch after the ticks were read is this span's by its counts. So is its time, then.
+                    let (end, last) = self.boundary(Some(counted));
+                    ticks[1] = end;
+                    known = self.disturbed(begun, last.unwrap_or(counted), ticks);
                 }
             }
-            _ => flags = flags.union(Flags::NOT_COUNTED),
+            _ => known.flags = Flags::NOT_COUNTED,
         }
-        local.record(site, parent, ticks, number, flags, counts);
+        let (parent, order) = local.pop(number).unwrap_or(OFF_STACK);
+        known.flags = known.flags.union(order);
+        local.record(site, parent, ticks, number, known, counts);
     }
 
     /// Records a number for the innermost span, which ends next. Nothing for another span, which ends out of order.
@@ -314,8 +385,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         if this.top().get() == number {
             let is_in_slot = is_in_slot || this.local.header.inlined == 0;
             let start = if is_in_slot { this.local.stack.slot(number).ticks.get() } else { start };
-            let site = &crate::record::NUMBER;
-            this.local.record(site, ptr::null(), [value, start], number, Flags::NONE, [0; N]);
+            this.local.record_companion::<N>(Companion::Number(value), start, number);
         }
     }
 
@@ -342,6 +412,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         let start = if is_in_slot || local.header.inlined == 0 { slot.ticks.get() } else { start };
         let (parent, _) = local.pop(number).unwrap_or(OFF_STACK);
         let flags = Flags::OUT_OF_ORDER.union(Flags::NOT_COUNTED);
-        local.record(site, parent, [start, end], one_deeper(local.top().get()), flags, [0; N]);
+        let number = one_deeper(local.top().get());
+        local.record(site, parent, [start, end], number, Known::only(flags), [0; N]);
     }
 }

@@ -7,7 +7,7 @@
 // finds another number and is told apart. The number of the innermost span is the top, which the caller has.
 
 use crate::counting::Start;
-use crate::record::{AtomicU64, FLAGS_SHIFT, Flags, OFFSET, OUTERMOST, SLOT, Site};
+use crate::record::{AtomicU64, FLAGS_SHIFT, Faults, Flags, OFFSET, OUTERMOST, SLOT, Site};
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -29,6 +29,8 @@ pub(crate) struct Slot {
     /// The number of the span that used this slot last. On the inlined path, see `numbered`.
     pub(crate) number: Cell<u64>,
     pub(super) start: Start,
+    /// The thread's page faults at the beginning. None if they are not counted for this span.
+    pub(super) faults: Cell<Option<Faults>>,
 }
 
 impl Slot {
@@ -38,6 +40,7 @@ impl Slot {
             ticks: Cell::new(0),
             number: Cell::new(BUSY),
             start: Start::new(),
+            faults: Cell::new(None),
         }
     }
 }

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::counting::{Counting, Start};
-use crate::record::{FLAGS_SHIFT, Flags, HEAD, Site, address, span_of};
+use crate::record::{Companion, FLAGS_SHIFT, Flags, HEAD, Lost, Site, address, span_of};
 use crate::sink::Sink;
 use crate::thread::current::{Calls, Header, NOT_INLINED};
 use crate::thread::stack::{BUSY, Stack};
@@ -12,6 +12,19 @@ use std::cell::Cell;
 use std::mem::offset_of;
 use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::Duration;
+
+/// What a slow path knows of a span beside its counts.
+#[derive(Clone, Copy)]
+pub(super) struct Known {
+    pub(super) flags: Flags,
+    pub(super) lost: Option<Lost>,
+}
+
+impl Known {
+    pub(super) fn only(flags: Flags) -> Known {
+        Known { flags, lost: None }
+    }
+}
 
 /// What does not depend on the number of events.
 #[repr(C)]
@@ -29,6 +42,8 @@ pub(super) struct Local {
     multiplexed_at: Cell<u64>,
     /// The time that they had been without counters then.
     without_counters: Cell<Duration>,
+    /// The names of the spans whose page faults are counted.
+    pub(super) faults: &'static [String],
     pub(super) stack: Stack,
 }
 
@@ -62,19 +77,26 @@ impl Drop for State {
 }
 
 impl State {
-    /// Returns the state of a thread that counts with `counting`. Its sink has `N` counts.
+    /// Returns the state of a thread that counts with `counting`, and the page faults of spans of these names. Its sink has `N`
+    /// counts.
     pub(crate) fn new<C: Counting<N> + 'static, const N: usize>(
         counting: C,
         session: u32,
         clock: Clock,
         sink: Sink,
+        faults: &'static [String],
     ) -> State {
         let ticks = clock.tick_counter();
-        let inlined = if C::IS_NOTHING && ticks.is_some() { session } else { 0 };
-        let calls = match ticks {
+        let is_inlined = C::IS_NOTHING && ticks.is_some() && faults.is_empty();
+        let inlined = if is_inlined { session } else { 0 };
+        let mut calls = match ticks {
             Some(_) => LocalOf::<Counter<C, N>>::CALLS,
             None => LocalOf::<Counter<C, N>>::BY_THE_KERNEL,
         };
+        if !faults.is_empty() {
+            calls.enter = LocalOf::<Counter<C, N>>::enter_with_faults;
+            calls.exit = LocalOf::<Counter<C, N>>::exit_with_faults;
+        }
         // In place, because the stack of the thread may be smaller than a state.
         let mut all = Box::<LocalOf<Counter<C, N>>>::new_uninit();
         // SAFETY: a field of the box's memory.
@@ -96,6 +118,7 @@ impl State {
             (&raw mut (*to).local.ended).write(Start::new());
             (&raw mut (*to).local.multiplexed_at).write(Cell::new(0));
             (&raw mut (*to).local.without_counters).write(Cell::new(Duration::ZERO));
+            (&raw mut (*to).local.faults).write(faults);
             Box::into_raw(all.assume_init())
         };
         // SAFETY: `all` is valid. The pointer is derived from it, so that `LocalOf::of` may go back from the header to all.
@@ -182,7 +205,7 @@ impl Local {
         parent: *const Site,
         [start, end]: [u64; 2],
         number: u64,
-        flags: Flags,
+        Known { flags, lost }: Known,
         counts: [u64; N],
     ) {
         let top = self.top();
@@ -191,26 +214,44 @@ impl Local {
             return crate::record::count_lost(1);
         }
         let last = span_of(number) | u64::from(flags.bits()) << FLAGS_SHIFT;
+        // The span is worth more than its companion.
+        if let Some(lost) = lost.filter(|_| self.sink.has_room(2)) {
+            let head = Companion::Lost(lost).head(start, last);
+            // SAFETY: as below.
+            unsafe { self.write(top, innermost, head, [0; N]) };
+        }
         let head = [address(site), address(parent), start, end, last];
         // SAFETY: the sink was made for the number of events of `counts`, and the top is not BUSY.
         unsafe { self.write(top, innermost, head, counts) }
     }
 
-    /// Returns the flags of a span that the kernel disturbed.
-    pub(super) fn disturbed(
+    /// Records a companion of the span that ends next, and began then. Both get room, or neither does.
+    pub(super) fn record_companion<const N: usize>(
         &self,
-        without_counters: Option<Duration>,
-        [start, end]: [u64; 2],
-    ) -> Flags {
+        companion: Companion,
+        start: u64,
+        number: u64,
+    ) {
+        let top = self.top();
+        let innermost = top.get();
+        if innermost == BUSY {
+            return;
+        }
+        if !self.sink.has_room(2) {
+            return self.sink.refuse_next();
+        }
+        // SAFETY: the sink was made for N events, and the top is not BUSY.
+        unsafe { self.write(top, innermost, companion.head(start, number), [0; N]) }
+    }
+
+    /// Returns whether the events were without counters in a part of this time.
+    fn is_multiplexed(&self, without_counters: Option<Duration>, [start, end]: [u64; 2]) -> bool {
         if let Some(now) = without_counters {
             if self.without_counters.replace(now) != now {
                 self.multiplexed_at.set(end);
             }
         }
-        match self.multiplexed_at.get() > start {
-            true => Flags::DISTURBED.union(Flags::MULTIPLEXED),
-            false => Flags::DISTURBED,
-        }
+        self.multiplexed_at.get() > start
     }
 }
 
@@ -240,6 +281,42 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     pub(super) unsafe fn of<'a>(header: *const Header) -> &'a Self {
         // SAFETY: `State::new` made the header's pointer from one to all of it.
         unsafe { &*header.byte_sub(offset_of!(Self, local)).cast::<Self>() }
+    }
+
+    /// Returns ticks and counts of one moment: no disturbance is between them. `counted` is the latest snapshot.
+    ///
+    /// A lap or span whose ticks were read before a switch and whose counts after it would have the flag, and the next one
+    /// the time.
+    pub(super) fn boundary(&self, counted: Option<C::Snapshot>) -> (u64, Option<C::Snapshot>) {
+        // Each round takes less than a microsecond, so a second disturbance in it is rare.
+        const ROUNDS: u32 = 8;
+        let mut before = counted;
+        let mut ticks = self.local.clock.ticks();
+        for _ in 0..ROUNDS {
+            let now = self.counting.0.snapshot();
+            let is_disturbed =
+                before.zip(now).is_some_and(|(before, now)| C::between(before, now).1);
+            before = now;
+            if !is_disturbed {
+                break;
+            }
+            ticks = self.local.clock.ticks();
+        }
+        (ticks, before)
+    }
+
+    /// Returns what is known of a span or lap that the kernel disturbed.
+    pub(super) fn disturbed(
+        &self,
+        begun: C::Snapshot,
+        ended: C::Snapshot,
+        ticks: [u64; 2],
+    ) -> Known {
+        let mut flags = Flags::DISTURBED.union(C::causes(begun, ended));
+        if self.local.is_multiplexed(self.counting.0.without_counters(), ticks) {
+            flags = flags.union(Flags::MULTIPLEXED);
+        }
+        Known { flags, lost: self.counting.0.lost(begun, ended) }
     }
 
     /// As [`Local::top`]. Only a thread that counts nothing is on the inlined path.

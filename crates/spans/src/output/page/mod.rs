@@ -5,8 +5,10 @@ mod percentiles;
 mod slow;
 
 use crate::batch::Batch;
+use crate::output::slow_line;
 use crate::output::table::{COLUMNS, SLOTS, lines};
-use crate::output::{Report, Row, cause, is_enabled, process_name, units};
+use crate::output::{Report, Row, is_enabled, process_name};
+use crate::units;
 use rdpmc_page::{Page, Table};
 use std::io::{self, Write};
 
@@ -58,8 +60,8 @@ fn summary(batch: &Batch, report: &Report) -> String {
         text += &format!(
             " {} from {} to {}, in {}.",
             units::number_of(batch.records.len() as u64, "kept record"),
-            cause::wall_clock(batch, first),
-            cause::wall_clock(batch, last),
+            slow_line::wall_clock(batch, first),
+            slow_line::wall_clock(batch, last),
             units::time(last.saturating_sub(first))
         );
     }

@@ -2,7 +2,8 @@
 
 use crate::batch::Batch;
 use crate::collect::Kept;
-use crate::output::{cause, units};
+use crate::output::slow_line;
+use crate::units;
 use rdpmc_page::{Axis, Chart, Page, Table};
 use std::collections::HashMap;
 
@@ -83,9 +84,9 @@ pub(super) fn add(page: &mut Page, batch: &Batch) {
             let [at, _] = ends(column.kept);
             let longest = format!(
                 "{}, {} at {}",
-                cause::name(column.kept),
+                slow_line::name(column.kept),
                 units::time(column.longest),
-                cause::wall_clock(batch, at)
+                slow_line::wall_clock(batch, at)
             );
             let text = match column.spans {
                 1 => longest,
@@ -94,7 +95,7 @@ pub(super) fn add(page: &mut Page, batch: &Batch) {
             let times = [column.shortest, column.longest].map(|ns| ns as f64);
             let [shortest, most] = [column.shortest, column.longest].map(units::time);
             let cells = [format!("{:.6}", seconds(from)), column.spans.to_string(), shortest, most];
-            table.row(cells.into_iter().chain([cause::name(column.kept)]));
+            table.row(cells.into_iter().chain([slow_line::name(column.kept)]));
             chart.bar(color, [seconds(from), seconds(from.saturating_add(width))], times, &text);
         }
         let is_of_these = |kept: &Kept| {
@@ -107,7 +108,7 @@ pub(super) fn add(page: &mut Page, batch: &Batch) {
             let time = batch.time.conversion(&tree.root.thread).delta_ns(tree.root.raw.time());
             let (at, to) =
                 ((seconds(ends(&tree.root)[0]), time as f64), format!("#slow-{}", place + 1));
-            chart.dot(at, &format!("{}, {}", cause::name(&tree.root), units::time(time)), &to);
+            chart.dot(at, &format!("{}, {}", slow_line::name(&tree.root), units::time(time)), &to);
         }
         let has_slow = batch.slow.iter().any(|tree| is_of_these(&tree.root));
         let dots = if has_slow { " Dots are the slow spans above." } else { "" };

@@ -2,7 +2,8 @@
 
 use super::name_of;
 use crate::distribution::Distribution;
-use crate::output::{Report, Row, units};
+use crate::output::{Report, Row};
+use crate::units;
 use rdpmc_page::{Axis, Chart, Page, Table};
 
 /// The maximum number of rows in the common chart.

@@ -1,10 +1,11 @@
 //! The slow spans: what ran during each, and why it was slow.
 
 use crate::batch::{Batch, Tree};
+use crate::cause::{Cause, Usual};
 use crate::collect::Kept;
-use crate::output::{cause, units};
+use crate::output::slow_line;
+use crate::units;
 use rdpmc_page::{Axis, Page, Table, Timeline};
-use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -14,92 +15,45 @@ const LEAST: usize = 20;
 
 /// Adds a timeline, a table and the cause for each slow span.
 pub(super) fn add(page: &mut Page, batch: &Batch) {
-    let usual = Usual { batch, medians: RefCell::default() };
+    let usual = Usual::new(batch);
     let most = (SPANS / batch.slow.len().max(1)).clamp(LEAST, 200);
     for (place, tree) in batch.slow.iter().enumerate() {
         let root = &tree.root;
         let [start, _] = batch.time.nanoseconds(root);
-        let time = units::time(time_of(batch, root));
-        let name = cause::name(root);
+        let time = units::time(usual.time(root));
+        let name = slow_line::name(root);
         page.subheading(
             &format!("slow-{}", place + 1),
             &format!(
                 "{}. {name} on {}: {time} at {}",
                 place + 1,
                 root.thread.name,
-                cause::wall_clock(batch, start)
+                slow_line::wall_clock(batch, start)
             ),
         );
-        page.paragraph(&format!("{}{}", cause::of(batch, tree), usual.of(tree)));
+        let cause = Cause::of(&usual, tree);
+        let median = cause.usual.map_or_else(String::new, |median| {
+            let (name, median) = (root.raw.site.name(), units::duration(median));
+            format!(" The median of all {name} spans of this thread is {median}.")
+        });
+        page.paragraph(&format!("{cause}{median}"));
         let shown = shown(tree, most);
         let left_out = 1 + tree.inside.len() + tree.beside.len() - shown.len();
-        page.push(&timeline(&usual, tree, &shown, &format!("What ran during {name}")));
+        page.push(&timeline(batch, &usual, tree, &shown, &format!("What ran during {name}")));
         if left_out > 0 {
             let left_out = units::number_of(left_out as u64, "shorter span");
             page.paragraph(&format!("Not shown: {left_out}."));
         }
         page.folded(
             &format!("The spans of {name}, with their counts"),
-            &[&table(&usual, tree, &shown)],
+            &[&table(batch, &usual, tree, &shown)],
         );
     }
 }
 
-/// What is usual for the spans of each site, on their threads.
-struct Usual<'a> {
-    batch: &'a Batch,
-    /// The medians that were looked up, by thread and site.
-    medians: RefCell<HashMap<(u32, usize), Option<u64>>>,
-}
-
-impl Usual<'_> {
-    /// Returns the median time of a span's site, in nanoseconds. None if it is not known.
-    fn median(&self, kept: &Kept) -> Option<u64> {
-        let key = (kept.thread.number, std::ptr::from_ref(kept.raw.site).addr());
-        let mut medians = self.medians.borrow_mut();
-        *medians.entry(key).or_insert_with(|| cause::median_time(self.batch, kept))
-    }
-
-    fn time(&self, kept: &Kept) -> u64 {
-        time_of(self.batch, kept)
-    }
-
-    /// Whether a span took three times as long as the median of its site.
-    fn is_exceeded_by(&self, kept: &Kept) -> bool {
-        self.median(kept).is_some_and(|median| self.time(kept) / 3 >= median.max(1))
-    }
-
-    /// Returns the median of a slow span's site, and which span inside exceeds its own most.
-    fn of(&self, tree: &Tree) -> String {
-        let mut text = match self.median(&tree.root) {
-            Some(median) => {
-                let name = tree.root.raw.site.name();
-                format!(
-                    " The median of all {name} spans of this thread is {}.",
-                    units::time(median)
-                )
-            }
-            None => String::new(),
-        };
-        let excess =
-            |kept: &Kept| self.time(kept).saturating_sub(self.median(kept).unwrap_or(u64::MAX));
-        let most = tree.inside.iter().map(excess).max().unwrap_or(0);
-        // If a span and its parent have about the same excess, the inner span is the cause.
-        let is_most = |kept: &&Kept| excess(kept) > most / 10 * 9;
-        let inside = tree.inside.iter().filter(is_most).max_by_key(|kept| kept.raw.depth);
-        if let Some((kept, median)) = inside.and_then(|kept| Some((kept, self.median(kept)?))) {
-            let [time, median] = [self.time(kept), median].map(units::time);
-            text += &format!(
-                " The largest excess is in {}: it took {time}, its median is {median}.",
-                cause::name(kept)
-            );
-        }
-        text
-    }
-}
-
-fn time_of(batch: &Batch, kept: &Kept) -> u64 {
-    batch.time.conversion(&kept.thread).delta_ns(kept.raw.time())
+/// Whether a span took three times as long as the median of its site.
+fn is_exceeded_by(usual: &Usual<'_>, kept: &Kept) -> bool {
+    usual.median(kept).is_some_and(|median| usual.time(kept) / 3 >= median.max(1))
 }
 
 /// Returns the slow span, the longest ones inside, and the longest ones beside it, in the order of their beginnings.
@@ -114,8 +68,13 @@ fn shown(tree: &Tree, most: usize) -> Vec<&Kept> {
     shown
 }
 
-fn timeline(usual: &Usual<'_>, tree: &Tree, shown: &[&Kept], title: &str) -> Timeline {
-    let batch = usual.batch;
+fn timeline(
+    batch: &Batch,
+    usual: &Usual<'_>,
+    tree: &Tree,
+    shown: &[&Kept],
+    title: &str,
+) -> Timeline {
     let [start, end] = batch.time.nanoseconds(&tree.root);
     let axis = Axis::linear("time").whole().written(|ns| units::time(ns.max(0.0) as u64));
     let mut timeline = Timeline::new(title, axis, (end - start) as f64);
@@ -124,7 +83,7 @@ fn timeline(usual: &Usual<'_>, tree: &Tree, shown: &[&Kept], title: &str) -> Tim
     let mut rows: Vec<(usize, u64)> = Vec::new();
     let mut colors: HashMap<&str, usize> = HashMap::new();
     let mut add = |timeline: &mut Timeline, kept: &Kept, row: usize| {
-        let name = cause::name(kept);
+        let name = slow_line::name(kept);
         let next = colors.len();
         let color = *colors.entry(kept.raw.site.name()).or_insert(next);
         let ends = batch.time.nanoseconds(kept).map(|ns| ns as f64 - start as f64);
@@ -132,7 +91,7 @@ fn timeline(usual: &Usual<'_>, tree: &Tree, shown: &[&Kept], title: &str) -> Tim
         let median = usual.median(kept);
         let median = median.map_or_else(String::new, |ns| format!(", median {}", units::time(ns)));
         let text = format!("{name}: {}{median}{flags}", units::time(usual.time(kept)));
-        match usual.is_exceeded_by(kept) && !std::ptr::eq(kept, &tree.root) {
+        match is_exceeded_by(usual, kept) && !std::ptr::eq(kept, &tree.root) {
             true => timeline.marked_bar(row, ends, &name, &text),
             false => timeline.bar(row, ends, color, &name, &text),
         }
@@ -164,8 +123,7 @@ fn timeline(usual: &Usual<'_>, tree: &Tree, shown: &[&Kept], title: &str) -> Tim
     timeline
 }
 
-fn table(usual: &Usual<'_>, tree: &Tree, shown: &[&Kept]) -> Table {
-    let batch = usual.batch;
+fn table(batch: &Batch, usual: &Usual<'_>, tree: &Tree, shown: &[&Kept]) -> Table {
     let [start, _] = batch.time.nanoseconds(&tree.root);
     let counted = &tree.root.thread.counted;
     let events = counted.events.get(counted.events_of_slots()..).unwrap_or_default();
@@ -184,7 +142,7 @@ fn table(usual: &Usual<'_>, tree: &Tree, shown: &[&Kept]) -> Table {
             events.iter().map(|event| kept.count(*event).map_or("-".into(), |it| it.to_string()));
         let flags = kept.raw.flags.names().collect::<Vec<_>>().join(", ");
         let cells = [
-            cause::name(kept),
+            slow_line::name(kept),
             kept.thread.name.clone(),
             begins,
             units::time(usual.time(kept)),

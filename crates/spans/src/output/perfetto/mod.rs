@@ -11,8 +11,9 @@ mod sequence;
 mod thread;
 
 use crate::batch::{Batch, Timeline, Tree};
+use crate::cause::{Cause, Usual};
 use crate::collect::Kept;
-use crate::output::{cause, is_enabled, process_name};
+use crate::output::{is_enabled, process_name};
 use chunks::Chunks;
 use fields::{annotation, clock, event, packet, trace, track};
 use order::Timed;
@@ -287,7 +288,7 @@ impl State {
     /// Finds the slow spans of this call, and the unwritten spans of other threads that overlap them.
     fn find_slow<'a>(&mut self, batch: &Batch, records: impl Iterator<Item = &'a Kept> + Clone) {
         let mut trees: HashMap<Key, &Tree> =
-            batch.slow.iter().map(|tree| (key(&tree.root), tree)).collect();
+            batch.slow.iter().map(|tree| (key(&tree.root), &**tree)).collect();
         if trees.is_empty() {
             return;
         }
@@ -297,9 +298,10 @@ impl State {
         let waiting = self.threads.values().flat_map(|thread| thread.order.waiting());
         let all = records.map(key).chain(waiting.map(|timed| key(&timed.kept)));
         let unwritten: HashSet<Key> = all.filter(|key| beside.contains(key)).collect();
+        let usual = Usual::new(batch);
         for tree in found {
             let root = key(&tree.root);
-            self.slow.entry(root).or_default().cause = Some(cause::of(batch, tree));
+            self.slow.entry(root).or_default().cause = Some(Cause::of(&usual, tree).to_string());
             for other in tree.beside.iter().map(key).filter(|key| unwritten.contains(key)) {
                 for end in [root, other] {
                     self.slow.entry(end).or_default().flows.push(self.next_flow);

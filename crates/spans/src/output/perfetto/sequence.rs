@@ -228,7 +228,7 @@ fn arguments(to: &mut Vec<u8>, kept: &Kept) {
             annotation(to, name, |to| double(to, annotation::DOUBLE, fraction));
         }
     }
-    if let Some(number) = kept.number {
+    if let Some(number) = kept.number() {
         annotation(to, NUMBER, |to| uint(to, annotation::UINT, number));
     }
     if kept.raw.flags != Flags::NONE {

@@ -1,0 +1,96 @@
+//! What is usual for the spans of a site.
+
+use crate::batch::Batch;
+use crate::collect::Kept;
+use crate::record::Flags;
+use crate::statistics::SiteStats;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// With fewer spans of a site, nothing is usual.
+const ENOUGH: u64 = 3;
+
+/// The statistics of the sites of a batch, which are looked up once.
+pub(crate) struct Usual<'a> {
+    pub(crate) batch: &'a Batch,
+    /// By thread and site.
+    sites: RefCell<HashMap<(u32, usize), Option<Rc<OfSite<'a>>>>>,
+}
+
+/// The spans of a site.
+pub(crate) struct OfSite<'a> {
+    pub(super) stats: Cow<'a, SiteStats>,
+    /// The median of their times, in nanoseconds. None if there are too few.
+    median: Option<u64>,
+}
+
+impl OfSite<'_> {
+    /// Whether most of the spans have a flag, so that it explains nothing.
+    pub(super) fn is_usual(&self, flag: Flags) -> bool {
+        self.stats.count >= ENOUGH && self.stats.with(flag) > self.stats.count / 2
+    }
+}
+
+impl<'a> Usual<'a> {
+    pub(crate) fn new(batch: &'a Batch) -> Usual<'a> {
+        Usual { batch, sites: RefCell::default() }
+    }
+
+    /// Returns the time of a span in nanoseconds.
+    pub(crate) fn time(&self, kept: &Kept) -> u64 {
+        self.batch.time.conversion(&kept.thread).delta_ns(kept.raw.time())
+    }
+
+    /// Returns the median time of the spans of its site, in nanoseconds. None if there are too few.
+    pub(crate) fn median(&self, kept: &Kept) -> Option<u64> {
+        self.of_site(kept)?.median
+    }
+
+    /// Returns how much longer than that it took, in nanoseconds: all of its time if nothing is usual.
+    pub(super) fn excess(&self, kept: &Kept) -> u64 {
+        self.time(kept).saturating_sub(self.median(kept).unwrap_or(0))
+    }
+
+    /// Returns the number of the spans of its site.
+    pub(super) fn count(&self, kept: &Kept) -> u64 {
+        self.of_site(kept).map_or(0, |of| of.stats.count)
+    }
+
+    /// Returns the statistics of the spans of its site: those of its thread, or of all threads if that has too few.
+    pub(super) fn of_site(&self, kept: &Kept) -> Option<Rc<OfSite<'a>>> {
+        let key = (kept.thread.number, std::ptr::from_ref(kept.raw.site).addr());
+        if let Some(known) = self.sites.borrow().get(&key) {
+            return known.clone();
+        }
+        let stats = self.of_thread(kept).map(Cow::Borrowed);
+        let stats = stats.filter(|stats| stats.count >= ENOUGH);
+        let found = stats.or_else(|| self.of_all_threads(kept).map(Cow::Owned)).map(|stats| {
+            let median = stats.times.quantile(0.5).filter(|_| stats.count >= ENOUGH);
+            let median = median.map(|it| self.batch.time.conversion(&kept.thread).delta_ns(it));
+            Rc::new(OfSite { stats, median })
+        });
+        self.sites.borrow_mut().insert(key, found.clone());
+        found
+    }
+
+    fn of_thread(&self, kept: &Kept) -> Option<&'a SiteStats> {
+        let is_its = self.batch.threads.iter().filter(|thread| match thread.ended {
+            0 => thread.meta.number == kept.thread.number,
+            _ => thread.meta.group() == kept.thread.group() && thread.meta.is_like(&kept.thread),
+        });
+        let mut sites = is_its.flat_map(|thread| &thread.sites);
+        sites.find(|stats| std::ptr::eq(stats.site, kept.raw.site))
+    }
+
+    fn of_all_threads(&self, kept: &Kept) -> Option<SiteStats> {
+        let like = self.batch.threads.iter().filter(|thread| thread.meta.is_like(&kept.thread));
+        let of_site = like.flat_map(|thread| &thread.sites);
+        let of_site = of_site.filter(|stats| std::ptr::eq(stats.site, kept.raw.site)).cloned();
+        of_site.reduce(|mut all, more| {
+            all.merge(&more);
+            all
+        })
+    }
+}

@@ -1,0 +1,43 @@
+//! What is known of a span beside its record.
+
+/// The time in a span in which its thread was not on a CPU, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// All of it.
+    pub(crate) off_cpu: u64,
+    /// The part in which the thread was ready to run: it was preempted, or was woken and got no CPU. None if the kernel does
+    /// not tell.
+    pub(crate) runnable: Option<u64>,
+}
+
+/// Page faults.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Faults {
+    /// Those that the kernel handled without waiting for a disk.
+    pub(crate) minor: u64,
+    /// Those for which it read from a disk.
+    pub(crate) major: u64,
+}
+
+impl Faults {
+    pub(crate) fn all(self) -> u64 {
+        self.minor.saturating_add(self.major)
+    }
+
+    /// Returns those since an earlier time.
+    pub(crate) fn since(self, earlier: Faults) -> Faults {
+        Faults {
+            minor: self.minor.saturating_sub(earlier.minor),
+            major: self.major.saturating_sub(earlier.major),
+        }
+    }
+}
+
+/// What is known of a span beside its record.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Details {
+    /// The program's number.
+    pub(crate) number: Option<u64>,
+    pub(crate) lost: Option<Lost>,
+    pub(crate) faults: Option<Faults>,
+}
