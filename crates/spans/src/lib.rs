@@ -88,7 +88,7 @@ pub use instrument::TracingLayer;
 pub use instrument::{Laps, NumberedSpan, Polled, Span, Stage};
 pub use output::{Counts, Percentiles, PerfettoTrace, Report, Row, ThreadInfo};
 pub use record::{Flags, MAX_EVENTS, Site};
-pub use recording::{Interval, Record, Settings, SlowSpan, Spans, StartError};
+pub use recording::{Interval, OtherRecording, Record, Settings, SlowSpan, Spans, StartError};
 pub use session::{Storage, is_enabled, register_thread, register_thread_with, set_enabled};
 
 /// The crate of the counters, whose types are in this interface: `Event`, `Clock` and errors.

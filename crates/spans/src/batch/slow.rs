@@ -2,6 +2,7 @@
 
 use crate::batch::Timeline;
 use crate::collect::{Kept, inside};
+use crate::record::Site;
 use crate::session::Slow;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -55,6 +56,12 @@ impl Tree {
     fn time(&self) -> u64 {
         self.root.raw.time()
     }
+
+    /// Returns the sites of all its spans.
+    pub(crate) fn sites(&self) -> impl Iterator<Item = &'static Site> {
+        let others = self.inside.iter().chain(&self.beside).chain(&self.under);
+        others.chain([&self.root]).map(|kept| kept.raw.site)
+    }
 }
 
 /// The spans of a thread since its last outermost one ended.
@@ -75,7 +82,7 @@ const RECENT_UNDER: usize = 4_096;
 /// Finds slow spans among all.
 #[derive(Debug, Default)]
 pub(crate) struct SlowKeeper {
-    plan: Slow,
+    plan: Arc<Slow>,
     open: HashMap<u32, Open>,
     /// The latest outermost spans of earlier collects, and the latest inside them.
     recent: VecDeque<Kept>,
@@ -87,7 +94,7 @@ pub(crate) struct SlowKeeper {
 }
 
 impl SlowKeeper {
-    pub(crate) fn new(plan: Slow) -> SlowKeeper {
+    pub(crate) fn new(plan: Arc<Slow>) -> SlowKeeper {
         SlowKeeper { plan, ..SlowKeeper::default() }
     }
 
@@ -110,9 +117,8 @@ impl SlowKeeper {
         }
         let ticks = kept.raw.time();
         let is_outermost = kept.raw.depth == 1;
-        let limits = self.plan.limits.iter().filter(|(name, _)| name == kept.raw.site.name());
-        let length = || time.conversion(&kept.thread).duration(ticks);
-        let is_over = limits.map(|(_, limit)| *limit).min().is_some_and(|limit| length() > limit);
+        let length = time.conversion(&kept.thread).duration(ticks);
+        let is_over = self.plan.is_over(kept.raw.site.name(), length);
         let slowest = match is_outermost {
             true => self.plan.slowest,
             false => 0,
@@ -193,6 +199,12 @@ impl SlowKeeper {
         (without_twins(self.slowest.iter().chain(&self.over)), self.over_not_kept)
     }
 
+    /// Returns the slowest span of a name.
+    pub(crate) fn slowest_of(&self, name: &str) -> Option<&Arc<Tree>> {
+        let all = self.slowest.iter().chain(&self.over);
+        all.filter(|tree| tree.root.raw.site.name() == name).max_by_key(|tree| tree.time())
+    }
+
     /// Returns the slow spans that ended then or later, in no order.
     pub(crate) fn since(&self, ticks: u64) -> Vec<Arc<Tree>> {
         let all = self.slowest.iter().chain(&self.over);
@@ -234,4 +246,25 @@ fn without_twins<'a>(all: impl Iterator<Item = &'a Arc<Tree>>) -> Vec<Arc<Tree>>
     let mut all: Vec<Arc<Tree>> = all.filter(is_new).cloned().collect();
     all.sort_by_key(|tree| Reverse(tree.time()));
     all
+}
+
+/// Returns the slow spans of several intervals that are kept, the longest first, and how many are not.
+pub(super) fn worst<'a>(
+    all: impl Iterator<Item = &'a Arc<Tree>>,
+    plan: &Slow,
+    time: &Timeline,
+) -> (Vec<Arc<Tree>>, u64) {
+    let [mut slowest, mut over] = [0, 0];
+    let mut not_kept = 0;
+    let mut kept = without_twins(all);
+    kept.retain(|tree| {
+        let root = &tree.root;
+        let is_over =
+            plan.is_over(root.raw.site.name(), time.conversion(&root.thread).duration(tree.time()));
+        over += usize::from(is_over);
+        slowest += usize::from(root.raw.depth == 1);
+        not_kept += u64::from(over > OVER && is_over);
+        is_over && over <= OVER || root.raw.depth == 1 && slowest <= plan.slowest
+    });
+    (kept, not_kept)
 }

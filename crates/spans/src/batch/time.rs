@@ -83,9 +83,13 @@ impl Timeline {
 
     /// Looks at the clock, unless it has in the last 10 ms. Opens a clock: some 200 microseconds on a virtual machine.
     pub(crate) fn update(&mut self) {
-        const AGE: Duration = Duration::from_millis(10);
+        self.update_after(Duration::from_millis(10));
+    }
+
+    /// Looks at the clock, unless it has for less than `age`.
+    pub(crate) fn update_after(&mut self, age: Duration) {
         let (_, then) = self.now;
-        if !wall_clock().duration_since(then).is_ok_and(|age| age < AGE) {
+        if !wall_clock().duration_since(then).is_ok_and(|since| since < age) {
             self.look();
         }
     }

@@ -2,10 +2,10 @@
 
 use super::place::{self, Found};
 use super::usual::Usual;
-use super::{Holder, Place, reasons};
+use super::{Holder, Place, Reason, reasons};
 use crate::batch::Tree;
-use crate::cause::Reason;
 use crate::collect::Kept;
+use crate::record::Flags;
 
 /// How many spans are followed: the one for which the slow one waited, and the one for which that did.
 const STEPS: usize = 2;
@@ -65,19 +65,18 @@ fn held_by<'a>(
         conversion.delta_ns(to.min(end).saturating_sub(from.max(start)))
     };
     let is_much = |ns: u64| ns >= wait / 4;
-    let others = || {
-        let others = tree.beside.iter().filter(|kept| !threads.contains(&kept.thread.number));
-        others.filter(|kept| is_much(overlap(kept)))
-    };
-    // The longest of those that took longer than usual. One that waited itself, at the same place, waits for the same.
+    // One that waited at the same place waits for the same.
+    let is_peer =
+        |kept: &Kept| std::ptr::eq(kept.raw.site, waiter.raw.site) && kept.has(Flags::WAITED);
+    let others = tree.beside.iter().filter(|kept| {
+        !threads.contains(&kept.thread.number) && !is_peer(kept) && is_much(overlap(kept))
+    });
+    // What let it go on has ended by then, or soon after: it may have released a lock first.
+    let is_over =
+        |kept: &Kept| conversion.delta_ns(kept.raw.ticks[1].saturating_sub(end)) <= wait / 10;
+    // The longest of those that took longer than usual, or, of all, the one whose end is closest.
     let excess = |kept: &Kept| usual.excess(kept).min(overlap(kept));
-    let is_like = |kept: &Kept| std::ptr::eq(kept.raw.site, waiter.raw.site);
-    let longest = others().filter(|kept| is_much(excess(kept)));
-    let longest = longest.max_by_key(|kept| (!is_like(kept), excess(kept)));
-    // Or the one whose end let it go on.
-    longest.or_else(|| {
-        others()
-            .filter(|kept| kept.raw.ticks[0] < end)
-            .max_by_key(|kept| kept.raw.ticks[1].min(end))
-    })
+    let longest = others.clone().filter(|kept| is_much(excess(kept)));
+    let longest = longest.max_by_key(|kept| (is_over(kept), excess(kept)));
+    longest.or_else(|| others.min_by_key(|kept| kept.raw.ticks[1].abs_diff(end)))
 }

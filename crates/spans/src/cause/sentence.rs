@@ -82,6 +82,25 @@ fn of_holder(holder: &Holder) -> String {
     format!("{} on {} ({took}{usual})", name(&holder.place), units::cell(thread))
 }
 
+impl Reason {
+    /// Returns what happened, in one word of JSON.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Reason::Waited { .. } => "waited",
+            Reason::Preempted { .. } => "preempted",
+            Reason::WokenLate { .. } => "woken late",
+            Reason::WithoutCpu { .. } => "without cpu",
+            Reason::Disturbed => "disturbed",
+            Reason::Ran { .. } => "ran",
+            Reason::PageFaults { .. } => "page faults",
+            Reason::Kernel { .. } => "kernel",
+            Reason::Instructions { .. } => "instructions",
+            Reason::Event { .. } => "event",
+            Reason::SlowInstructions { .. } => "slow instructions",
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     /// Writes it without a subject: `waited for 3.00 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

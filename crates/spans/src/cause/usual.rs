@@ -12,11 +12,13 @@ use std::rc::Rc;
 /// With fewer spans of a site, nothing is usual.
 const ENOUGH: u64 = 3;
 
+/// A thread's number and a site's address.
+type Key = (u32, usize);
+
 /// The statistics of the sites of a batch, which are looked up once.
 pub(crate) struct Usual<'a> {
     pub(crate) batch: &'a Batch,
-    /// By thread and site.
-    sites: RefCell<HashMap<(u32, usize), Option<Rc<OfSite<'a>>>>>,
+    sites: RefCell<HashMap<Key, Option<Rc<OfSite<'a>>>>>,
 }
 
 /// The spans of a site.

@@ -53,7 +53,10 @@ impl Estate {
             thread.request();
             let mut patience = Patience::none();
             // SAFETY: the caller's promise.
-            unsafe { thread.collect(true, &mut patience, &mut |kept| estate.keep(kept)) };
+            unsafe {
+                thread.collect_records(&mut |kept| estate.keep(kept));
+                thread.collect_histograms(true, &mut patience);
+            }
         }
         let Taken { sites, dropped, refused } = thread.take();
         let meta = of_group(thread.meta);

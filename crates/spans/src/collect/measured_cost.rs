@@ -10,6 +10,8 @@ use std::time::Duration;
 pub(crate) struct Cost {
     /// The time that an empty span measures of itself.
     pub(crate) span_time: MeanTicks,
+    /// The time that an empty span takes in all.
+    pub(crate) span_whole: MeanTicks,
     /// The time of an empty lap that begins where another ends.
     pub(crate) lap_time: MeanTicks,
     /// The counts that an empty span has of itself.

@@ -2,6 +2,7 @@
 
 mod ended;
 mod kept;
+mod loaded;
 mod measured_cost;
 mod meta;
 mod nested;

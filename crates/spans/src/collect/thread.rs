@@ -1,9 +1,10 @@
 //! What a thread has recorded, for the side that reads.
 #![allow(unsafe_code)]
 
+use crate::collect::loaded::Loaded;
 use crate::collect::{Kept, Meta, Nested};
 use crate::counting::Patience;
-use crate::record::{Companion, Details, Pending, Raw, Site};
+use crate::record::{Companion, Details, Pending, Raw, Site, address};
 use crate::sink::{Published, Reader};
 use crate::statistics::SiteStats;
 use std::collections::HashMap;
@@ -37,6 +38,9 @@ pub(crate) struct OfThread {
     reader: Reader,
     histograms: Option<Published>,
     nested: Nested,
+    /// The sites of the records, and those of the histograms, which may be of earlier collects.
+    loaded: Loaded,
+    loaded_of_histograms: Loaded,
     /// What is known of the span that comes next.
     pending: Pending,
     /// Since the last `take`.
@@ -63,6 +67,8 @@ impl OfThread {
             reader,
             histograms,
             nested: Nested::default(),
+            loaded: Loaded::new(),
+            loaded_of_histograms: Loaded::new(),
             pending: Pending::default(),
             sites: Sites::default(),
             dropped_before: 0,
@@ -70,22 +76,18 @@ impl OfThread {
         }
     }
 
-    /// Asks the thread for its histograms: some time before `collect`.
+    /// Asks the thread for its histograms: some time before `collect_histograms`.
     pub(crate) fn request(&mut self) {
         self.histograms.iter_mut().for_each(Published::request);
     }
 
-    /// Calls `each` with all new records, and adds them and the new histograms to the statistics.
+    /// Calls `each` with all new records, and adds them to the statistics.
     ///
     /// # Safety
-    /// As `Handover::take`, with `request`.
-    pub(crate) unsafe fn collect(
-        &mut self,
-        is_quiet: bool,
-        patience: &mut Patience,
-        each: &mut dyn FnMut(Kept),
-    ) {
-        let OfThread { meta, reader, histograms, nested, pending, sites, .. } = self;
+    /// Nobody else reads the thread's records.
+    pub(crate) unsafe fn collect_records(&mut self, each: &mut dyn FnMut(Kept)) {
+        let OfThread { meta, reader, nested, loaded, pending, sites, .. } = self;
+        loaded.begin_collect();
         let events = meta.counted.events.len();
         let kernel_instructions = meta.counted.index_of_interrupts();
         reader.read(|words| {
@@ -93,7 +95,8 @@ impl OfThread {
                 return pending.add(companion, words);
             }
             // SAFETY: the thread has written them, with the addresses of statics.
-            let Some(mut raw) = (unsafe { Raw::of(words) }) else { return };
+            let site_of = |address| unsafe { loaded.site(address) };
+            let Some(mut raw) = Raw::of(words, site_of) else { return };
             if raw.left_out().is_some() {
                 return each(Kept::new(meta.clone(), raw, Details::default()));
             }
@@ -112,12 +115,24 @@ impl OfThread {
             }
             each(Kept::new(meta.clone(), raw, details));
         });
+    }
+
+    /// Adds the histograms since the last time to the statistics.
+    ///
+    /// # Safety
+    /// As `Handover::take`, with `request`.
+    pub(crate) unsafe fn collect_histograms(&mut self, is_quiet: bool, patience: &mut Patience) {
+        let OfThread { meta, histograms, loaded_of_histograms: loaded, sites, .. } = self;
+        loaded.begin_collect();
+        let events = meta.counted.events.len();
         // SAFETY: the caller's promise.
         let drained = histograms
             .as_mut()
             .and_then(|histograms| unsafe { histograms.take(is_quiet, patience) });
         for more in drained.unwrap_or_default() {
-            if let Some(stats) = sites.of(more.site, events) {
+            // SAFETY: the thread has recorded spans of this static.
+            let site = unsafe { loaded.site(address(more.site)) };
+            if let Some(stats) = site.and_then(|site| sites.of(site, events)) {
                 stats.merge(&more);
             }
         }
@@ -144,7 +159,12 @@ impl OfThread {
 
     /// Returns what has been collected since the last `take`, and keeps it.
     pub(crate) fn view(&self) -> Taken {
-        let used = self.sites.all.iter().filter(|stats| stats.count > 0);
+        self.view_of(|_| true)
+    }
+
+    /// As `view`, with the statistics of some sites.
+    pub(crate) fn view_of(&self, is_wanted: impl Fn(&'static Site) -> bool) -> Taken {
+        let used = self.sites.all.iter().filter(|stats| stats.count > 0 && is_wanted(stats.site));
         Taken { sites: used.cloned().collect(), ..self.view_without_sites() }
     }
 }

@@ -68,10 +68,9 @@ impl LostTime {
             (sums.number == number && sums.off_cpu != 0).then_some(sums)
         });
         let (from, to) = (from?, to?);
-        let since = |to: u64, from: u64| to.checked_sub(from).unwrap_or(0);
-        let off_cpu = since(to.off_cpu, from.off_cpu);
+        let off_cpu = to.off_cpu.saturating_sub(from.off_cpu);
         let runnable = to.runnable.zip(from.runnable);
-        let runnable = runnable.map(|(to, from)| since(to, from).min(off_cpu));
+        let runnable = runnable.map(|(to, from)| to.saturating_sub(from).min(off_cpu));
         Some(Lost { off_cpu, runnable })
     }
 }

@@ -24,16 +24,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Fails where nothing can have been recorded.
-fn is_enabled() -> io::Result<()> {
-    match cfg!(feature = "enabled") {
-        true => Ok(()),
-        false => Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "nothing is recorded: rdpmc-spans is compiled without its feature `enabled`",
-        )),
-    }
-}
+/// What every output says where nothing can have been recorded. None with the feature `enabled`.
+const NOTHING: Option<&str> = if cfg!(feature = "enabled") {
+    None
+} else {
+    Some("Nothing is recorded: rdpmc-spans is compiled without its feature `enabled`.")
+};
 
 /// Writes a file beside `path`, and gives it that name once it is complete. Of a link, the file that it leads to is replaced.
 /// What is no file, such as a pipe, is written to, and so is an open file of the process, such as `/dev/stdout`.
@@ -41,7 +37,6 @@ pub(crate) fn save(
     path: &Path,
     write: impl FnOnce(&mut fs::File) -> io::Result<()>,
 ) -> io::Result<()> {
-    is_enabled()?;
     let Some(path) = file_to_replace(path)? else {
         return write(&mut fs::File::options().append(true).open(path)?);
     };

@@ -1,6 +1,6 @@
 //! The sentences below the table.
 
-use crate::output::{Report, ThreadInfo};
+use crate::output::{NOTHING, Report, ThreadInfo};
 use crate::record::MAX_DEPTH;
 use crate::units;
 use std::time::Duration;
@@ -8,10 +8,8 @@ use std::time::Duration;
 /// Returns the notes of a report.
 pub(super) fn of(report: &Report) -> Vec<String> {
     let mut all = Vec::new();
-    if !cfg!(feature = "enabled") {
-        all.push(
-            "Nothing is recorded: rdpmc-spans is compiled without its feature `enabled`.".into(),
-        );
+    if let Some(why) = NOTHING {
+        all.push(why.into());
         return all;
     }
     all.extend(cost(report));
@@ -41,6 +39,12 @@ pub(super) fn of(report: &Report) -> Vec<String> {
         let more = units::number_of(report.slow_not_kept, "more slow span");
         all.push(format!("Not kept: {more}. See `Report::slow_not_kept`."));
     }
+    for name in &report.unknown_names {
+        let name = units::cell(name);
+        all.push(format!(
+            "No span is named `{name}`, which `Settings::slow` or `Settings::faults` names."
+        ));
+    }
     if let Some(why) = &report.not_contained {
         all.push(format!("A counter read that faults would end the process: {why}."));
     }
@@ -56,16 +60,17 @@ pub(super) fn of(report: &Report) -> Vec<String> {
     all
 }
 
-/// Returns the sentence about the times of empty spans.
+/// Returns the sentence about the cost of spans and laps.
 fn cost(report: &Report) -> Option<String> {
     let range = |of: fn(&ThreadInfo) -> Duration| {
         let times = report.threads.iter().map(|thread| of(thread).as_nanos());
         let (least, most) = (times.clone().min()?, times.max()?);
         Some(if least == most { least.to_string() } else { format!("{least} to {most}") })
     };
-    let [span, lap] = [range(|thread| thread.empty_span)?, range(|thread| thread.empty_lap)?];
+    let [span, own] = [range(|thread| thread.span_cost)?, range(|thread| thread.empty_span)?];
+    let lap = range(|thread| thread.empty_lap)?;
     Some(format!(
-        "Times include the mean cost of recording: {span} ns for a span, {lap} ns for a lap."
+        "A span costs {span} ns, of which {own} ns are in its own time. A lap costs {lap} ns, which are in its own time."
     ))
 }
 
@@ -106,7 +111,7 @@ fn of_thread(thread: &ThreadInfo) -> Vec<String> {
         notes.push("The counts include the kernel's.".into());
     }
     if thread.dropped > 0 {
-        let dropped = units::number_of(thread.dropped, "record");
+        let dropped = units::number_of(thread.dropped, "span");
         notes.push(format!(
             "Dropped: {dropped}. The ring was full: collect more often, or use a larger ring. Or more than {MAX_DEPTH} spans were open: look for guards that are never dropped."
         ));

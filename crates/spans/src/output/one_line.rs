@@ -21,6 +21,9 @@ pub(crate) fn line(batch: &Batch, name: &str) -> String {
         }
     }
     let shown = units::cell(name);
+    if count == 0 {
+        return format!("{shown}: no spans");
+    }
     let quantile = |q| times.quantile(q).map_or_else(|| "-".to_string(), units::time);
     let mut line = format!(
         "{shown}: {count}, 50 % {}, 99 % {}, maximum {}",

@@ -2,7 +2,7 @@
 
 use crate::batch::Batch;
 use crate::distribution::Distribution;
-use crate::output::{Row, is_enabled};
+use crate::output::{NOTHING, Row};
 use crate::record::Site;
 use rdpmc::Event;
 use std::io::{self, Write};
@@ -98,8 +98,10 @@ fn of_site(site: &Site) -> (&str, &str, u32) {
 
 /// Writes the interval as summaries and counters.
 pub(crate) fn write(batch: &Batch, to: impl Write) -> io::Result<()> {
-    is_enabled()?;
     let mut to = io::BufWriter::new(to);
+    if let Some(why) = NOTHING {
+        writeln!(to, "# {why}")?;
+    }
     let all = series(batch);
     head(&mut to, "rdpmc_span_seconds", "summary", "The time of spans.")?;
     for series in &all {

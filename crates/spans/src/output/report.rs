@@ -36,12 +36,16 @@ pub struct Report {
     /// - Their recording had ended.
     /// - They ended out of order, after a later span had taken their memory.
     pub lost: u64,
-    /// The number of slow spans that are not kept: those over their limits beyond the first 1,000, and with
-    /// [`Storage::Histograms`](crate::Storage) the outermost spans of ended threads that were among their slowest, or had slow
-    /// ones inside, beyond 16,384 records.
+    /// The number of slow spans that are not kept. They are in the rows.
+    /// - Those over their limits, beyond the longest 1,000.
+    /// - With [`Storage::Histograms`](crate::Storage), outermost spans that were slow, or had slow ones inside, and found the
+    ///   ring of slow spans full. Call [`Spans::collect`](crate::Spans::collect) more often to keep them.
+    /// - With this storage, those of ended threads beyond 16,384 records.
     pub slow_not_kept: u64,
     pub(super) slowest: Vec<String>,
     pub(super) not_contained: Option<String>,
+    /// Names in the settings that no span has.
+    pub(super) unknown_names: Vec<String>,
 }
 
 impl Report {
@@ -65,6 +69,7 @@ impl Report {
             slowest: batch.slow.iter().map(|tree| slow_line::line(&usual, tree)).collect(),
             slow_not_kept: batch.slow_not_kept,
             not_contained: batch.not_contained.clone(),
+            unknown_names: batch.unknown_names(),
         }
     }
 

@@ -26,6 +26,11 @@ pub struct Row {
     /// How many of them the kernel disturbed: see [`Flags::DISTURBED`]. They are in all other figures, too. None if it is
     /// not known: without counters and without [`Settings::causes`](crate::Settings::causes).
     pub disturbed: Option<u64>,
+    /// The sum of the times in which their threads were not on a CPU: they waited, or were ready to run. None if it is not known:
+    /// see [`Settings::causes`](crate::Settings::causes).
+    pub off_cpu: Option<Duration>,
+    /// The part of that in which they were ready to run: preempted, or woken and without a CPU. None if it is not known.
+    pub runnable: Option<Duration>,
     /// How many of them waited: see [`Flags::WAITED`]. None without [`Settings::causes`](crate::Settings::causes).
     pub waited: Option<u64>,
     /// How many of them were preempted: see [`Flags::PREEMPTED`]. None as `waited`.
@@ -175,6 +180,8 @@ impl Row {
             site: stats.site,
             count: stats.count,
             disturbed: flag(known.disturbances, Flags::DISTURBED),
+            off_cpu: known.causes.then(|| Duration::from_nanos(stats.lost.off_cpu)),
+            runnable: known.causes.then(|| Duration::from_nanos(stats.lost.runnable)),
             waited: flag(known.causes, Flags::WAITED),
             preempted: flag(known.causes, Flags::PREEMPTED),
             interrupted: flag(known.interrupts, Flags::INTERRUPTED),

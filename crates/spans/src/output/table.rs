@@ -121,6 +121,12 @@ fn note(row: &Row) -> String {
     for (count, flag) in flags.into_iter().filter(|(count, _)| *count > 0) {
         note += &format!(", {count} {flag}");
     }
+    if let Some(off_cpu) = row.off_cpu.filter(|off_cpu| !off_cpu.is_zero()) {
+        note += &format!(", {} off the CPU", units::duration(off_cpu));
+        if let Some(runnable) = row.runnable.filter(|runnable| !runnable.is_zero()) {
+            note += &format!(" ({} of it ready to run)", units::duration(runnable));
+        }
+    }
     if let Some((what, level1)) = row.level1.and_then(|it| Some((it.rest_is()?, it))) {
         note += &format!(", {:.1} % of the slots {what}", level1.rest * 100.0);
     }

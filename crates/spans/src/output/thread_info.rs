@@ -37,12 +37,14 @@ pub struct ThreadInfo {
     pub(super) no_slots: Option<String>,
     /// The mean time of an empty span, which the times of all spans include.
     pub empty_span: Duration,
+    /// The mean time that an empty span takes the program: that of both ends and of recording it.
+    pub span_cost: Duration,
     /// The mean time of an empty lap, which the times of all laps include.
     pub empty_lap: Duration,
     /// The counts of an empty span. The counts of spans have them subtracted. None if they vary by more than a
     /// sixteenth: then they are not subtracted.
     pub empty_span_counts: Vec<(Event, Option<u64>)>,
-    /// The records that found the ring full, or for which more than 511 spans were open.
+    /// The spans and laps that found the ring full, or for which more than 511 spans were open.
     pub dropped: u64,
 }
 
@@ -75,6 +77,7 @@ impl ThreadInfo {
             wants_causes: counted.wants_causes,
             knows_causes: counted.knows_causes,
             empty_span: meta.cost.span_time.duration(&conversion),
+            span_cost: meta.cost.span_whole.duration(&conversion),
             empty_lap: meta.cost.lap_time.duration(&conversion),
             dropped: thread.dropped,
         }

@@ -3,7 +3,7 @@
 use crate::batch::Batch;
 use crate::collect::Kept;
 use crate::output::rates::rates;
-use crate::output::{is_enabled, json, process_name, string};
+use crate::output::{NOTHING, json, process_name, string};
 use std::fmt;
 use std::io::{self, Write};
 
@@ -13,7 +13,6 @@ pub(crate) fn write<'a>(
     records: impl Iterator<Item = &'a Kept>,
     to: impl Write,
 ) -> io::Result<()> {
-    is_enabled()?;
     let mut to = io::BufWriter::new(to);
     to.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
     to.write_all(b"{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":")?;
@@ -58,6 +57,10 @@ pub(crate) fn write<'a>(
     string(&mut to, &batch.time.kind.to_string())?;
     if let Some(error) = batch.time.error {
         write!(to, ",\"clock_error_ns\":{}", error.as_nanos())?;
+    }
+    if let Some(why) = NOTHING {
+        to.write_all(b",\"note\":")?;
+        string(&mut to, why)?;
     }
     let dropped: u64 = batch.threads.iter().map(|thread| thread.dropped).sum();
     writeln!(

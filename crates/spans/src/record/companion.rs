@@ -31,12 +31,13 @@ pub(crate) enum Companion {
 impl Companion {
     /// Returns the words of its record, for the span or lap with these first ticks and this last word of a head.
     pub(crate) fn head(self, start: u64, last: u64) -> [u64; HEAD] {
-        let (kind, [first, second]) = match self {
-            Companion::Number(number) => (0, [0, number]),
-            Companion::Lost(lost) => (1, [lost.runnable.unwrap_or(UNKNOWN), lost.off_cpu]),
-            Companion::Faults(faults) => (2, [faults.major, faults.minor]),
+        let [number, lost_time, faults] = &SITES;
+        let (site, [first, second]) = match self {
+            Companion::Number(it) => (number, [0, it]),
+            Companion::Lost(it) => (lost_time, [it.runnable.unwrap_or(UNKNOWN), it.off_cpu]),
+            Companion::Faults(it) => (faults, [it.major, it.minor]),
         };
-        [address(&raw const SITES[kind]), first, second, start, identity(last)]
+        [address(site), first, second, start, identity(last)]
     }
 
     /// Returns the companion of these words. None if they are a span's or lap's.

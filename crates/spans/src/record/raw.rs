@@ -85,18 +85,17 @@ pub(crate) fn ticks_between(start: u64, end: u64) -> u64 {
 }
 
 impl Raw {
-    /// Returns the record of these words, which are not a companion's.
-    ///
-    /// # Safety
-    /// The addresses are 0 or from `address`, of statics.
-    pub(crate) unsafe fn of(words: &[u64]) -> Option<Raw> {
+    /// Returns the record of these words, which are not a companion's. `site_at` returns the site of an address, and None for 0.
+    pub(crate) fn of(
+        words: &[u64],
+        mut site_at: impl FnMut(u64) -> Option<&'static Site>,
+    ) -> Option<Raw> {
         let (&[site, parent, start, end, last], counted) = words.split_first_chunk::<HEAD>()?;
         let mut counts = [0; MAX_EVENTS];
         for (count, counted) in counts.iter_mut().zip(counted) {
             *count = *counted;
         }
-        // SAFETY: the caller's promise.
-        let (site, parent) = unsafe { (site_at(site)?, site_at(parent)) };
+        let (site, parent) = (site_at(site)?, site_at(parent));
         Some(Raw {
             site,
             parent,

@@ -24,6 +24,36 @@ impl Interval {
         Interval { batch }
     }
 
+    /// Adds a later interval of the same recording, so that each second can have a line of its own, and the whole run a page.
+    ///
+    /// At most as many records and slow spans are kept as of one interval. The statistics are those of both. Add intervals in
+    /// chronological order.
+    ///
+    /// ```
+    /// use rdpmc_spans::{Settings, span};
+    ///
+    /// let mut spans = Settings::new().slowest(3).start()?;
+    /// let mut run = spans.take();
+    /// for second in 0..3 {
+    ///     drop(span!("frame", second));
+    ///     let interval = spans.take();
+    ///     println!("{}", interval.line("frame"));
+    ///     run.merge(&interval)?;
+    /// }
+    /// assert_eq!(run.report().rows[0].count, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`OtherRecording`] if the intervals are of two recordings. Then nothing is added.
+    pub fn merge(&mut self, later: &Interval) -> Result<(), OtherRecording> {
+        if !self.batch.is_of_recording_of(&later.batch) {
+            return Err(OtherRecording(()));
+        }
+        self.batch.merge(&later.batch);
+        Ok(())
+    }
+
     /// Returns the table.
     pub fn report(&self) -> Report {
         Report::new(&self.batch)
@@ -82,7 +112,7 @@ impl Interval {
     ///
     /// # Errors
     /// Those of `to`, such as that of a full disk. What was written until then is not a complete trace.
-    /// [`io::ErrorKind::Unsupported`] without the feature `enabled`: then nothing is written.
+    /// Without the feature `enabled`, outputs are empty and say so.
     pub fn write_trace(&self, to: impl Write) -> io::Result<()> {
         output::trace::write(&self.batch, self.batch.records.iter(), to)
     }
@@ -193,7 +223,6 @@ impl Interval {
     /// # Errors
     /// - Those of writing. The trace then lacks a part.
     /// - [`io::ErrorKind::InvalidInput`] if the trace has records of another recording, whose times begin at 0 as well.
-    /// - [`io::ErrorKind::Unsupported`] without the feature `enabled`.
     pub fn append_perfetto<W: Write>(&self, trace: &mut PerfettoTrace<W>) -> io::Result<()> {
         trace.add(&self.batch, self.batch.records.iter(), Missing::of(&self.batch))
     }
@@ -233,6 +262,18 @@ impl Interval {
         output::prometheus::write(&self.batch, to)
     }
 }
+
+/// Why an interval cannot be added to another one: they are of two recordings, whose times begin at 0 each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherRecording(());
+
+impl fmt::Display for OtherRecording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the intervals are of two recordings. Merge intervals of one recording")
+    }
+}
+
+impl std::error::Error for OtherRecording {}
 
 impl fmt::Debug for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,7 +6,7 @@ mod settings;
 mod spans;
 mod start_error;
 
-pub use interval::Interval;
+pub use interval::{Interval, OtherRecording};
 pub use record::{Record, SlowSpan};
 pub use settings::Settings;
 pub use spans::Spans;

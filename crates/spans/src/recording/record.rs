@@ -128,7 +128,7 @@ impl<'a> Record<'a> {
 fn inside_of<'a>(batch: &'a Batch, root: &Kept) -> Vec<&'a Kept> {
     let [_, end] = root.raw.ticks;
     let after = batch.records.partition_point(|kept| kept.raw.ticks[1] <= end);
-    let earlier = batch.records.get(..after).unwrap_or_default().iter().rev();
+    let earlier = batch.records.range(0..after).rev();
     let mut earlier = earlier.filter(|kept| kept.thread.number == root.thread.number).peekable();
     // Those that ended after the span in the same tick come first, and the span itself.
     let is_same = |kept: &Kept| {
@@ -146,7 +146,7 @@ fn inside_of<'a>(batch: &'a Batch, root: &Kept) -> Vec<&'a Kept> {
 /// Returns the records that ended then or later.
 fn ended_since(batch: &Batch, start: u64) -> impl Iterator<Item = &Kept> {
     let first = batch.records.partition_point(|kept| kept.raw.ticks[1] < start);
-    batch.records.iter().skip(first)
+    batch.records.range(first..batch.records.len())
 }
 
 impl fmt::Debug for Record<'_> {

@@ -1,16 +1,18 @@
 //! A recording.
 
-use crate::batch::{Batch, SlowKeeper, Thread, Timeline, Tree};
+use crate::batch::{Batch, Keep, Records, SlowKeeper, Thread, Timeline, Tree};
 use crate::collect::{Estate, Kept, Meta, OfThread, Taken};
+use crate::output::one_line;
 use crate::output::perfetto::Missing;
 use crate::output::{PerfettoTrace, Report, ThreadInfo};
-use crate::record::lost;
+use crate::record::{Site, lost};
 use crate::recording::Interval;
-use crate::session::Session;
+use crate::session::{Session, Statistics};
 use rdpmc::Clock;
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A recording, from [`Settings::start`](crate::Settings::start). Dropping it turns spans off. Each thread keeps its clock,
 /// its counters (a descriptor for each event) and its memory until it ends or records in another recording.
@@ -34,9 +36,10 @@ use std::sync::Arc;
 pub struct Spans {
     session: &'static Session,
     /// The latest records of all threads since the last `take`, and the number of earlier ones.
-    kept: VecDeque<Kept>,
+    kept: Records,
     not_kept: u64,
     slow: SlowKeeper,
+    plan: Keep,
     /// Of threads that have ended, since the last `take`.
     ended: Estate,
     /// Of threads that have ended while they were read.
@@ -57,11 +60,13 @@ impl Spans {
         clock: &Clock,
         not_contained: Option<String>,
     ) -> Spans {
+        let slow = Arc::new(session.plan.slow.clone());
         Spans {
             session,
-            kept: VecDeque::new(),
+            kept: Records::default(),
             not_kept: 0,
-            slow: SlowKeeper::new(session.plan.slow.clone()),
+            slow: SlowKeeper::new(slow.clone()),
+            plan: Keep { records: session.plan.kept, slow, faults: &session.plan.faults },
             ended: Estate::default(),
             later: Estate::default(),
             time: Timeline::new(clock),
@@ -78,7 +83,7 @@ impl Spans {
     /// The threads go on recording meanwhile, and do not notice. Returns the number of records: 0 with
     /// [`Storage::Histograms`](crate::Storage).
     pub fn collect(&mut self) -> u64 {
-        self.gather(|_| None).0
+        self.gather(Statistics::Later, |_| None).0
     }
 
     /// Collects, and returns what was recorded since the beginning or the last `take`. The next interval begins here.
@@ -91,11 +96,11 @@ impl Spans {
     pub fn take(&mut self) -> Interval {
         // Before and after, so that no span of the last interval keeps one of the next from being slow.
         self.session.begin_interval();
-        let (_, threads) = self.gather(|thread| Some(thread.take()));
+        let (_, threads) = self.gather(Statistics::Now, |thread| Some(thread.take()));
         self.session.begin_interval();
         let slow = self.slow.view();
         let mut batch = self.batch(threads, slow);
-        batch.records = in_order(std::mem::take(&mut self.kept).into());
+        batch.records = std::mem::take(&mut self.kept);
         self.missing = Missing::default();
         self.ended = Estate::default();
         self.not_kept = 0;
@@ -107,14 +112,56 @@ impl Spans {
     /// As [`take`](Spans::take), but the interval goes on. Copies all records that are kept.
     pub fn view(&mut self) -> Interval {
         let mut batch = self.view_without_records();
-        batch.records = in_order(self.kept.iter().cloned().collect());
+        batch.records = self.kept.clone();
         Interval::new(batch)
     }
 
     fn view_without_records(&mut self) -> Batch {
-        let (_, threads) = self.gather(|thread| Some(thread.view()));
+        let (_, threads) = self.gather(Statistics::Now, |thread| Some(thread.view()));
         let slow = self.slow.view();
         self.batch(threads, slow)
+    }
+
+    /// Collects, and returns one line about the spans of a name since the beginning or the last [`take`](Spans::take), as
+    /// [`Interval::line`]. Copies no records, and only the statistics that the line needs: for an overlay.
+    ///
+    /// Its times have the clock's conversion of the last 10 seconds.
+    ///
+    /// ```
+    /// use rdpmc_spans::{Settings, span};
+    ///
+    /// let mut spans = Settings::new().slowest(1).start()?;
+    /// drop(span!("frame"));
+    /// println!("{}", spans.line("frame"));
+    /// # Ok::<(), rdpmc_spans::StartError>(())
+    /// ```
+    pub fn line(&mut self, name: &str) -> String {
+        const AGE: Duration = Duration::from_secs(10);
+        // A new slowest span may have spans of other sites inside.
+        const TRIES: u32 = 2;
+        let mut wanted: HashSet<usize> = HashSet::new();
+        let mut batch = None;
+        let address = |site: &'static Site| std::ptr::from_ref(site).addr();
+        for _ in 0..TRIES {
+            wanted.extend(
+                self.slow.slowest_of(name).iter().flat_map(|tree| tree.sites()).map(address),
+            );
+            let is_wanted =
+                |site: &'static Site| site.name() == name || wanted.contains(&address(site));
+            let (_, threads) =
+                self.gather(Statistics::Now, |thread| Some(thread.view_of(is_wanted)));
+            let slowest = self.slow.slowest_of(name).cloned();
+            let is_known = slowest
+                .iter()
+                .flat_map(|tree| tree.sites())
+                .all(|site| wanted.contains(&address(site)));
+            self.time.update_after(AGE);
+            batch = Some(self.batch_at_known_time(threads, (slowest.into_iter().collect(), 0)));
+            if is_known {
+                break;
+            }
+        }
+        batch.map_or_else(String::new, |batch| one_line::line(&batch, name))
     }
 
     /// Collects, and returns the table of what was recorded since the beginning or the last [`take`](Spans::take).
@@ -133,15 +180,16 @@ impl Spans {
     pub fn write_perfetto<W: Write>(&mut self, trace: &mut PerfettoTrace<W>) -> io::Result<()> {
         // First, so that an error here loses no record.
         trace.may_add(&self.time)?;
-        let (_, mut threads) = self.gather(|thread| Some(thread.view_without_sites()));
+        let (_, mut threads) =
+            self.gather(Statistics::Later, |thread| Some(thread.view_without_sites()));
         let first = self.kept.iter().map(|kept| kept.raw.ticks[1]).min().unwrap_or(u64::MAX);
         if !self.slow.since(first).is_empty() {
             // The causes need the medians. This second collection may find further slow spans.
-            (_, threads) = self.gather(|thread| Some(thread.view()));
+            (_, threads) = self.gather(Statistics::Now, |thread| Some(thread.view()));
         }
         let slow = self.slow.since(first);
         let mut batch = self.batch(threads, (slow, 0));
-        batch.records = in_order(std::mem::take(&mut self.kept).into());
+        batch.records = std::mem::take(&mut self.kept);
         let missing = Missing::of(&batch);
         let since = missing.since(std::mem::replace(&mut self.missing, missing));
         trace.add(&batch, batch.records.iter(), since)
@@ -155,10 +203,11 @@ impl Spans {
     /// Collects. Returns the number of records, and what `take` returns of each thread.
     fn gather(
         &mut self,
+        statistics: Statistics,
         take: impl Fn(&mut OfThread) -> Option<Taken>,
     ) -> (u64, Vec<(Arc<Meta>, Taken)>) {
         let Spans { slow, time, .. } = self;
-        let most = self.session.plan.kept;
+        let most = self.plan.records;
         let (mut records, mut fresh, mut threads) = (0, Vec::new(), Vec::new());
         let (mut live, mut latest, is_ticks) = (HashSet::new(), 0, time.is_ticks());
         let mut see = |kept: Kept| {
@@ -174,7 +223,7 @@ impl Spans {
             live.insert(thread.meta.number);
             threads.extend(take(thread).map(|taken| (thread.meta.clone(), taken)));
         };
-        let left = self.session.collect(&mut see, each, &mut self.later);
+        let left = self.session.collect(statistics, &mut see, each, &mut self.later);
         for mut left in [Some(earlier), left].into_iter().flatten() {
             left.records.drain(..).for_each(&mut see);
             self.not_kept += std::mem::take(&mut left.not_kept);
@@ -187,18 +236,23 @@ impl Spans {
         self.slow.end_collect(&fresh);
         // Of threads with histograms, only slow spans have come.
         fresh.retain(|kept| !kept.thread.is_in_histograms);
-        let too_many = (self.kept.len() + fresh.len()).saturating_sub(most);
-        let kept_before = self.kept.len();
-        self.kept.drain(..too_many.min(kept_before));
-        fresh.drain(..too_many.saturating_sub(kept_before));
-        self.kept.extend(fresh);
-        self.not_kept += too_many as u64;
+        self.kept.add(fresh);
+        self.not_kept += self.kept.keep_latest(most);
         (records, threads)
     }
 
     /// Returns what was recorded, with that of ended threads, and without records.
     fn batch(&mut self, threads: Vec<(Arc<Meta>, Taken)>, slow: (Vec<Arc<Tree>>, u64)) -> Batch {
         self.time.update();
+        self.batch_at_known_time(threads, slow)
+    }
+
+    /// As `batch`, without a look at the clock.
+    fn batch_at_known_time(
+        &mut self,
+        threads: Vec<(Arc<Meta>, Taken)>,
+        slow: (Vec<Arc<Tree>>, u64),
+    ) -> Batch {
         let live = threads.into_iter().map(|(meta, Taken { sites, dropped, refused })| Thread {
             meta,
             ended: 0,
@@ -220,21 +274,16 @@ impl Spans {
         self.time.give_out(std::mem::take(&mut self.latest));
         Batch {
             threads,
-            records: Vec::new(),
+            records: Records::default(),
             not_kept: self.not_kept,
             slow,
+            plan: self.plan.clone(),
             slow_not_kept: slow_not_kept + self.ended.slow_not_kept + refused,
             lost: lost().wrapping_sub(self.lost_before),
             time: self.time.clone(),
             not_contained: self.not_contained.clone(),
         }
     }
-}
-
-/// Returns the records in the order in which they ended. Those of one collect are, and nearly those of all.
-fn in_order(mut records: Vec<Kept>) -> Vec<Kept> {
-    records.sort_by_key(|kept| kept.raw.ticks[1]);
-    records
 }
 
 impl Drop for Spans {

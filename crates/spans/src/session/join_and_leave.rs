@@ -5,7 +5,7 @@ use crate::collect::{Meta, OfThread};
 use crate::counting::{Counted, Counting, WithCounters, open};
 use crate::session::measure_cost::{self, Probe};
 use crate::session::seats::Seat;
-use crate::session::{Session, Storage, get};
+use crate::session::{Session, Storage, get, thread_name};
 use crate::sink::{Published, Reader, Recorder, Ring, Shape, Sink, TREE_RECORDS, Trees};
 use crate::thread::{self, Header, State};
 use rdpmc::Clock;
@@ -179,7 +179,7 @@ impl Joined {
         let measured = unsafe { state.replace_sink(sink) };
         drop(measured);
         let number = session.threads.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let name = std::thread::current().name().map(str::to_string);
+        let name = thread_name::of_this_thread();
         let meta = Meta {
             number,
             is_named: name.is_some(),

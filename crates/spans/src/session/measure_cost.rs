@@ -3,7 +3,7 @@
 
 use crate::collect::{Amounts, Cost, MAX_SAMPLES, MeanTicks};
 use crate::counting::{Counted, Patience};
-use crate::record::{Companion, MAX_EVENTS, Raw, Site, count_lost};
+use crate::record::{Companion, MAX_EVENTS, Raw, Site, count_lost, site_at};
 use crate::sink::{Costs, Published, Reader};
 use crate::thread::{self, Lap};
 use std::hint::black_box;
@@ -45,7 +45,8 @@ impl Probe {
                     return;
                 }
                 // SAFETY: this thread has written them, with the addresses of statics.
-                let Some(raw) = (unsafe { Raw::of(words) }) else { return };
+                let site_of = |address| unsafe { site_at(address) };
+                let Some(raw) = Raw::of(words, site_of) else { return };
                 count_others(raw.site, 1);
                 if ptr::eq(raw.site, site) {
                     add(raw.time(), 1, raw.counts);
@@ -77,7 +78,7 @@ pub(super) fn measure(probe: &mut Probe, session: u32, counted: &Counted) -> Cos
     let steady = |amounts: Amounts| amounts.together(counted.events_of_slots()).steady();
     let span = counts(&EMPTY, &|| empty(&EMPTY, session));
     let numbered = counts(&EMPTY, &|| numbered(&EMPTY, session));
-    let around = counts(&AROUND, &|| around(&AROUND, &EMPTY, session));
+    let around = counts(&AROUND, &|| spans_inside(&AROUND, &EMPTY, 1, session));
     let laps = |laps: u32| minimal_laps([&FIRST_LAP, &EMPTY_LAP], laps, session);
     let (lap, first_lap) = (counts(&EMPTY_LAP, &|| laps(2)), counts(&FIRST_LAP, &|| laps(1)));
     Cost {
@@ -88,6 +89,10 @@ pub(super) fn measure(probe: &mut Probe, session: u32, counted: &Counted) -> Cos
                 (0..number).for_each(|_| black_box(()));
             }
         }),
+        span_whole: MeanTicks {
+            samples: DURATIONS,
+            ..time(probe, &AROUND, &|| spans_inside(&AROUND, &EMPTY, DURATIONS, session))
+        },
         lap_time: time(probe, &EMPTY_LAP, &|| laps(DURATIONS + 1)),
         span,
         subtracted: Costs {
@@ -183,8 +188,10 @@ fn numbered(site: &'static Site, session: u32) {
 }
 
 #[inline(never)]
-fn around(site: &'static Site, inner: &'static Site, session: u32) {
-    minimal_span(site, session, || minimal_span(inner, session, || ()));
+fn spans_inside(site: &'static Site, inner: &'static Site, spans: u32, session: u32) {
+    minimal_span(site, session, || {
+        (0..spans).for_each(|_| minimal_span(inner, session, || ()));
+    });
 }
 
 /// Begins a lap and ends `laps` laps, by the calls alone: the minimal cost of a lap.

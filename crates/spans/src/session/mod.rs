@@ -9,6 +9,7 @@ mod on_off;
 mod plan;
 mod register;
 mod seats;
+mod thread_name;
 
 pub use on_off::{is_enabled, set_enabled};
 pub use plan::Storage;
@@ -37,12 +38,20 @@ pub(crate) struct Session {
     interval: IntervalNumber,
 }
 
+/// Whether histograms are collected with the records, or stay with their threads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Statistics {
+    Now,
+    Later,
+}
+
 /// The current session, or the last one.
 static CURRENT: AtomicPtr<Session> = AtomicPtr::new(ptr::null_mut());
 
 /// Begins a session, and turns spans on. None if there is one.
 pub(crate) fn begin(plan: Plan) -> Option<&'static Session> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
+    thread_name::remember(); // this thread may start others
     let number = NUMBER.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
     if plan.storage == Storage::Histograms {
         allow_barriers(); // without, threads hand over histograms at their next span
@@ -123,6 +132,7 @@ impl Session {
     /// those leave that end meanwhile goes to `later`: it belongs to the next collect.
     pub(crate) fn collect(
         &'static self,
+        statistics: Statistics,
         see: &mut dyn FnMut(Kept),
         mut each: impl FnMut(&mut OfThread),
         later: &mut Estate,
@@ -132,14 +142,24 @@ impl Session {
         let mut visits = self.seats.visit(&mut patience);
         // Before any visit ends: a thread that leaves later is one that is visited, and counts once.
         let left = self.ended.take_all(&mut patience);
-        visits.iter_mut().filter_map(seats::Visit::thread).for_each(|thread| thread.request());
+        // A barrier interrupts the CPUs that run threads of this process, so only where histograms change hands.
+        let takes_histograms =
+            statistics == Statistics::Now && self.plan.storage == Storage::Histograms;
+        if takes_histograms {
+            visits.iter_mut().filter_map(seats::Visit::thread).for_each(|it| it.request());
+        }
         // After the requests: see `Handover`.
-        let has_passed = self.plan.storage == Storage::Histograms && barrier();
+        let has_passed = takes_histograms && barrier();
         for mut visit in visits {
             let is_quiet = has_passed || join_and_leave::has(visit.seat);
             if let Some(thread) = visit.thread() {
                 // SAFETY: the visit is of this thread alone, which has made the request, and a barrier after it.
-                unsafe { thread.collect(is_quiet, &mut patience, see) };
+                unsafe {
+                    thread.collect_records(see);
+                    if takes_histograms {
+                        thread.collect_histograms(is_quiet, &mut patience);
+                    }
+                }
                 each(thread);
             }
             let seat = visit.seat;

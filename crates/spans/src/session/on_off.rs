@@ -24,6 +24,10 @@ pub fn set_enabled(on: bool) {
 }
 
 /// Whether spans are recorded: a recording runs, and is not turned off.
+///
+/// Each copy of this library has recordings of its own. A plugin that is built as a `cdylib` has a copy, which knows nothing of the
+/// host's recording: this returns false there, and its spans are not recorded. Build host and plugin as Rust dylibs that share this
+/// library (`-C prefer-dynamic`), or start a recording in the plugin.
 pub fn is_enabled() -> bool {
     crate::thread::recording() != 0
 }

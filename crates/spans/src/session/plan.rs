@@ -9,8 +9,11 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Storage {
-    /// In a ring of this many records, which [`Spans::collect`](crate::Spans::collect) empties. A record that finds the ring
+    /// In a ring of this many records, which [`Spans::collect`](crate::Spans::collect) empties. A span that finds the ring
     /// full is dropped, and counted as such. A record takes 40 bytes and 8 for each event.
+    ///
+    /// A span takes a record. One with a [number](crate::span) or [page faults](crate::Settings::faults) takes another one for
+    /// each, and one with a context switch may: with all of them there is room, or the span is dropped.
     Ring {
         /// The number of records. 0 counts as 1.
         records: usize,
@@ -46,6 +49,11 @@ pub(crate) struct Slow {
 impl Slow {
     pub(crate) fn is_empty(&self) -> bool {
         self.slowest == 0 && self.limits.is_empty()
+    }
+
+    /// Whether a span of this name and length is over its limit.
+    pub(crate) fn is_over(&self, name: &str, length: Duration) -> bool {
+        self.limits.iter().any(|(of, limit)| of == name && length > *limit)
     }
 
     /// Returns the limits in ticks. None if no span is slow.

@@ -1,6 +1,6 @@
 //! A game, without a machine: a main thread and a worker, with two counters.
 
-use crate::batch::{Batch, SlowKeeper, Thread, Timeline};
+use crate::batch::{Batch, Keep, Records, SlowKeeper, Thread, Timeline};
 use crate::collect::{Cost, Kept, Meta};
 use crate::counting::Counted;
 use crate::record::{Details, Flags, Lost, MAX_EVENTS, OUTERMOST, Raw, SLOT, Site};
@@ -349,10 +349,11 @@ pub(crate) fn batch(records: Vec<Kept>) -> Batch {
         threads.map(|meta| Thread { meta, ended: 0, sites: Vec::new(), dropped: 0, refused: 0 });
     Batch {
         threads: threads.collect(),
-        records,
+        records: Records::of(records),
         not_kept: 0,
         slow: Vec::new(),
         slow_not_kept: 0,
+        plan: Keep::default(),
         lost: 0,
         time: Timeline::at(0, 0, nanoseconds(), clock()),
         not_contained: None,
@@ -362,7 +363,7 @@ pub(crate) fn batch(records: Vec<Kept>) -> Batch {
 /// As [`batch`], with the statistics of all spans, and as many of the slowest.
 pub(crate) fn interval(mut records: Vec<Kept>, slowest: usize) -> Batch {
     let mut threads: Vec<Thread> = Vec::new();
-    let mut keeper = SlowKeeper::new(Slow { slowest, ..Slow::default() });
+    let mut keeper = SlowKeeper::new(Slow { slowest, ..Slow::default() }.into());
     let whole = batch(Vec::new());
     // The time inside spans of each depth, which ended since the last one above.
     let mut inside: HashMap<(u32, u16), u64> = HashMap::new();
@@ -388,5 +389,5 @@ pub(crate) fn interval(mut records: Vec<Kept>, slowest: usize) -> Batch {
     }
     records.sort_by_key(|kept| kept.raw.ticks[1]);
     keeper.end_collect(&records);
-    Batch { threads, slow: keeper.view().0, records, ..whole }
+    Batch { threads, slow: keeper.view().0, records: Records::of(records), ..whole }
 }

@@ -1,7 +1,7 @@
 //! The ring alone, with both ends on one thread and on two.
 #![allow(unsafe_code)]
 
-use crate::record::{Raw, SLOT, Site, address};
+use crate::record::{Raw, SLOT, Site, address, site_at};
 use crate::sink::{Reader, Ring, Writer};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,7 +32,7 @@ fn read(reader: &mut Reader) -> Vec<u64> {
     let mut all = Vec::new();
     reader.read(|words| {
         // SAFETY: `write` has written them.
-        let record = unsafe { Raw::of(words) }.unwrap();
+        let record = Raw::of(words, |address| unsafe { site_at(address) }).unwrap();
         all.push(number_of(&record));
     });
     all

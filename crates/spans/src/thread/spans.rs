@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::counting::{Counting, faults_of_this_thread};
-use crate::record::{Companion, Flags, SLOT, Site, address, count_lost};
+use crate::record::{Companion, Flags, MAX_DEPTH, SLOT, Site, address, count_lost};
 use crate::thread::current::{Header, header, join_and_enter};
 use crate::thread::stack::{BUSY, one_deeper};
 use crate::thread::state::{Counter, Known, Local, LocalOf};
@@ -118,9 +118,26 @@ impl Local {
     fn has_no_slot(&self) -> u64 {
         match self.top().get() {
             BUSY => count_lost(1),
-            _ => self.sink.drop_one(),
+            full => {
+                self.sink.drop_one();
+                self.give_up_if_stuck(full);
+            }
         }
         0
+    }
+
+    /// Gives up all open spans after many others found no slot: they were forgotten, or ended on another thread, and would keep
+    /// this thread from recording for ever. One that ends all the same is out of order.
+    fn give_up_if_stuck(&self, full: u64) {
+        const MANY: u32 = 1 << 16;
+        let (before, times) = self.found_full.get();
+        let times = if before == full { times + 1 } else { 1 };
+        self.found_full.set((full, times));
+        if times == MANY {
+            self.found_full.set((full, 0));
+            self.stack.clear(self.top());
+            count_lost(u64::from(MAX_DEPTH));
+        }
     }
 
     /// Ends a span on the inlined path that is not the innermost one, or that began on the outlined path.

@@ -131,6 +131,12 @@ impl Stack {
         Some((number, slot))
     }
 
+    /// Forgets all open spans.
+    pub(super) fn clear(&self, top: &Cell<u64>) {
+        self.numbered.set(OUTERMOST);
+        top.set(new_number(OUTERMOST));
+    }
+
     /// Takes a span from the stack. Returns the site of the one around it, and its flags. None if it is not on the stack.
     ///
     /// Spans inside it that are still open are off the stack, too, and are not found when they end. `is_numbered`: every

@@ -44,6 +44,8 @@ pub(super) struct Local {
     without_counters: Cell<Duration>,
     /// The names of the spans whose page faults are counted.
     pub(super) faults: &'static [String],
+    /// The top at which a span last found no slot, and how many did in a row.
+    pub(super) found_full: Cell<(u64, u32)>,
     pub(super) stack: Stack,
 }
 
@@ -119,6 +121,7 @@ impl State {
             (&raw mut (*to).local.multiplexed_at).write(Cell::new(0));
             (&raw mut (*to).local.without_counters).write(Cell::new(Duration::ZERO));
             (&raw mut (*to).local.faults).write(faults);
+            (&raw mut (*to).local.found_full).write(Cell::new((0, 0)));
             Box::into_raw(all.assume_init())
         };
         // SAFETY: `all` is valid. The pointer is derived from it, so that `LocalOf::of` may go back from the header to all.

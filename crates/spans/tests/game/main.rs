@@ -2,7 +2,9 @@
 //!
 //! The main thread waits for a worker in every frame, as in each game with a job system. All threads share the CPUs with load.
 
-#![allow(unreachable_pub)]
+#![cfg(all(target_os = "linux", feature = "enabled"))]
+#![allow(unreachable_pub, clippy::unwrap_used, clippy::indexing_slicing)]
+#![allow(clippy::disallowed_types, reason = "no child of a fork waits for the game's lock")]
 
 mod engine;
 mod planted;

@@ -470,3 +470,25 @@ fn what_is_inside_a_lap() {
     let outer = interval.records().find(|record| record.name() == "outer").unwrap();
     assert_eq!(outer.inside().map(|record| record.name()).collect::<Vec<_>>(), ["inner"]);
 }
+
+/// Guards that are forgotten, with no span around them, use up the places of open spans. They are given up, and counted.
+#[test]
+fn forgotten_guards_do_not_silence_a_thread() {
+    let _turn = turn();
+    let settings = Settings::new().storage(Storage::Ring { records: 1 << 17 });
+    for settings in [settings.clone(), settings.causes()] {
+        let mut spans = settings.start().unwrap();
+        for _ in 0..600 {
+            std::mem::forget(span!("forgotten"));
+        }
+        for _ in 0..100_000 {
+            drop(span!("recorded"));
+        }
+        let report = spans.report();
+        let row = report.rows.iter().find(|row| row.name == "recorded").unwrap();
+        let dropped = report.threads[0].dropped;
+        assert_eq!((row.count + dropped, report.lost), (100_000 + 600 - 511, 511), "{report}");
+        assert!(row.count > 30_000, "{report}");
+        assert_eq!(row.out_of_order, 0, "{report}");
+    }
+}

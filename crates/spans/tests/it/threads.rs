@@ -60,7 +60,7 @@ fn a_ring_of_one_record() {
         assert_eq!(spans.collect(), 1);
     }
     assert_eq!(spans.threads()[0].dropped, 18);
-    assert!(spans.report().to_string().contains("Dropped: 18 records."));
+    assert!(spans.report().to_string().contains("Dropped: 18 spans."));
     // What is dropped after a report is in the next one.
     (0..10).for_each(|_| drop(span!("one")));
     assert_eq!(spans.take().threads()[0].dropped, 27);
@@ -337,4 +337,28 @@ fn views_do_not_fall() {
             println!("{storage:?}: {last} spans in the last of {views} views, none fell");
         });
     }
+}
+
+/// A thread that C or C++ code has named, by the kernel, has that name. One that was not named has none of its creator's.
+#[test]
+fn names_that_the_kernel_knows() {
+    let _turn = turn();
+    let mut spans = start();
+    let run = |name: Option<&'static std::ffi::CStr>| {
+        let work = move || {
+            if let Some(name) = name {
+                // SAFETY: the name ends with 0.
+                assert_eq!(unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) }, 0);
+            }
+            drop(span!("job"));
+        };
+        std::thread::spawn(work).join().unwrap();
+    };
+    [Some(c"Job 0"), Some(c"Job 0"), Some(c"Audio"), None, None].into_iter().for_each(run);
+    let interval = spans.take();
+    let names = interval.threads().into_iter().map(|thread| (thread.name, thread.ended));
+    let mut names: Vec<(String, u64)> = names.collect();
+    names.sort();
+    let expected = [("Audio", 1), ("Job 0", 2), ("unnamed threads", 2)];
+    assert_eq!(names, expected.map(|(name, threads)| (name.to_string(), threads)));
 }

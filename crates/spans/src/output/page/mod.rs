@@ -7,18 +7,20 @@ mod slow;
 use crate::batch::Batch;
 use crate::output::slow_line;
 use crate::output::table::{COLUMNS, SLOTS, lines};
-use crate::output::{Report, Row, is_enabled, process_name};
+use crate::output::{NOTHING, Report, Row, process_name};
 use crate::units;
 use rdpmc_page::{Page, Table};
 use std::io::{self, Write};
 
 /// Writes the page.
 pub(crate) fn write(batch: &Batch, mut to: impl Write) -> io::Result<()> {
-    is_enabled()?;
     let report = Report::new(batch);
     let mut page = Page::new(&format!("Spans of {}", process_name()));
     page.origin(&process_name(), None, batch.time.wall(end_of(batch)));
     page.paragraph(&summary(batch, &report));
+    NOTHING.into_iter().for_each(|why| {
+        page.paragraph(why);
+    });
     if !batch.slow.is_empty() {
         page.heading("Slow spans");
         page.paragraph(
@@ -40,7 +42,8 @@ fn end_of(batch: &Batch) -> u64 {
     let slow = batch.slow.iter().map(|tree| &tree.root);
     batch
         .records
-        .last()
+        .iter()
+        .next_back()
         .into_iter()
         .chain(slow)
         .map(|kept| batch.time.nanoseconds(kept)[1])

@@ -13,7 +13,7 @@ mod thread;
 use crate::batch::{Batch, Timeline, Tree};
 use crate::cause::{Cause, Usual};
 use crate::collect::Kept;
-use crate::output::{is_enabled, process_name};
+use crate::output::{NOTHING, process_name};
 use chunks::Chunks;
 use fields::{annotation, clock, event, packet, trace, track};
 use order::Timed;
@@ -22,7 +22,11 @@ use sequence::Slow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io::{self, Write};
+use std::time::{Duration, Instant};
 use thread::{PROCESS, Thread};
+
+/// The time after which a call writes what does not fill a chunk.
+const PERIOD: Duration = Duration::from_millis(50);
 
 /// The sequence of what belongs to the process.
 const SEQUENCE: u64 = 1;
@@ -64,10 +68,13 @@ const SEQUENCE: u64 = 1;
 /// println!("{} bytes", bytes.len());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "without `finish`, the end of the trace is missing"]
-pub struct PerfettoTrace<W> {
-    to: W,
+#[must_use = "what is written to it is the trace"]
+pub struct PerfettoTrace<W: Write> {
+    /// None once it is finished.
+    to: Option<W>,
     state: State,
+    /// When packets were last written.
+    written_at: Instant,
     /// Whether a packet may have been written in part.
     has_failed: bool,
 }
@@ -114,12 +121,11 @@ impl<W: Write> PerfettoTrace<W> {
             begun: None,
             left_out: 0,
         };
-        PerfettoTrace { to, state, has_failed: false }
+        PerfettoTrace { to: Some(to), state, written_at: Instant::now(), has_failed: false }
     }
 
     /// Fails if records of this recording cannot be added.
     pub(crate) fn may_add(&self, time: &Timeline) -> io::Result<()> {
-        is_enabled()?;
         if self.has_failed {
             return Err(failed());
         }
@@ -158,7 +164,10 @@ impl<W: Write> PerfettoTrace<W> {
         self.write_threads(|number| !live.contains(&number))?;
         self.state.threads.retain(|number, _| live.contains(number));
         self.state.end_call(missing, last);
-        self.write_full_chunk()
+        match self.written_at.elapsed() >= PERIOD {
+            true => self.flush(),
+            false => self.write_full_chunk(),
+        }
     }
 
     /// Writes what is complete of each thread, or all if it has ended.
@@ -177,8 +186,9 @@ impl<W: Write> PerfettoTrace<W> {
 
     /// Writes the packets that wait to be compressed. After an error, nothing waits any more.
     fn write_chunk(&mut self, then: fn(&mut W) -> io::Result<()>) -> io::Result<()> {
-        let written =
-            self.to.write_all(&self.state.chunks.take()).and_then(|()| then(&mut self.to));
+        let Some(to) = &mut self.to else { return Ok(()) };
+        self.written_at = Instant::now();
+        let written = to.write_all(&self.state.chunks.take()).and_then(|()| then(to));
         if written.is_err() {
             self.has_failed = true;
             self.state.threads = HashMap::new();
@@ -195,8 +205,8 @@ impl<W: Write> PerfettoTrace<W> {
 
     /// Returns the writer.
     #[cfg(test)]
-    pub(crate) fn written(&self) -> &W {
-        &self.to
+    pub(crate) fn written(&self) -> Option<&W> {
+        self.to.as_ref()
     }
 
     /// Writes what has not filled a chunk yet, and flushes the writer. Waiting records still wait.
@@ -204,21 +214,34 @@ impl<W: Write> PerfettoTrace<W> {
     /// # Errors
     /// As [`Interval::append_perfetto`](crate::Interval::append_perfetto).
     pub fn flush(&mut self) -> io::Result<()> {
-        is_enabled()?;
         if self.has_failed {
             return Err(failed());
         }
         self.write_chunk(W::flush)
     }
 
-    /// Writes all that waits, and returns the writer. Without it, the end of the trace is missing.
+    /// Writes all that waits, and returns the writer. Dropping the trace writes as much, and tells no error.
     ///
     /// # Errors
     /// As [`flush`](PerfettoTrace::flush).
     pub fn finish(mut self) -> io::Result<W> {
+        self.write_all()?;
+        self.to.take().ok_or_else(failed)
+    }
+
+    /// Writes all that waits.
+    fn write_all(&mut self) -> io::Result<()> {
         self.write_threads(|_| true)?;
-        self.flush()?;
-        Ok(self.to)
+        self.flush()
+    }
+}
+
+impl<W: Write> Drop for PerfettoTrace<W> {
+    fn drop(&mut self) {
+        if self.to.is_some() && !self.has_failed {
+            // Nobody is there to hear of an error.
+            let _ = self.write_all();
+        }
     }
 }
 
@@ -257,7 +280,11 @@ impl State {
         });
         let error = batch.time.error.map(|error| error.as_nanos().to_string());
         let clock = batch.time.kind.to_string();
-        let facts = [("clock", Some(clock)), ("clock_error_ns", error)];
+        let facts = [
+            ("clock", Some(clock)),
+            ("clock_error_ns", error),
+            ("note", NOTHING.map(str::to_owned)),
+        ];
         let facts = facts.into_iter().filter_map(|(name, value)| Some((name, value?)));
         self.instant(0, "the recording begins", facts);
     }
@@ -388,7 +415,7 @@ fn packet(to: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
     });
 }
 
-impl<W> fmt::Debug for PerfettoTrace<W> {
+impl<W: Write> fmt::Debug for PerfettoTrace<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PerfettoTrace")
             .field("threads", &self.state.threads.len())

@@ -1,0 +1,177 @@
+//! Records in the order in which they ended, which several intervals share.
+
+use crate::collect::Kept;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The most records of a chunk: what is copied if a record comes late.
+const CHUNK: usize = 1_024;
+
+/// Records in the order in which they ended. A clone shares them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Records {
+    chunks: VecDeque<Chunk>,
+    /// The number of records before the first chunk, since the beginning.
+    before: usize,
+    /// The number of records that were forgotten, since the beginning: those before the first chunk, and some of it.
+    forgotten: usize,
+}
+
+/// Some records, at least one.
+#[derive(Clone, Debug)]
+struct Chunk {
+    records: Arc<Vec<Kept>>,
+    /// The number of records before the next chunk, since the beginning.
+    end: usize,
+}
+
+impl Records {
+    /// Returns these records, in this order.
+    #[cfg(test)]
+    pub(crate) fn of(records: Vec<Kept>) -> Records {
+        let mut all = Records::default();
+        all.extend(records);
+        all
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.end() - self.forgotten
+    }
+
+    fn end(&self) -> usize {
+        self.chunks.back().map_or(self.before, |chunk| chunk.end)
+    }
+
+    fn get(&self, place: usize) -> Option<&Kept> {
+        let at = self.forgotten + place;
+        let chunk = self.chunks.get(self.chunks.partition_point(|chunk| chunk.end <= at))?;
+        chunk.records.get(at - (chunk.end - chunk.records.len()))
+    }
+
+    pub(crate) fn iter(&self) -> Iter<'_> {
+        Iter { records: self, places: 0..self.len() }
+    }
+
+    /// Returns the number of records at the beginning for which this holds. It holds for none after the first for which it does not.
+    pub(crate) fn partition_point(&self, holds: impl Fn(&Kept) -> bool) -> usize {
+        let [mut low, mut high] = [0, self.len()];
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.get(middle).is_some_and(&holds) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+
+    /// Returns those of these places.
+    pub(crate) fn range(&self, places: Range<usize>) -> Iter<'_> {
+        Iter { records: self, places: places.start..places.end.min(self.len()) }
+    }
+
+    /// Adds records in any order. Those of one thread stay in theirs.
+    pub(crate) fn add(&mut self, mut more: Vec<Kept>) {
+        more.sort_by_key(end_of);
+        let Some(first) = more.first().map(end_of) else { return };
+        // A thread that was collected before another one may have records that ended later.
+        let mut late: VecDeque<Kept> = VecDeque::new();
+        while self.last().is_some_and(|last| end_of(last) > first) {
+            late.extend(self.pop());
+        }
+        if !late.is_empty() {
+            // The earlier ones first, so that those of one tick stay in their order.
+            late.make_contiguous().reverse();
+            late.extend(more);
+            more = late.into();
+            more.sort_by_key(end_of);
+        }
+        self.extend(more);
+    }
+
+    /// Adds those of a later interval, whose records are not before these.
+    pub(crate) fn append(&mut self, later: &Records) {
+        self.add(later.iter().cloned().collect());
+    }
+
+    fn last(&self) -> Option<&Kept> {
+        self.len().checked_sub(1).and_then(|last| self.get(last))
+    }
+
+    fn pop(&mut self) -> Option<Kept> {
+        if self.len() == 0 {
+            return None;
+        }
+        let chunk = self.chunks.back_mut()?;
+        // Copied if an interval shares it.
+        let last = Arc::make_mut(&mut chunk.records).pop();
+        chunk.end -= 1;
+        if chunk.records.is_empty() {
+            self.chunks.pop_back();
+        }
+        last
+    }
+
+    /// Adds records at the end.
+    fn extend(&mut self, more: Vec<Kept>) {
+        let mut more = more.into_iter().peekable();
+        if let Some(chunk) = self.chunks.back_mut() {
+            // One that an interval shares stays as it is.
+            if let Some(records) = Arc::get_mut(&mut chunk.records) {
+                let room = CHUNK.saturating_sub(records.len());
+                let before = records.len();
+                records.extend(more.by_ref().take(room));
+                chunk.end += records.len() - before;
+            }
+        }
+        while more.peek().is_some() {
+            let mut records = Vec::with_capacity(CHUNK);
+            records.extend(more.by_ref().take(CHUNK));
+            let end = self.end() + records.len();
+            self.chunks.push_back(Chunk { records: Arc::new(records), end });
+        }
+    }
+
+    /// Forgets all but the latest ones, and returns how many these are.
+    pub(crate) fn keep_latest(&mut self, most: usize) -> u64 {
+        let too_many = self.len().saturating_sub(most);
+        self.forgotten += too_many;
+        while let Some(chunk) = self.chunks.front().filter(|chunk| chunk.end <= self.forgotten) {
+            self.before = chunk.end;
+            self.chunks.pop_front();
+        }
+        too_many as u64
+    }
+}
+
+fn end_of(kept: &Kept) -> u64 {
+    kept.raw.ticks[1]
+}
+
+/// Records, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Iter<'a> {
+    records: &'a Records,
+    places: Range<usize>,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = &'a Kept;
+
+    fn next(&mut self) -> Option<&'a Kept> {
+        self.places.next().and_then(|place| self.records.get(place))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.places.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Iter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.places.next_back().and_then(|place| self.records.get(place))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}

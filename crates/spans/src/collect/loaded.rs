@@ -1,0 +1,171 @@
+//! Sites whose code may have been unloaded.
+#![allow(unsafe_code)]
+
+// A site is a static of the program or of a shared object, and a record has its address. The hot path does not look at it, so an
+// object may be unloaded before its records are read, and another one may be loaded there. The reader therefore keeps an object
+// loaded from the first record on that it sees of it, and trusts an address only if nothing was unloaded since the record was made.
+
+use crate::record::{Site, site_at};
+use std::collections::HashMap;
+
+/// In place of sites that may have been unloaded.
+pub(crate) static UNLOADED: Site = Site::new("code that may have been unloaded", file!(), line!());
+
+/// The sites of a thread's records.
+#[derive(Debug, Default)]
+pub(super) struct Loaded {
+    known: HashMap<u64, &'static Site>,
+    /// How many objects had been unloaded before all records of this collect were made.
+    before: Unloads,
+    /// How many there were in the last collect, and in this one, if it was found out.
+    in_last: Option<Unloads>,
+    in_this: Option<Unloads>,
+}
+
+/// How many objects have been unloaded from the process.
+type Unloads = u64;
+
+/// Whether there still is at an address what was there when its record was made.
+enum Trust {
+    Always,
+    /// Unless fewer than these were unloaded before the record was made.
+    Unless {
+        unloads: Unloads,
+    },
+}
+
+impl Loaded {
+    pub(super) fn new() -> Loaded {
+        Loaded { before: loader::unloads(), ..Loaded::default() }
+    }
+
+    /// Begins a collect. It reads no record that was made before the last collect began, so none from before the one before
+    /// that ended.
+    pub(super) fn begin_collect(&mut self) {
+        self.before = self.in_last.unwrap_or(self.before);
+        self.in_last = self.in_this.take();
+    }
+
+    /// Returns the site of an address. None for 0.
+    ///
+    /// # Safety
+    /// It is 0 or from `address`, of a static in the program or in an object that was loaded when the record was made.
+    pub(super) unsafe fn site(&mut self, address: u64) -> Option<&'static Site> {
+        if let Some(known) = self.known.get(&address) {
+            return Some(known);
+        }
+        if address == 0 {
+            return None;
+        }
+        match loader::keep(address as usize) {
+            Trust::Always => {}
+            Trust::Unless { unloads } if unloads == self.before => {}
+            Trust::Unless { unloads } => {
+                self.in_this = Some(unloads);
+                return Some(&UNLOADED);
+            }
+        }
+        // SAFETY: nothing was unloaded since the record was made, and the object stays loaded from now on.
+        let site = unsafe { site_at(address) }?;
+        self.known.insert(address, site);
+        Some(site)
+    }
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu", not(target_feature = "crt-static"), not(miri)))]
+mod loader {
+    use super::{Trust, Unloads};
+    use std::ffi::{CStr, CString, c_int, c_void};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// What the loader knows of an address.
+    #[derive(Default)]
+    struct Found {
+        address: usize,
+        unloads: Unloads,
+        /// Whether no object before this one has been seen: the first one is the program.
+        has_seen_program: bool,
+        is_of_program: bool,
+        /// The name of the object that has the address.
+        name: Option<CString>,
+    }
+
+    unsafe extern "C" fn see(info: *mut libc::dl_phdr_info, _: usize, to: *mut c_void) -> c_int {
+        // SAFETY: the loader's structure, and `find` passes a Found, which nobody else uses meanwhile.
+        let (info, found) = unsafe { (&*info, &mut *to.cast::<Found>()) };
+        found.unloads = info.dlpi_subs;
+        let is_program = !std::mem::replace(&mut found.has_seen_program, true);
+        // SAFETY: the object has as many headers, and is not unloaded while the loader calls this.
+        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+        let has_it = headers.iter().filter(|header| header.p_type == libc::PT_LOAD).any(|header| {
+            let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+            found.address.wrapping_sub(start) < header.p_memsz as usize
+        });
+        if has_it {
+            found.is_of_program = is_program;
+            // SAFETY: the loader's own name, which ends with 0.
+            found.name = Some(unsafe { CStr::from_ptr(info.dlpi_name) }.to_owned());
+        }
+        // All objects have the same numbers.
+        c_int::from(has_it)
+    }
+
+    fn find(address: usize) -> Found {
+        let mut found = Found { address, ..Found::default() };
+        // SAFETY: `see` gets the structures of the loader, and `found`.
+        unsafe { libc::dl_iterate_phdr(Some(see), (&raw mut found).cast()) };
+        found
+    }
+
+    /// Whether this is a child of the process that first asked. Its loader may be locked for ever, by a thread that it has not.
+    fn is_child() -> bool {
+        static PROCESS: AtomicU32 = AtomicU32::new(0);
+        let this = std::process::id();
+        match PROCESS.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => false,
+            Err(first) => first != this,
+        }
+    }
+
+    pub(super) fn unloads() -> Unloads {
+        if is_child() { 0 } else { find(0).unloads }
+    }
+
+    /// Keeps the object of an address loaded, and returns whether it is the one that was there.
+    pub(super) fn keep(address: usize) -> Trust {
+        if is_child() {
+            return Trust::Always;
+        }
+        let found = find(address);
+        if found.is_of_program {
+            return Trust::Always;
+        }
+        // An address in no object is one of the heap, or of an object that is gone: then more are unloaded.
+        let Some(name) = found.name else { return Trust::Unless { unloads: found.unloads } };
+        let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+        // SAFETY: the name is a copy. Nothing new is loaded.
+        let is_kept = !unsafe { libc::dlopen(name.as_ptr(), flags) }.is_null();
+        // Once it is kept: another thread may have unloaded it before.
+        let unloads = if is_kept { find(address).unloads } else { Unloads::MAX };
+        Trust::Unless { unloads }
+    }
+}
+
+// Nothing is unloaded: musl's `dlclose` keeps objects, and a static program has none.
+#[cfg(not(all(
+    target_os = "linux",
+    target_env = "gnu",
+    not(target_feature = "crt-static"),
+    not(miri)
+)))]
+mod loader {
+    use super::{Trust, Unloads};
+
+    pub(super) fn unloads() -> Unloads {
+        0
+    }
+
+    pub(super) fn keep(_: usize) -> Trust {
+        Trust::Always
+    }
+}
