@@ -8,12 +8,12 @@ use std::hint::black_box;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut spans =
-        Settings::new().events(&["cycles", "instructions"]).causes().slowest(3).start()?; // spans
+    let settings = Settings::new().events(&["cycles", "instructions"]).causes(); // spans
+    let mut spans = settings.faults("frame").slowest(3).start()?; // spans
     let mut bodies = vec![[0.0_f32; 4]; 2_000];
     let workers = [worker("physics")?, worker("ai")?];
     for frame in 0..120_u64 {
-        let _span = span!("frame", frame); // spans
+        let span = span!("frame", frame); // spans
         input(frame);
         for (jobs, _, _) in &workers {
             jobs.send(frame)?;
@@ -22,8 +22,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for (_, results, _) in &workers {
             black_box(results.recv()?);
         }
+        drop(span); // spans
         if frame % 60 == 59 {
-            println!("{}", spans.view().line("frame")); // spans
+            println!("{}", spans.line("frame")); // spans
         }
     }
     for (jobs, _, thread) in workers {

@@ -3,7 +3,8 @@
 //! A span is a named section of execution. It records the duration and the counts of up to eight events. Spans nest. A lap
 //! is a stage of a loop, with one read at each boundary. After a thread's first span, neither makes a system call, allocates,
 //! locks or waits. Exceptions: histograms allocate at the first spans of each site, a clock that is the kernel's is read by
-//! `clock_gettime`, and [`Settings::causes`] makes a system call after a context switch.
+//! `clock_gettime`, [`Settings::causes`] makes system calls after
+//! a context switch, and [`Settings::faults`] around the spans that it names.
 //!
 //! ```
 //! use rdpmc_spans::{Settings, span};
@@ -30,7 +31,7 @@
 //!   because it is the slow one that matters. Flags also mark spans that waited, were preempted, were interrupted (if
 //!   `instructions:k` is among the events), not counted, or ended out of order: see [`Flags`].
 //! - **Slow spans.** [`Settings::slowest`] and [`Settings::slow`] keep what ran during them, and [`SlowSpan::cause`] tells why they
-//!   were slow.
+//!   were slow: where the time went, what happened there, and for what it waited.
 //! - **Without counters**, spans have the time alone, and the report has the reason: there is no PMU, events may not be
 //!   opened, user space may not read them, or a hypervisor traps the reads. See [`TimeOnlyReason`] and [`Counters`].
 //! - **Its own cost.** An empty span is measured when a thread records its first one. Where it is
@@ -45,7 +46,11 @@
 //! the recording of another one. A handler must not record the first span of its thread in
 //! a new recording: that replaces memory which the interrupted code may be using. In the child of a fork,
 //! the thread's spans go on without counts, and the copy of [`Spans`] reads the child's records. At most 511 spans can be open on
-//! a thread. More are counted as dropped.
+//! a thread. More are counted as dropped. After 65,536 of these in a row, the open ones are given up and counted as lost.
+//!
+//! Code with spans may be unloaded (`dlclose`). Call [`Spans::collect`] first: it keeps the shared object of each span that it sees
+//! loaded. Spans that were recorded since the last collect are listed as `code that may have been unloaded` otherwise. A plugin that
+//! is a `cdylib` has a copy of this library, and no recording: see [`is_enabled`].
 #![deny(unsafe_code)]
 
 // The folders by floor, from the ground up. A folder uses those on lower floors: `tests/repository/layers.rs` of the repository checks it.

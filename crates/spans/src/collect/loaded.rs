@@ -29,6 +29,7 @@ type Unloads = u64;
 enum Trust {
     Always,
     /// Unless fewer than these were unloaded before the record was made.
+    #[allow(dead_code, reason = "where nothing is ever unloaded, this is not used")]
     Unless {
         unloads: Unloads,
     },

@@ -34,8 +34,8 @@ impl Span {
 
     /// Begins a span with a number of the program's, such as that of a frame. [`span!`](crate::span) does this.
     ///
-    /// Traces, records and slow spans have the number. It takes a second record, just before the span ends. Histograms have no
-    /// numbers.
+    /// Traces, records and slow spans have the number. It takes a second record, just before the span ends: both are recorded, or the
+    /// span is dropped. Histograms have no numbers.
     #[inline(always)]
     pub fn enter_numbered(site: &'static Site, number: u64) -> NumberedSpan {
         NumberedSpan { span: Span::enter(site), number }

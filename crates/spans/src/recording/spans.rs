@@ -109,7 +109,7 @@ impl Spans {
         Interval::new(batch)
     }
 
-    /// As [`take`](Spans::take), but the interval goes on. Copies all records that are kept.
+    /// As [`take`](Spans::take), but the interval goes on. Shares the records that are kept, and copies the statistics.
     pub fn view(&mut self) -> Interval {
         let mut batch = self.view_without_records();
         batch.records = self.kept.clone();

@@ -1,8 +1,9 @@
 //! The subtraction of the cost of spans from the counts.
 
-use crate::collect::Nested;
+use crate::collect::{Nested, inside};
 use crate::record::{Flags, MAX_EVENTS, Raw, Site};
 use crate::sink::Costs;
+use crate::tests::game::{Nest, Random};
 
 static SITE: Site = Site::new("a site", file!(), line!());
 
@@ -124,4 +125,29 @@ fn a_span_around_a_million_spans() {
     let outer = record(1, [0, 2_000_000], 7 + 10 + 30 * 1_000_000, Flags::NONE);
     let records: Vec<Raw> = inner.chain([outer]).collect();
     assert_eq!(corrected(&records)[1_000_000][0], 7);
+}
+
+/// What is inside a span follows from the order in which spans end: also where the clock stands still for many of them.
+#[test]
+fn inside_with_a_coarse_clock() {
+    for is_of_laps in [false, true] {
+        let mut random = Random(88_172_645_463_325_252);
+        let mut nest = Nest::new(is_of_laps);
+        let mut roots = Vec::new();
+        for _ in 0..if cfg!(miri) { 30 } else { 3_000 } {
+            let before = nest.records.len();
+            nest.tree(&mut random, 1);
+            roots.push(before..nest.records.len() - 1);
+        }
+        let records = &nest.records;
+        let mut wrong = 0;
+        for expected in roots {
+            let found = inside(records[..expected.end].iter().rev(), &records[expected.end]);
+            wrong += usize::from(
+                found.len() != expected.len()
+                    || !found.into_iter().zip(&records[expected]).all(|(a, b)| std::ptr::eq(a, b)),
+            );
+        }
+        assert_eq!(wrong, 0, "of laps: {is_of_laps}");
+    }
 }

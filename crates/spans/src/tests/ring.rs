@@ -102,3 +102,40 @@ struct Moved(Writer);
 
 // SAFETY: only the thread that it is moved to uses it.
 unsafe impl Send for Moved {}
+
+/// Room for several records is there if the reader has freed as many slots, in whatever state the ring is.
+#[test]
+fn room_for_several_records() {
+    for records in 1..6 {
+        let (writer, mut reader) = Ring::pair(records, 2);
+        let mut random = 1_u64;
+        let mut waiting = 0;
+        for step in 0..if cfg!(miri) { 100 } else { 10_000 } {
+            let free = records - waiting;
+            for wanted in 1..8 {
+                assert_eq!(
+                    writer.has_room(wanted),
+                    wanted <= free,
+                    "{records}, {waiting}, {wanted}"
+                );
+            }
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            match random >> 33 & 7 {
+                0 => waiting -= read(&mut reader).len(),
+                1 if free == 0 => {
+                    // The next one is dropped, although there is room by then.
+                    let dropped = reader.dropped();
+                    writer.refuse_next();
+                    waiting -= read(&mut reader).len();
+                    write(&writer, step);
+                    assert_eq!(reader.dropped(), dropped + 1);
+                }
+                _ if free > 0 => {
+                    write(&writer, step);
+                    waiting += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -291,8 +291,9 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             // SAFETY: the caller's promise.
             None => unsafe { Self::enter_slowly(header, site, session) },
         };
-        if number != 0 {
-            local.stack.slot(number & !UNCOUNTED).faults.set(faults);
+        if let Some(faults) = faults.filter(|_| number != 0) {
+            let on_stack = number & !UNCOUNTED;
+            local.stack.slot(on_stack).faults.set((on_stack, faults));
         }
         number
     }
@@ -323,7 +324,8 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         // Those of a span that ends out of order are not known.
         if local.top().get() == on_stack {
             let slot = local.stack.slot(on_stack);
-            if let Some((now, begun)) = faults_of_this_thread().zip(slot.faults.get()) {
+            let (of, begun) = slot.faults.get();
+            if let Some(now) = faults_of_this_thread().filter(|_| of == on_stack) {
                 let faults = Companion::Faults(now.since(begun));
                 local.record_companion::<N>(faults, slot.ticks.get(), on_stack);
             }

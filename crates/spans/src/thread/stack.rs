@@ -29,20 +29,8 @@ pub(crate) struct Slot {
     /// The number of the span that used this slot last. On the inlined path, see `numbered`.
     pub(crate) number: Cell<u64>,
     pub(super) start: Start,
-    /// The thread's page faults at the beginning. None if they are not counted for this span.
-    pub(super) faults: Cell<Option<Faults>>,
-}
-
-impl Slot {
-    fn unused() -> Slot {
-        Slot {
-            site: Cell::new(ptr::null()),
-            ticks: Cell::new(0),
-            number: Cell::new(BUSY),
-            start: Start::new(),
-            faults: Cell::new(None),
-        }
-    }
+    /// The thread's page faults at the beginning of the span of this number. 0 for none.
+    pub(super) faults: Cell<(u64, Faults)>,
 }
 
 /// The slots of a thread.
@@ -56,18 +44,23 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// Writes a stack to `to`, and returns its top, which is `born`. In place, because it takes 64 KiB.
+    /// Makes a stack of memory that is zero, and returns its top, which is `born`. In place, because it takes 64 KiB. Few of these are
+    /// ever used, so the others are not touched.
     ///
     /// # Safety
-    /// `to` may be written.
+    /// `to` may be written, and all of its bytes are 0.
     pub(super) unsafe fn new_at(to: *mut Stack) -> u64 {
+        /// More than most threads have open at once. Written, so that these do not fault when they are used.
+        const USUAL: usize = 32;
         let born = new_number(OUTERMOST);
-        // SAFETY: the caller's memory, of which each field is written without a look at what was there.
+        // SAFETY: the caller's memory. Zeros are valid slots: no site, no ticks, no number, no snapshot, and no faults.
         unsafe {
             (&raw mut (*to).born).write(born);
             (&raw mut (*to).numbered).write(Cell::new(OUTERMOST));
             let slots = (&raw mut (*to).slots).cast::<Slot>();
-            (0..SLOTS).for_each(|place| slots.add(place).write(Slot::unused()));
+            for place in SLOTS - USUAL..SLOTS {
+                (&raw mut (*slots.add(place)).site).write_volatile(Cell::new(ptr::null()));
+            }
         }
         born
     }
@@ -75,11 +68,11 @@ impl Stack {
     /// Returns a stack of its own.
     #[cfg(test)]
     pub(crate) fn new() -> Box<Stack> {
-        let mut stack = Box::new_uninit();
-        // SAFETY: the box's memory, which is written then.
+        // SAFETY: a stack that is made of zeros, with the allocator and the layout of its box.
         unsafe {
-            Stack::new_at(stack.as_mut_ptr());
-            stack.assume_init()
+            let memory = std::alloc::alloc_zeroed(std::alloc::Layout::new::<Stack>()).cast();
+            Stack::new_at(memory);
+            Box::from_raw(memory)
         }
     }
 

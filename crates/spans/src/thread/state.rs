@@ -8,6 +8,7 @@ use crate::thread::current::{Calls, Header, NOT_INLINED};
 use crate::thread::stack::{BUSY, Stack};
 use rdpmc::Clock;
 use rdpmc::clock::TickCounter;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::mem::offset_of;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -65,6 +66,8 @@ pub(super) struct Counter<C, const N: usize>(pub(super) C);
 pub(crate) struct State {
     all: *mut dyn Owned,
     header: *const Header,
+    /// The memory around it.
+    memory: (*mut u8, Layout),
 }
 
 /// Lets `State` drop a state, whatever it counts with.
@@ -73,8 +76,12 @@ impl<C> Owned for LocalOf<C> {}
 
 impl Drop for State {
     fn drop(&mut self) {
-        // SAFETY: from Box::into_raw in `new`, and CURRENT does not point to it any more.
-        drop(unsafe { Box::from_raw(self.all) });
+        let (memory, layout) = self.memory;
+        // SAFETY: made in `new`, with this layout, and CURRENT does not point to it any more.
+        unsafe {
+            self.all.drop_in_place();
+            dealloc(memory, layout);
+        }
     }
 }
 
@@ -99,13 +106,23 @@ impl State {
             calls.enter = LocalOf::<Counter<C, N>>::enter_with_faults;
             calls.exit = LocalOf::<Counter<C, N>>::exit_with_faults;
         }
-        // In place, because the stack of the thread may be smaller than a state.
-        let mut all = Box::<LocalOf<Counter<C, N>>>::new_uninit();
-        // SAFETY: a field of the box's memory.
-        let born = unsafe { Stack::new_at(&raw mut (*all.as_mut_ptr()).local.stack) };
+        // In place, because the stack of the thread may be smaller than a state. More, to align it: an allocator writes zeros to
+        // memory that it aligns, and then all of it is touched.
+        let of_state = Layout::new::<LocalOf<Counter<C, N>>>();
+        let (size, align) = (of_state.size() + of_state.align(), align_of::<u64>());
+        let Ok(layout) = Layout::from_size_align(size, align) else { handle_alloc_error(of_state) };
+        // SAFETY: a state has bytes.
+        let memory = unsafe { alloc_zeroed(layout) };
+        if memory.is_null() {
+            handle_alloc_error(layout);
+        }
+        let past = memory.addr() % of_state.align();
+        let to = memory.wrapping_add((of_state.align() - past) % of_state.align());
+        let to = to.cast::<LocalOf<Counter<C, N>>>();
+        // SAFETY: a field of the memory, whose bytes are 0.
+        let born = unsafe { Stack::new_at(&raw mut (*to).local.stack) };
         // SAFETY: each field is written once, without a look at what was there, and the stack above. That is all of them.
-        let all = unsafe {
-            let to = all.as_mut_ptr();
+        unsafe {
             (&raw mut (*to).counting).write(Counter(counting));
             (&raw mut (*to).local.header).write(Header {
                 inlined,
@@ -122,11 +139,10 @@ impl State {
             (&raw mut (*to).local.without_counters).write(Cell::new(Duration::ZERO));
             (&raw mut (*to).local.faults).write(faults);
             (&raw mut (*to).local.found_full).write(Cell::new((0, 0)));
-            Box::into_raw(all.assume_init())
-        };
-        // SAFETY: `all` is valid. The pointer is derived from it, so that `LocalOf::of` may go back from the header to all.
-        let header = unsafe { &raw const (*all).local.header };
-        State { all, header }
+        }
+        // SAFETY: the state is valid. The pointer is derived from that to all of it, so that `LocalOf::of` may go back from the header.
+        let header = unsafe { &raw const (*to).local.header };
+        State { all: to, header, memory: (memory, layout) }
     }
 
     pub(crate) fn header(&self) -> *const Header {

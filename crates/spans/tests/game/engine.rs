@@ -283,6 +283,8 @@ fn touch_new_memory() {
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let memory = libc::mmap(std::ptr::null_mut(), NEW, protection, flags, -1, 0);
         assert_ne!(memory, libc::MAP_FAILED);
+        // A fault for each page. Kernels without huge pages refuse this.
+        libc::madvise(memory, NEW, libc::MADV_NOHUGEPAGE);
         for page in (0..NEW).step_by(4_096) {
             memory.cast::<u8>().add(page).write_volatile(1);
         }

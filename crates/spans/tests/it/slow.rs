@@ -265,3 +265,127 @@ fn clean_spans() {
         assert!(report.to_string().contains("disturbed -"));
     }
 }
+
+/// More spans over their limit than are kept: the longest are, and the others are counted.
+#[test]
+fn the_longest_over_a_limit_are_kept() {
+    let _turn = turn();
+    let mut spans = Settings::new().slow("tick", Duration::ZERO).keep(0).start().unwrap();
+    for number in 0..3_000 {
+        let _tick = span!("tick", number);
+        if number >= 2_990 {
+            spin(Duration::from_millis(1));
+        }
+    }
+    let interval = spans.take();
+    let report = interval.report();
+    let over = interval.slowest().count() as u64;
+    // A span may take less than a step of the clock.
+    assert!(over <= 1_000 && over + report.slow_not_kept <= 3_000, "{over}");
+    assert!(report.slow_not_kept > 0 || over < 1_000, "{report}");
+    let kept: Vec<u64> = interval.slowest().filter_map(|slow| slow.record().number()).collect();
+    assert!((2_990..3_000).all(|number| kept.contains(&number)), "{kept:?}");
+}
+
+/// Each second has a line of its own, and the whole run a page: as if it had been one interval.
+#[test]
+fn merged_intervals() {
+    let _turn = turn();
+    for storage in BOTH {
+        let settings =
+            Settings::new().storage(storage).slowest(2).slow("work", Duration::from_millis(5));
+        let mut spans = settings.keep(100).start().unwrap();
+        let mut run = spans.take();
+        for second in 0..5_u64 {
+            for number in 0..20 {
+                let is_slow = number == second;
+                let _ =
+                    frame(100 * second + number, Duration::from_millis(10 * u64::from(is_slow)));
+            }
+            std::thread::Builder::new()
+                .name("short".into())
+                .spawn(|| drop(span!("job")))
+                .unwrap()
+                .join()
+                .unwrap();
+            let interval = spans.take();
+            assert!(spans.line("frame").ends_with("no spans"));
+            run.merge(&interval).unwrap();
+        }
+        let report = run.report();
+        let count = |name: &str| -> u64 {
+            report.rows.iter().filter(|row| row.name == name).map(|row| row.count).sum()
+        };
+        assert_eq!(["frame", "input", "work", "job"].map(count), [100, 100, 100, 5], "{report}");
+        assert_eq!(report.threads.iter().find(|thread| thread.name == "short").unwrap().ended, 5);
+        let slow: Vec<&str> = run.slowest().map(|slow| slow.record().name()).collect();
+        assert_eq!(slow.iter().filter(|name| **name == "frame").count(), 2, "{slow:?}");
+        assert!(slow.iter().filter(|name| **name == "work").count() >= 5, "{slow:?}");
+        let kept = run.records().len() as u64;
+        match storage {
+            Storage::Histograms => assert_eq!(kept, 0),
+            // 64 a second: three a frame, and that of the job.
+            _ => assert_eq!((kept, run.not_kept()), (100, 5 * 61 - 100)),
+        }
+        drop(spans);
+        let mut other = Settings::new().start().unwrap();
+        assert!(run.merge(&other.take()).unwrap_err().to_string().contains("two recordings"));
+    }
+}
+
+/// Writes to pages that the process has never had: a fault for each.
+fn touch_new_memory(pages: usize) {
+    // SAFETY: memory of its own, which is written within its bounds and then unmapped.
+    unsafe {
+        let page = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).unwrap();
+        let (size, protection) = (pages * page, libc::PROT_READ | libc::PROT_WRITE);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let memory = libc::mmap(std::ptr::null_mut(), size, protection, flags, -1, 0);
+        assert_ne!(memory, libc::MAP_FAILED);
+        // Kernels without huge pages refuse this.
+        libc::madvise(memory, size, libc::MADV_NOHUGEPAGE);
+        for at in (0..size).step_by(page) {
+            memory.cast::<u8>().add(at).write_volatile(1);
+        }
+        assert_eq!(libc::munmap(memory, size), 0);
+    }
+}
+
+/// Page faults of named spans, beside the kernel's own numbers.
+#[test]
+fn page_faults_of_named_spans() {
+    let _turn = turn();
+    for storage in BOTH {
+        for with_causes in [false, true] {
+            let mut settings =
+                Settings::new().storage(storage).faults("named").slow("named", Duration::ZERO);
+            if with_causes {
+                settings = settings.causes();
+            }
+            let mut spans = settings.start().unwrap();
+            for number in 0..20_u64 {
+                let _named = span!("named", number);
+                let _inner = span!("inner");
+                if number == 13 {
+                    touch_new_memory(1_000);
+                }
+                spin(Duration::from_micros(20));
+            }
+            let interval = spans.take();
+            let faults = |number: u64| {
+                let slow = interval.slowest().find(|slow| slow.record().number() == Some(number));
+                let cause = slow.unwrap().cause();
+                cause.reasons.into_iter().find_map(|reason| match reason {
+                    Reason::PageFaults { of, count, .. } => Some((of, count)),
+                    _ => None,
+                })
+            };
+            let (of, count) = faults(13).unwrap();
+            // The program itself may have some more.
+            assert!(of == "named" && (1_000..1_100).contains(&count), "{of}: {count}");
+            assert_eq!(faults(5), None);
+            let row = interval.report().rows.into_iter().find(|row| row.name == "named").unwrap();
+            assert_eq!(row.count, 20);
+        }
+    }
+}
