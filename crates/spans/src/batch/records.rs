@@ -13,9 +13,9 @@ const CHUNK: usize = 1_024;
 pub(crate) struct Records {
     chunks: VecDeque<Chunk>,
     /// The number of records before the first chunk, since the beginning.
-    before: usize,
+    before: u64,
     /// The number of records that were forgotten, since the beginning: those before the first chunk, and some of it.
-    forgotten: usize,
+    forgotten: u64,
 }
 
 /// Some records, at least one.
@@ -23,7 +23,7 @@ pub(crate) struct Records {
 struct Chunk {
     records: Arc<Vec<Kept>>,
     /// The number of records before the next chunk, since the beginning.
-    end: usize,
+    end: u64,
 }
 
 impl Records {
@@ -36,17 +36,18 @@ impl Records {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.end() - self.forgotten
+        (self.end() - self.forgotten) as usize
     }
 
-    fn end(&self) -> usize {
+    fn end(&self) -> u64 {
         self.chunks.back().map_or(self.before, |chunk| chunk.end)
     }
 
     fn get(&self, place: usize) -> Option<&Kept> {
-        let at = self.forgotten + place;
+        let at = self.forgotten + place as u64;
         let chunk = self.chunks.get(self.chunks.partition_point(|chunk| chunk.end <= at))?;
-        chunk.records.get(at - (chunk.end - chunk.records.len()))
+        let first = chunk.end - chunk.records.len() as u64;
+        chunk.records.get(usize::try_from(at - first).ok()?)
     }
 
     pub(crate) fn iter(&self) -> Iter<'_> {
@@ -116,19 +117,17 @@ impl Records {
     /// Adds records at the end.
     fn extend(&mut self, more: Vec<Kept>) {
         let mut more = more.into_iter().peekable();
-        if let Some(chunk) = self.chunks.back_mut() {
-            // One that an interval shares stays as it is.
-            if let Some(records) = Arc::get_mut(&mut chunk.records) {
-                let room = CHUNK.saturating_sub(records.len());
-                let before = records.len();
-                records.extend(more.by_ref().take(room));
-                chunk.end += records.len() - before;
-            }
+        let chunk = self.chunks.back_mut().filter(|chunk| chunk.records.len() < CHUNK);
+        if let (Some(chunk), true) = (chunk, more.peek().is_some()) {
+            // Copied if an interval shares it: many small chunks would take more.
+            let records = Arc::make_mut(&mut chunk.records);
+            let before = records.len();
+            records.extend(more.by_ref().take(CHUNK - before));
+            chunk.end += (records.len() - before) as u64;
         }
         while more.peek().is_some() {
-            let mut records = Vec::with_capacity(CHUNK);
-            records.extend(more.by_ref().take(CHUNK));
-            let end = self.end() + records.len();
+            let records: Vec<Kept> = more.by_ref().take(CHUNK).collect();
+            let end = self.end() + records.len() as u64;
             self.chunks.push_back(Chunk { records: Arc::new(records), end });
         }
     }
@@ -136,7 +135,7 @@ impl Records {
     /// Forgets all but the latest ones, and returns how many these are.
     pub(crate) fn keep_latest(&mut self, most: usize) -> u64 {
         let too_many = self.len().saturating_sub(most);
-        self.forgotten += too_many;
+        self.forgotten += too_many as u64;
         while let Some(chunk) = self.chunks.front().filter(|chunk| chunk.end <= self.forgotten) {
             self.before = chunk.end;
             self.chunks.pop_front();

@@ -201,7 +201,8 @@ impl SlowKeeper {
 
     /// Returns the slowest span of a name.
     pub(crate) fn slowest_of(&self, name: &str) -> Option<&Arc<Tree>> {
-        let all = self.slowest.iter().chain(&self.over);
+        let all = self.slowest.iter().chain(&self.over).rev();
+        // Of those with one time, the first, as in an interval.
         all.filter(|tree| tree.root.raw.site.name() == name).max_by_key(|tree| tree.time())
     }
 

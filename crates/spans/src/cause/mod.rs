@@ -43,15 +43,17 @@ pub struct Cause {
     /// The median time of the spans with the same site. None if there are fewer than three.
     pub usual: Option<Duration>,
     /// Where the time went: the span inside, or the part of the slow span that is in no span inside, that took the most longer
-    /// than usual. None if the slow span took no longer than usual.
+    /// than usual. None if the slow span took less than a tenth longer than usual.
     pub place: Option<Place>,
     /// What happened there, and is not usual there. What explains the most time comes first.
     pub reasons: Vec<Reason>,
-    /// If it waited: the span of another thread for which it did. Then the span for which that one waited.
+    /// If it waited: the span of another thread that explains it best. Then the span that explains the wait of that one.
     pub waited_for: Vec<Holder>,
     /// The number of spans that are not kept, of those inside the outermost span around it.
     pub not_kept: u64,
     slots: Option<String>,
+    /// Whether its thread tells waits and preemptions.
+    knows_causes: bool,
 }
 
 /// A part of a slow span.
@@ -68,13 +70,15 @@ pub struct Place {
     pub thread: String,
     /// The number of spans: more than 1 if all spans of a site, directly inside one span, took longer together.
     pub spans: u64,
+    /// The number of such spans that there usually are. 0 for a span that there usually is not.
+    pub usual_spans: u64,
     /// Whether it is the slow span itself.
     pub is_root: bool,
     /// Whether the time is that outside of the spans inside it.
     pub is_own: bool,
     /// The time.
     pub time: Duration,
-    /// The usual time. None if there are fewer than three spans of the site.
+    /// The usual time: 0 for a span that there usually is not. None if there are fewer than three spans of the site.
     pub usual: Option<Duration>,
 }
 
@@ -170,6 +174,9 @@ pub struct Holder {
     pub place: Place,
     /// What happened there.
     pub reasons: Vec<Reason>,
+    /// How long after the waiting span it began, if it explains only the end of the wait: perhaps its thread had no CPU. None
+    /// otherwise.
+    pub began_after: Option<Duration>,
 }
 
 impl Cause {
@@ -184,6 +191,7 @@ impl Cause {
             waited_for: Vec::new(),
             not_kept: tree.not_kept,
             slots: None,
+            knows_causes: root.thread.counted.knows_causes,
         };
         let Some(found) = found else { return cause };
         cause.place = Some(Place::of(&found, root));
@@ -204,6 +212,7 @@ impl Place {
             number: kept.number().filter(|_| found.spans.len() == 1),
             thread: kept.thread.name.clone(),
             spans: found.spans.len() as u64,
+            usual_spans: found.usual_spans,
             is_root: std::ptr::eq(kept, root),
             is_own: !found.without.is_empty(),
             time: Duration::from_nanos(found.time),

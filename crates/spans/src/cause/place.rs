@@ -17,8 +17,13 @@ pub(super) struct Found<'a> {
     pub(super) time: u64,
     /// What is usual for it. None if that is not known.
     pub(super) usual: Option<u64>,
+    /// How many such spans there usually are.
+    pub(super) usual_spans: u64,
     pub(super) excess: u64,
 }
+
+/// A part of the excess of a slow span that is smaller than one in so many does not explain it.
+const PART: i128 = 4;
 
 /// A span, with the places of those directly inside.
 struct Node<'a> {
@@ -31,7 +36,12 @@ struct Node<'a> {
 struct Group {
     places: Vec<usize>,
     time: u64,
+    /// How many there usually are, and their time.
+    usual_spans: u64,
     usual: u64,
+    /// Whether there may usually be more of them: some are inside of other spans.
+    may_be_fewer: bool,
+    has_laps: bool,
 }
 
 impl Group {
@@ -40,7 +50,7 @@ impl Group {
     }
 }
 
-/// Returns where the time of `root` went. `inside` are the spans inside, in the order in which they ended. None if it took no longer
+/// Returns where the time of `root` went. `inside` are the spans inside, in the order in which they ended. None if it took hardly longer
 /// than usual.
 pub(super) fn find<'a>(
     usual: &Usual<'_>,
@@ -53,46 +63,66 @@ pub(super) fn find<'a>(
     if excess <= usual.median(root).unwrap_or(0) / LITTLE {
         return None;
     }
+    let of_root = i128::from(excess);
     let nodes = nodes(root, inside);
     let mut at = nodes.last()?;
     loop {
-        let groups = groups(usual, &nodes, at);
-        let in_groups: i128 = groups.values().map(Group::excess).sum();
+        let mut groups = groups(usual, &nodes, at);
+        let time_inside = groups.values().map(|group| group.time).sum();
+        let own_time = usual.time(at.kept).saturating_sub(time_inside);
+        let usual_own = usual_own(usual, at.kept, &groups);
+        let own = match usual_own {
+            Some(usual) => i128::from(own_time) - i128::from(usual),
+            None => i128::from(excess) - groups.values().map(Group::excess).sum::<i128>(),
+        };
+        correct(&mut groups, i128::from(excess) - own);
         let most = groups.values().max_by_key(|group| group.excess());
-        let own = i128::from(excess) - in_groups;
-        // Where no part stands out, the span as a whole is the place.
-        const PART: i128 = 4;
-        let most = most
-            .filter(|group| group.excess() > own && group.excess() * PART >= i128::from(excess));
+        let most = most.filter(|it| it.excess() > own && it.excess() * PART >= of_root);
         let Some(group) = most else {
-            let time_inside = groups.values().map(|group| group.time).sum();
-            let usual_inside = groups.values().map(|group| group.usual).sum();
-            let is_own = own * PART >= i128::from(excess) && !groups.is_empty();
-            let [time_inside, usual_inside] =
-                [time_inside, usual_inside].map(|ns: u64| if is_own { ns } else { 0 });
+            let is_own = own * PART >= of_root && !groups.is_empty();
+            let without = if is_own { &*at.inside } else { &[] };
             return Some(Found {
                 spans: vec![at.kept],
-                without: match is_own {
-                    true => of(&nodes, &at.inside).map(|node| node.kept).collect(),
-                    false => Vec::new(),
-                },
-                time: usual.time(at.kept).saturating_sub(time_inside),
-                usual: usual.median(at.kept).map(|median| median.saturating_sub(usual_inside)),
-                excess,
+                without: of(&nodes, without).map(|node| node.kept).collect(),
+                time: if is_own { own_time } else { usual.time(at.kept) },
+                usual: if is_own { usual_own } else { usual.median(at.kept) },
+                usual_spans: 1,
+                excess: if is_own { u64::try_from(own).unwrap_or(0) } else { excess },
             });
         };
         let longest = of(&nodes, &group.places).max_by_key(|node| usual.excess(node.kept))?;
         let of_longest = usual.excess(longest.kept);
-        if group.places.len() > 1 && i128::from(of_longest) * 2 < group.excess() {
+        // There are more of them than usual, or none of them alone is to blame.
+        if i128::from(of_longest) * 2 < group.excess() {
             return Some(Found {
                 spans: of(&nodes, &group.places).map(|node| node.kept).collect(),
                 without: Vec::new(),
                 time: group.time,
                 usual: usual.median(longest.kept).map(|_| group.usual),
+                usual_spans: group.usual_spans,
                 excess: u64::try_from(group.excess()).unwrap_or(u64::MAX),
             });
         }
         (at, excess) = (longest, of_longest);
+    }
+}
+
+/// Returns the usual time of a span outside of the spans inside it. None if it is not known: laps inside are not counted as such.
+fn usual_own(usual: &Usual<'_>, kept: &Kept, groups: &BTreeMap<usize, Group>) -> Option<u64> {
+    let has_laps = groups.values().any(|group| group.has_laps);
+    usual.own(kept).filter(|_| !has_laps)
+}
+
+/// Corrects the usual times of the groups, whose excess is this in all. It is too low where spans of a site are also inside of others.
+fn correct(groups: &mut BTreeMap<usize, Group>, excess: i128) {
+    let missing = excess - groups.values().map(Group::excess).sum::<i128>();
+    let all = groups.values_mut().filter(|group| group.may_be_fewer);
+    if let (Some(group), Ok(missing)) = (all.max_by_key(|group| group.time), u64::try_from(missing))
+    {
+        let rest = group.usual.saturating_sub(missing);
+        let spans =
+            u128::from(group.usual_spans) * u128::from(rest) / u128::from(group.usual.max(1));
+        (group.usual, group.usual_spans) = (rest, u64::try_from(spans).unwrap_or(0));
     }
 }
 
@@ -127,14 +157,17 @@ fn groups(usual: &Usual<'_>, nodes: &[Node<'_>], at: &Node<'_>) -> BTreeMap<usiz
         let group = groups.entry(std::ptr::from_ref(node.kept.raw.site).addr()).or_default();
         group.places.push(*place);
         group.time = group.time.saturating_add(usual.time(node.kept));
+        group.has_laps |= node.kept.raw.is_lap();
     }
     for group in groups.values_mut() {
         let Some(kept) = of(nodes, &group.places).next().map(|node| node.kept) else { continue };
         let spans = group.places.len() as u64;
         // As many as there usually are in such a span, and none if there usually are none.
         let (inside, around) = (usual.count(kept), usual.count(at.kept).max(1));
-        let often = ((inside.saturating_mul(2) / around).saturating_add(1) / 2).min(spans);
-        group.usual = usual.median(kept).unwrap_or(0).saturating_mul(often);
+        let often = (inside.saturating_mul(2) / around).saturating_add(1) / 2;
+        group.may_be_fewer = often >= spans && spans > 1;
+        group.usual_spans = often.min(spans);
+        group.usual = usual.median(kept).unwrap_or(0).saturating_mul(group.usual_spans);
     }
     groups
 }

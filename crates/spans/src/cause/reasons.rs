@@ -21,7 +21,9 @@ struct Off {
 /// faults may be known.
 pub(super) fn of(usual: &Usual<'_>, found: &Found<'_>, root: Option<&Kept>) -> Vec<Reason> {
     let Some(kept) = found.spans.first() else { return Vec::new() };
-    let site = usual.of_site(kept);
+    // Nothing is usual for what usually is not there.
+    let is_rare = found.usual_spans == 0;
+    let site = usual.of_site(kept).filter(|_| !is_rare);
     let is_usual = |flag| site.as_ref().is_some_and(|site| site.is_usual(flag));
     let flags = found.spans.iter().fold(Flags::NONE, |all, kept| all.union(kept.raw.flags));
     let mut reasons = Vec::new();
@@ -29,12 +31,9 @@ pub(super) fn of(usual: &Usual<'_>, found: &Found<'_>, root: Option<&Kept>) -> V
     let is_much = |ns: u64| ns > found.excess / 10;
     let mut ran = None;
     if let Some(off) = off_cpu(found) {
-        // What is usual is a part of the usual time.
-        let part = |ns: u64, flag| {
-            if is_usual(flag) { ns.saturating_sub(found.usual.unwrap_or(0)) } else { ns }
-        };
-        let blocked = part(off.blocked, Flags::WAITED);
-        let runnable = part(off.runnable, Flags::PREEMPTED);
+        let [usual_wait, usual_runnable] = usual_off_cpu(usual, found);
+        let blocked = off.blocked.saturating_sub(usual_wait);
+        let runnable = off.runnable.saturating_sub(usual_runnable);
         let on_cpu = found.excess.saturating_sub(blocked).saturating_sub(runnable);
         let time = Duration::from_nanos;
         if is_much(blocked) {
@@ -85,15 +84,15 @@ fn is_timed(reason: &Reason) -> bool {
 fn off_cpu(found: &Found<'_>) -> Option<Off> {
     let of = |kept: &&Kept| {
         let lost = kept.lost()?;
-        let waited = kept.has(Flags::WAITED);
+        let off_cpu = lost.off_cpu?;
         let runnable = match lost.runnable {
-            // Without a wait, the thread was ready to run all the time.
-            _ if !waited => lost.off_cpu,
-            Some(runnable) => runnable,
-            None if kept.has(Flags::PREEMPTED) && lost.off_cpu > 0 => return None,
+            Some(runnable) => runnable.min(off_cpu),
+            // Both kinds of switches, and it is not known how long which of them took.
+            None if kept.has(Flags::WAITED) && kept.has(Flags::PREEMPTED) => return None,
+            None if kept.has(Flags::PREEMPTED) => off_cpu,
             None => 0,
         };
-        Some(Off { blocked: lost.off_cpu.saturating_sub(runnable), runnable })
+        Some(Off { blocked: off_cpu - runnable, runnable })
     };
     let sum = |spans: &[&Kept]| {
         spans.iter().map(of).try_fold(Off::default(), |all, more| {
@@ -108,6 +107,20 @@ fn off_cpu(found: &Found<'_>) -> Option<Off> {
     let blocked = all.blocked.saturating_sub(without.blocked).min(found.time);
     let runnable = all.runnable.saturating_sub(without.runnable).min(found.time - blocked);
     Some(Off { blocked, runnable })
+}
+
+/// Returns how long the place usually waits, and is ready to run, in nanoseconds.
+fn usual_off_cpu(usual: &Usual<'_>, found: &Found<'_>) -> [u64; 2] {
+    let Some(kept) = found.spans.first() else { return [0; 2] };
+    let of_span = usual.off_cpu(kept).map(|time| time.saturating_mul(found.usual_spans));
+    let without = found.without.iter().map(|kept| usual.off_cpu(kept));
+    let [waits, runnable] = without.fold([0_u64; 2], |[waits, runnable], [wait, more]| {
+        [waits.saturating_add(wait), runnable.saturating_add(more)]
+    });
+    let [wait, ready] = of_span;
+    // The mean has the slow ones, too.
+    let most = found.usual.unwrap_or(0);
+    [wait.saturating_sub(waits), ready.saturating_sub(runnable)].map(|time| time.min(most))
 }
 
 /// Adds what the flags tell, where the time is not known. A flag that a span inside has may be that one's.
@@ -140,7 +153,7 @@ fn by_counts(found: &Found<'_>, site: &OfSite<'_>) -> Vec<Reason> {
     let median = |wanted: Event| {
         let place = counted.events.iter().position(|event| *event == wanted)?;
         let median = site.stats.of_counts.get(place)?.quantile(0.5)?;
-        (site.stats.count >= 3).then(|| median.saturating_mul(spans))
+        site.has_enough().then(|| median.saturating_mul(spans))
     };
     let count = |event: Event| -> Option<u64> {
         let counts = found.spans.iter().map(|kept| kept.count(event));
@@ -187,12 +200,17 @@ fn by_counts(found: &Found<'_>, site: &OfSite<'_>) -> Vec<Reason> {
 
 /// Returns the page faults of the place, or of the slow span around it, if there are more than usual.
 fn page_faults(usual: &Usual<'_>, found: &Found<'_>, root: Option<&Kept>) -> Option<Reason> {
+    // Fewer take less than a tenth of a millisecond. A disk takes longer.
+    const MANY: u64 = 100;
+    const MANY_MAJOR: u64 = 10;
     let all = found.spans.iter().copied().chain(root);
     let (kept, faults) = all.filter_map(|kept| Some((kept, kept.faults()?))).next()?;
-    let site = usual.of_site(kept)?;
+    let site = usual.of_site(kept).filter(|site| site.has_enough())?;
     let usual = site.stats.faults.quantile(0.5)?;
-    let is_more = faults.all() >= 100 && faults.all() >= usual.saturating_mul(2);
-    (is_more || faults.major > usual).then(|| Reason::PageFaults {
+    let mean_major = site.stats.major_faults / site.stats.faults.count().max(1);
+    let is_more = faults.all() >= MANY && faults.all() >= usual.saturating_mul(2);
+    let is_more_major = faults.major >= MANY_MAJOR && faults.major >= mean_major.saturating_mul(2);
+    (is_more || is_more_major).then(|| Reason::PageFaults {
         of: kept.raw.site.name(),
         count: faults.all(),
         major: faults.major,

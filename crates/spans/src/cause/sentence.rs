@@ -8,18 +8,25 @@ use std::time::Duration;
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Some(place) => write!(f, "{}.", of_place(place))?,
-            None => f.write_str("It took no longer than usual.")?,
+            Some(place) => write!(f, "{}.", of_place(place, self.not_kept))?,
+            None => f.write_str("It took less than a tenth longer than usual.")?,
         }
         for reason in &self.reasons {
-            write!(f, " It {reason}")?;
+            match reason {
+                Reason::PageFaults { of, .. } => write!(f, " {} {reason}", units::cell(of))?,
+                _ => write!(f, " It {reason}")?,
+            }
             if matches!(reason, Reason::Waited { .. }) {
                 f.write_str(&self.of_holders())?;
             }
             f.write_str(".")?;
         }
-        if self.place.is_some() && self.reasons.is_empty() {
-            f.write_str(" What happened there is not known.")?;
+        match (&self.place, self.reasons.is_empty(), self.knows_causes) {
+            (Some(_), true, true) => f.write_str(" What happened there is not known.")?,
+            (Some(_), true, false) => {
+                f.write_str(" What happened there is not known: set `Settings::causes`.")?;
+            }
+            _ => {}
         }
         if let Some(slots) = &self.slots {
             write!(f, " {slots}")?;
@@ -34,15 +41,21 @@ impl fmt::Display for Cause {
 impl Cause {
     fn of_holders(&self) -> String {
         let Some(first) = self.waited_for.first() else {
-            return ": for something without a span".into();
+            return ", and no span that is kept of another thread explains it".into();
         };
         let mut text = format!(": for {}", of_holder(first));
-        for (holder, next) in
-            self.waited_for.iter().zip(self.waited_for.iter().skip(1).map(Some).chain([None]))
-        {
-            let Some(reason) = holder.reasons.first() else { continue };
-            text += &format!(", which {reason}");
-            if let (Reason::Waited { .. }, Some(next)) = (reason, next) {
+        let nexts = self.waited_for.iter().skip(1).map(Some).chain([None]);
+        for (holder, next) in self.waited_for.iter().zip(nexts) {
+            if let Some(after) = holder.began_after {
+                text += &format!(", which began only {} later", time(after));
+                break;
+            }
+            let reasons: Vec<String> =
+                holder.reasons.iter().take(2).map(|reason| reason.to_string()).collect();
+            if !reasons.is_empty() {
+                text += &format!(", which {}", reasons.join(" and "));
+            }
+            if let Some(next) = next {
                 text += &format!(": for {}", of_holder(next));
             }
         }
@@ -59,19 +72,30 @@ fn name(place: &Place) -> String {
     place.number.map_or(name.clone(), |number| format!("{name} {number}"))
 }
 
-fn of_place(place: &Place) -> String {
-    let usual = place.usual.map_or_else(String::new, |usual| format!(", usually {}", time(usual)));
+fn of_place(place: &Place, not_kept: u64) -> String {
+    let usual = match place.usual {
+        Some(usual) if place.usual_spans == 0 && usual.is_zero() => {
+            ", and usually is not there".into()
+        }
+        Some(usual) => format!(", usually {}", time(usual)),
+        None => String::new(),
+    };
     let took = time(place.time);
-    match (place.is_root, place.is_own, place.spans) {
-        (_, _, 2..) => {
-            format!("{} spans {} took {took}{usual}", place.spans, units::cell(place.name))
+    let kept = if not_kept > 0 { " that are kept" } else { "" };
+    match (place.is_own, place.spans) {
+        (_, 2..) => {
+            let (spans, name) = (place.spans, units::cell(place.name));
+            let usual = match place.usual {
+                Some(usual) => format!(", usually {} and {}", place.usual_spans, time(usual)),
+                None => String::new(),
+            };
+            format!("{spans} spans of {name} took {took} together{usual}")
         }
-        (true, true, _) => format!("Outside of the spans inside, it took {took}{usual}"),
-        (true, false, _) => format!("It took {took}{usual}"),
-        (false, true, _) => {
-            format!("{} took {took} outside of the spans inside it{usual}", name(place))
+        (true, _) => {
+            format!("{took} of {} were in none of its inner spans{kept}{usual}", name(place))
         }
-        (false, false, _) => format!("{} took {took}{usual}", name(place)),
+        (false, _) if place.is_root => format!("It took {took}{usual}"),
+        (false, _) => format!("{} took {took}{usual}", name(place)),
     }
 }
 
@@ -118,13 +142,12 @@ impl fmt::Display for Reason {
             }
             Reason::Disturbed => f.write_str("was switched out, or a counter was moved"),
             Reason::Ran { time: it } => write!(f, "ran on a CPU for {}", time(*it)),
-            Reason::PageFaults { of, count: it, major, usual } => {
-                let of = units::cell(of);
-                write!(f, "had {} page faults in {of}, usually {}", count(*it), count(*usual))?;
-                match major {
-                    0 => Ok(()),
-                    major => write!(f, ", {major} of them from a disk"),
+            Reason::PageFaults { count: it, major, usual, .. } => {
+                write!(f, "had {} page faults", count(*it))?;
+                if *major > 0 {
+                    write!(f, ", {major} of them from a disk")?;
                 }
+                write!(f, ", usually {}", count(*usual))
             }
             Reason::Kernel { count: it, usual } => write!(
                 f,

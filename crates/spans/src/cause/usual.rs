@@ -3,7 +3,7 @@
 use crate::batch::Batch;
 use crate::collect::Kept;
 use crate::record::Flags;
-use crate::statistics::SiteStats;
+use crate::statistics::{LostSums, SiteStats};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -29,9 +29,14 @@ pub(crate) struct OfSite<'a> {
 }
 
 impl OfSite<'_> {
+    /// Whether there are enough spans to tell what is usual.
+    pub(super) fn has_enough(&self) -> bool {
+        self.stats.count >= ENOUGH
+    }
+
     /// Whether most of the spans have a flag, so that it explains nothing.
     pub(super) fn is_usual(&self, flag: Flags) -> bool {
-        self.stats.count >= ENOUGH && self.stats.with(flag) > self.stats.count / 2
+        self.has_enough() && self.stats.with(flag) > self.stats.count / 2
     }
 }
 
@@ -48,6 +53,24 @@ impl<'a> Usual<'a> {
     /// Returns the median time of the spans of its site, in nanoseconds. None if there are too few.
     pub(crate) fn median(&self, kept: &Kept) -> Option<u64> {
         self.of_site(kept)?.median
+    }
+
+    /// Returns the mean time of the spans of its site outside of the spans inside them, but not more than the median. None if there are
+    /// too few.
+    pub(super) fn own(&self, kept: &Kept) -> Option<u64> {
+        let of = self.of_site(kept).filter(|of| of.has_enough())?;
+        let own = of.stats.ticks.saturating_sub(of.stats.of_children) / of.stats.count.max(1);
+        let own = self.batch.time.conversion(&kept.thread).delta_ns(own);
+        Some(own.min(of.median?))
+    }
+
+    /// Returns the mean times that the spans of its site waited and were ready to run, in nanoseconds.
+    pub(super) fn off_cpu(&self, kept: &Kept) -> [u64; 2] {
+        let Some(of) = self.of_site(kept).filter(|of| of.has_enough()) else { return [0; 2] };
+        let LostSums { off_cpu, runnable } = of.stats.lost;
+        let [off_cpu, runnable] =
+            [off_cpu, runnable].map(|sum| sum.unwrap_or(0) / of.stats.count.max(1));
+        [off_cpu.saturating_sub(runnable), runnable]
     }
 
     /// Returns how much longer than that it took, in nanoseconds: all of its time if nothing is usual.

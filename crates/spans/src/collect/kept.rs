@@ -36,7 +36,7 @@ impl Kept {
     pub(crate) fn lost(&self) -> Option<Lost> {
         match self.details.as_ref().and_then(|details| details.lost) {
             None if self.thread.counted.knows_causes && !self.has(Flags::DISTURBED) => {
-                Some(Lost { off_cpu: 0, runnable: Some(0) })
+                Some(Lost { off_cpu: Some(0), runnable: Some(0) })
             }
             lost => lost,
         }

@@ -75,20 +75,23 @@ impl Loaded {
 
 #[cfg(all(target_os = "linux", target_env = "gnu", not(target_feature = "crt-static"), not(miri)))]
 mod loader {
-    use super::{Trust, Unloads};
-    use std::ffi::{CStr, CString, c_int, c_void};
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use super::{Trust, UNLOADED, Unloads};
+    use crate::record::is_leaked;
+    use std::ffi::{CStr, c_char, c_int, c_void};
+    use std::ptr;
+    use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
     /// What the loader knows of an address.
-    #[derive(Default)]
     struct Found {
         address: usize,
         unloads: Unloads,
-        /// Whether no object before this one has been seen: the first one is the program.
+        /// Whether an object has been seen: the first one is the program.
         has_seen_program: bool,
         is_of_program: bool,
-        /// The name of the object that has the address.
-        name: Option<CString>,
+        /// The first and the last address of the object that has the address. None if there is no such object.
+        object: Option<[usize; 2]>,
+        /// Its name, which ends with 0. A copy, and not on the heap: the loader is locked meanwhile, and an allocator may use it.
+        name: [u8; 1_024],
     }
 
     unsafe extern "C" fn see(info: *mut libc::dl_phdr_info, _: usize, to: *mut c_void) -> c_int {
@@ -96,26 +99,54 @@ mod loader {
         let (info, found) = unsafe { (&*info, &mut *to.cast::<Found>()) };
         found.unloads = info.dlpi_subs;
         let is_program = !std::mem::replace(&mut found.has_seen_program, true);
+        if info.dlpi_phdr.is_null() {
+            return 0;
+        }
         // SAFETY: the object has as many headers, and is not unloaded while the loader calls this.
         let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-        let has_it = headers.iter().filter(|header| header.p_type == libc::PT_LOAD).any(|header| {
-            let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
-            found.address.wrapping_sub(start) < header.p_memsz as usize
+        let ranges = headers.iter().filter(|header| header.p_type == libc::PT_LOAD).map(|header| {
+            let first = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+            [first, first.wrapping_add(header.p_memsz as usize)]
         });
-        if has_it {
-            found.is_of_program = is_program;
-            // SAFETY: the loader's own name, which ends with 0.
-            found.name = Some(unsafe { CStr::from_ptr(info.dlpi_name) }.to_owned());
+        let has_it = |[first, end]: [usize; 2]| (first..end).contains(&found.address);
+        if !ranges.clone().any(has_it) {
+            return 0;
         }
-        // All objects have the same numbers.
-        c_int::from(has_it)
+        found.is_of_program = is_program;
+        let (firsts, ends) = (ranges.clone().map(|range| range[0]), ranges.map(|range| range[1]));
+        found.object = firsts.min().zip(ends.max()).map(|(first, end)| [first, end]);
+        if !info.dlpi_name.is_null() {
+            // SAFETY: the loader's own name, which ends with 0.
+            let name = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes_with_nul();
+            if let Some(to) = found.name.get_mut(..name.len()) {
+                to.copy_from_slice(name);
+            }
+        }
+        1
     }
 
     fn find(address: usize) -> Found {
-        let mut found = Found { address, ..Found::default() };
+        let mut found = Found {
+            address,
+            unloads: 0,
+            has_seen_program: false,
+            is_of_program: false,
+            object: None,
+            name: [0; 1_024],
+        };
         // SAFETY: `see` gets the structures of the loader, and `found`.
         unsafe { libc::dl_iterate_phdr(Some(see), (&raw mut found).cast()) };
         found
+    }
+
+    /// The objects that are not unloaded while this runs: the program, and the one that has this library.
+    static STABLE: [[AtomicUsize; 2]; 2] = [const { [const { AtomicUsize::new(0) }; 2] }; 2];
+
+    fn is_stable(address: usize) -> bool {
+        STABLE.iter().any(|object| {
+            let [first, end] = object.each_ref().map(|of| of.load(Ordering::Relaxed));
+            (first..end).contains(&address)
+        })
     }
 
     /// Whether this is a child of the process that first asked. Its loader may be locked for ever, by a thread that it has not.
@@ -123,7 +154,15 @@ mod loader {
         static PROCESS: AtomicU32 = AtomicU32::new(0);
         let this = std::process::id();
         match PROCESS.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => false,
+            Ok(_) => {
+                // SAFETY: takes an integer.
+                let of_program = unsafe { libc::getauxval(libc::AT_PHDR) } as usize;
+                for (to, of) in STABLE.iter().zip([of_program, ptr::from_ref(&UNLOADED).addr()]) {
+                    let ends = find(of).object.unwrap_or_default();
+                    to.iter().zip(ends).for_each(|(to, end)| to.store(end, Ordering::Relaxed));
+                }
+                false
+            }
             Err(first) => first != this,
         }
     }
@@ -134,18 +173,26 @@ mod loader {
 
     /// Keeps the object of an address loaded, and returns whether it is the one that was there.
     pub(super) fn keep(address: usize) -> Trust {
-        if is_child() {
+        let is_child = is_child();
+        if is_stable(address) || is_leaked(address) {
             return Trust::Always;
+        }
+        if is_child {
+            return Trust::Unless { unloads: Unloads::MAX };
         }
         let found = find(address);
         if found.is_of_program {
             return Trust::Always;
         }
         // An address in no object is one of the heap, or of an object that is gone: then more are unloaded.
-        let Some(name) = found.name else { return Trust::Unless { unloads: found.unloads } };
+        if found.object.is_none() {
+            return Trust::Unless { unloads: found.unloads };
+        }
         let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
-        // SAFETY: the name is a copy. Nothing new is loaded.
-        let is_kept = !unsafe { libc::dlopen(name.as_ptr(), flags) }.is_null();
+        let has_name = found.name.first().is_some_and(|first| *first != 0);
+        // SAFETY: the name is a copy, and ends with 0. Nothing new is loaded.
+        let is_kept = has_name
+            && !unsafe { libc::dlopen(found.name.as_ptr().cast::<c_char>(), flags) }.is_null();
         // Once it is kept: another thread may have unloaded it before.
         let unloads = if is_kept { find(address).unloads } else { Unloads::MAX };
         Trust::Unless { unloads }

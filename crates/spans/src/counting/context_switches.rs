@@ -78,7 +78,7 @@ impl Switches {
             // SAFETY: as in `number`.
             unsafe { self.section.write_volatile(rseq::unused()) };
             let Some([waited, preempted]) = switches_of_this_thread() else { return false };
-            self.lost.read();
+            self.lost.read(preempted);
             self.number.set(u64::from(waited) | u64::from(preempted) << 32);
             self.lost.keep(self.number.get());
             // SAFETY: as in `number`.
@@ -89,9 +89,9 @@ impl Switches {
         true
     }
 
-    /// Returns the time that the thread has lost between two numbers. None if it is not known.
-    pub(crate) fn lost(&self, start: u64, end: u64) -> Option<Lost> {
-        self.lost.between(start, end)
+    /// Returns the time that a span of this many nanoseconds has lost between two numbers. None if it is not known.
+    pub(crate) fn lost(&self, start: u64, end: u64, span: u64) -> Option<Lost> {
+        self.lost.between(start, end, span)
     }
 
     /// Returns the flags of the switches between two numbers.

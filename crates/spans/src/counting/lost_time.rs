@@ -4,13 +4,22 @@
 use crate::record::Lost;
 use std::cell::Cell;
 
-/// Sums since an unknown time in the past. Only their differences mean something.
+/// What is known at a context switch: sums since unknown times in the past, of which only differences mean something.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
-    /// The number of switches at which these were read. 0 is that of an unused place, or of a thread without a switch.
+    /// The number of switches. 0 is that of an unused place, or of a thread without a switch.
     number: u64,
-    off_cpu: u64,
+    /// The time, and the part in which the thread was on a CPU. 0 if they are not known.
+    now: u64,
+    on_cpu: u64,
+    /// The part in which it was ready to run without a CPU.
     runnable: Option<u64>,
+}
+
+impl Sums {
+    fn off_cpu(&self) -> u64 {
+        self.now.wrapping_sub(self.on_cpu)
+    }
 }
 
 /// The places of the history: a power of two.
@@ -20,8 +29,8 @@ const PLACES: usize = 256;
 pub(super) struct LostTime {
     history: Box<[Cell<Sums>]>,
     latest: Cell<Sums>,
-    /// The time off the CPU at which `runnable` was last read.
-    read_at: Cell<u64>,
+    /// The number of preemptions, and the time off the CPU, at which `runnable` was last read.
+    read_at: Cell<(u32, u64)>,
 }
 
 impl LostTime {
@@ -29,7 +38,7 @@ impl LostTime {
         LostTime {
             history: (0..PLACES).map(|_| Cell::default()).collect(),
             latest: Cell::default(),
-            read_at: Cell::new(0),
+            read_at: Cell::new((0, 0)),
         }
     }
 
@@ -41,15 +50,17 @@ impl LostTime {
 
     /// Reads the sums of this moment: after each switch, as soon as the thread knows of it.
     ///
-    /// The kernel's file takes microseconds, so it is read once the thread has been off the CPU for `ENOUGH` since the last time.
-    pub(super) fn read(&self) {
+    /// The kernel's file takes microseconds. It is read after a preemption, and after waits once these have taken `ENOUGH`.
+    pub(super) fn read(&self, preemptions: u32) {
         const ENOUGH: u64 = 100_000;
-        let Some((now, on_cpu)) = now_and_on_cpu() else { return };
-        let off_cpu = now.wrapping_sub(on_cpu);
-        let mut sums = Sums { off_cpu, ..self.latest.get() };
-        if off_cpu.wrapping_sub(self.read_at.get()) >= ENOUGH {
+        let Some((now, on_cpu)) = now_and_on_cpu() else {
+            return self.latest.set(Sums::default());
+        };
+        let mut sums = Sums { now, on_cpu, ..self.latest.get() };
+        let (preempted, off_cpu) = self.read_at.get();
+        if preempted != preemptions || sums.off_cpu().wrapping_sub(off_cpu) >= ENOUGH {
             sums.runnable = runnable();
-            self.read_at.set(off_cpu);
+            self.read_at.set((preemptions, sums.off_cpu()));
         }
         self.latest.set(sums);
     }
@@ -61,18 +72,36 @@ impl LostTime {
         self.place(number).into_iter().for_each(|place| place.set(sums));
     }
 
-    /// Returns the time between two numbers of switches. None if the first one is too long ago.
-    pub(super) fn between(&self, start: u64, end: u64) -> Option<Lost> {
+    /// Returns what a span of this many nanoseconds has lost, between two numbers of switches. None if the first one is too long
+    /// ago.
+    pub(super) fn between(&self, start: u64, end: u64, span: u64) -> Option<Lost> {
         let [from, to] = [start, end].map(|number| {
             let sums = self.place(number)?.get();
-            (sums.number == number && sums.off_cpu != 0).then_some(sums)
+            (sums.number == number && sums.now != 0).then_some(sums)
         });
         let (from, to) = (from?, to?);
-        let off_cpu = to.off_cpu.saturating_sub(from.off_cpu);
+        let has_waited = start as u32 != end as u32;
         let runnable = to.runnable.zip(from.runnable);
-        let runnable = runnable.map(|(to, from)| to.saturating_sub(from).min(off_cpu));
+        let runnable = runnable.and_then(|(to, from)| to.checked_sub(from)).map(|it| it.min(span));
+        let off_cpu = match runnable {
+            // It was ready to run all the time.
+            Some(runnable) if !has_waited => Some(runnable),
+            _ => off_cpu_between(&from, &to, span),
+        };
+        let off_cpu = off_cpu.map(|off_cpu| off_cpu.max(runnable.unwrap_or(0)).min(span));
         Some(Lost { off_cpu, runnable })
     }
+}
+
+/// Returns the time off the CPU between two switches, of which a span has all. None if it is not known.
+///
+/// Interrupts and the hypervisor take time that is neither on nor off the CPU. So a long time from the first switch to the span makes the
+/// difference useless: as much as a two-hundredth of it may be such time. In the child of a fork, the time on the CPU begins again.
+fn off_cpu_between(from: &Sums, to: &Sums, span: u64) -> Option<u64> {
+    const LONG: u64 = 20;
+    let on_cpu = to.on_cpu.checked_sub(from.on_cpu)?;
+    let elapsed = to.now.checked_sub(from.now)?;
+    (elapsed <= span.saturating_mul(LONG + 1)).then(|| elapsed.saturating_sub(on_cpu))
 }
 
 /// Returns the time, and how much of it this thread was on a CPU, in nanoseconds. By system calls: the C library reads the tick
@@ -145,16 +174,52 @@ mod tests {
         }
     }
 
+    /// A second between switches, of which the thread is off the CPU for 30 ms, and ready to run for 10 ms of these.
+    fn sums(number: u64) -> Sums {
+        let second = 1_000_000_000;
+        let runnable = Some(number * 10_000_000);
+        Sums { number, now: number * second, on_cpu: number * 970_000_000, runnable }
+    }
+
     #[test]
     fn a_history_of_switches() {
         let lost = LostTime::new();
         for number in 1..=1_000 {
-            lost.latest.set(Sums { number: 0, off_cpu: number * 10, runnable: Some(number * 3) });
+            lost.latest.set(sums(number));
             lost.keep(number);
         }
-        assert_eq!(lost.between(990, 1_000), Some(Lost { off_cpu: 100, runnable: Some(30) }));
-        assert_eq!(lost.between(1_000, 1_000), Some(Lost { off_cpu: 0, runnable: Some(0) }));
-        assert_eq!(lost.between(1_000 - PLACES as u64, 1_000), None, "its place is another's");
-        assert_eq!(lost.between(1, 2_000), None);
+        let between = |start, end, span| lost.between(start, end, span);
+        let known = |off_cpu, runnable| Some(Lost { off_cpu, runnable: Some(runnable) });
+        assert_eq!(between(990, 1_000, 9_000_000_000), known(Some(300_000_000), 100_000_000));
+        assert_eq!(between(1_000, 1_000, 5), known(Some(0), 0));
+        // Not more than the span, and not known if that is much shorter than the time between the switches.
+        assert_eq!(between(999, 1_000, 50_000_000), known(Some(30_000_000), 10_000_000));
+        assert_eq!(between(999, 1_000, 40_000_000), known(None, 10_000_000));
+        assert_eq!(between(999, 1_000, 1_000_000), known(None, 1_000_000));
+        assert_eq!(between(1_000 - PLACES as u64, 1_000, 5), None, "its place is another's");
+        assert_eq!(between(1, 2_000, 5), None);
+    }
+
+    /// The numbers of preemptions are in the upper half.
+    #[test]
+    fn a_thread_that_never_waits_is_ready_to_run() {
+        let lost = LostTime::new();
+        for preemptions in 1..=10 {
+            lost.latest.set(sums(preemptions));
+            lost.keep(preemptions << 32);
+        }
+        let expected = Lost { off_cpu: Some(10_000_000), runnable: Some(10_000_000) };
+        assert_eq!(lost.between(9 << 32, 10 << 32, 40_000_000), Some(expected));
+    }
+
+    /// The child of a fork has a new time on the CPU.
+    #[test]
+    fn a_time_that_begins_again() {
+        let lost = LostTime::new();
+        for (number, on_cpu) in [(1, 900), (2, 10)] {
+            lost.latest.set(Sums { number, now: number * 1_000, on_cpu, runnable: None });
+            lost.keep(number);
+        }
+        assert_eq!(lost.between(1, 2, 5_000), Some(Lost { off_cpu: None, runnable: None }));
     }
 }

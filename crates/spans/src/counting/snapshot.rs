@@ -57,8 +57,14 @@ pub(crate) trait Counting<const N: usize> {
         Flags::NONE
     }
 
-    /// Returns the time between two snapshots in which the thread was not on a CPU. None if it is not known.
-    fn lost(&self, _start: Self::Snapshot, _end: Self::Snapshot) -> Option<Lost> {
+    /// As `snapshot`, at the beginning of a span: what it takes to learn of a context switch before is not in its counts.
+    #[inline(always)]
+    fn snapshot_at_begin(&self) -> Option<Self::Snapshot> {
+        self.snapshot()
+    }
+
+    /// Returns what a span of this many nanoseconds between two snapshots has lost. None if it is not known.
+    fn lost(&self, _start: Self::Snapshot, _end: Self::Snapshot, _span: u64) -> Option<Lost> {
         None
     }
 
@@ -120,6 +126,12 @@ impl<C: Counting<N>, const N: usize> Counting<N> for Watched<C> {
     }
 
     #[inline(always)]
+    fn snapshot_at_begin(&self) -> Option<Self::Snapshot> {
+        let number = self.switches.number();
+        Some((self.counting.snapshot()?, number))
+    }
+
+    #[inline(always)]
     fn between(start: Self::Snapshot, end: Self::Snapshot) -> ([u64; N], bool) {
         let (counts, is_disturbed) = C::between(start.0, end.0);
         (counts, is_disturbed | (start.1 != end.1))
@@ -129,8 +141,8 @@ impl<C: Counting<N>, const N: usize> Counting<N> for Watched<C> {
         Switches::causes(start.1, end.1)
     }
 
-    fn lost(&self, start: Self::Snapshot, end: Self::Snapshot) -> Option<Lost> {
-        self.switches.lost(start.1, end.1)
+    fn lost(&self, start: Self::Snapshot, end: Self::Snapshot, span: u64) -> Option<Lost> {
+        self.switches.lost(start.1, end.1, span)
     }
 
     fn without_counters(&self) -> Option<Duration> {

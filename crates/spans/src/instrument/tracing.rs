@@ -4,7 +4,7 @@
 // A span of `tracing` is entered and left many times, perhaps on several threads at once. Each pair is a record. A thread has
 // a list of those that it has entered. Nothing here waits for another thread: a child of a fork would wait for ever.
 
-use crate::record::{AtomicU64, Site, count_lost};
+use crate::record::{AtomicU64, Site, count_lost, leak};
 use crate::thread;
 use ::tracing::span::Id;
 use ::tracing::{Metadata, Subscriber};
@@ -73,7 +73,7 @@ impl TracingLayer {
 struct Known {
     /// The address of its metadata.
     metadata: usize,
-    site: Site,
+    site: &'static Site,
     /// The one that was added before.
     next: *const Known,
 }
@@ -92,7 +92,7 @@ fn site_of(metadata: &'static Metadata<'static>) -> &'static Site {
         // SAFETY: null or published, and never freed. Their fields came first: pairs with the exchange below.
         while let Some(known) = unsafe { next.as_ref() } {
             if known.metadata == address {
-                return Some(&known.site);
+                return Some(known.site);
             }
             next = known.next;
         }
@@ -103,14 +103,15 @@ fn site_of(metadata: &'static Metadata<'static>) -> &'static Site {
         return site;
     }
     let (file, line) = (metadata.file().unwrap_or(""), metadata.line().unwrap_or(0));
-    let site = Site::new(metadata.name(), file, line);
+    // Its name is in the object of the source location. Refused for one that the program has closed meanwhile.
+    let _ = rdpmc::keep_loaded(ptr::from_ref(metadata).cast());
+    let site = leak(Site::new(metadata.name(), file, line));
     let new = Box::into_raw(Box::new(Known { metadata: address, site, next: ptr::null() }));
     loop {
         // SAFETY: from Box::into_raw, and not published yet.
         unsafe { (*new).next = newest };
         match list.compare_exchange(newest, new, Ordering::AcqRel, Ordering::Acquire) {
-            // SAFETY: never freed.
-            Ok(_) => return unsafe { &(*new).site },
+            Ok(_) => return site,
             Err(now) => newest = now,
         }
         // Another thread may have added it.

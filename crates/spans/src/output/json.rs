@@ -186,7 +186,9 @@ fn slow(to: &mut impl Write, usual: &Usual<'_>, tree: &Tree, line: &str) -> io::
         place(to, &holder.place)?;
         to.write_all(b",\"reasons\":[")?;
         reasons(to, &holder.reasons)?;
-        to.write_all(b"]}")?;
+        to.write_all(b"],\"began_after_ns\":")?;
+        optional(to, holder.began_after.map(ns))?;
+        to.write_all(b"}")?;
     }
     write!(to, "],\"not_kept\":{}}}", cause.not_kept)
 }
@@ -198,8 +200,11 @@ fn place(to: &mut impl Write, of: &Place) -> io::Result<()> {
     optional(to, of.number)?;
     to.write_all(b",\"thread\":")?;
     string(to, &of.thread)?;
-    let Place { spans, is_root, is_own, time, .. } = of;
-    write!(to, ",\"spans\":{spans},\"is_root\":{is_root},\"is_own\":{is_own}")?;
+    let Place { spans, usual_spans, is_root, is_own, time, .. } = of;
+    write!(
+        to,
+        ",\"spans\":{spans},\"usual_spans\":{usual_spans},\"is_root\":{is_root},\"is_own\":{is_own}"
+    )?;
     write!(to, ",\"ns\":{},\"usual_ns\":", ns(*time))?;
     optional(to, of.usual.map(ns))?;
     to.write_all(b"}")
@@ -224,6 +229,12 @@ fn reasons(to: &mut impl Write, all: &[Reason]) -> io::Result<()> {
             }
             Reason::Disturbed => (None, None),
         };
+        if let Reason::PageFaults { of, major, .. } = reason {
+            to.write_all(b",\"of\":")?;
+            string(to, of)?;
+            to.write_all(b",\"major\":")?;
+            integer(to, *major)?;
+        }
         if let Reason::Event { event, .. } = reason {
             to.write_all(b",\"event\":")?;
             string(to, &event.to_string())?;

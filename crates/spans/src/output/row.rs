@@ -26,10 +26,14 @@ pub struct Row {
     /// How many of them the kernel disturbed: see [`Flags::DISTURBED`]. They are in all other figures, too. None if it is
     /// not known: without counters and without [`Settings::causes`](crate::Settings::causes).
     pub disturbed: Option<u64>,
-    /// The sum of the times in which their threads were not on a CPU: they waited, or were ready to run. None if it is not known:
-    /// see [`Settings::causes`](crate::Settings::causes).
+    /// The sum of the times in which their threads were not on a CPU: they waited, or were ready to run. None if it is not known
+    /// of any of them: see [`Settings::causes`](crate::Settings::causes).
+    ///
+    /// Not known, and not in the sum, is that of a span that waited after 20 times its own length without a context switch.
+    /// Interrupts, and time that the hypervisor took, may be in it.
     pub off_cpu: Option<Duration>,
-    /// The part of that in which they were ready to run: preempted, or woken and without a CPU. None if it is not known.
+    /// The part of that in which they were ready to run: preempted, or woken and without a CPU. None if it is not known. After
+    /// waits of less than 100 µs together, it may be counted for a later span.
     pub runnable: Option<Duration>,
     /// How many of them waited: see [`Flags::WAITED`]. None without [`Settings::causes`](crate::Settings::causes).
     pub waited: Option<u64>,
@@ -173,6 +177,12 @@ impl Row {
             },
         );
         let flag = |is_known: bool, flag: Flags| is_known.then(|| stats.with(flag));
+        let was_off_cpu = stats.with(Flags::WAITED) + stats.with(Flags::PREEMPTED) > 0;
+        let lost = |sum: Option<u64>| match known.causes {
+            true if !was_off_cpu => Some(Duration::ZERO),
+            true => sum.map(Duration::from_nanos),
+            false => None,
+        };
         Row {
             thread: (thread.ended == 0).then_some(thread.meta.number),
             thread_name: thread.meta.name.clone(),
@@ -180,8 +190,8 @@ impl Row {
             site: stats.site,
             count: stats.count,
             disturbed: flag(known.disturbances, Flags::DISTURBED),
-            off_cpu: known.causes.then(|| Duration::from_nanos(stats.lost.off_cpu)),
-            runnable: known.causes.then(|| Duration::from_nanos(stats.lost.runnable)),
+            off_cpu: lost(stats.lost.off_cpu),
+            runnable: lost(stats.lost.runnable),
             waited: flag(known.causes, Flags::WAITED),
             preempted: flag(known.causes, Flags::PREEMPTED),
             interrupted: flag(known.interrupts, Flags::INTERRUPTED),

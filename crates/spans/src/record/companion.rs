@@ -34,7 +34,9 @@ impl Companion {
         let [number, lost_time, faults] = &SITES;
         let (site, [first, second]) = match self {
             Companion::Number(it) => (number, [0, it]),
-            Companion::Lost(it) => (lost_time, [it.runnable.unwrap_or(UNKNOWN), it.off_cpu]),
+            Companion::Lost(it) => {
+                (lost_time, [it.runnable, it.off_cpu].map(|time| time.unwrap_or(UNKNOWN)))
+            }
             Companion::Faults(it) => (faults, [it.major, it.minor]),
         };
         [address(site), first, second, start, identity(last)]
@@ -49,8 +51,9 @@ impl Companion {
         match (site - address(SITES.as_ptr())) / size_of::<Site>() as u64 {
             0 => Some(Companion::Number(second)),
             1 => {
-                let runnable = (first != UNKNOWN).then_some(first);
-                Some(Companion::Lost(Lost { off_cpu: second, runnable }))
+                let [runnable, off_cpu] =
+                    [first, second].map(|time| (time != UNKNOWN).then_some(time));
+                Some(Companion::Lost(Lost { off_cpu, runnable }))
             }
             _ => Some(Companion::Faults(Faults { minor: second, major: first })),
         }

@@ -3,8 +3,8 @@
 /// The time in a span in which its thread was not on a CPU, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lost {
-    /// All of it.
-    pub(crate) off_cpu: u64,
+    /// All of it. None if it is not known.
+    pub(crate) off_cpu: Option<u64>,
     /// The part in which the thread was ready to run: it was preempted, or was woken and got no CPU. None if the kernel does
     /// not tell.
     pub(crate) runnable: Option<u64>,

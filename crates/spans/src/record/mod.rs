@@ -18,4 +18,7 @@ pub(crate) use raw::{
     depth_of, site_at, span_of, ticks_between,
 };
 pub use site::Site;
+pub(crate) use site::is_leaked;
+#[cfg(feature = "tracing")]
+pub(crate) use site::leak;
 pub(crate) use wide::AtomicU64;

@@ -1,7 +1,9 @@
 //! The source locations that spans are named after.
+#![allow(unsafe_code)]
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// A source location where spans begin, made by [`span!`](crate::span) and [`stages!`](crate::stages).
 ///
@@ -55,6 +57,46 @@ impl Site {
         }
         self.index()
     }
+}
+
+/// A site that is never freed, in a list of these.
+struct Leaked {
+    site: Site,
+    /// The one that was added before.
+    next: *const Leaked,
+}
+
+/// The sites that `leak` has made.
+static LEAKED: AtomicPtr<Leaked> = AtomicPtr::new(ptr::null_mut());
+
+/// Returns a site that is never freed.
+#[cfg(feature = "tracing")]
+pub(crate) fn leak(site: Site) -> &'static Site {
+    let new = Box::into_raw(Box::new(Leaked { site, next: ptr::null() }));
+    let mut newest = LEAKED.load(Ordering::Relaxed);
+    loop {
+        // SAFETY: from Box::into_raw, and not in the list yet.
+        unsafe { (*new).next = newest };
+        // Its fields first; pairs with `is_leaked`.
+        match LEAKED.compare_exchange_weak(newest, new, Ordering::Release, Ordering::Relaxed) {
+            // SAFETY: never freed.
+            Ok(_) => return unsafe { &(*new).site },
+            Err(now) => newest = now,
+        }
+    }
+}
+
+/// Whether `leak` has returned the site of this address.
+pub(crate) fn is_leaked(address: usize) -> bool {
+    let mut next: *const Leaked = LEAKED.load(Ordering::Acquire);
+    // SAFETY: null or added by `leak`, and never freed.
+    while let Some(leaked) = unsafe { next.as_ref() } {
+        if ptr::from_ref(&leaked.site).addr() == address {
+            return true;
+        }
+        next = leaked.next;
+    }
+    false
 }
 
 impl fmt::Debug for Site {

@@ -78,7 +78,7 @@ pub(super) fn measure(probe: &mut Probe, session: u32, counted: &Counted) -> Cos
     let steady = |amounts: Amounts| amounts.together(counted.events_of_slots()).steady();
     let span = counts(&EMPTY, &|| empty(&EMPTY, session));
     let numbered = counts(&EMPTY, &|| numbered(&EMPTY, session));
-    let around = counts(&AROUND, &|| spans_inside(&AROUND, &EMPTY, 1, session));
+    let of_around = counts(&AROUND, &|| around(&AROUND, &EMPTY, session));
     let laps = |laps: u32| minimal_laps([&FIRST_LAP, &EMPTY_LAP], laps, session);
     let (lap, first_lap) = (counts(&EMPTY_LAP, &|| laps(2)), counts(&FIRST_LAP, &|| laps(1)));
     Cost {
@@ -97,7 +97,7 @@ pub(super) fn measure(probe: &mut Probe, session: u32, counted: &Counted) -> Cos
         span,
         subtracted: Costs {
             span: steady(span),
-            in_parent: steady(around.saturating_sub(&span)),
+            in_parent: steady(of_around.saturating_sub(&span)),
             number: steady(numbered.saturating_sub(&span)),
             lap: steady(lap),
             first_lap: steady(first_lap),
@@ -185,6 +185,11 @@ fn numbered(site: &'static Site, session: u32) {
         (calls.number)(header, number, 0, 0);
         (calls.exit)(header, site, number, 0);
     }
+}
+
+#[inline(never)]
+fn around(site: &'static Site, inner: &'static Site, session: u32) {
+    minimal_span(site, session, || minimal_span(inner, session, || ()));
 }
 
 #[inline(never)]

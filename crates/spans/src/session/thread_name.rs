@@ -49,7 +49,8 @@ fn by_the_kernel() -> Option<String> {
         return None;
     }
     let name = name.split(|byte| *byte == 0).next().filter(|name| !name.is_empty())?;
-    let of_process = std::fs::read("/proc/self/comm").unwrap_or_default();
+    // Without it, nobody knows whether the name is inherited.
+    let of_process = std::fs::read("/proc/self/comm").ok()?;
     let is_inherited = of_process.strip_suffix(b"\n") == Some(name) || is_remembered(name);
     (!is_inherited).then(|| String::from_utf8_lossy(name).into_owned())
 }

@@ -60,6 +60,7 @@ pub(super) struct SiteHistograms {
     interrupted: Option<Histogram>,
     /// The page faults of spans that are named for it.
     faults: Option<Histogram>,
+    major_faults: u64,
 }
 
 /// What a thread's histograms are of.
@@ -88,6 +89,7 @@ impl SiteHistograms {
             disturbed: shape.knows_disturbances.then(Histogram::new),
             interrupted: shape.kernel_instructions.map(|_| Histogram::new()),
             faults: shape.faults.iter().any(|name| name == site.name()).then(Histogram::new),
+            major_faults: 0,
         }
     }
 
@@ -114,6 +116,7 @@ impl SiteHistograms {
         self.lost.add(details.lost);
         if let Some((faults, all)) = details.faults.zip(self.faults.as_mut()) {
             all.record(faults.all());
+            self.major_faults = self.major_faults.saturating_add(faults.major);
         }
         for (bit, flag) in self.flags.iter_mut().enumerate() {
             *flag += u64::from(flags.bits() >> bit & 1);
@@ -150,6 +153,7 @@ impl SiteHistograms {
             disturbed: drained(&mut self.disturbed),
             interrupted: drained(&mut self.interrupted),
             faults: drained(&mut self.faults),
+            major_faults: std::mem::take(&mut self.major_faults),
         }
     }
 }

@@ -18,6 +18,7 @@ pub(crate) use ring::{Reader, Ring, Writer};
 pub(crate) use slow_spans::{IntervalNumber, Limits, RECORDS as TREE_RECORDS, Trees};
 
 use crate::record::{HEAD, Site};
+use std::cell::Cell;
 
 /// Where a thread's records go.
 #[derive(Debug)]
@@ -27,18 +28,20 @@ pub(crate) struct Sink {
     histograms: Option<Recorder>,
     /// With histograms: the slow spans.
     trees: Option<Trees>,
+    /// How often `advance` was called.
+    advanced: Cell<u32>,
 }
 
 impl Sink {
     pub(crate) fn ring(ring: Writer) -> Sink {
-        Sink { ring, histograms: None, trees: None }
+        Sink { ring, histograms: None, trees: None, advanced: Cell::new(0) }
     }
 
     /// Records in histograms, and slow spans in `trees`. Returns the reader of the number of dropped records.
     pub(crate) fn histograms(recorder: Recorder, trees: Option<Trees>) -> (Sink, Reader) {
         let (ring, reader) = Ring::pair(1, recorder.events());
         ring.to_scratch();
-        (Sink { ring, histograms: Some(recorder), trees }, reader)
+        (Sink { ring, histograms: Some(recorder), trees, advanced: Cell::new(0) }, reader)
     }
 
     /// Records a span. Returns true if the caller has to call `advance` next.
@@ -58,6 +61,7 @@ impl Sink {
     /// # Safety
     /// As `write`, which has just returned true.
     pub(crate) unsafe fn advance(&self) {
+        self.advanced.set(self.advanced.get().wrapping_add(1));
         match &self.histograms {
             None => self.ring.advance(),
             // SAFETY: the scratch record is written, with the addresses of statics. This is not called in here.
@@ -79,6 +83,11 @@ impl Sink {
     /// Has the next record dropped and counted, because a companion of it found no room.
     pub(crate) fn refuse_next(&self) {
         self.ring.refuse_next();
+    }
+
+    /// Returns something that changes with each record.
+    pub(crate) fn progress(&self) -> (usize, u32) {
+        (self.ring.place(), self.advanced.get())
     }
 
     /// Counts a record that was not written.

@@ -153,15 +153,18 @@ impl Writer {
         self.at.set(if is_free { slot } else { self.scratch() });
     }
 
-    /// Whether the next records, at least one, all have slots.
+    /// Whether the next records, at least one, all have slots. Not if the next one is refused.
+    ///
+    /// Nothing is recorded meanwhile: neither in a signal handler.
     pub(crate) fn has_room(&self, records: usize) -> bool {
         let ring = &*self.ring;
         let next = self.resume.get().unwrap_or(self.at.get());
-        let index = (next.addr() - ring.first().addr()) / size_of::<Word>() / ring.stride;
+        let Some(bytes) = next.addr().checked_sub(ring.first().addr()) else { return false };
+        let index = bytes / size_of::<Word>() / ring.stride;
         // The reader frees slots in their order, so all up to a free one are.
         let last = (index + records - 1) % ring.records();
         let slot = ring.first().wrapping_add(last * ring.stride);
-        records <= ring.records() && self.is_free(slot)
+        !self.is_refused.get() && records <= ring.records() && self.is_free(slot)
     }
 
     /// Has the next record dropped, because a companion of it found no room.
@@ -196,6 +199,11 @@ impl Writer {
         self.at.set(scratch);
         // SAFETY: it has these words, which `write` has written.
         unsafe { std::slice::from_raw_parts(scratch, self.ring.stride) }
+    }
+
+    /// Returns the address of the next record.
+    pub(crate) fn place(&self) -> usize {
+        self.at.get().addr()
     }
 
     /// Counts a record that was not written.

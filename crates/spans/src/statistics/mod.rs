@@ -3,30 +3,31 @@
 use crate::distribution::Distribution;
 use crate::record::{Details, Flags, Lost, MAX_EVENTS, Raw, Site};
 
-/// The time that spans lost, in nanoseconds.
+/// The time that spans lost, in nanoseconds. None if it is not known of any.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct LostSums {
-    /// How many spans these sums are of: those whose lost time is known.
-    pub(crate) spans: u64,
-    /// The time off the CPU, and the part in which the thread was ready to run.
-    pub(crate) off_cpu: u64,
-    pub(crate) runnable: u64,
+    /// The time off the CPU.
+    pub(crate) off_cpu: Option<u64>,
+    /// The time in which the thread was ready to run.
+    pub(crate) runnable: Option<u64>,
 }
 
 impl LostSums {
-    /// Adds what a span has lost. Only what is known in full: a kernel that tells one part tells both.
+    /// Adds what a span has lost.
     pub(crate) fn add(&mut self, lost: Option<Lost>) {
-        if let Some((off_cpu, runnable)) =
-            lost.and_then(|lost| Some((lost.off_cpu, lost.runnable?)))
-        {
-            self.merge(LostSums { spans: 1, off_cpu, runnable });
+        if let Some(Lost { off_cpu, runnable }) = lost {
+            self.merge(LostSums { off_cpu, runnable });
         }
     }
 
     fn merge(&mut self, other: LostSums) {
-        self.spans = self.spans.saturating_add(other.spans);
-        self.off_cpu = self.off_cpu.saturating_add(other.off_cpu);
-        self.runnable = self.runnable.saturating_add(other.runnable);
+        let add = |sum: &mut Option<u64>, more: Option<u64>| {
+            if let Some(more) = more {
+                *sum = Some(sum.unwrap_or(0).saturating_add(more));
+            }
+        };
+        add(&mut self.off_cpu, other.off_cpu);
+        add(&mut self.runnable, other.runnable);
     }
 }
 
@@ -50,8 +51,9 @@ pub(crate) struct SiteStats {
     pub(crate) disturbed: Distribution,
     /// Of the ticks of spans that were interrupted, and not disturbed.
     pub(crate) interrupted: Distribution,
-    /// Of the page faults, where they are counted.
+    /// Of the page faults, where they are counted, and the sum of those for which the kernel read from a disk.
     pub(crate) faults: Distribution,
+    pub(crate) major_faults: u64,
 }
 
 impl SiteStats {
@@ -69,6 +71,7 @@ impl SiteStats {
             disturbed: Distribution::default(),
             interrupted: Distribution::default(),
             faults: Distribution::default(),
+            major_faults: 0,
         }
     }
 
@@ -76,7 +79,10 @@ impl SiteStats {
     pub(crate) fn add(&mut self, record: &Raw, details: &Details, of_children: u64) {
         let time = record.time();
         self.lost.add(details.lost);
-        details.faults.into_iter().for_each(|faults| self.faults.record(faults.all()));
+        if let Some(faults) = details.faults {
+            self.faults.record(faults.all());
+            self.major_faults = self.major_faults.saturating_add(faults.major);
+        }
         self.count += 1;
         self.of_children = self.of_children.saturating_add(of_children.min(time));
         self.ticks = self.ticks.saturating_add(time);
@@ -108,6 +114,7 @@ impl SiteStats {
             *sum = sum.wrapping_add(more);
         }
         self.lost.merge(other.lost);
+        self.major_faults = self.major_faults.saturating_add(other.major_faults);
         let mut all = vec![
             (&mut self.times, &other.times),
             (&mut self.disturbed, &other.disturbed),

@@ -79,7 +79,7 @@ impl Planted {
         };
         kept.raw.flags = kept.raw.flags.union(flags);
         if self == Planted::Switch {
-            lose(kept, Lost { off_cpu: PLANTED, runnable: Some(PLANTED) });
+            lose(kept, Lost { off_cpu: Some(PLANTED), runnable: Some(PLANTED) });
         }
     }
 }
@@ -258,7 +258,7 @@ impl Game {
             let waited = Flags::DISTURBED.union(Flags::WAITED);
             frame.raw.flags = frame.raw.flags.union(waited);
             let preempted = frame.details().lost.unwrap_or_default();
-            let off_cpu = preempted.off_cpu + 60_000;
+            let off_cpu = Some(preempted.off_cpu.unwrap_or(0) + 60_000);
             let lost = Lost { off_cpu, runnable: Some(preempted.runnable.unwrap_or(0)) };
             lose(&mut frame, lost);
         }

@@ -304,6 +304,33 @@ fn a_trace_that_is_cut() {
     }
 }
 
+/// A call that comes a while after the last one writes all that it got, and so does dropping the trace: a program that ends then lacks
+/// nothing.
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
+fn a_trace_without_an_end() {
+    let begun =
+        |bytes: &[u8]| Decoded::of(bytes).events.iter().filter(|event| event.kind == 1).count();
+    let mut game = Game::new();
+    let mut next = || {
+        let mut records = Vec::new();
+        (0..2).for_each(|_| game.frame(&mut records));
+        batch(records)
+    };
+    let mut written = Vec::new();
+    let mut trace = PerfettoTrace::new(&mut written);
+    for call in 1..=3 {
+        std::thread::sleep(crate::output::perfetto::PERIOD);
+        let batch = next();
+        trace.add(&batch, batch.records.iter(), Missing::default()).unwrap();
+        assert_eq!(begun(trace.written().unwrap()), call * 41);
+    }
+    let batch = next();
+    trace.add(&batch, batch.records.iter(), Missing::default()).unwrap();
+    drop(trace);
+    assert_eq!(begun(&written), 4 * 41);
+}
+
 /// What a trace lacks is told where it is missing, and once.
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]

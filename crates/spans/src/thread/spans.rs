@@ -126,16 +126,16 @@ impl Local {
         0
     }
 
-    /// Gives up all open spans after many others found no slot: they were forgotten, or ended on another thread, and would keep
-    /// this thread from recording for ever. One that ends all the same is out of order.
+    /// Gives up all open spans if many others have found no slot, and none has ended meanwhile: they were forgotten, or ended on
+    /// another thread, and would keep this thread from recording for ever. They are lost, even if they end after all.
     fn give_up_if_stuck(&self, full: u64) {
         const MANY: u32 = 1 << 16;
+        let now = (full, self.sink.progress());
         let (before, times) = self.found_full.get();
-        let times = if before == full { times + 1 } else { 1 };
-        self.found_full.set((full, times));
+        let times = if before == now { times + 1 } else { 1 };
+        self.found_full.set((now, times));
         if times == MANY {
-            self.found_full.set((full, 0));
-            self.stack.clear(self.top());
+            self.stack.give_up(self.top());
             count_lost(u64::from(MAX_DEPTH));
         }
     }
@@ -145,6 +145,9 @@ impl Local {
         let number_on_stack = number & !UNCOUNTED;
         if self.stack.is_older(number_on_stack) {
             return count_lost(1); // in an earlier session
+        }
+        if self.stack.is_given_up(number_on_stack) {
+            return; // it is counted
         }
         // Only the thread's first span is such a one, so its slot still has its ticks.
         let start = match number == number_on_stack {
@@ -174,7 +177,9 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         };
         slot.number.set(number);
         // The time is inside the counts, because the cost of a read is constant in instructions, not in time.
-        let Some(start) = this.counting.0.snapshot() else { return this.enter_uncounted(number) };
+        let Some(start) = this.counting.0.snapshot_at_begin() else {
+            return this.enter_uncounted(number);
+        };
         slot.start.set(start);
         // SAFETY: the caller's promise.
         slot.ticks.set(unsafe { local.tick_counter() }.read());
@@ -212,7 +217,8 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         };
         slot.number.set(number);
         // The first span of a thread on the inlined path.
-        let counted = if local.header.inlined == 0 { this.counting.0.snapshot() } else { None };
+        let is_counted = local.header.inlined == 0;
+        let counted = if is_counted { this.counting.0.snapshot_at_begin() } else { None };
         let Some(start) = counted else { return this.enter_uncounted(number) };
         slot.start.set(start);
         slot.ticks.set(local.clock.ticks());
@@ -368,6 +374,9 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         let number = number & !UNCOUNTED;
         let slot = local.stack.slot(number);
         let mut ticks = [slot.ticks.get(), end];
+        if local.stack.is_given_up(number) {
+            return; // it is counted
+        }
         if slot.number.get() != number {
             return count_lost(1); // with its slot, or in an earlier session
         }
@@ -379,11 +388,13 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             Some((counted, begun)) => {
                 let (between, is_disturbed) = C::between(begun, counted);
                 counts = between;
+                // A switch after the ticks were read is this span's by its counts. So is its time, then.
                 if is_disturbed {
-                    // A switch after the ticks were read is this span's by its counts. So is its time, then.
                     let (end, last) = self.boundary(Some(counted));
+                    let last = last.unwrap_or(counted);
                     ticks[1] = end;
-                    known = self.disturbed(begun, last.unwrap_or(counted), ticks);
+                    (counts, _) = C::between(begun, last);
+                    known = self.disturbed(begun, last, ticks);
                 }
             }
             _ => known.flags = Flags::NOT_COUNTED,

@@ -40,6 +40,8 @@ pub(crate) struct Stack {
     pub(crate) born: u64,
     /// The offset down to which slots have their spans' numbers, if the inlined path leaves them out.
     numbered: Cell<u64>,
+    /// The first number after those of spans that were given up. 0 if none were.
+    given_up: Cell<u64>,
     slots: [Slot; SLOTS],
 }
 
@@ -125,9 +127,16 @@ impl Stack {
     }
 
     /// Forgets all open spans.
-    pub(super) fn clear(&self, top: &Cell<u64>) {
+    pub(super) fn give_up(&self, top: &Cell<u64>) {
+        let number = new_number(OUTERMOST);
+        self.given_up.set(number);
         self.numbered.set(OUTERMOST);
-        top.set(new_number(OUTERMOST));
+        top.set(number);
+    }
+
+    /// Whether this is the number of a span that was forgotten. It is not older than this stack.
+    pub(super) fn is_given_up(&self, number: u64) -> bool {
+        number | OFFSET < self.given_up.get()
     }
 
     /// Takes a span from the stack. Returns the site of the one around it, and its flags. None if it is not on the stack.

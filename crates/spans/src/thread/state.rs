@@ -2,7 +2,9 @@
 #![allow(unsafe_code)]
 
 use crate::counting::{Counting, Start};
-use crate::record::{Companion, FLAGS_SHIFT, Flags, HEAD, Lost, Site, address, span_of};
+use crate::record::{
+    Companion, FLAGS_SHIFT, Flags, HEAD, Lost, Site, address, span_of, ticks_between,
+};
 use crate::sink::Sink;
 use crate::thread::current::{Calls, Header, NOT_INLINED};
 use crate::thread::stack::{BUSY, Stack};
@@ -13,6 +15,9 @@ use std::cell::Cell;
 use std::mem::offset_of;
 use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::Duration;
+
+/// The top and the sink's progress at which a span found no slot.
+type Full = (u64, (usize, u32));
 
 /// What a slow path knows of a span beside its counts.
 #[derive(Clone, Copy)]
@@ -45,8 +50,8 @@ pub(super) struct Local {
     without_counters: Cell<Duration>,
     /// The names of the spans whose page faults are counted.
     pub(super) faults: &'static [String],
-    /// The top at which a span last found no slot, and how many did in a row.
-    pub(super) found_full: Cell<(u64, u32)>,
+    /// The top and the sink's progress at which a span last found no slot, and how many did in a row.
+    pub(super) found_full: Cell<(Full, u32)>,
     pub(super) stack: Stack,
 }
 
@@ -138,7 +143,7 @@ impl State {
             (&raw mut (*to).local.multiplexed_at).write(Cell::new(0));
             (&raw mut (*to).local.without_counters).write(Cell::new(Duration::ZERO));
             (&raw mut (*to).local.faults).write(faults);
-            (&raw mut (*to).local.found_full).write(Cell::new((0, 0)));
+            (&raw mut (*to).local.found_full).write(Cell::new(((0, (0, 0)), 0)));
         }
         // SAFETY: the state is valid. The pointer is derived from that to all of it, so that `LocalOf::of` may go back from the header.
         let header = unsafe { &raw const (*to).local.header };
@@ -188,7 +193,7 @@ impl Local {
     /// Records a span or lap. The top is `after` afterwards, and BUSY until then.
     ///
     /// # Safety
-    /// `top` is that of the stack. The sink was made for `N` counts. The top is not BUSY.
+    /// `top` is that of the stack. The sink was made for `N` counts. The top is not BUSY, unless the caller has set it.
     #[inline(always)]
     pub(super) unsafe fn write<const N: usize>(
         &self,
@@ -233,14 +238,20 @@ impl Local {
             return crate::record::count_lost(1);
         }
         let last = span_of(number) | u64::from(flags.bits()) << FLAGS_SHIFT;
+        top.set(BUSY);
+        compiler_fence(Ordering::SeqCst); // as in `write`, so that a signal handler does not use the room
         // The span is worth more than its companion.
         if let Some(lost) = lost.filter(|_| self.sink.has_room(2)) {
             let head = Companion::Lost(lost).head(start, last);
-            // SAFETY: as below.
-            unsafe { self.write(top, innermost, head, [0; N]) };
+            // SAFETY: the sink was made for N events, and whoever finds BUSY does not record.
+            unsafe {
+                if self.sink.write(head, [0; N]) {
+                    self.sink.advance();
+                }
+            }
         }
         let head = [address(site), address(parent), start, end, last];
-        // SAFETY: the sink was made for the number of events of `counts`, and the top is not BUSY.
+        // SAFETY: the sink was made for the number of events of `counts`, and the top was not BUSY before.
         unsafe { self.write(top, innermost, head, counts) }
     }
 
@@ -256,11 +267,15 @@ impl Local {
         if innermost == BUSY {
             return;
         }
-        if !self.sink.has_room(2) {
-            return self.sink.refuse_next();
+        top.set(BUSY);
+        compiler_fence(Ordering::SeqCst); // as in `write`, so that a signal handler does not use the room
+        if self.sink.has_room(2) {
+            // SAFETY: the sink was made for N events, and whoever finds BUSY does not record.
+            return unsafe { self.write(top, innermost, companion.head(start, number), [0; N]) };
         }
-        // SAFETY: the sink was made for N events, and the top is not BUSY.
-        unsafe { self.write(top, innermost, companion.head(start, number), [0; N]) }
+        self.sink.refuse_next();
+        compiler_fence(Ordering::SeqCst);
+        top.set(innermost);
     }
 
     /// Returns whether the events were without counters in a part of this time.
@@ -307,7 +322,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     /// A lap or span whose ticks were read before a switch and whose counts after it would have the flag, and the next one
     /// the time.
     pub(super) fn boundary(&self, counted: Option<C::Snapshot>) -> (u64, Option<C::Snapshot>) {
-        // Each round takes less than a microsecond, so a second disturbance in it is rare.
+        // A round takes less than a microsecond, or a few after a switch, so a second disturbance in it is rare.
         const ROUNDS: u32 = 8;
         let mut before = counted;
         let mut ticks = self.local.clock.ticks();
@@ -335,7 +350,9 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         if self.local.is_multiplexed(self.counting.0.without_counters(), ticks) {
             flags = flags.union(Flags::MULTIPLEXED);
         }
-        Known { flags, lost: self.counting.0.lost(begun, ended) }
+        let [start, end] = ticks;
+        let span = self.local.clock.conversion().delta_ns(ticks_between(start, end));
+        Known { flags, lost: self.counting.0.lost(begun, ended, span) }
     }
 
     /// As [`Local::top`]. Only a thread that counts nothing is on the inlined path.

@@ -164,7 +164,8 @@ impl Engine {
         can
     }
 
-    pub fn frame(&mut self, frame: u64, planted: Option<Kind>) {
+    /// Runs a frame. Returns whether what is planted took effect: it took most of the frame, in the way that was planned.
+    pub fn frame(&mut self, frame: u64, planted: Option<Kind>) -> bool {
         let is = |kind| planted == Some(kind);
         if is(Kind::Lock) {
             self.loads.send(()).unwrap();
@@ -175,41 +176,54 @@ impl Engine {
         if is(Kind::ColdMemory) {
             flush(&self.cold);
         }
+        let mut taken = Taken::default();
+        let begun = Instant::now();
         let span = span!("frame", frame);
         {
             let _span = span!("input");
             work(Duration::from_micros(20));
         }
-        self.simulate(frame, is(Kind::LateWakeUp));
+        {
+            let _span = span!("simulate");
+            let is_planted = is(Kind::Lock) || is(Kind::LateWakeUp);
+            taken.measure(is_planted, || {
+                self.jobs.send(Job { frame, occupies: is(Kind::LateWakeUp) }).unwrap();
+                black_box(self.results.recv().unwrap());
+            });
+        }
         {
             let _span = span!("animate");
-            if is(Kind::Preemption) {
-                self.shared.release_hogs(HOGS, 3 * SLOW);
-                work(SLOW / 2);
-            }
-            work(if is(Kind::Computing) { SLOW } else { Duration::from_micros(150) });
+            taken.measure(is(Kind::Computing) || is(Kind::Preemption), || {
+                if is(Kind::Preemption) {
+                    self.shared.release_hogs(HOGS, 3 * SLOW);
+                    work(SLOW / 2);
+                }
+                work(if is(Kind::Computing) { SLOW } else { Duration::from_micros(150) });
+            });
         }
         {
             let _span = span!("render");
             work(Duration::from_micros(200));
-            if is(Kind::Faults) {
-                touch_new_memory();
-            }
-            if is(Kind::ColdMemory) {
-                black_box(chase(&self.cold));
-            }
+            taken.measure(is(Kind::Faults), || {
+                if is(Kind::Faults) {
+                    touch_new_memory();
+                }
+            });
+            taken.measure(is(Kind::ColdMemory), || {
+                if is(Kind::ColdMemory) {
+                    black_box(chase(&self.cold));
+                }
+            });
         }
-        if is(Kind::Own) {
-            work(SLOW);
-        }
+        taken.measure(is(Kind::Own), || {
+            if is(Kind::Own) {
+                work(SLOW);
+            }
+        });
         drop(span);
+        let frame = begun.elapsed();
         self.shared.is_stopped.store(true, Ordering::SeqCst);
-    }
-
-    fn simulate(&self, frame: u64, occupies: bool) {
-        let _span = span!("simulate");
-        self.jobs.send(Job { frame, occupies }).unwrap();
-        black_box(self.results.recv().unwrap());
+        planted.is_some_and(|kind| taken.is_most_of(frame, kind))
     }
 
     pub fn end(self) {
@@ -218,6 +232,45 @@ impl Engine {
         drop((self.jobs, self.loads));
         self.threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
+}
+
+/// What a planted part of a frame took, by the kernel's numbers.
+#[derive(Default)]
+struct Taken {
+    time: Duration,
+    on_cpu: Duration,
+    /// Ready to run, without a CPU.
+    runnable: Duration,
+}
+
+impl Taken {
+    fn measure(&mut self, is_planted: bool, part: impl FnOnce()) {
+        if !is_planted {
+            return part();
+        }
+        let (begun, before) = (Instant::now(), (on_cpu(), runnable()));
+        part();
+        self.time = begun.elapsed();
+        self.on_cpu = on_cpu() - before.0;
+        self.runnable = runnable() - before.1;
+    }
+
+    /// Whether it was most of the frame, and mostly what this kind is to be.
+    fn is_most_of(&self, frame: Duration, kind: Kind) -> bool {
+        let is_most = |part: Duration, of: Duration| part * 10 > of * 6;
+        let planned = match kind {
+            Kind::Computing | Kind::ColdMemory | Kind::Faults | Kind::Own => self.on_cpu,
+            Kind::Lock => self.time.saturating_sub(self.on_cpu + self.runnable),
+            Kind::Preemption | Kind::LateWakeUp => self.runnable,
+        };
+        self.time >= SLOW / 2 && is_most(self.time, frame) && is_most(planned, self.time)
+    }
+}
+
+/// Returns how long this thread has been ready to run without a CPU.
+fn runnable() -> Duration {
+    let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(statistics.split(' ').nth(1).unwrap().parse().unwrap())
 }
 
 /// The worker's job.

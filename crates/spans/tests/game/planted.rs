@@ -32,8 +32,9 @@ pub const KINDS: [Kind; 7] = [
 ];
 
 /// How many of the planted frames have the right cause.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Verdict {
+    pub kind: Kind,
     pub frames: u64,
     pub place: u64,
     pub reason: u64,
@@ -41,7 +42,12 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    pub fn add(&mut self, kind: Kind, frame: u64, cause: Option<Cause>) {
+    pub fn new(kind: Kind) -> Verdict {
+        Verdict { kind, frames: 0, place: 0, reason: 0, holder: 0 }
+    }
+
+    pub fn add(&mut self, frame: u64, cause: Option<Cause>) {
+        let kind = self.kind;
         self.frames += 1;
         let Some(cause) = cause else { return println!("{kind:?}, frame {frame}: not kept") };
         let rights = [has_place(kind, &cause), has_reason(kind, &cause), has_holder(kind, &cause)];

@@ -97,3 +97,37 @@ fn flags_agree_with_the_kernel() {
     // A sleep may be over before the thread is switched out.
     assert!(flagged.iter().all(|spans| *spans > 0));
 }
+
+/// A thread that sleeps is off the CPU for at least as long, and not longer than its spans take.
+#[test]
+fn time_off_the_cpu() {
+    const SLEEP: Duration = Duration::from_millis(2);
+    let _turn = turn();
+    let mut spans = Settings::new().causes().start().unwrap();
+    for number in 0..600_u32 {
+        let _outer = span!("outer");
+        {
+            let _sleeps = span!("sleeps");
+            if number % 6 == 0 {
+                std::thread::sleep(SLEEP);
+            }
+        }
+        let _works = span!("works");
+        black_box((0..20_000).map(black_box).sum::<u64>());
+    }
+    let report = spans.report();
+    let row = |name: &str| report.rows.iter().find(|row| row.name == name).unwrap();
+    let [outer, sleeps, works] = ["outer", "sleeps", "works"].map(row);
+    println!("{report}");
+    for row in [outer, sleeps, works] {
+        let Some((off_cpu, runnable)) = row.off_cpu.zip(row.runnable) else {
+            return println!("causes are not known here, so nothing is said of them");
+        };
+        // Some nanoseconds of each end, and another clock.
+        assert!(off_cpu <= row.total + row.total / 50, "{}: {off_cpu:?}", row.name);
+        assert!(runnable <= off_cpu, "{}: {runnable:?}", row.name);
+    }
+    let slept = SLEEP * 99; // a hundred times
+    assert!(sleeps.off_cpu.unwrap() >= slept, "{report}");
+    assert!(outer.off_cpu.unwrap() >= slept, "{report}");
+}

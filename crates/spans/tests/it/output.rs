@@ -306,3 +306,42 @@ fn saves_to_one_path() {
     assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// Readers that take numbers for floating point would change large ones: they are strings. The parts of a cause are fields.
+#[test]
+fn large_numbers_and_causes_in_json() {
+    let _turn = turn();
+    let mut spans = Settings::new().causes().slowest(1).start().unwrap();
+    const EXACT: u64 = 1 << 53;
+    for number in [0, EXACT - 1, EXACT, u64::MAX] {
+        let _span = span!("order", number);
+        if number == 0 {
+            let _inner = span!("inner");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+    let interval = spans.take();
+    let mut lines = Vec::new();
+    interval.write_json_lines(&mut lines).unwrap();
+    let lines = String::from_utf8(lines).unwrap();
+    let lines = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let numbers: Vec<serde_json::Value> =
+        lines.filter(|line| line["name"] == "order").map(|line| line["number"].clone()).collect();
+    let max = u64::MAX.to_string();
+    assert_eq!(
+        numbers,
+        [0.into(), (EXACT - 1).into(), EXACT.to_string().into(), max.into()]
+            as [serde_json::Value; 4]
+    );
+    let mut report = Vec::new();
+    interval.write_json(&mut report).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    let slow = &report["slowest"][0];
+    assert_eq!((&slow["name"], &slow["number"]), (&"order".into(), &0.into()), "{slow}");
+    assert_eq!(slow["place"]["name"], "inner", "{slow}");
+    assert_eq!(slow["line"], interval.report().slowest()[0].as_str(), "{slow}");
+    if interval.threads()[0].knows_causes {
+        assert_eq!(slow["reasons"][0]["what"], "waited", "{slow}");
+        assert!(slow["reasons"][0]["ns"].as_u64().unwrap() >= 19_000_000, "{slow}");
+    }
+}

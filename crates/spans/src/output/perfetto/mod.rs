@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use thread::{PROCESS, Thread};
 
 /// The time after which a call writes what does not fill a chunk.
-const PERIOD: Duration = Duration::from_millis(50);
+pub(crate) const PERIOD: Duration = Duration::from_millis(50);
 
 /// The sequence of what belongs to the process.
 const SEQUENCE: u64 = 1;
@@ -76,6 +76,8 @@ pub struct PerfettoTrace<W: Write> {
     /// None once it is finished.
     to: Option<W>,
     state: State,
+    /// The process that began it.
+    process: u32,
     /// When packets were last written.
     written_at: Instant,
     /// Whether a packet may have been written in part.
@@ -124,7 +126,13 @@ impl<W: Write> PerfettoTrace<W> {
             begun: None,
             left_out: 0,
         };
-        PerfettoTrace { to: Some(to), state, written_at: Instant::now(), has_failed: false }
+        PerfettoTrace {
+            to: Some(to),
+            state,
+            process: std::process::id(),
+            written_at: Instant::now(),
+            has_failed: false,
+        }
     }
 
     /// Fails if records of this recording cannot be added.
@@ -191,9 +199,11 @@ impl<W: Write> PerfettoTrace<W> {
     fn write_chunk(&mut self, then: fn(&mut W) -> io::Result<()>) -> io::Result<()> {
         let Some(to) = &mut self.to else { return Ok(()) };
         self.written_at = Instant::now();
+        // Also if the writer panics: then `drop` does not call it again.
+        self.has_failed = true;
         let written = to.write_all(&self.state.chunks.take()).and_then(|()| then(to));
+        self.has_failed = written.is_err();
         if written.is_err() {
-            self.has_failed = true;
             self.state.threads = HashMap::new();
             self.state.slow = HashMap::new();
         }
@@ -241,7 +251,8 @@ impl<W: Write> PerfettoTrace<W> {
 
 impl<W: Write> Drop for PerfettoTrace<W> {
     fn drop(&mut self) {
-        if self.to.is_some() && !self.has_failed {
+        // The child of a fork has a copy of a trace that the parent goes on to write.
+        if self.to.is_some() && !self.has_failed && std::process::id() == self.process {
             // Nobody is there to hear of an error.
             let _ = self.write_all();
         }
