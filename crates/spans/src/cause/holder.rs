@@ -113,10 +113,15 @@ impl<'a> Wait<'a, '_> {
         self.ns(to.min(end).saturating_sub(from.max(start)))
     }
 
-    /// Whether a span ended when the waiter went on, as far as the two can be told from each other.
+    /// Whether a span ended when the waiter was woken, as far as the two can be told from each other. The waiter may have got a CPU
+    /// later.
     fn ends_close(&self, kept: &Kept) -> bool {
         const CLOSE: u64 = 200_000;
-        self.ns(kept.raw.ticks[1].abs_diff(self.end())) <= CLOSE.max(self.wait / 20)
+        let close = CLOSE.max(self.wait / 20);
+        let runnable = self.waiter.lost().and_then(|lost| lost.runnable).unwrap_or(0);
+        let [_, end] = kept.raw.ticks;
+        let [before, after] = [self.end().saturating_sub(end), end.saturating_sub(self.end())];
+        self.ns(before) <= close.saturating_add(runnable) && self.ns(after) <= close
     }
 
     /// Whether a span waited as the waiter did, and went on after it: so it did not let it go on.
