@@ -89,6 +89,8 @@ mod builds {
             let unloaded = program.status().unwrap();
             assert_eq!(unloaded.code(), Some(42), "with spans, here: {here}: {unloaded}");
         }
+        let hosting = build("hosting", "release", "").join("hosting");
+        assert_eq!(run(&hosting, Some(&spanned)), Some(0), "spans of a shared object");
         // The reads are inlined into the program. Those that are not are in the library's shared object.
         let dynamic = build("dynamic", "release", "-C prefer-dynamic");
         let standard = ["--print", "target-libdir", "--target", "x86_64-unknown-linux-gnu"];

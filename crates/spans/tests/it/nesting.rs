@@ -492,3 +492,27 @@ fn forgotten_guards_do_not_silence_a_thread() {
         assert_eq!(row.out_of_order, 0, "{report}");
     }
 }
+
+/// A recursion that is too deep, often: the spans that are open and end in order are not given up.
+#[test]
+fn a_deep_recursion_is_not_given_up() {
+    fn descend(depth: u32) {
+        let _span = span!("level");
+        if depth > 0 {
+            descend(depth - 1);
+        }
+    }
+    let _turn = turn();
+    for storage in [Storage::Ring { records: 1 << 14 }, Storage::Histograms] {
+        let mut spans = Settings::new().storage(storage).start().unwrap();
+        // 89 of 600 find no place.
+        for _ in 0..1_000 {
+            descend(599);
+            spans.collect();
+        }
+        let report = spans.report();
+        let row = &report.rows[0];
+        assert_eq!((row.count, report.threads[0].dropped), (511_000, 89_000), "{report}");
+        assert_eq!((row.out_of_order, report.lost), (0, 0), "{report}");
+    }
+}

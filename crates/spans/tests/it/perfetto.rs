@@ -113,3 +113,29 @@ fn slow_spans_of_histograms() {
         expected.map(|(name, is_inside)| (name.to_owned(), is_inside)).collect::<Vec<_>>()
     );
 }
+
+/// A writer that panics is not called again, when the trace is dropped: that would end the process.
+#[test]
+fn a_writer_that_panics() {
+    struct Panics;
+    impl std::io::Write for Panics {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            panic!("as planned");
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let _turn = turn();
+    let mut spans = Settings::new().start().unwrap();
+    let outer = span!("outer");
+    drop(span!("inner"));
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let mut trace = PerfettoTrace::new(Panics);
+        spans.write_perfetto(&mut trace).unwrap();
+        trace.flush().unwrap();
+    }));
+    assert!(caught.is_err());
+    drop(outer);
+    assert_eq!(spans.take().records().count(), 1);
+}

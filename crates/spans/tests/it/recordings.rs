@@ -140,3 +140,26 @@ fn events_by_their_names() {
         }
     }
 }
+
+/// Views that are kept share the records: they do not make the chunks of later ones small.
+#[test]
+fn views_share_records() {
+    let _turn = turn();
+    let mut spans = Settings::new().start().unwrap();
+    let resident = || -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let of = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        of.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    let mut view = spans.view();
+    let before = resident();
+    for number in 0..5_000_u64 {
+        drop(span!("s", number));
+        view = spans.view();
+        assert_eq!(view.records().len() as u64, number + 1);
+    }
+    let numbers: Vec<u64> = view.records().filter_map(|record| record.number()).collect();
+    assert!(numbers.into_iter().eq(0..5_000));
+    // 5,000 records take a megabyte. One chunk for each would take 600.
+    assert!(resident() < before + 100_000, "{before} kB, then {} kB", resident());
+}

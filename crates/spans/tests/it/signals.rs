@@ -42,6 +42,7 @@ fn every_span_is_recorded_or_counted() {
             BEGUN.store(0, Ordering::Relaxed);
             let (is_over, mut begun) = (AtomicBool::new(false), 0);
             let (tell, told) = std::sync::mpsc::channel();
+            let is_empty = AtomicBool::new(false);
             let (mut recorded, mut lost, mut dropped, mut in_handlers) = (0, 0, 0, 0);
             let mut add = |interval: rdpmc_spans::Interval| {
                 let report = interval.report();
@@ -50,7 +51,6 @@ fn every_span_is_recorded_or_counted() {
                     in_handlers += if row.name == "in the handler" { row.count } else { 0 };
                     assert_eq!(row.distribution.count(), row.count);
                 }
-                // Numbers find the ring full, too, so `dropped` is too high.
                 (lost, dropped) = (lost + report.lost, dropped);
                 dropped += report.threads.iter().map(|thread| thread.dropped).sum::<u64>();
             };
@@ -65,6 +65,11 @@ fn every_span_is_recorded_or_counted() {
                         drop(span!("numbered", begun));
                         begun += 3;
                     }
+                    // Its ring is emptied, and no signal comes any more.
+                    while !is_empty.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                    drop(span!("last"));
                 });
                 let target_thread = told.recv().unwrap();
                 let mut sent = 0;
@@ -78,15 +83,22 @@ fn every_span_is_recorded_or_counted() {
                     (0..20).for_each(|_| std::hint::spin_loop());
                 }
                 is_over.store(true, Ordering::Relaxed);
+                // The spans that it has open end, or it is in none.
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                add(spans.take());
+                is_empty.store(true, Ordering::Relaxed);
                 target.join().unwrap();
             });
-            add(spans.take());
-            let all = begun + BEGUN.load(Ordering::Relaxed);
+            let interval = spans.take();
+            let rows = interval.report().rows;
+            let last: u64 = rows.iter().filter(|row| row.name == "last").map(|row| row.count).sum();
+            add(interval);
+            let all = 1 + begun + BEGUN.load(Ordering::Relaxed);
             println!(
                 "{storage:?}, causes {causes}: {all} begun, {recorded} recorded, {in_handlers} of them in handlers, {lost} lost, {dropped} dropped"
             );
-            assert!(recorded + lost + dropped >= all, "{all} begun");
-            assert!(recorded <= all);
+            assert_eq!(recorded + lost + dropped, all, "{storage:?}, causes {causes}");
+            assert_eq!(last, 1, "the thread goes on recording: {storage:?}, causes {causes}");
             if storage == Storage::Histograms {
                 assert!(in_handlers > 0);
                 assert_eq!((recorded + lost, dropped), (all, 0));

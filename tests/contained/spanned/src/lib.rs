@@ -9,3 +9,11 @@ pub extern "C" fn contain_and_check() -> i32 {
     }
     i32::from(spans.take().records().count() != 3)
 }
+
+static SITE: rdpmc_spans::Site = rdpmc_spans::Site::new("of the object", file!(), line!());
+
+/// Returns a site of this object, for spans of the program that loads it.
+#[unsafe(no_mangle)]
+pub extern "C" fn site() -> *const rdpmc_spans::Site {
+    &raw const SITE
+}
