@@ -57,6 +57,8 @@ pub(crate) struct Batch {
     pub(crate) records: Records,
     /// The number of earlier ones.
     pub(crate) not_kept: u64,
+    /// The number of those that were written to a trace while the program ran.
+    pub(crate) written: u64,
     /// The slow spans, the slowest first, and the number of those over a limit that are not kept.
     pub(crate) slow: Vec<Arc<Tree>>,
     pub(crate) slow_not_kept: u64,
@@ -111,7 +113,8 @@ impl Batch {
         }
         threads.sort_by_key(|thread| thread.meta.number);
         self.threads = threads;
-        self.records.append(&later.records);
+        self.records.append(&later.records, later.time.is_ticks());
+        self.written += later.written;
         self.not_kept += later.not_kept + self.records.keep_latest(self.plan.records);
         let slow = self.slow.iter().chain(&later.slow);
         let (slow, not_kept) = slow::worst(slow, &self.plan.slow, &later.time);

@@ -8,9 +8,17 @@ use std::sync::Arc;
 /// The most records of a chunk: what is copied if a record comes late.
 const CHUNK: usize = 1_024;
 
-/// Records in the order in which they ended. A clone shares them.
+/// Records in the order in which they ended: those of threads with the recording's clock, and then those of others, whose ticks are
+/// of another unit. A clone shares them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Records {
+    own: Ordered,
+    others: Ordered,
+}
+
+/// Records of one clock.
+#[derive(Clone, Debug, Default)]
+struct Ordered {
     chunks: VecDeque<Chunk>,
     /// The number of records before the first chunk, since the beginning.
     before: u64,
@@ -30,12 +38,70 @@ impl Records {
     /// Returns these records, in this order.
     #[cfg(test)]
     pub(crate) fn of(records: Vec<Kept>) -> Records {
-        let mut all = Records::default();
-        all.extend(records);
-        all
+        let mut own = Ordered::default();
+        own.extend(records);
+        Records { own, others: Ordered::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
+        self.own.len() + self.others.len()
+    }
+
+    fn get(&self, place: usize) -> Option<&Kept> {
+        let of_own = self.own.len();
+        if place < of_own { self.own.get(place) } else { self.others.get(place - of_own) }
+    }
+
+    pub(crate) fn iter(&self) -> Iter<'_> {
+        Iter { records: self, places: 0..self.len() }
+    }
+
+    /// Returns the records of this one's clock that ended no earlier.
+    pub(crate) fn since(&self, kept: &Kept, ticks: u64) -> Iter<'_> {
+        let (of, places) = self.places_of_clock(kept);
+        let first = of.partition_point(|kept| end_of(kept) < ticks);
+        Iter { records: self, places: places.start + first..places.end }
+    }
+
+    /// Returns the records of this one's clock that ended no later.
+    pub(crate) fn until(&self, kept: &Kept, ticks: u64) -> Iter<'_> {
+        let (of, places) = self.places_of_clock(kept);
+        let end = of.partition_point(|kept| end_of(kept) <= ticks);
+        Iter { records: self, places: places.start..places.start + end }
+    }
+
+    fn places_of_clock(&self, kept: &Kept) -> (&Ordered, Range<usize>) {
+        let of_own = self.own.len();
+        let has_tick_counter = kept.thread.has_tick_counter();
+        match self.own.get(0).is_some_and(|it| it.thread.has_tick_counter() == has_tick_counter) {
+            true => (&self.own, 0..of_own),
+            false => (&self.others, of_own..self.len()),
+        }
+    }
+
+    /// Adds records in any order. Those of one thread stay in theirs. `is_ticks`: whether the recording's clock is a tick counter.
+    pub(crate) fn add(&mut self, more: Vec<Kept>, is_ticks: bool) {
+        let (own, others): (Vec<Kept>, Vec<Kept>) =
+            more.into_iter().partition(|kept| kept.thread.has_tick_counter() == is_ticks);
+        self.own.add(own);
+        self.others.add(others);
+    }
+
+    /// Adds those of a later interval.
+    pub(crate) fn append(&mut self, later: &Records, is_ticks: bool) {
+        self.add(later.iter().cloned().collect(), is_ticks);
+    }
+
+    /// Forgets all but the latest ones, and returns how many these are.
+    pub(crate) fn keep_latest(&mut self, most: usize) -> u64 {
+        // Few threads have another clock.
+        let forgotten = self.others.keep_latest(most / 4);
+        forgotten + self.own.keep_latest(most - self.others.len())
+    }
+}
+
+impl Ordered {
+    fn len(&self) -> usize {
         (self.end() - self.forgotten) as usize
     }
 
@@ -50,12 +116,8 @@ impl Records {
         chunk.records.get(usize::try_from(at - first).ok()?)
     }
 
-    pub(crate) fn iter(&self) -> Iter<'_> {
-        Iter { records: self, places: 0..self.len() }
-    }
-
     /// Returns the number of records at the beginning for which this holds. It holds for none after the first for which it does not.
-    pub(crate) fn partition_point(&self, holds: impl Fn(&Kept) -> bool) -> usize {
+    fn partition_point(&self, holds: impl Fn(&Kept) -> bool) -> usize {
         let [mut low, mut high] = [0, self.len()];
         while low < high {
             let middle = low.midpoint(high);
@@ -67,13 +129,8 @@ impl Records {
         low
     }
 
-    /// Returns those of these places.
-    pub(crate) fn range(&self, places: Range<usize>) -> Iter<'_> {
-        Iter { records: self, places: places.start..places.end.min(self.len()) }
-    }
-
     /// Adds records in any order. Those of one thread stay in theirs.
-    pub(crate) fn add(&mut self, mut more: Vec<Kept>) {
+    fn add(&mut self, mut more: Vec<Kept>) {
         more.sort_by_key(end_of);
         let Some(first) = more.first().map(end_of) else { return };
         // A thread that was collected before another one may have records that ended later.
@@ -89,11 +146,6 @@ impl Records {
             more.sort_by_key(end_of);
         }
         self.extend(more);
-    }
-
-    /// Adds those of a later interval, whose records are not before these.
-    pub(crate) fn append(&mut self, later: &Records) {
-        self.add(later.iter().cloned().collect());
     }
 
     fn last(&self) -> Option<&Kept> {
@@ -133,7 +185,7 @@ impl Records {
     }
 
     /// Forgets all but the latest ones, and returns how many these are.
-    pub(crate) fn keep_latest(&mut self, most: usize) -> u64 {
+    fn keep_latest(&mut self, most: usize) -> u64 {
         let too_many = self.len().saturating_sub(most);
         self.forgotten += too_many as u64;
         while let Some(chunk) = self.chunks.front().filter(|chunk| chunk.end <= self.forgotten) {

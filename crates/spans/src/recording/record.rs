@@ -119,7 +119,7 @@ impl<'a> Record<'a> {
     pub fn beside(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
         let (batch, root) = (self.batch, self.kept);
         let [start, _] = root.raw.ticks;
-        let beside = ended_since(batch, start).filter(move |kept| kept.is_beside(root));
+        let beside = batch.records.since(root, start).filter(move |kept| kept.is_beside(root));
         beside.map(move |kept| Record { batch, kept })
     }
 }
@@ -127,8 +127,7 @@ impl<'a> Record<'a> {
 /// Returns the records inside a span of the batch.
 fn inside_of<'a>(batch: &'a Batch, root: &Kept) -> Vec<&'a Kept> {
     let [_, end] = root.raw.ticks;
-    let after = batch.records.partition_point(|kept| kept.raw.ticks[1] <= end);
-    let earlier = batch.records.range(0..after).rev();
+    let earlier = batch.records.until(root, end).rev();
     let mut earlier = earlier.filter(|kept| kept.thread.number == root.thread.number).peekable();
     // Those that ended after the span in the same tick come first, and the span itself.
     let is_same = |kept: &Kept| {
@@ -141,12 +140,6 @@ fn inside_of<'a>(batch: &'a Batch, root: &Kept) -> Vec<&'a Kept> {
         earlier = at;
     }
     inside(earlier, root)
-}
-
-/// Returns the records that ended then or later.
-fn ended_since(batch: &Batch, start: u64) -> impl Iterator<Item = &Kept> {
-    let first = batch.records.partition_point(|kept| kept.raw.ticks[1] < start);
-    batch.records.range(first..batch.records.len())
 }
 
 impl fmt::Debug for Record<'_> {

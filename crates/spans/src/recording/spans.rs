@@ -50,6 +50,8 @@ pub struct Spans {
     not_contained: Option<String>,
     /// The number of lost spans at the last `take`.
     lost_before: u64,
+    /// The records of this interval that `write_perfetto` has taken.
+    written: u64,
     /// The missing records of this interval at the last `write_perfetto`.
     missing: Missing,
 }
@@ -73,6 +75,7 @@ impl Spans {
             latest: 0,
             not_contained,
             lost_before: lost(),
+            written: 0,
             missing: Missing::default(),
         }
     }
@@ -102,6 +105,7 @@ impl Spans {
         let mut batch = self.batch(threads, slow);
         batch.records = std::mem::take(&mut self.kept);
         self.missing = Missing::default();
+        self.written = 0;
         self.ended = Estate::default();
         self.not_kept = 0;
         self.slow.clear();
@@ -156,7 +160,8 @@ impl Spans {
                 .flat_map(|tree| tree.sites())
                 .all(|site| wanted.contains(&address(site)));
             self.time.update_after(AGE);
-            batch = Some(self.batch_at_known_time(threads, (slowest.into_iter().collect(), 0)));
+            let slow = (slowest.into_iter().collect(), 0);
+            batch = Some(self.batch_at_known_time(threads, slow, is_wanted));
             if is_known {
                 break;
             }
@@ -190,6 +195,7 @@ impl Spans {
         let slow = self.slow.since(first);
         let mut batch = self.batch(threads, (slow, 0));
         batch.records = std::mem::take(&mut self.kept);
+        self.written += batch.records.len() as u64;
         let missing = Missing::of(&batch);
         let since = missing.since(std::mem::replace(&mut self.missing, missing));
         trace.add(&batch, batch.records.iter(), since)
@@ -236,7 +242,7 @@ impl Spans {
         self.slow.end_collect(&fresh);
         // Of threads with histograms, only slow spans have come.
         fresh.retain(|kept| !kept.thread.is_in_histograms);
-        self.kept.add(fresh);
+        self.kept.add(fresh, is_ticks);
         self.not_kept += self.kept.keep_latest(most);
         (records, threads)
     }
@@ -244,14 +250,15 @@ impl Spans {
     /// Returns what was recorded, with that of ended threads, and without records.
     fn batch(&mut self, threads: Vec<(Arc<Meta>, Taken)>, slow: (Vec<Arc<Tree>>, u64)) -> Batch {
         self.time.update();
-        self.batch_at_known_time(threads, slow)
+        self.batch_at_known_time(threads, slow, |_| true)
     }
 
-    /// As `batch`, without a look at the clock.
+    /// As `batch`, without a look at the clock, and with the statistics of some sites of ended threads.
     fn batch_at_known_time(
         &mut self,
         threads: Vec<(Arc<Meta>, Taken)>,
         slow: (Vec<Arc<Tree>>, u64),
+        is_wanted: impl Fn(&'static Site) -> bool,
     ) -> Batch {
         let live = threads.into_iter().map(|(meta, Taken { sites, dropped, refused })| Thread {
             meta,
@@ -263,7 +270,7 @@ impl Spans {
         let ended = self.ended.names.iter().map(|of| Thread {
             meta: of.meta.clone(),
             ended: of.threads,
-            sites: of.sites.clone(),
+            sites: of.sites.iter().filter(|stats| is_wanted(stats.site)).cloned().collect(),
             dropped: of.dropped,
             refused: of.refused,
         });
@@ -276,6 +283,7 @@ impl Spans {
             threads,
             records: Records::default(),
             not_kept: self.not_kept,
+            written: self.written,
             slow,
             plan: self.plan.clone(),
             slow_not_kept: slow_not_kept + self.ended.slow_not_kept + refused,

@@ -351,6 +351,7 @@ pub(crate) fn batch(records: Vec<Kept>) -> Batch {
         threads: threads.collect(),
         records: Records::of(records),
         not_kept: 0,
+        written: 0,
         slow: Vec::new(),
         slow_not_kept: 0,
         plan: Keep::default(),

@@ -62,6 +62,10 @@ pub(super) fn add(page: &mut Page, batch: &Batch) {
             "No records of outermost spans are kept. `Storage::Histograms` keeps none, and a trace that is written while the program runs takes them.",
         );
     }
+    if batch.written > 0 {
+        let written = units::number_of(batch.written, "record");
+        page.paragraph(&format!("Not in these charts: {written}, written to a trace."));
+    }
     let mut all: Vec<Spans<'_>> = all.into_values().collect();
     all.sort_by_key(|spans| (std::cmp::Reverse(spans.total), spans.first.raw.ticks));
     for (color, spans) in all.iter().take(CHARTS).enumerate() {
