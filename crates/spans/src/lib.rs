@@ -46,11 +46,13 @@
 //! the recording of another one. A handler must not record the first span of its thread in
 //! a new recording: that replaces memory which the interrupted code may be using. In the child of a fork,
 //! the thread's spans go on without counts, and the copy of [`Spans`] reads the child's records. At most 511 spans can be open on
-//! a thread. More are counted as dropped. After 65,536 of these in a row, the open ones are given up and counted as lost.
+//! a thread. More are counted as dropped. After 65,536 of these while none ends, the
+//! open ones are given up and counted as lost.
 //!
 //! Code with spans may be unloaded (`dlclose`). Call [`Spans::collect`] first: it keeps the shared object of each span that it sees
-//! loaded. Spans that were recorded since the last collect are listed as `code that may have been unloaded` otherwise. A plugin that
-//! is a `cdylib` has a copy of this library, and no recording: see [`is_enabled`].
+//! loaded. Otherwise, the spans since the last collect are listed as `code that may have been unloaded`. So are spans of other shared
+//! objects whose first collect is one of the next two, and, in the child of a fork, those of objects that the parent has not seen. A
+//! plugin that is a `cdylib` has a copy of this library, and no recording: see [`is_enabled`].
 #![deny(unsafe_code)]
 
 // The folders by floor, from the ground up. A folder uses those on lower floors: `tests/repository/layers.rs` of the repository checks it.

@@ -110,7 +110,11 @@ pub(super) fn find<'a>(
 /// Returns the usual time of a span outside of the spans inside it. None if it is not known: laps inside are not counted as such.
 fn usual_own(usual: &Usual<'_>, kept: &Kept, groups: &BTreeMap<usize, Group>) -> Option<u64> {
     let has_laps = groups.values().any(|group| group.has_laps);
-    usual.own(kept).filter(|_| !has_laps)
+    let mean = usual.own(kept).filter(|_| !has_laps)?;
+    // The mean has the slow ones, too. What the medians leave is better, unless spans of the sites are also inside of others.
+    let inside = groups.values().map(|group| group.usual).sum();
+    let rest = usual.median(kept)?.checked_sub(inside).filter(|rest| *rest > 0);
+    Some(rest.map_or(mean, |rest| rest.min(mean)))
 }
 
 /// Corrects the usual times of the groups, whose excess is this in all. It is too low where spans of a site are also inside of others.

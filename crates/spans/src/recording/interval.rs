@@ -26,8 +26,8 @@ impl Interval {
 
     /// Adds a later interval of the same recording, so that each second can have a line of its own, and the whole run a page.
     ///
-    /// At most as many records and slow spans are kept as of one interval. The statistics are those of both. Add intervals in
-    /// chronological order.
+    /// At most as many records and slow spans are kept as of one interval: with `slowest(3)`, three of the whole run. The statistics
+    /// are those of both. Add intervals in chronological order.
     ///
     /// ```
     /// use rdpmc_spans::{Settings, span};
@@ -82,7 +82,8 @@ impl Interval {
     }
 
     /// Returns the number of records that [`records`](Interval::records) lacks: more than
-    /// [`Settings::keep`](crate::Settings::keep). They are in the report.
+    /// [`Settings::keep`](crate::Settings::keep). They are in the report. Those that
+    /// [`Spans::write_perfetto`](crate::Spans::write_perfetto) has taken are not among these.
     pub fn not_kept(&self) -> u64 {
         self.batch.not_kept
     }
@@ -111,8 +112,8 @@ impl Interval {
     /// [out of order](Flags::OUT_OF_ORDER) may overlap others on their track, and Perfetto may leave them out.
     ///
     /// # Errors
-    /// Those of `to`, such as that of a full disk. What was written until then is not a complete trace.
-    /// Without the feature `enabled`, outputs are empty and say so.
+    /// Those of `to`, such as that of a full disk. What was written until then is not a complete trace. Without the feature
+    /// `enabled`, there is no error: the trace is empty, and its metadata says so.
     pub fn write_trace(&self, to: impl Write) -> io::Result<()> {
         output::trace::write(&self.batch, self.batch.records.iter(), to)
     }
@@ -228,7 +229,8 @@ impl Interval {
     }
 
     /// Writes the records as lines of JSON: one object for each, with `thread_number`, `thread`, `file`, `line`, `name`,
-    /// `parent` (or null), `number` (or null), `start_ns` since the recording began, `ns`, the events' counts, and `flags`.
+    /// `parent` (or null), `number` (or null), `start_ns` since the recording began, `ns`, the events' counts, and `flags`. Numbers
+    /// and counts from 2^53 on are strings.
     ///
     /// # Errors
     /// As [`write_trace`](Interval::write_trace).
@@ -237,7 +239,13 @@ impl Interval {
     }
 
     /// Writes the report as one JSON object: `rows` with the numbers of the table in nanoseconds, `all` with the sums of
-    /// sites on several threads, `slowest`, `slow_not_kept`, `clock_step_ns`, `dropped` and `lost`.
+    /// sites on several threads, `slowest`, `slow_not_kept`, `clock_step_ns`, `dropped` and `lost`. Without the feature `enabled`, it
+    /// has a `note`. Numbers from 2^53 on are strings, because readers such as JavaScript and jq would change them.
+    ///
+    /// Each of `slowest` has the `line` of the report, `name`, `number`, `thread`, `thread_number`, `start_ns`, `ns` and `usual_ns`,
+    /// and the parts of its [`Cause`](crate::Cause): `place`, `reasons`, `waited_for` and `not_kept`. A `place` has `name`, `number`,
+    /// `thread`, `spans`, `usual_spans`, `is_root`, `is_own`, `ns` and `usual_ns`. A reason has `what`, such as `waited`, and `ns`, or
+    /// `count` and `usual`. One of `waited_for` has `place`, `reasons` and `began_after_ns`.
     ///
     /// # Errors
     /// As [`write_trace`](Interval::write_trace).

@@ -175,7 +175,9 @@ impl Spans {
     }
 
     /// Collects, and adds the records since the last call, or the last [`take`](Spans::take), to a trace. This removes
-    /// the records [from the interval](Interval::records) and frees their memory. The interval's report and slow spans still include them.
+    /// the records [from the interval](Interval::records) and frees their memory. The interval's report and slow spans still include
+    /// them, its page has no times over the run. For both a trace and such a page, [`take`](Spans::take) intervals,
+    /// [append](Interval::append_perfetto) each to the trace, and [merge](Interval::merge) them.
     ///
     /// Call it about every 100 ms, in place of [`collect`](Spans::collect). With [`Storage::Histograms`](crate::Storage), there are no
     /// records. See [`Interval::write_slow_perfetto`].

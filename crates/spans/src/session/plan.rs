@@ -12,8 +12,9 @@ pub enum Storage {
     /// In a ring of this many records, which [`Spans::collect`](crate::Spans::collect) empties. A span that finds the ring
     /// full is dropped, and counted as such. A record takes 40 bytes and 8 for each event.
     ///
-    /// A span takes a record. One with a [number](crate::span) or [page faults](crate::Settings::faults) takes another one for
-    /// each, and one with a context switch may: with all of them there is room, or the span is dropped.
+    /// A span takes a record. A [number](crate::span) takes another one, and so do [page faults](crate::Settings::faults). If
+    /// there is no room for all of them, the span is dropped. With [`Settings::causes`](crate::Settings::causes), the time that
+    /// a span lost takes one more, and is not known if there is no room for it.
     Ring {
         /// The number of records. 0 counts as 1.
         records: usize,

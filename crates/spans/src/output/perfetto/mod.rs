@@ -44,7 +44,7 @@ const SEQUENCE: u64 = 1;
 /// Times are relative to the start of the recording, and thread IDs are the report's thread numbers. So it cannot be merged with a system
 /// trace.
 ///
-/// Names are written once, and packets are compressed. A call writes what it got if the last one wrote 50 ms before or earlier, and
+/// Names are written once, and packets are compressed. The trace buffers what it writes, so the writer need not. A call writes what it got if the last one wrote 50 ms before or earlier, and
 /// dropping the trace writes the rest: so a program that ends by `exit` or a signal lacks at most what calls of the last 50 ms got, and
 /// spans that wait. With a call every 100 ms, a record of a game takes about 10 bytes without counts, and 20 with two. Calls that are
 /// closer together fill chunks of 64 KiB, which take a tenth less. After an error of writing, all further calls fail, because a part is
