@@ -389,3 +389,20 @@ fn page_faults_of_named_spans() {
         }
     }
 }
+
+/// Names in the settings that no span has are said once, as soon as there are spans.
+#[test]
+fn names_that_no_span_has() {
+    let _turn = turn();
+    let limit = Duration::from_secs(1);
+    let settings = Settings::new().slow("fram", limit).slow("frame", limit).faults("fram");
+    let mut spans = settings.start().unwrap();
+    assert!(!spans.report().to_string().contains("No span is named"));
+    drop(span!("frame"));
+    let interval = spans.take();
+    let report = interval.report().to_string();
+    let note = "No span is named `fram`, which `Settings::slow` or `Settings::faults` names.";
+    assert_eq!(report.matches("No span is named").count(), 1, "{report}");
+    assert!(report.contains(note), "{report}");
+    assert_eq!(interval.line("fram"), "fram: no spans");
+}
