@@ -65,9 +65,7 @@ pub(super) fn of(usual: &Usual<'_>, found: &Found<'_>, root: Option<&Kept>) -> V
     reasons.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
     let mut reasons: Vec<Reason> = reasons.into_iter().map(|(_, reason)| reason).collect();
     // They say more of the time on the CPU, or stand alone where that is not known.
-    let place = reasons.iter().position(|reason| matches!(reason, Reason::Ran { .. }));
-    let place = place.map_or(reasons.len(), |place| place + 1);
-    reasons.splice(place..place, counts.into_iter().flatten().chain(faults));
+    reasons.extend(counts.into_iter().flatten().chain(faults));
     reasons
 }
 

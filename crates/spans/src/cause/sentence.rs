@@ -92,7 +92,7 @@ fn of_place(place: &Place, not_kept: u64) -> String {
             format!("{spans} spans of {name} took {took} together{usual}")
         }
         (true, _) => {
-            format!("{took} of {} were in none of its inner spans{kept}{usual}", name(place))
+            format!("{took} of {} were outside of its inner spans{kept}{usual}", name(place))
         }
         (false, _) if place.is_root => format!("It took {took}{usual}"),
         (false, _) => format!("{} took {took}{usual}", name(place)),
