@@ -5,7 +5,7 @@
 // object may be unloaded before its records are read, and another one may be loaded there. The reader therefore keeps an object
 // loaded from the first record on that it sees of it, and trusts an address only if nothing was unloaded since the record was made.
 
-use crate::record::{Site, site_at};
+use crate::record::{Site, is_leaked, site_at};
 use std::collections::HashMap;
 
 /// In place of sites that may have been unloaded.
@@ -59,6 +59,7 @@ impl Loaded {
             return None;
         }
         match loader::keep(address as usize) {
+            _ if is_leaked(address as usize) => {}
             Trust::Always => {}
             Trust::Unless { unloads } if unloads == self.before => {}
             Trust::Unless { unloads } => {
@@ -76,7 +77,6 @@ impl Loaded {
 #[cfg(all(target_os = "linux", target_env = "gnu", not(target_feature = "crt-static"), not(miri)))]
 mod loader {
     use super::{Trust, UNLOADED, Unloads};
-    use crate::record::is_leaked;
     use std::ffi::{CStr, c_char, c_int, c_void};
     use std::ptr;
     use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -174,7 +174,7 @@ mod loader {
     /// Keeps the object of an address loaded, and returns whether it is the one that was there.
     pub(super) fn keep(address: usize) -> Trust {
         let is_child = is_child();
-        if is_stable(address) || is_leaked(address) {
+        if is_stable(address) {
             return Trust::Always;
         }
         if is_child {

@@ -135,7 +135,8 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         counted: Option<C::Snapshot>,
     ) {
         let local = &self.local;
-        let (mut end, mut counted) = (end, counted);
+        // The boundary: until then of this lap, and from then on of the next.
+        let (mut end, mut next) = (end, counted);
         let begun = match lap.counted_in == lap.around {
             // SAFETY: it is counted, so `begin` has set it, or the lap before. In this state: see `is_older` below.
             true if !local.stack.is_older(lap.around) => Some(unsafe { lap.start.get() }),
@@ -143,13 +144,14 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         };
         let is_disturbed = |now| begun.is_some_and(|begun| C::between(begun, now).1);
         if counted.is_some_and(is_disturbed) {
-            // A switch after the ticks were read is this lap's by its counts. So is its time, then.
-            (end, counted) = self.boundary(counted);
+            // A switch after the ticks were read is this lap's by its counts. So is its time, then. What it takes to find out is in
+            // no lap's counts.
+            (end, next) = self.boundary(counted);
         }
         let ticks = [std::mem::replace(&mut lap.ticks, end), end];
         let (mut counts, mut known) = ([0; N], Known::only(Flags::LAP));
         if local.stack.is_older(lap.around) || self.top().get() == BUSY {
-            self.set(lap, counted);
+            self.set(lap, next);
             return count_lost(1); // it began in an earlier session, or a record is being written
         }
         match (counted, begun) {
@@ -157,7 +159,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
                 let (between, is_disturbed) = C::between(begun, counted);
                 counts = between;
                 if is_disturbed {
-                    known = self.disturbed(begun, counted, ticks);
+                    known = self.disturbed(begun, next.unwrap_or(counted), ticks);
                     known.flags = known.flags.union(Flags::LAP);
                 }
             }
@@ -171,7 +173,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             // The span around its beginning is not the one around its end.
             (parent, known.flags) = (ptr::null(), known.flags.union(Flags::OUT_OF_ORDER));
         }
-        self.set(lap, counted);
+        self.set(lap, next);
         local.record(site, parent, ticks, one_deeper(around), known, counts);
     }
 }

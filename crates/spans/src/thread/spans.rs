@@ -388,13 +388,12 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             Some((counted, begun)) => {
                 let (between, is_disturbed) = C::between(begun, counted);
                 counts = between;
-                // A switch after the ticks were read is this span's by its counts. So is its time, then.
+                // A switch after the ticks were read is this span's by its counts. So is its time, then. What it takes to find out
+                // is not in the counts.
                 if is_disturbed {
                     let (end, last) = self.boundary(Some(counted));
-                    let last = last.unwrap_or(counted);
                     ticks[1] = end;
-                    (counts, _) = C::between(begun, last);
-                    known = self.disturbed(begun, last, ticks);
+                    known = self.disturbed(begun, last.unwrap_or(counted), ticks);
                 }
             }
             _ => known.flags = Flags::NOT_COUNTED,
