@@ -23,6 +23,9 @@ const BEFORE: u64 = 64;
 #[test]
 fn the_cause_is_the_planted_one() {
     let rounds = if skips::is_whole("the_cause_is_the_planted_one") { 40 } else { 20 };
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        return skips::skip("the_cause_is_the_planted_one", "the game needs two CPUs");
+    }
     let settings = Settings::new().causes().faults("frame").keep(0);
     let mut spans = settings.slow("frame", Duration::from_millis(2)).start().unwrap();
     assert!(rdpmc_spans::register_thread());
