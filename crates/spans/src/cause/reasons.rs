@@ -29,7 +29,7 @@ pub(super) fn of(usual: &Usual<'_>, found: &Found<'_>, root: Option<&Kept>) -> V
     let mut reasons = Vec::new();
     // What is less than a tenth of the excess explains nothing.
     let is_much = |ns: u64| ns > found.excess / 10;
-    let mut ran = None;
+    let mut has_run = false;
     if let Some(off) = off_cpu(found) {
         let [usual_wait, usual_runnable] = usual_off_cpu(usual, found);
         let blocked = off.blocked.saturating_sub(usual_wait);
@@ -50,18 +50,16 @@ pub(super) fn of(usual: &Usual<'_>, found: &Found<'_>, root: Option<&Kept>) -> V
         }
         if is_much(on_cpu) {
             let on_cpu_in_all = found.time.saturating_sub(off.blocked).saturating_sub(off.runnable);
-            ran = Some((on_cpu, Reason::Ran { time: time(on_cpu_in_all) }));
+            reasons.push((on_cpu, Reason::Ran { time: time(on_cpu_in_all) }));
+            has_run = true;
         }
     } else {
         by_flags(found, flags, &is_usual, &mut reasons);
     }
     // Instructions, misses and faults take time on the CPU.
-    let may_have_run = ran.is_some() || reasons.iter().all(|(_, reason)| !is_timed(reason));
+    let may_have_run = has_run || reasons.iter().all(|(_, reason)| !is_timed(reason));
     let counts = site.as_ref().filter(|_| may_have_run).map(|site| by_counts(found, site));
     let faults = page_faults(usual, found, root).filter(|_| may_have_run);
-    if let Some((time, ran)) = ran {
-        reasons.push((time, ran));
-    }
     reasons.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
     let mut reasons: Vec<Reason> = reasons.into_iter().map(|(_, reason)| reason).collect();
     // They say more of the time on the CPU, or stand alone where that is not known.

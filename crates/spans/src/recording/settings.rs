@@ -112,10 +112,12 @@ impl Settings {
     /// also finds which spans are disturbed.
     ///
     /// A span takes some instructions more. After a context switch, the next span makes system calls: `getrusage` and
-    /// `clock_gettime` twice, and after 100 µs off the CPU it also reads `/proc/thread-self/schedstat` (`open`, `read`, `close`).
-    /// Together these take 1 to 6 µs. A seccomp filter that kills the process for one of them has to allow it. Needs an area that glibc 2.35 or later registers with the kernel (rseq). Kernels since 6.19 may not show waits there: the
+    /// `clock_gettime` twice. After a preemption, and after waits of 100 µs, it also reads `/proc/thread-self/schedstat` (`open`,
+    /// `read`, `close`). Together these take 1 to 6 µs. A seccomp filter that kills the process for one of them has to allow it.
+    ///
+    /// Needs an area that glibc 2.35 or later registers with the kernel (rseq). Kernels since 6.19 may not show waits there: the
     /// first thread finds out, in a millisecond. Without it, nothing changes, and the report says so. If other code of the
-    /// program uses this area, more spans make the system call.
+    /// program uses this area, more spans make the system calls.
     #[must_use]
     pub fn causes(mut self) -> Settings {
         self.plan.request.causes = true;
