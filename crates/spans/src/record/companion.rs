@@ -30,6 +30,7 @@ pub(crate) enum Companion {
 
 impl Companion {
     /// Returns the words of its record, for the span or lap with these first ticks and this last word of a head.
+    #[inline(always)]
     pub(crate) fn head(self, start: u64, last: u64) -> [u64; HEAD] {
         let [number, lost_time, faults] = &SITES;
         let (site, [first, second]) = match self {

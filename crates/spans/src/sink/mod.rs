@@ -75,9 +75,10 @@ impl Sink {
         }
     }
 
-    /// Whether the next records all have room.
-    pub(crate) fn has_room(&self, records: usize) -> bool {
-        self.histograms.is_some() || self.ring.has_room(records)
+    /// Whether the next two records both have room.
+    #[inline]
+    pub(crate) fn has_room_for_two(&self) -> bool {
+        self.histograms.is_some() || self.ring.has_room_for_two()
     }
 
     /// Has the next record dropped and counted, because a companion of it found no room.

@@ -167,6 +167,21 @@ impl Writer {
         !self.is_refused.get() && records <= ring.records() && self.is_free(slot)
     }
 
+    /// As `has_room` for two, in fewer instructions: a span with a number asks it.
+    #[inline]
+    pub(crate) fn has_room_for_two(&self) -> bool {
+        let slot = self.resume.get();
+        if self.is_refused.get() || slot.is_some_and(|slot| !self.is_free(slot)) {
+            return false;
+        }
+        let slot = slot.unwrap_or(self.at.get());
+        let next = slot.wrapping_add(self.ring.stride);
+        // SAFETY: a slot's first word or the end, because a slot is before it.
+        let is_end = unsafe { AtomicU64::from_ptr(next) }.load(Ordering::Relaxed) == END;
+        let next = if is_end { self.ring.first() } else { next };
+        next != slot && self.is_free(next)
+    }
+
     /// Has the next record dropped, because a companion of it found no room.
     #[cold]
     pub(crate) fn refuse_next(&self) {

@@ -241,7 +241,7 @@ impl Local {
         top.set(BUSY);
         compiler_fence(Ordering::SeqCst); // as in `write`, so that a signal handler does not use the room
         // The span is worth more than its companion.
-        if let Some(lost) = lost.filter(|_| self.sink.has_room(2)) {
+        if let Some(lost) = lost.filter(|_| self.sink.has_room_for_two()) {
             let head = Companion::Lost(lost).head(start, last);
             // SAFETY: the sink was made for N events, and whoever finds BUSY does not record.
             unsafe {
@@ -256,6 +256,7 @@ impl Local {
     }
 
     /// Records a companion of the span that ends next, and began then. Both get room, or neither does.
+    #[inline(always)]
     pub(super) fn record_companion<const N: usize>(
         &self,
         companion: Companion,
@@ -269,7 +270,7 @@ impl Local {
         }
         top.set(BUSY);
         compiler_fence(Ordering::SeqCst); // as in `write`, so that a signal handler does not use the room
-        if self.sink.has_room(2) {
+        if self.sink.has_room_for_two() {
             // SAFETY: the sink was made for N events, and whoever finds BUSY does not record.
             return unsafe { self.write(top, innermost, companion.head(start, number), [0; N]) };
         }
