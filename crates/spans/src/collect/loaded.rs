@@ -85,9 +85,6 @@ mod loader {
     struct Found {
         address: usize,
         unloads: Unloads,
-        /// Whether an object has been seen: the first one is the program.
-        has_seen_program: bool,
-        is_of_program: bool,
         /// The first and the last address of the object that has the address. None if there is no such object.
         object: Option<[usize; 2]>,
         /// Its name, which ends with 0. A copy, and not on the heap: the loader is locked meanwhile, and an allocator may use it.
@@ -98,7 +95,6 @@ mod loader {
         // SAFETY: the loader's structure, and `find` passes a Found, which nobody else uses meanwhile.
         let (info, found) = unsafe { (&*info, &mut *to.cast::<Found>()) };
         found.unloads = info.dlpi_subs;
-        let is_program = !std::mem::replace(&mut found.has_seen_program, true);
         if info.dlpi_phdr.is_null() {
             return 0;
         }
@@ -112,7 +108,6 @@ mod loader {
         if !ranges.clone().any(has_it) {
             return 0;
         }
-        found.is_of_program = is_program;
         let (firsts, ends) = (ranges.clone().map(|range| range[0]), ranges.map(|range| range[1]));
         found.object = firsts.min().zip(ends.max()).map(|(first, end)| [first, end]);
         if !info.dlpi_name.is_null() {
@@ -126,14 +121,7 @@ mod loader {
     }
 
     fn find(address: usize) -> Found {
-        let mut found = Found {
-            address,
-            unloads: 0,
-            has_seen_program: false,
-            is_of_program: false,
-            object: None,
-            name: [0; 1_024],
-        };
+        let mut found = Found { address, unloads: 0, object: None, name: [0; 1_024] };
         // SAFETY: `see` gets the structures of the loader, and `found`.
         unsafe { libc::dl_iterate_phdr(Some(see), (&raw mut found).cast()) };
         found
@@ -181,9 +169,6 @@ mod loader {
             return Trust::Unless { unloads: Unloads::MAX };
         }
         let found = find(address);
-        if found.is_of_program {
-            return Trust::Always;
-        }
         // An address in no object is one of the heap, or of an object that is gone: then more are unloaded.
         if found.object.is_none() {
             return Trust::Unless { unloads: found.unloads };
