@@ -10,6 +10,10 @@ use rdpmc::error::OpenError;
 use rdpmc::{Clock, Event, IntoEvent, Scope};
 use std::time::Duration;
 
+/// In how many processes instructions are stepped. If half of all processes count one number, and half another one, the probability that all
+/// of a run's count the first, and all of a later run's the second, is 2^-16.
+const PROCESSES: u32 = 8;
+
 /// Measures pieces of code, and compares them in a table.
 ///
 /// ```
@@ -99,6 +103,7 @@ impl<'a> Bench<'a> {
             baseline: None,
             time_per_row: Duration::from_millis(50),
             time_to_step: rdpmc_step::time(),
+            processes: PROCESSES,
             target: 0.01,
             scope: Scope::Thread,
         };
@@ -135,6 +140,27 @@ impl<'a> Bench<'a> {
     /// line below the table says why.
     pub fn time_to_step(&mut self, time: Duration) -> &mut Bench<'a> {
         self.plan.time_to_step = time;
+        self
+    }
+
+    /// Sets the number of processes in which instructions are stepped: this one, and seven others by default. 1 starts no other process.
+    ///
+    /// A count can be the same in all runs of one process and differ between processes: it may depend on the addresses of the stack and the
+    /// heap, on the environment, or on random numbers, such as the seed of a `HashMap`. So [`run`](Bench::run) starts this program again,
+    /// with the same arguments, and each process counts for itself:
+    ///
+    /// - The figure is exact if all of them agree. If not, its interval has the counts of all, and half of their range more at each end:
+    ///   [`Verdict::Range`](crate::Verdict::Range).
+    /// - A process runs `main` up to the same call of `run`, and ends there. Its standard input is empty, and its output is discarded. Two
+    ///   of them may run at a time, or as many as there are CPUs. What `main` does before `run` should not harm then: if it takes a lock or
+    ///   a port, set 1.
+    /// - If no other process comes to `run`, the figure is unstable, and a line below the table says why. With 1, a figure is exact if this
+    ///   process's runs agree.
+    /// - A row takes a quarter of [`time_to_step`](Bench::time_to_step) in each process, or one run.
+    ///
+    /// `rdpmc-bench compare` has processes of its own, so none are started there.
+    pub fn processes(&mut self, processes: u32) -> &mut Bench<'a> {
+        self.plan.processes = processes;
         self
     }
 

@@ -124,7 +124,7 @@ impl fmt::Display for RowComparison {
                 let is_exact = speed.verdict == Verdict::Exact;
                 let amount = match speed.verdict {
                     Verdict::Exact => exact(by.value.abs()),
-                    Verdict::Stable => range(&by),
+                    Verdict::Stable | Verdict::Range => range(&by),
                     Verdict::Unstable(_) => format!("{} ?", range(&by)),
                 };
                 match speed.direction() {

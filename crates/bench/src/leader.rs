@@ -212,6 +212,7 @@ fn of_json(json: &Value) -> Option<Measured> {
     let verdict = match json.get("verdict")?.as_str()? {
         "exact" => Verdict::Exact,
         "stable" => Verdict::Stable,
+        "range" => Verdict::Range,
         "varies" => Verdict::Unstable(Cause::Varies),
         "other threads" => Verdict::Unstable(Cause::OtherThreads {
             percent: json.get("percent")?.as_f64()?,

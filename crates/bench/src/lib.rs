@@ -40,6 +40,7 @@
 // how the samples are distributed (`bins`). `rdpmc-gate`
 // compares them with saved ones.
 
+mod again;
 mod bench;
 mod bins;
 mod code;
@@ -65,12 +66,10 @@ mod sample;
 mod series;
 mod sets;
 mod slow;
-mod spent;
 mod stepped;
 mod table;
 #[cfg_attr(not(feature = "topdown"), allow(dead_code, reason = "`Bench::topdown` alone makes one"))]
 mod topdown;
-mod usage;
 mod verdict;
 
 pub use bench::Bench;

@@ -22,6 +22,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) time_per_row: Duration,
     /// Zero to step nothing.
     pub(crate) time_to_step: Duration,
+    /// In how many processes instructions are stepped.
+    pub(crate) processes: u32,
     pub(crate) target: f64,
     /// Whose work is counted.
     pub(crate) scope: Scope,

@@ -84,6 +84,8 @@ pub struct Row {
     pub(crate) notes: Vec<String>,
     /// Why the instructions were not stepped. For the gate.
     pub(crate) not_stepped: Option<String>,
+    /// How many runs were stepped, in all processes.
+    pub(crate) stepped_runs: u64,
     pub(crate) runs: u64,
     pub(crate) samples: usize,
     pub(crate) set_aside: usize,
@@ -101,6 +103,7 @@ impl Row {
             paths: Paths::default(),
             notes: Vec::new(),
             not_stepped: None,
+            stepped_runs: 0,
             runs: 0,
             samples: 0,
             set_aside: 0,
@@ -152,6 +155,12 @@ impl Row {
     /// minimum, and its long loops have `2 k` turns.
     pub fn runs(&self) -> u64 {
         self.runs
+    }
+
+    /// Returns how many runs of the code were stepped, in all [processes](crate::Bench::processes). A path that the code takes less often may be
+    /// in none of them. 0 if none were stepped.
+    pub fn stepped_runs(&self) -> u64 {
+        self.stepped_runs
     }
 
     /// Returns the number of samples behind the figures of the first round, including those set aside.

@@ -1,5 +1,6 @@
 //! Measures all rows of a `Bench`, in turns.
 
+use crate::again::{self, Call};
 use crate::code::{Loops, Random};
 use crate::comparison::{Measured, RowComparison, costs, differences, is_speed, ratios};
 use crate::counters::Counters;
@@ -17,7 +18,7 @@ use crate::sample::{Sample, Shape, TICKS, VALUES};
 use crate::series::{Length, Series};
 use crate::sets::Set;
 use crate::slow;
-use crate::stepped;
+use crate::stepped::{self, Counted, Stepper};
 use crate::topdown::{QUANTITIES, Topdown, Turns};
 use crate::verdict::{Cause, Verdict};
 use rdpmc::{Clock, Event, Scope};
@@ -43,6 +44,10 @@ struct Task<'a> {
     rounds_disagree: bool,
     /// The CPU time of other threads during its samples.
     others: OtherThreads,
+    /// In how many of its samples it waited, and how many there are.
+    waited: (usize, usize),
+    /// The instructions by single-stepping.
+    stepped: Option<Counted>,
     /// For the parts of the slots, and these. They are of this process alone, so `rdpmc-bench compare` does not compare them.
     turns: Turns,
     parts: Vec<Figure>,
@@ -59,9 +64,21 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
         baseline,
         time_per_row,
         time_to_step,
+        processes,
         target,
         scope,
     } = plan;
+    let call = Call::new();
+    // In a process that was started to step, the rows run for a while first, as they do in the one that has started it.
+    let (time_per_row, time_to_step) = match call.task() {
+        again::Task::Measure => (time_per_row, time_to_step),
+        again::Task::Answer => (time_per_row / 10, time_to_step),
+        again::Task::Pass => (Duration::from_millis(1), Duration::ZERO),
+    };
+    if call.task() != again::Task::Measure {
+        progress.hide();
+        call.use_heap();
+    }
     let compared = compared(&entries, baseline.as_deref());
     let units = units(entries.len(), &compared);
     let mut tasks: Vec<Task<'_>> = Vec::new();
@@ -170,7 +187,20 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     }
     let is_missing = missing.iter().any(|missing| missing.event == Some(Event::INSTRUCTIONS));
     if is_missing && !time_to_step.is_zero() {
-        tasks.iter_mut().take(measured).for_each(|task| task.step(time_to_step, target));
+        let mut stepper = Stepper::new(time_to_step, call.task() == again::Task::Answer);
+        tasks.iter_mut().take(measured).for_each(|task| task.step(&mut stepper));
+    }
+    let names: Vec<&str> = names.iter().take(measured).flatten().map(String::as_str).collect();
+    let counted = || tasks.iter().take(measured).map(|task| task.stepped.clone());
+    call.answer(&names, &counted().collect::<Vec<_>>());
+    let is_alone = processes <= 1 || leader.is_some() || call.task() != again::Task::Measure;
+    let (of_others, why_not) = match is_alone || counted().all(|counted| counted.is_none()) {
+        true => (Vec::new(), None),
+        false => call.ask(&names, processes - 1),
+    };
+    for (place, task) in tasks.iter_mut().take(measured).enumerate() {
+        let of_others = of_others.get(place).map_or(&[][..], Vec::as_slice);
+        task.judge_steps(of_others, is_alone, why_not.as_deref(), target);
     }
     if let Some(topdown) = &topdown {
         tasks.iter_mut().for_each(|task| task.add_parts_of_slots(topdown, target));
@@ -392,6 +422,8 @@ impl<'a> Task<'a> {
             instructions: None,
             rounds_disagree: false,
             others: OtherThreads::default(),
+            waited: (0, 0),
+            stepped: None,
             turns: Turns::default(),
             parts: Vec::new(),
         }
@@ -430,6 +462,8 @@ impl<'a> Task<'a> {
             row.runs = series.length.k;
             row.samples = series.samples.len();
             row.set_aside = series.samples.len() - judged.kept.len();
+            let waited = series.samples.iter().filter(|sample| sample.has_blocked).count();
+            self.waited = (waited, series.samples.len());
             let time = figure(TICKS, Quantity::Time);
             let time = time.map(|time| measured(time, TICKS, shape.ns_per_tick));
             row.times =
@@ -459,15 +493,35 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Adds the instructions by single-stepping.
-    fn step(&mut self, time: Duration, target: f64) {
-        match stepped::instructions(&mut *self.code, time, target) {
-            Ok((estimate, verdict)) => {
-                let quantity = Quantity::SteppedInstructions;
-                let estimate = estimate.scaled(1.0 / self.operations.max(1) as f64);
-                let figure = Figure { quantity, estimate, verdict };
-                self.measured.push(Measured { figure, costs: Vec::new() });
-            }
+    /// Adds the instructions by single-stepping, in this process and in others.
+    fn judge_steps(
+        &mut self,
+        others: &[Counted],
+        is_alone: bool,
+        why_alone: Option<&str>,
+        target: f64,
+    ) {
+        let Some(own) = &self.stepped else { return };
+        let (estimate, mut verdict) = stepped::judged(own, others, target);
+        let all = || std::iter::once(own).chain(others);
+        self.row.stepped_runs = all().map(|counted| counted.stepped).sum();
+        let (samples, of) = self.waited;
+        if samples * 2 > of {
+            verdict = Verdict::Unstable(Cause::Waits { samples, of });
+        } else if !is_alone && others.is_empty() {
+            verdict = Verdict::Unstable(Cause::OneProcess);
+            let why = why_alone.unwrap_or("its code could not be stepped there");
+            self.row.notes.push(format!("other processes did not count its instructions: {why}"));
+        }
+        let estimate = estimate.scaled(1.0 / self.operations.max(1) as f64);
+        let figure = Figure { quantity: Quantity::SteppedInstructions, estimate, verdict };
+        self.measured.push(Measured { figure, costs: Vec::new() });
+    }
+
+    /// Counts the instructions by single-stepping.
+    fn step(&mut self, stepper: &mut Stepper) {
+        match stepper.count(&mut *self.code) {
+            Ok(counted) => self.stepped = Some(counted),
             Err(why) => {
                 self.row.notes.push(format!("instructions were not stepped: {why}"));
                 self.row.not_stepped = Some(why.to_string());

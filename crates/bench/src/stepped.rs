@@ -2,10 +2,9 @@
 
 use crate::code::Loops;
 use crate::estimate::Estimate;
-use crate::spent::{Moment, Spent};
 use crate::verdict::{Cause, Verdict};
 use rdpmc_gate::median;
-use rdpmc_step::{StepError, VARIABLE};
+use rdpmc_step::{Spent, StepError, VARIABLE};
 use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,26 +12,33 @@ use std::time::{Duration, Instant};
 /// The lengths of the loops, in multiples of a number of turns. The differences between any two of them have to agree. So code that
 /// takes a longer path in each third to eighteenth run (or tenth, if there is time for few runs) cannot do so in step with them.
 const LENGTHS: [u64; 4] = [1, 2, 2, 5];
-/// The runs in all loops.
-const RUNS: u64 = 10;
+/// What there is time for if runs are longer: the best of these. The last one has no difference, so the cost of the loop's call is within the
+/// figure.
+const FEWER: [&[u64]; 3] = [&[1, 2, 2], &[1, 2], &[1]];
+/// Short code has one more loop of up to this number of turns, in a part of the time. So a path that it takes in one of so many runs is seen.
+const LONG: u64 = 320;
+const PART_FOR_LONG: u32 = 8;
+/// Another process has this part of the time, or takes one run.
+const PART_OF_PROCESS: u32 = 4;
 /// The maximum number of instructions in the first loop, which shows how long a step takes here.
 const PILOT: u64 = 1_000;
+/// The instructions of the loop's call, at most.
+const ENDS: f64 = 16.0;
 
 /// Why there is no figure.
 #[derive(Debug)]
 pub(crate) enum NoFigure {
     NotStepped(StepError),
-    /// The steps for which there was time, and the time that would do, if it is known.
+    /// The steps for which there was time.
     TooLong {
         steps: u64,
-        needed: Option<Duration>,
     },
 }
 
 impl From<StepError> for NoFigure {
     fn from(error: StepError) -> NoFigure {
         match error {
-            StepError::TooLong { limit, .. } => NoFigure::TooLong { steps: limit, needed: None },
+            StepError::TooLong { limit, .. } => NoFigure::TooLong { steps: limit },
             other => NoFigure::NotStepped(other),
         }
     }
@@ -42,60 +48,105 @@ impl fmt::Display for NoFigure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NoFigure::NotStepped(why) => why.fmt(f),
-            NoFigure::TooLong { steps, needed } => {
-                write!(f, "the time is enough for {steps} single steps. ")?;
-                match needed {
-                    Some(needed) => {
-                        write!(f, "Set {VARIABLE} to {}", needed.as_secs_f64().ceil().max(1.0))
-                    }
-                    None => write!(f, "Raise {VARIABLE}"),
-                }?;
-                f.write_str(", or give the code less to do")
-            }
+            NoFigure::TooLong { steps } => write!(
+                f,
+                "a run has more than the {steps} instructions for which there is time. Raise {VARIABLE}, or give the code less to do"
+            ),
         }
     }
 }
 
-/// Returns the instructions of a run, and how far they can be trusted.
-///
-/// # Errors
-/// Why they could not be counted in this time.
-pub(crate) fn instructions(
-    code: &mut dyn Loops,
+/// What one process counted.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Counted {
+    /// The instructions of a run, by each two loops.
+    pub(crate) runs: Vec<f64>,
+    /// How much of them may be the cost of the loop's call.
+    pub(crate) slack: f64,
+    /// The number of runs that were stepped.
+    pub(crate) stepped: u64,
+}
+
+/// Counts the rows of a process, one after the other.
+pub(crate) struct Stepper {
+    /// For each row.
     time: Duration,
-    target: f64,
-) -> Result<(Estimate, Verdict), NoFigure> {
-    let spent = Spent::new();
-    let count =
-        |code: &mut dyn Loops, limit, run: &dyn Fn(&mut dyn Loops)| count(code, limit, run, &spent);
-    // What a first run does only once is done. Nothing is counted twice: the first loop also links functions.
-    count(code, PILOT, &|code| code.nothing(1))?;
-    let steps = count(code, PILOT, &|code| code.nothing(1))?.max(1);
-    let step = in_turn(rdpmc_step::seconds_per_step, &spent)?;
-    let steps_left = || (time.saturating_sub(spent.time()).as_secs_f64() / step) as u64;
-    let multiple = code.multiple().max(1);
-    let before = spent.time();
-    let pass = count(code, steps_left(), &|code| code.work(multiple))?;
-    // A repetition of a `rep` instruction takes as long as an instruction, and does not count.
-    let pass = pass.max((spent.time().saturating_sub(before).as_secs_f64() / step) as u64);
-    // With two turns, code that takes two paths in turn takes both in each loop.
-    let needed = |turns: u64| RUNS * (pass + steps).saturating_mul(turns) / multiple;
-    let turns = if multiple == 1 && needed(2) <= steps_left() { 2 } else { multiple };
-    let needed = needed(turns);
-    if needed > steps_left() {
-        let needed = Some(spent.time() + Duration::from_secs_f64(needed as f64 * step * 1.5));
-        return Err(NoFigure::TooLong { steps: (time.as_secs_f64() / step) as u64, needed });
+    /// Whether other processes count as well, and this is one of them.
+    is_other: bool,
+    /// The time of a step in seconds, once it is known.
+    step: Option<f64>,
+}
+
+impl Stepper {
+    pub(crate) fn new(time: Duration, is_other: bool) -> Stepper {
+        Stepper { time, is_other, step: None }
     }
-    // The limit ends code whose runs become longer.
-    let limit = || (4 * needed).min(steps_left()).max(PILOT);
-    let mut loops = Vec::new();
-    for length in LENGTHS {
-        let turns = length * turns;
-        let work = count(code, limit(), &|code| code.work(turns))?;
-        let nothing = count(code, limit(), &|code| code.nothing(turns))?;
-        loops.push((turns, work as f64 - nothing as f64));
+
+    /// Counts the instructions of a run.
+    ///
+    /// # Errors
+    /// Why they could not be counted in this time.
+    pub(crate) fn count(&mut self, code: &mut dyn Loops) -> Result<Counted, NoFigure> {
+        let spent = Spent::new();
+        let count = |code: &mut dyn Loops, limit, run: &dyn Fn(&mut dyn Loops)| {
+            count(code, limit, run, &spent)
+        };
+        // What a first run does only once is done. Nothing is counted twice: the first loop also links functions.
+        count(code, PILOT, &|code| code.nothing(1))?;
+        let ends = count(code, PILOT, &|code| code.nothing(1))?.max(1);
+        let step = match self.step {
+            Some(step) => step,
+            None => *self.step.insert(in_turn(rdpmc_step::seconds_per_step, &spent)?),
+        };
+        let steps_in = |time: Duration| (time.as_secs_f64() / step) as u64;
+        let left = || steps_in(self.time.saturating_sub(spent.time()));
+        let multiple = code.multiple().max(1);
+        // All that is certain to be known: one run, or one of each input.
+        let before = spent.time();
+        let first = count(code, left(), &|code| code.work(multiple))?;
+        // A repetition of a `rep` instruction takes as long as an instruction, and does not count.
+        let pass = first.max(steps_in(spent.time().saturating_sub(before))) + ends;
+        let runs_of = |lengths: &[u64]| lengths.iter().sum::<u64>();
+        let needed =
+            |lengths: &[u64], turns: u64| (runs_of(lengths) * pass).saturating_mul(turns) / multiple;
+        let most = match self.is_other {
+            true => left().min(steps_in(self.time / PART_OF_PROCESS)),
+            false => left(),
+        };
+        let all: &[u64] = if self.is_other { &FEWER[0] } else { &LENGTHS };
+        let fits = |lengths: &&[u64]| needed(lengths, multiple) <= most;
+        let lengths = std::iter::once(all).chain(FEWER).find(fits);
+        let Some(lengths) = lengths.filter(|lengths| lengths.len() > 1) else {
+            let runs = vec![first.saturating_sub(ends) as f64 / multiple as f64];
+            return Ok(Counted { runs, slack: ENDS / multiple as f64, stepped: multiple });
+        };
+        // With an even number of turns, code that takes two paths in turn takes both in each loop.
+        let turns = if multiple == 1 && needed(lengths, 2) <= most { 2 } else { multiple };
+        let needed = needed(lengths, turns);
+        let mut loops_to_run: Vec<u64> = lengths.iter().map(|length| length * turns).collect();
+        let for_long = steps_in(self.time / PART_FOR_LONG).min(most.saturating_sub(needed));
+        let long = (for_long / pass).min(LONG) / 2 * 2;
+        let longest = LENGTHS.map(|length| length * turns).into_iter().max().unwrap_or(0);
+        if multiple == 1 && !self.is_other && long > longest {
+            loops_to_run.push(long);
+        }
+        // The limit ends code whose runs become longer.
+        let limit = || (4 * needed.max(for_long)).min(left()).max(PILOT);
+        let mut loops = Vec::new();
+        let counted = loops_to_run.into_iter().try_for_each(|turns| {
+            let work = count(code, limit(), &|code| code.work(turns))?;
+            let nothing = count(code, limit(), &|code| code.nothing(turns))?;
+            loops.push((turns, work as f64 - nothing as f64));
+            Ok(())
+        });
+        match counted {
+            // Runs differ, so their number was estimated too high.
+            Err(StepError::TooLong { .. }) if loops.len() > 1 => {}
+            counted => counted?,
+        }
+        let stepped = multiple + loops.iter().map(|(turns, _)| turns).sum::<u64>();
+        Ok(Counted { runs: per_run(&loops), slack: 0.0, stepped })
     }
-    Ok(judged(&per_run(&loops), target))
 }
 
 /// Returns the instructions of a run by each two loops of different lengths. If these disagree, also by each loop alone, where
@@ -109,7 +160,7 @@ fn per_run(loops: &[(u64, f64)]) -> Vec<f64> {
             }
         }
     }
-    if all.windows(2).any(|pair| pair.first() != pair.last()) {
+    if all.is_empty() || all.windows(2).any(|pair| pair.first() != pair.last()) {
         all.extend(loops.iter().map(|(turns, instructions)| instructions / *turns as f64));
     }
     all
@@ -136,28 +187,48 @@ fn in_turn<T>(
     spent.time();
     let begun = Instant::now();
     loop {
-        let turn = Moment::now();
+        spent.go_on();
         match count() {
             Err(StepError::Busy) if begun.elapsed() < PATIENCE => {
                 thread::sleep(Duration::from_millis(1));
             }
-            counted => {
-                spent.go_on(turn);
-                return counted;
-            }
+            counted => return counted,
         }
     }
 }
 
-fn judged(runs: &[f64], target: f64) -> (Estimate, Verdict) {
-    let low = runs.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = runs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let value = median(runs.iter().copied()).unwrap_or(low);
-    let estimate = Estimate { value, low, high };
+/// Returns the figure by what this process and others have counted.
+///
+/// It is exact if all of them agree. If not, it is a range. The processes are a sample of all that there could be, so the range is wider than
+/// what they counted, by half of it on each side.
+pub(crate) fn judged(own: &Counted, others: &[Counted], target: f64) -> (Estimate, Verdict) {
+    let value_of = |counted: &Counted| median(counted.runs.iter().copied()).unwrap_or(0.0);
+    let own_value = value_of(own);
+    // A process that took fewer runs may have what the loop's call takes in its figure.
+    let agrees = |other: &&Counted| {
+        other.slack > 0.0 && (value_of(other) - own_value).abs() <= other.slack + own.slack
+    };
+    let used = || std::iter::once(own).chain(others.iter().filter(|other| !agrees(other)));
+    let ends = |counted: &Counted| {
+        let low = counted.runs.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = counted.runs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        (low, high)
+    };
+    let joined = |all: &mut dyn Iterator<Item = &Counted>| {
+        all.map(ends).fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), it| {
+            (low.min(it.0), high.max(it.1))
+        })
+    };
+    let (low, high) = joined(&mut used());
+    let value = median(used().map(value_of)).unwrap_or(low);
+    let margin = (high - low) / 2.0 + own.slack;
+    let estimate = Estimate { value, low: low - margin, high: high + margin };
     let verdict = match estimate.error() {
         0.0 if value >= 0.0 => Verdict::Exact,
         error if error <= target * value.abs() => Verdict::Stable,
-        _ => Verdict::Unstable(Cause::SeveralPaths),
+        // Anything may be in such a range.
+        error if error > value.abs() => Verdict::Unstable(Cause::SeveralPaths),
+        _ => Verdict::Range,
     };
     (estimate, verdict)
 }
@@ -166,38 +237,59 @@ fn judged(runs: &[f64], target: f64) -> (Estimate, Verdict) {
 mod tests {
     use super::*;
 
-    /// Code whose each n-th run takes a longer path, from any run on: exact is only what is right.
-    #[test]
-    fn a_longer_path_in_each_nth_run() {
+    /// Returns the figure of code whose each `period`-th run takes a longer path, from run `first` on, by loops of these lengths.
+    fn figure_of(period: u64, first: u64, lengths: &[u64]) -> (Estimate, Verdict, f64) {
         const SHORT: f64 = 15.0;
         const LONGER: f64 = 400.0;
+        let (mut run, mut loops) = (first, Vec::new());
+        for length in lengths {
+            let end = run + length;
+            let slow = end.div_ceil(period) - run.div_ceil(period);
+            loops.push((*length, 7.0 + SHORT * *length as f64 + LONGER * slow as f64));
+            run = end;
+        }
+        let (estimate, verdict) = judged(&counted(&per_run(&loops)), &[], 0.01);
+        (estimate, verdict, SHORT + LONGER / period as f64)
+    }
+
+    /// Exact is only what is right.
+    #[test]
+    fn a_longer_path_in_each_nth_run() {
         for turns in 1..=9 {
-            for period in 1..=if turns == 1 { RUNS } else { 18 } {
+            for period in 1..=if turns == 1 { 10 } else { 18 } {
                 for first in 0..period {
-                    let (mut run, mut loops) = (first, Vec::new());
-                    for length in LENGTHS.map(|length| length * turns) {
-                        let end = run + length;
-                        let slow = end.div_ceil(period) - run.div_ceil(period);
-                        loops.push((length, 7.0 + SHORT * length as f64 + LONGER * slow as f64));
-                        run = end;
-                    }
-                    let (estimate, verdict) = judged(&per_run(&loops), 0.01);
-                    let mean = SHORT + LONGER / period as f64;
+                    let lengths = LENGTHS.map(|length| length * turns);
+                    let (estimate, verdict, mean) = figure_of(period, first, &lengths);
                     let (low, high) = (estimate.low - 1e-9, estimate.high + 1e-9);
                     assert!(low <= mean && mean <= high, "{turns}, {period}: {estimate:?}, {mean}");
                     // Each n-th of n turns, at least.
                     let is_even = turns % period == 0;
-                    assert!(
-                        !is_even || verdict == Verdict::Exact,
-                        "{turns}, {period}: {estimate:?}"
-                    );
-                    assert!(
-                        is_even || verdict != Verdict::Exact,
+                    assert_eq!(
+                        verdict == Verdict::Exact,
+                        is_even,
                         "{turns}, {period}: {estimate:?}"
                     );
                 }
             }
         }
+    }
+
+    /// The long loop shows rarer paths.
+    #[test]
+    fn a_longer_path_in_each_300th_run() {
+        let mut lengths = LENGTHS.map(|length| 2 * length).to_vec();
+        lengths.push(LONG);
+        for period in 3..=300 {
+            for first in 0..period {
+                let (estimate, verdict, mean) = figure_of(period, first, &lengths);
+                assert!(estimate.contains(mean), "{period}, {first}: {estimate:?}, {mean}");
+                assert!(verdict != Verdict::Exact, "{period}, {first}: {estimate:?}");
+            }
+        }
+    }
+
+    fn counted(runs: &[f64]) -> Counted {
+        Counted { runs: runs.to_vec(), slack: 0.0, stepped: 20 }
     }
 
     /// While another thread counts, this one waits. The waits are not part of the time for stepping. Another refusal is final.
@@ -224,10 +316,36 @@ mod tests {
 
     #[test]
     fn only_equal_counts_are_exact() {
-        let verdict = |runs: &[f64]| judged(runs, 0.01).1;
-        assert_eq!(verdict(&[301.0, 301.0, 301.0]), Verdict::Exact);
-        assert_eq!(verdict(&[301.0, 302.0, 301.0]), Verdict::Stable);
-        assert_eq!(verdict(&[301.0, 310.0, 301.0]), Verdict::Unstable(Cause::SeveralPaths));
-        assert_eq!(judged(&[301.0, 310.0, 302.0], 0.01).0.value, 302.0);
+        let of = |own: &[f64], others: &[f64]| {
+            let others: Vec<Counted> = others.iter().map(|other| counted(&[*other])).collect();
+            let (estimate, verdict) = judged(&counted(own), &others, 0.01);
+            (estimate.low, estimate.value, estimate.high, verdict)
+        };
+        let stable = Verdict::Stable;
+        assert_eq!(of(&[301.0; 3], &[]), (301.0, 301.0, 301.0, Verdict::Exact));
+        assert_eq!(of(&[301.0; 3], &[301.0; 7]), (301.0, 301.0, 301.0, Verdict::Exact));
+        assert_eq!(of(&[301.0, 303.0, 301.0], &[]), (300.0, 301.0, 304.0, stable));
+        assert_eq!(of(&[301.0, 310.0, 302.0], &[]), (296.5, 302.0, 314.5, Verdict::Range));
+        // One process of four is different. There may be others, that differ more.
+        assert_eq!(of(&[620.0; 3], &[620.0, 629.0, 620.0]), (615.5, 620.0, 633.5, Verdict::Range));
+        assert_eq!(of(&[2_000.0; 3], &[2_000.0, 2_001.0]), (1_999.5, 2_000.0, 2_001.5, stable));
+        let wide = of(&[9.0; 3], &[100.0]);
+        assert_eq!(wide.3, Verdict::Unstable(Cause::SeveralPaths));
+    }
+
+    /// A process that had time for one run has the loop's call in its figure, and no other difference.
+    #[test]
+    fn a_single_run_agrees_within_its_slack() {
+        let single = |run: f64| Counted { slack: ENDS, ..counted(&[run]) };
+        let of = |own: Counted, others: &[Counted]| {
+            let (estimate, verdict) = judged(&own, others, 0.01);
+            (estimate.low, estimate.high, verdict)
+        };
+        let exact = (9_000.0, 9_000.0, Verdict::Exact);
+        assert_eq!(of(counted(&[9_000.0; 3]), &[single(9_004.0), single(8_990.0)]), exact);
+        let differs = of(counted(&[9_000.0; 3]), &[single(9_100.0)]);
+        assert_eq!(differs, (8_950.0, 9_150.0, Verdict::Range));
+        let alone = of(single(9_004.0), &[single(9_004.0), single(9_010.0)]);
+        assert_eq!(alone, (8_988.0, 9_020.0, Verdict::Stable));
     }
 }

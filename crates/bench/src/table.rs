@@ -54,6 +54,8 @@ pub(crate) fn write_table(
 /// A column of the table.
 enum Column {
     Of(Quantity),
+    /// How many runs were stepped.
+    SteppedRuns,
     /// The comparison with another row.
     Comparison,
 }
@@ -89,7 +91,12 @@ impl Results {
             let others = [Quantity::SteppedInstructions, Quantity::InstructionsPerCycle];
             let others = others.into_iter().filter(|_| is_instructions);
             let shown = std::iter::once(quantity).chain(others).filter(|quantity| has(*quantity));
-            columns.extend(shown.map(Column::Of));
+            for quantity in shown {
+                columns.push(Column::Of(quantity));
+                columns.extend(
+                    (quantity == Quantity::SteppedInstructions).then_some(Column::SteppedRuns),
+                );
+            }
         }
         columns.extend(QUANTITIES.into_iter().filter(|part| has(*part)).map(Column::Of));
         columns.extend((!self.comparisons.is_empty()).then_some(Column::Comparison));
@@ -99,6 +106,7 @@ impl Results {
     fn head(&self, column: &Column) -> String {
         match column {
             Column::Of(quantity) => quantity.to_string(),
+            Column::SteppedRuns => "stepped runs".to_owned(),
             Column::Comparison => "compared".to_owned(),
         }
     }
@@ -106,6 +114,10 @@ impl Results {
     fn cell(&self, place: usize, row: &Row, column: &Column) -> String {
         match column {
             Column::Of(quantity) => row.figure(*quantity).map_or_else(|| "-".to_owned(), text_of),
+            Column::SteppedRuns => match row.stepped_runs {
+                0 => "-".to_owned(),
+                runs => runs.to_string(),
+            },
             Column::Comparison => {
                 self.comparison_of(place).map_or_else(String::new, RowComparison::to_string)
             }
@@ -129,6 +141,9 @@ impl Results {
         let is_stepped = figures().any(|it| it.quantity == Quantity::SteppedInstructions);
         if is_stepped {
             legend.push("Stepped instructions are counted by single-stepping, without a PMU.");
+            if is(|verdict| *verdict == Verdict::Range) {
+                legend.push("Where runs or processes differ, ± has all of them and a margin.");
+            }
         }
         if self.scope == Scope::Process {
             legend.push("Counts are those of all threads of the process.");
@@ -312,6 +327,7 @@ fn row_as_json(row: &Row) -> Value {
         "paths": paths,
         "notes": row.notes,
         "not_stepped": row.not_stepped,
+        "stepped_runs": row.stepped_runs,
     })
 }
 
@@ -349,6 +365,7 @@ pub(crate) fn word(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Exact => "exact",
         Verdict::Stable => "stable",
+        Verdict::Range => "range",
         Verdict::Unstable(_) => "unstable",
     }
 }
@@ -356,7 +373,7 @@ pub(crate) fn word(verdict: &Verdict) -> &'static str {
 pub(crate) fn text_of(figure: &Figure) -> String {
     match figure.verdict {
         Verdict::Exact => exact(figure.estimate.value),
-        Verdict::Stable => rounded(&figure.estimate),
+        Verdict::Stable | Verdict::Range => rounded(&figure.estimate),
         Verdict::Unstable(_) => format!("{} ?", rounded(&figure.estimate)),
     }
 }

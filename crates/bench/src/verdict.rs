@@ -11,6 +11,8 @@ pub enum Verdict {
     /// The error is at most the [target](crate::Bench::target): by default 1 %, or half a count (0.1 ns for the time)
     /// if that is more.
     Stable,
+    /// Runs or processes have different instructions, and the interval has all of them, with a margin. The gate compares such intervals.
+    Range,
     /// The interval is wider than the target, or the figure is in doubt.
     Unstable(Cause),
 }
@@ -77,6 +79,17 @@ pub enum Cause {
         /// Whether the figure is that of single-stepping, which counts this thread alone in each scope.
         is_stepped: bool,
     },
+    /// The code waits for another thread, a device or a timer in most samples. Single-stepping does not count the work of others.
+    #[non_exhaustive]
+    Waits {
+        /// The samples in which it waited.
+        samples: usize,
+        /// All samples.
+        of: usize,
+    },
+    /// No other process of this program could count it, so nobody knows whether it is the same in all of them. See
+    /// [`Bench::processes`](crate::Bench::processes).
+    OneProcess,
     /// The rounds of different events counted different numbers of instructions, so their figures do not belong
     /// together.
     RoundsDisagree,
@@ -92,6 +105,7 @@ impl Verdict {
                 Verdict::Unstable(cause)
             }
             (Verdict::Exact, Verdict::Exact) => Verdict::Exact,
+            (Verdict::Range, _) | (_, Verdict::Range) => Verdict::Range,
             _ => Verdict::Stable,
         }
     }
@@ -131,6 +145,12 @@ impl fmt::Display for Cause {
                     true => "Single-stepping counts one thread, so no figure of it is exact here: accept that with `Limits::allow_unstable`",
                     false => "Count all with `bench.scope(Scope::Process)`, or end those that have nothing to do with this row",
                 })
+            }
+            Cause::Waits { samples, of } => {
+                write!(f, "the code waits for another thread, a device or a timer in {samples} of {of} samples, whose work is not stepped. Use the time, or count all threads with `bench.scope(Scope::Process)` on a machine with a PMU")
+            }
+            Cause::OneProcess => {
+                f.write_str("it was counted in one process, and may differ in others. `bench.processes(1)` accepts that")
             }
             Cause::RoundsDisagree => {
                 f.write_str("this round counted other instructions than the first, so the code varies")

@@ -140,7 +140,7 @@ fn figure(name: &str, figure: &Value) -> Option<Figure> {
     let is_null = |name: &str| figure.get(name).is_some_and(Value::is_null);
     let certainty = match figure.get("verdict")?.as_str()? {
         "exact" => Certainty::Exact,
-        "stable" => Certainty::Stable,
+        "stable" | "range" => Certainty::Stable,
         "unstable" => Certainty::Unstable,
         _ => return None,
     };

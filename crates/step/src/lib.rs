@@ -43,8 +43,8 @@
 //! model (`memcpy`, for example) has other counts on other models, however they are counted.
 #![deny(unsafe_code)]
 
-// `method` counts: `linux`, or `none` elsewhere. `time` has the time that benchmarks may take for it, and the time of a step.
-// `error` has the reasons why not.
+// `method` counts: `linux`, or `none` elsewhere. `error` has the reasons why not. The others are for benchmarks: `time` has the time that
+// they may take for it, and the time of a step. `spent` is what they have taken, by the clocks of `usage`. `processes` count once more.
 
 mod error;
 #[cfg_attr(
@@ -65,11 +65,16 @@ mod error;
 )]
 mod method;
 mod other_threads;
+pub mod processes;
+mod spent;
 mod time;
+mod usage;
 
 pub use error::StepError;
 pub use other_threads::OtherThreads;
+pub use spent::Spent;
 pub use time::{VARIABLE, seconds_per_step, time};
+pub use usage::waits;
 
 /// Returns the number of instructions that `code` executes on this thread, and a constant number for its call.
 ///

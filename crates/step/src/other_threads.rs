@@ -1,6 +1,6 @@
 //! Whether other threads of the process worked during a measurement.
-#![allow(unsafe_code)]
 
+use crate::usage::{process_time, thread_time};
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -81,35 +81,6 @@ fn cost_of_an_interval() -> Duration {
         thread_now.checked_sub(thread)?.checked_sub(process_now.checked_sub(process)?)
     };
     (0..TIMES).filter_map(once).min().unwrap_or_default()
-}
-
-/// Returns a CPU time. None if the system has no such clock, or refuses the call.
-#[cfg(target_os = "linux")]
-fn time_of(clock: libc::clockid_t) -> Option<Duration> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes a structure of this type there.
-    let status = unsafe { libc::clock_gettime(clock, &raw mut time) };
-    (status == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
-}
-
-#[cfg(target_os = "linux")]
-fn process_time() -> Option<Duration> {
-    time_of(libc::CLOCK_PROCESS_CPUTIME_ID)
-}
-
-#[cfg(target_os = "linux")]
-fn thread_time() -> Option<Duration> {
-    time_of(libc::CLOCK_THREAD_CPUTIME_ID)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn process_time() -> Option<Duration> {
-    None
-}
-
-#[cfg(not(target_os = "linux"))]
-fn thread_time() -> Option<Duration> {
-    None
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -154,7 +154,7 @@ fn relate(sides: &mut [Side; 2], name: &str, ratio: &Estimate, verdict: Verdict,
 fn certainty(verdict: Verdict) -> Certainty {
     match verdict {
         Verdict::Exact => Certainty::Exact,
-        Verdict::Stable => Certainty::Stable,
+        Verdict::Stable | Verdict::Range => Certainty::Stable,
         Verdict::Unstable(_) => Certainty::Unstable,
     }
 }

@@ -377,12 +377,34 @@ fn interrupts_between_two_reads_are_set_aside() {
         fn measure(&mut self, content: Content, turns: u64) -> Option<Loop> {
             let mut found = self.0.measure(content, turns)?;
             self.1 += 1;
-            found.values[1] += if self.1 == 1_000 { 200 } else { 0 };
+            found.values[1] += if self.1 == 1_001 { 200 } else { 0 };
             Some(found)
         }
     }
     let (_, verdict) = figure(&mut Missing(Exact::new(&[100]), 0), 1).unwrap();
     assert_eq!(verdict, Verdict::Stable);
+}
+
+/// The first run makes a table. The loops are as long as if the table had been there.
+#[test]
+fn a_cold_first_run_does_not_shorten_the_loops() {
+    struct Cold(Exact, bool);
+    impl Measure for Cold {
+        fn measure(&mut self, content: Content, turns: u64) -> Option<Loop> {
+            let mut found = self.0.measure(content, turns)?;
+            if content == Content::Work && std::mem::take(&mut self.1) {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                found.values[TICKS] += 20_000_000;
+            }
+            Some(found)
+        }
+    }
+    let length = |is_cold: bool| {
+        let mut machine = Cold(Exact::new(&[30]), is_cold);
+        Length::find(&mut machine, &BOTH, 1, false, std::time::Duration::from_millis(6)).k
+    };
+    let warm = length(false);
+    assert!(warm > 100 && length(true) == warm, "{warm}");
 }
 
 /// The empty loop takes less than a step of the clock. Its part of the result is still known.

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 const STRETCH: u32 = 8;
 
 /// What the clocks of a thread show at one moment.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     at: Instant,
     cpu: Option<Duration>,
-    blocked: Option<i64>,
+    waited: Option<i64>,
 }
 
 impl Moment {
-    pub(crate) fn now() -> Moment {
-        Moment { at: Instant::now(), cpu: usage::cpu_time(), blocked: usage::blocked() }
+    fn now() -> Moment {
+        Moment { at: Instant::now(), cpu: usage::thread_time(), waited: usage::waits() }
     }
 
     /// Returns the CPU time since the earlier moment, clamped to at least an eighth of the elapsed time. If this thread gave up its CPU, it
@@ -26,7 +26,7 @@ impl Moment {
         let elapsed = self.at.saturating_duration_since(earlier.at);
         match (earlier.cpu, self.cpu) {
             (Some(first), Some(last))
-                if self.blocked.is_some() && self.blocked == earlier.blocked =>
+                if self.waited.is_some() && self.waited == earlier.waited =>
             {
                 last.saturating_sub(first).clamp(elapsed / STRETCH, elapsed)
             }
@@ -35,25 +35,42 @@ impl Moment {
     }
 }
 
-/// A sum of intervals. A thread that gave up its CPU in one of them has its own time in the others.
-pub(crate) struct Spent {
+/// The time that stepping has spent: the CPU time of this thread, so other programs on the CPU do not use it up. It is the elapsed time in
+/// intervals in which this thread gave up its CPU, because the code sleeps, or because a tracer steps it.
+#[derive(Debug)]
+pub struct Spent {
     total: Cell<Duration>,
     until: Cell<Moment>,
 }
 
+impl Default for Spent {
+    fn default() -> Spent {
+        Spent::new()
+    }
+}
+
 impl Spent {
-    pub(crate) fn new() -> Spent {
+    /// Begins now.
+    pub fn new() -> Spent {
         Spent { total: Cell::new(Duration::ZERO), until: Cell::new(Moment::now()) }
     }
 
     /// Returns the time up to now.
-    pub(crate) fn time(&self) -> Duration {
+    pub fn time(&self) -> Duration {
         self.add(Moment::now())
     }
 
-    /// Goes on at this moment. What was between the last call and this moment does not count.
-    pub(crate) fn go_on(&self, at: Moment) {
-        self.until.set(at);
+    /// Goes on now. The time since the last call does not count.
+    pub fn go_on(&self) {
+        self.until.set(Moment::now());
+    }
+
+    /// Returns the time that `work` takes, and adds it. The time since the last call does not count.
+    pub fn during<T>(&self, work: impl FnOnce() -> T) -> (T, Duration) {
+        self.go_on();
+        let before = self.total.get();
+        let done = work();
+        (done, self.time().saturating_sub(before))
     }
 
     fn add(&self, now: Moment) -> Duration {
@@ -73,12 +90,12 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn the_cpu_time_counts_unless_the_thread_blocked() {
+    fn the_cpu_time_counts_unless_the_thread_waited() {
         let start = Moment::now();
-        let at = |elapsed: u32, cpu: u32, blocked: i64| Moment {
+        let at = |elapsed: u32, cpu: u32, waited: i64| Moment {
             at: start.at + MS * elapsed,
             cpu: Some(MS * cpu),
-            blocked: Some(blocked),
+            waited: Some(waited),
         };
         let spent = Spent { total: Cell::new(Duration::ZERO), until: Cell::new(at(0, 0, 7)) };
         assert_eq!(spent.add(at(10, 10, 7)), MS * 10);
@@ -91,15 +108,15 @@ mod tests {
         assert_eq!(spent.add(at(915, 37, 8)), MS * 140);
         assert_eq!(spent.add(at(916, 40, 8)), MS * 141);
         // Another thread was waited for.
-        spent.go_on(at(2_000, 50, 99));
+        spent.until.set(at(2_000, 50, 99));
         assert_eq!(spent.add(at(2_003, 53, 99)), MS * 144);
         // Nothing goes back.
         assert_eq!(spent.add(at(2_002, 52, 99)), MS * 144);
         // Without these clocks.
         let without = Moment { cpu: None, ..at(2_010, 0, 99) };
         assert_eq!(spent.add(without), MS * 152);
-        assert_eq!(spent.add(Moment { blocked: None, ..at(2_011, 0, 0) }), MS * 153);
-        assert_eq!(spent.add(Moment { blocked: None, ..at(2_012, 0, 0) }), MS * 154);
+        assert_eq!(spent.add(Moment { waited: None, ..at(2_011, 0, 0) }), MS * 153);
+        assert_eq!(spent.add(Moment { waited: None, ..at(2_012, 0, 0) }), MS * 154);
     }
 
     #[test]
@@ -113,8 +130,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn work_is_seen_at_once() {
-        assert!(usage::blocked().is_some());
-        let times: BTreeSet<Duration> = (0..1_000).filter_map(|_| usage::cpu_time()).collect();
+        assert!(usage::waits().is_some());
+        let times: BTreeSet<Duration> = (0..1_000).filter_map(|_| usage::thread_time()).collect();
         assert!(times.len() > 100, "{times:?}");
     }
 }

@@ -1,0 +1,129 @@
+//! The instructions of the same rows in other processes of this program.
+//!
+//! `Bench::run` starts the program again. It comes to the same call of `run` as here, steps the rows, and ends there.
+
+use crate::stepped::Counted;
+use rdpmc_step::processes::{NoAnswer, Question, Wanted, asked};
+use serde_json::{Value, json};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The word that a question begins with.
+const WORD: &str = "rdpmc-bench";
+
+/// The number of calls of `run` in this process.
+static CALLS: AtomicU32 = AtomicU32::new(0);
+
+/// A call of `run`.
+pub(crate) struct Call {
+    /// How many came before it.
+    number: u32,
+    /// What this process was asked, if another one started it.
+    question: Option<(Question, u32)>,
+}
+
+/// What a call has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Measure, and return the results.
+    Measure,
+    /// Return results as fast as possible: a later call is wanted.
+    Pass,
+    /// Step the rows, and end the process.
+    Answer,
+}
+
+impl Call {
+    /// Begins a call.
+    pub(crate) fn new() -> Call {
+        let question = asked(WORD).and_then(|question| {
+            let number = question.words().next()?.parse().ok()?;
+            Some((question, number))
+        });
+        Call { number: CALLS.fetch_add(1, Relaxed), question }
+    }
+
+    pub(crate) fn task(&self) -> Task {
+        match &self.question {
+            None => Task::Measure,
+            Some((_, wanted)) if *wanted == self.number => Task::Answer,
+            Some(_) => Task::Pass,
+        }
+    }
+
+    /// Leaves the heap as in no other process.
+    pub(crate) fn use_heap(&self) {
+        if let Some((question, _)) = &self.question {
+            question.use_heap();
+        }
+    }
+
+    /// Ends this process with an answer, if it was asked.
+    pub(crate) fn answer(&self, names: &[&str], counted: &[Option<Counted>]) {
+        if let Some((question, _)) = self.question.as_ref().filter(|_| self.task() == Task::Answer)
+        {
+            let rows: Vec<Value> = counted.iter().map(|row| row.as_ref().map(to_json).into()).collect();
+            question.answer(&json!({ "names": names, "rows": rows }).to_string());
+        }
+    }
+
+    /// Counts each row in other processes. Returns what they counted, and why some did not.
+    pub(crate) fn ask(&self, names: &[&str], processes: u32) -> (Vec<Vec<Counted>>, Option<String>) {
+        let question = format!("{WORD} {}", self.number);
+        let arguments = std::env::args_os().skip(1).collect();
+        let wanted = Wanted { question: &question, number: processes, arguments };
+        let mut counted = vec![Vec::new(); names.len()];
+        let mut why_not = None;
+        for answer in wanted.ask() {
+            let found = answer.map_err(|why: NoAnswer| why.to_string());
+            match found.and_then(|answer| rows(&answer, names)) {
+                Ok(rows) => {
+                    for (counted, row) in counted.iter_mut().zip(rows) {
+                        counted.extend(row);
+                    }
+                }
+                Err(why) => why_not = Some(why),
+            }
+        }
+        (counted, why_not)
+    }
+}
+
+fn to_json(counted: &Counted) -> Value {
+    let Counted { runs, slack, stepped } = counted;
+    json!({ "runs": runs, "slack": slack, "stepped": stepped })
+}
+
+/// Reads an answer: what was counted of each row. None for rows that were not counted.
+fn rows(answer: &str, names: &[&str]) -> Result<Vec<Option<Counted>>, String> {
+    let json: Value = serde_json::from_str(answer).unwrap_or_default();
+    let list = |name: &str| json.get(name).and_then(Value::as_array).into_iter().flatten();
+    let their_names: Vec<&str> = list("names").filter_map(Value::as_str).collect();
+    if their_names != names {
+        return Err("this program was started again and had other rows here".into());
+    }
+    Ok(list("rows").map(of_json).collect())
+}
+
+fn of_json(row: &Value) -> Option<Counted> {
+    let runs = row.get("runs")?.as_array()?.iter().map(Value::as_f64);
+    let runs: Vec<f64> = runs.collect::<Option<_>>()?;
+    Some(Counted { runs, slack: row.get("slack")?.as_f64()?, stepped: row.get("stepped")?.as_u64()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_as_it_was_written() {
+        let counted = Counted { runs: vec![1.0 / 3.0, 620.0], slack: 0.5, stepped: 11 };
+        let answer =
+            json!({ "names": ["a", "b"], "rows": [to_json(&counted), null] }).to_string();
+        assert_eq!(rows(&answer, &["a", "b"]), Ok(vec![Some(counted), None]));
+        for other in [&["a"][..], &["b", "a"], &[]] {
+            assert!(rows(&answer, other).is_err());
+        }
+        assert!(rows("", &["a"]).is_err() && rows("{}", &["a"]).is_err());
+    }
+}

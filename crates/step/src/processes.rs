@@ -1,0 +1,320 @@
+//! This program once more, in other processes.
+//!
+//! A count can depend on the addresses of the stack and the heap, on the environment, and on random seeds. All of these are constant within
+//! a process. So a benchmark starts its own program again, and each process counts for itself:
+//!
+//! ```no_run
+//! use rdpmc_step::processes::{Wanted, asked};
+//!
+//! # fn count() -> String { String::new() }
+//! if let Some(question) = asked("parse") {
+//!     question.answer(&count()) // ends this process
+//! }
+//! let wanted = Wanted { question: "parse", number: 7, arguments: std::env::args_os().skip(1).collect() };
+//! for answer in wanted.ask() {
+//!     println!("{answer:?}");
+//! }
+//! ```
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write, stdout};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// The environment variable of a process that was started to answer.
+const VARIABLE: &str = "RDPMC_STEP_AGAIN";
+
+/// What comes before an answer, in a line of its own.
+const ANSWER: &str = "rdpmc-step-answer:";
+
+/// A process that writes more than this has no answer.
+const MAX_OUTPUT: u64 = 64 << 20;
+
+/// The size of the variable grows by this with each process: a page in eight of them, and a multiple of 16. So the stacks differ in their last
+/// 12 bits, also where the kernel places all of them at one address.
+const MORE_ENVIRONMENT: usize = 4096 / 8 + 16;
+
+/// The least time that a process has for its answer.
+const MIN_PATIENCE: Duration = Duration::from_secs(20);
+
+/// A process has as many times the age of the one that asks.
+const PATIENCE: u32 = 4;
+
+/// Why a process did not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoAnswer {
+    /// It could not be started, for this reason.
+    NotStarted(String),
+    /// It ended before it was asked.
+    Ended {
+        /// What the system says of its end.
+        status: String,
+    },
+    /// It did not answer in this time, and was killed.
+    TooSlow(Duration),
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoAnswer::NotStarted(why) => write!(f, "this program could not be started again: {why}"),
+            NoAnswer::Ended { status } => {
+                write!(f, "this program was started again and ended before this code ({status})")
+            }
+            NoAnswer::TooSlow(time) => write!(
+                f,
+                "this program was started again and did not reach this code in {} s",
+                time.as_secs()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NoAnswer {}
+
+/// Processes of this program, and what they are to answer.
+#[derive(Clone, Debug)]
+pub struct Wanted<'a> {
+    /// What they are asked: a word or more, in one line.
+    pub question: &'a str,
+    /// The number of processes.
+    pub number: u32,
+    /// Their arguments, without the name of the program.
+    pub arguments: Vec<OsString>,
+}
+
+/// What a process wrote.
+#[derive(Clone, Debug, Default)]
+struct Output {
+    answer: Option<String>,
+    /// The lines before it.
+    lines: Vec<String>,
+}
+
+impl Wanted<'_> {
+    /// Starts the processes, some at a time, and returns their answers. Each has another size of the environment. Their standard input is empty,
+    /// and their other output is discarded.
+    ///
+    /// A process has at least 20 seconds for its answer, and four times the age of this process.
+    pub fn ask(&self) -> Vec<Result<String, NoAnswer>> {
+        let patience = patience();
+        let next = AtomicU32::new(1);
+        let at_a_time = thread::available_parallelism().map_or(1, usize::from);
+        let at_a_time = at_a_time.min(self.number as usize);
+        thread::scope(|scope| {
+            let work = || {
+                let numbers = std::iter::from_fn(|| Some(next.fetch_add(1, Relaxed)));
+                let numbers = numbers.take_while(|number| *number <= self.number);
+                numbers.map(|number| self.answer(number, patience)).collect::<Vec<_>>()
+            };
+            // If no thread can be started, this one does all.
+            let worker = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+            let workers: Vec<_> = (1..at_a_time).filter_map(worker).collect();
+            let mut answers = work();
+            answers.extend(workers.into_iter().filter_map(|worker| worker.join().ok()).flatten());
+            answers
+        })
+    }
+
+    /// Starts one process, which is not asked, and returns the lines that it writes to its standard output.
+    ///
+    /// # Errors
+    /// See [`NoAnswer`]. An answer is an error, too: the process came to code that it should not have run.
+    pub fn lines(&self) -> Result<Vec<String>, NoAnswer> {
+        match self.output(0, patience())? {
+            Output { answer: None, lines } => Ok(lines),
+            Output { answer: Some(_), .. } => {
+                Err(NoAnswer::Ended { status: "it runs other code than it was told".into() })
+            }
+        }
+    }
+
+    fn answer(&self, number: u32, patience: Duration) -> Result<String, NoAnswer> {
+        let mut running = self.start(number)?;
+        let output = running.output(patience)?;
+        output.answer.ok_or_else(|| running.ended())
+    }
+
+    fn output(&self, number: u32, patience: Duration) -> Result<Output, NoAnswer> {
+        let mut running = self.start(number)?;
+        running.output(patience)
+    }
+
+    fn start(&self, number: u32) -> Result<Running, NoAnswer> {
+        let program = program().map_err(|why| NoAnswer::NotStarted(why.to_string()))?;
+        let mut command = Command::new(program);
+        #[cfg(unix)]
+        if let Some(name) = std::env::args_os().next() {
+            std::os::unix::process::CommandExt::arg0(&mut command, name);
+        }
+        let padding = ".".repeat(MORE_ENVIRONMENT * number as usize);
+        let question = format!("{} {number} {}\n{padding}", std::process::id(), self.question);
+        command.args(&self.arguments).env(VARIABLE, question);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let child = command.spawn().map_err(|why| NoAnswer::NotStarted(why.to_string()))?;
+        Ok(Running(child))
+    }
+}
+
+/// Returns the path of this program, also if its file was replaced.
+fn program() -> std::io::Result<std::path::PathBuf> {
+    let this = std::path::Path::new("/proc/self/exe");
+    if this.exists() { Ok(this.to_owned()) } else { std::env::current_exe() }
+}
+
+/// A process, which is killed if nobody waits for it any more.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Usually it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    /// Waits for the answer, or for the end of the output.
+    fn output(&mut self, patience: Duration) -> Result<Output, NoAnswer> {
+        let (sender, receiver) = mpsc::channel();
+        let pipe = self.0.stdout.take();
+        // It ends with the process, or with the last process that has inherited the output.
+        let reader = move || drop(sender.send(pipe.map(read).unwrap_or_default()));
+        thread::Builder::new()
+            .name("rdpmc-step".into())
+            .spawn(reader)
+            .map_err(|why| NoAnswer::NotStarted(why.to_string()))?;
+        match receiver.recv_timeout(patience) {
+            Ok(output) => Ok(output),
+            Err(RecvTimeoutError::Timeout) => Err(NoAnswer::TooSlow(patience)),
+            Err(RecvTimeoutError::Disconnected) => Err(self.ended()),
+        }
+    }
+
+    fn ended(&mut self) -> NoAnswer {
+        // A process that has closed its output may go on.
+        let _ = self.0.kill();
+        let status = self.0.wait().map_or_else(|why| why.to_string(), |status| status.to_string());
+        NoAnswer::Ended { status }
+    }
+}
+
+fn read(pipe: ChildStdout) -> Output {
+    let mut output = Output::default();
+    for line in BufReader::new(pipe.take(MAX_OUTPUT)).split(b'\n') {
+        let Ok(line) = line else { break };
+        let line = String::from_utf8_lossy(&line).into_owned();
+        if let Some(answer) = line.strip_prefix(ANSWER) {
+            output.answer = Some(answer.to_owned());
+            break;
+        }
+        output.lines.push(line);
+    }
+    output
+}
+
+/// A question to this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    text: String,
+    number: u32,
+}
+
+/// Returns what this process was asked, if the question begins with this word. None if it was not started by [`Wanted::ask`].
+pub fn asked(word: &str) -> Option<Question> {
+    let said = std::env::var(VARIABLE).ok()?;
+    let (mut parts, parent) = (said.split('\n').next()?.splitn(3, ' '), parent()?);
+    // A process that this one starts has the variable, too.
+    if parts.next()?.parse() != Ok(parent) {
+        return None;
+    }
+    let number = parts.next()?.parse().ok()?;
+    let text = parts.next()?;
+    let is_asked = text.split(' ').next() == Some(word);
+    is_asked.then(|| Question { text: text.to_owned(), number })
+}
+
+impl Question {
+    /// Returns the words after the first one.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        self.text.split(' ').skip(1)
+    }
+
+    /// Leaves the heap as no other process has it: with some blocks in use, and gaps between them.
+    pub fn use_heap(&self) {
+        let mut random = u64::from(self.number).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut blocks: Vec<Vec<u8>> = Vec::new();
+        for _ in 0..64 * self.number {
+            // Marsaglia's xorshift.
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let block = Vec::with_capacity(random as usize % 600 + 1);
+            match random >> 32 & 3 {
+                0 => std::mem::forget(block),
+                1 => drop(block),
+                _ => blocks.push(block),
+            }
+        }
+    }
+
+    /// Answers with one line, and ends this process.
+    pub fn answer(&self, line: &str) -> ! {
+        let mut output = stdout().lock();
+        // What the program has written may be the first half of a line.
+        let written = writeln!(output, "\n{ANSWER}{}", line.replace('\n', " "));
+        let _ = written.and_then(|()| output.flush());
+        drop(output);
+        std::process::exit(0)
+    }
+}
+
+#[cfg(unix)]
+fn parent() -> Option<u32> {
+    Some(std::os::unix::process::parent_id())
+}
+
+#[cfg(not(unix))]
+fn parent() -> Option<u32> {
+    None
+}
+
+/// Returns how long a process may take.
+fn patience() -> Duration {
+    age().map_or(MIN_PATIENCE, |age| age.saturating_mul(PATIENCE).max(MIN_PATIENCE))
+}
+
+/// Returns how long ago this process was started. None without `/proc`.
+fn age() -> Option<Duration> {
+    // In all of the kernel's files, a second has 100 ticks.
+    const TICKS: f64 = 100.0;
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // The name of the program, in parentheses, may have spaces.
+    let start = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse::<f64>().ok()? / TICKS;
+    let uptime = fs::read_to_string("/proc/uptime").ok()?;
+    let now = uptime.split_whitespace().next()?.parse::<f64>().ok()?;
+    Duration::try_from_secs_f64(now - start).ok()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_age_of_this_process() {
+        let age = age().unwrap_or(Duration::MAX);
+        assert!(age < Duration::from_secs(24 * 3_600), "{age:?}");
+        assert!(patience() >= MIN_PATIENCE);
+    }
+
+    #[test]
+    fn nobody_has_asked() {
+        assert_eq!(asked("parse"), None);
+    }
+}
