@@ -35,8 +35,8 @@
 // `bench` keeps a `plan`, to which `row_builder` adds a piece of `code` for each row. `sets` splits the events into those that fit together.
 // `run` takes samples of all rows in turns: each is a `series` of `sample`s, which `machine` measures. `paths` looks at
 // single runs. `judge` turns samples into an `estimate` and a `verdict`, without what the `fence` adds, and names `slow` loops.
-// `stepped` counts instructions where no counter does. `usage` tells whether the code gave up the CPU, and its CPU time. `spent` is the time of stepping. `comparison` sets two rows against each other. `leader` is the connection to
-// `programs`, which runs two programs in turns. `results` has the `row`s, `table` prints them, `plot` and `page` show
+// `stepped` counts instructions where no counter does, and `again` has other processes do so. `comparison` sets two rows against each other.
+// `leader` is the connection to `programs`, which runs two programs in turns. `results` has the `row`s, `table` prints them, `plot` and `page` show
 // how the samples are distributed (`bins`). `rdpmc-gate`
 // compares them with saved ones.
 

@@ -3,7 +3,8 @@
 use crate::code::Loops;
 use crate::estimate::Estimate;
 use crate::verdict::{Cause, Verdict};
-use rdpmc_gate::median;
+use rdpmc_gate::Certainty;
+use rdpmc_gate::stepped::{Process, TOO_LONG, certainty};
 use rdpmc_step::{Spent, StepError, VARIABLE};
 use std::fmt;
 use std::thread;
@@ -50,7 +51,7 @@ impl fmt::Display for NoFigure {
             NoFigure::NotStepped(why) => why.fmt(f),
             NoFigure::TooLong { steps } => write!(
                 f,
-                "a run has more than the {steps} instructions for which there is time. Raise {VARIABLE}, or give the code less to do"
+                "a run has more than the {steps} {TOO_LONG}. Raise {VARIABLE}, or give the code less to do"
             ),
         }
     }
@@ -198,37 +199,20 @@ fn in_turn<T>(
 }
 
 /// Returns the figure by what this process and others have counted.
-///
-/// It is exact if all of them agree. If not, it is a range. The processes are a sample of all that there could be, so the range is wider than
-/// what they counted, by half of it on each side.
 pub(crate) fn judged(own: &Counted, others: &[Counted], target: f64) -> (Estimate, Verdict) {
-    let value_of = |counted: &Counted| median(counted.runs.iter().copied()).unwrap_or(0.0);
-    let own_value = value_of(own);
-    // A process that took fewer runs may have what the loop's call takes in its figure.
-    let agrees = |other: &&Counted| {
-        other.slack > 0.0 && (value_of(other) - own_value).abs() <= other.slack + own.slack
+    let process = |counted: &Counted| Process::of(&counted.runs, counted.slack);
+    let others: Vec<Process> = others.iter().filter_map(process).collect();
+    let Some(own) = process(own) else {
+        return (Estimate::exactly(0.0), Verdict::Unstable(Cause::Unreadable));
     };
-    let used = || std::iter::once(own).chain(others.iter().filter(|other| !agrees(other)));
-    let ends = |counted: &Counted| {
-        let low = counted.runs.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = counted.runs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        (low, high)
-    };
-    let joined = |all: &mut dyn Iterator<Item = &Counted>| {
-        all.map(ends).fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), it| {
-            (low.min(it.0), high.max(it.1))
-        })
-    };
-    let (low, high) = joined(&mut used());
-    let value = median(used().map(value_of)).unwrap_or(low);
-    let margin = (high - low) / 2.0 + own.slack;
-    let estimate = Estimate { value, low: low - margin, high: high + margin };
-    let verdict = match estimate.error() {
-        0.0 if value >= 0.0 => Verdict::Exact,
-        error if error <= target * value.abs() => Verdict::Stable,
-        // Anything may be in such a range.
-        error if error > value.abs() => Verdict::Unstable(Cause::SeveralPaths),
-        _ => Verdict::Range,
+    let joined = own.joined(&others);
+    let estimate = Estimate { value: joined.median, low: joined.low, high: joined.high };
+    let is_narrow = estimate.error() <= target * estimate.value.abs();
+    let verdict = match certainty(&joined) {
+        Certainty::Exact => Verdict::Exact,
+        Certainty::Stable if is_narrow => Verdict::Stable,
+        Certainty::Stable => Verdict::Range,
+        Certainty::Unstable => Verdict::Unstable(Cause::SeveralPaths),
     };
     (estimate, verdict)
 }
@@ -315,37 +299,14 @@ mod tests {
     }
 
     #[test]
-    fn only_equal_counts_are_exact() {
+    fn a_wide_range_has_a_verdict_of_its_own() {
         let of = |own: &[f64], others: &[f64]| {
             let others: Vec<Counted> = others.iter().map(|other| counted(&[*other])).collect();
-            let (estimate, verdict) = judged(&counted(own), &others, 0.01);
-            (estimate.low, estimate.value, estimate.high, verdict)
+            judged(&counted(own), &others, 0.01).1
         };
-        let stable = Verdict::Stable;
-        assert_eq!(of(&[301.0; 3], &[]), (301.0, 301.0, 301.0, Verdict::Exact));
-        assert_eq!(of(&[301.0; 3], &[301.0; 7]), (301.0, 301.0, 301.0, Verdict::Exact));
-        assert_eq!(of(&[301.0, 303.0, 301.0], &[]), (300.0, 301.0, 304.0, stable));
-        assert_eq!(of(&[301.0, 310.0, 302.0], &[]), (296.5, 302.0, 314.5, Verdict::Range));
-        // One process of four is different. There may be others, that differ more.
-        assert_eq!(of(&[620.0; 3], &[620.0, 629.0, 620.0]), (615.5, 620.0, 633.5, Verdict::Range));
-        assert_eq!(of(&[2_000.0; 3], &[2_000.0, 2_001.0]), (1_999.5, 2_000.0, 2_001.5, stable));
-        let wide = of(&[9.0; 3], &[100.0]);
-        assert_eq!(wide.3, Verdict::Unstable(Cause::SeveralPaths));
-    }
-
-    /// A process that had time for one run has the loop's call in its figure, and no other difference.
-    #[test]
-    fn a_single_run_agrees_within_its_slack() {
-        let single = |run: f64| Counted { slack: ENDS, ..counted(&[run]) };
-        let of = |own: Counted, others: &[Counted]| {
-            let (estimate, verdict) = judged(&own, others, 0.01);
-            (estimate.low, estimate.high, verdict)
-        };
-        let exact = (9_000.0, 9_000.0, Verdict::Exact);
-        assert_eq!(of(counted(&[9_000.0; 3]), &[single(9_004.0), single(8_990.0)]), exact);
-        let differs = of(counted(&[9_000.0; 3]), &[single(9_100.0)]);
-        assert_eq!(differs, (8_950.0, 9_150.0, Verdict::Range));
-        let alone = of(single(9_004.0), &[single(9_004.0), single(9_010.0)]);
-        assert_eq!(alone, (8_988.0, 9_020.0, Verdict::Stable));
+        assert_eq!(of(&[301.0; 3], &[301.0; 7]), Verdict::Exact);
+        assert_eq!(of(&[301.0; 3], &[302.0; 7]), Verdict::Stable);
+        assert_eq!(of(&[301.0; 3], &[350.0; 7]), Verdict::Range);
+        assert_eq!(of(&[3.0; 3], &[350.0; 7]), Verdict::Unstable(Cause::SeveralPaths));
     }
 }

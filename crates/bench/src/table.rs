@@ -295,6 +295,7 @@ impl Results {
         let all = json!({
             "version": VERSION,
             "program": self.program,
+            "build": rdpmc_gate::bench_json::build(),
             "processor": self.processor,
             "spec_lock_map": self.spec_lock_map,
             "scope": match self.scope { Scope::Process => SCOPE_PROCESS, _ => SCOPE_THREAD },

@@ -30,6 +30,11 @@ pub fn is_same_program(one: &str, other: &str) -> bool {
         && (package.is_none() || other_package.is_none() || package == other_package)
 }
 
+/// Returns the compiler that made this program, its target, its optimization level and its flags.
+pub fn build() -> &'static str {
+    env!("RDPMC_BUILD")
+}
+
 /// Returns the name of this program: `PACKAGE/TARGET` if cargo has started it, otherwise `TARGET`.
 pub fn program() -> String {
     match std::env::var("CARGO_PKG_NAME") {
@@ -81,7 +86,7 @@ pub fn rows(results: &Value) -> Result<Vec<Row>, String> {
     }
     let text = |name: &str| results.get(name).and_then(Value::as_str).map(str::to_owned);
     let program = text("program").ok_or("it has no program")?;
-    let processor = text("processor");
+    let (processor, build) = (text("processor"), text("build"));
     // Version 2 began without it.
     let is_of_process = match results.get("scope") {
         None => false,
@@ -92,10 +97,10 @@ pub fn rows(results: &Value) -> Result<Vec<Row>, String> {
     let missing = |event: &str| results.get("missing")?.get(event)?.as_str();
     let without_counters = missing("instructions").map(str::to_owned);
     // Each row has a copy of them.
-    let texts = [Some(&program), processor.as_ref(), without_counters.as_ref()];
+    let texts = [Some(&program), processor.as_ref(), build.as_ref(), without_counters.as_ref()];
     if texts.into_iter().flatten().any(|text| text.len() > MAX_NAME_LENGTH) {
         return Err(format!(
-            "its program, processor or reason is longer than {MAX_NAME_LENGTH} bytes"
+            "its program, processor, build or reason is longer than {MAX_NAME_LENGTH} bytes"
         ));
     }
     let rows = results.get("rows").and_then(Value::as_array).ok_or("it has no rows")?;
@@ -124,6 +129,7 @@ pub fn rows(results: &Value) -> Result<Vec<Row>, String> {
                 .collect::<Result<_, _>>()?,
             program: program.clone(),
             processor: processor.clone(),
+            build: build.clone(),
             obstacle: None,
             is_of_process,
             spec_lock_map: results.get("spec_lock_map").and_then(Value::as_bool),
@@ -153,7 +159,9 @@ fn figure(name: &str, figure: &Value) -> Option<Figure> {
         _ => return None,
     };
     let is_whole = low <= value && value <= high && (certainty != Certainty::Exact || low == high);
-    is_whole.then(|| Figure { name: name.to_owned(), value, low, high, certainty, slack: 0.0 })
+    let doubt = figure.get("cause").and_then(Value::as_str).map(str::to_owned);
+    let name = name.to_owned();
+    is_whole.then(|| Figure { name, value, low, high, certainty, slack: 0.0, doubt })
 }
 
 #[cfg(test)]

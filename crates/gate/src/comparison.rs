@@ -3,6 +3,7 @@
 use crate::bench_json::is_same_program;
 use crate::change::{Change, Direction};
 use crate::figure::{Certainty, Figure, Row, Side};
+use crate::stepped::TOO_LONG;
 use crate::limits::{Limits, REPEATED, STEPPED_INSTRUCTIONS, repeats};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{ExitCode, Termination};
@@ -41,10 +42,14 @@ pub enum Outcome {
     Worse,
     /// It shrank by more than is accepted.
     Better,
-    /// It did not change by more than is accepted.
+    /// It changed by less than is accepted.
+    WithinLimit,
+    /// It did not change, as far as it is known.
     Same,
     /// It is too unstable to compare.
     Unstable,
+    /// Neither side has it, because a run is too long to be stepped.
+    LeftOut(String),
     /// It is missing on one side, or on both although it is wanted.
     Missing(String),
     /// It cannot be compared, for this reason.
@@ -65,6 +70,8 @@ pub struct Compared {
     pub outcome: Outcome,
     /// Whether it counts for the status. If not, it is printed for information.
     pub is_gated: bool,
+    /// Why it is unstable. None if it is not, or if the results do not say so.
+    pub doubt: Option<String>,
 }
 
 /// Both values of a figure.
@@ -77,6 +84,8 @@ pub struct Values {
     pub is: f64,
     /// The relative change in percent, as it is printed: `+4.0000%`, or `from 0`.
     pub change: String,
+    /// The larger distances to the ends of their intervals.
+    pub(crate) errors: [f64; 2],
 }
 
 /// A comparison of saved results. `Display` writes a line for each figure, and a summary. As the return
@@ -159,7 +168,8 @@ pub const SPEC_LOCK_MAP: &str = "If this CPU rolls back code after an atomic ope
 impl Comparison {
     fn add(&mut self, row: &str, figure: Option<&str>, outcome: Outcome, is_gated: bool) {
         let (row, figure) = (row.to_owned(), figure.map(str::to_owned));
-        self.compared.push(Compared { row, figure, values: None, outcome, is_gated });
+        let (values, doubt) = (None, None);
+        self.compared.push(Compared { row, figure, values, outcome, is_gated, doubt });
     }
 
     fn add_missing(&mut self, row: &Row, label: &str) {
@@ -194,6 +204,13 @@ impl Comparison {
                     .into()
             })
         });
+        let builds = was.build.as_ref().zip(is.build.as_ref());
+        if let Some((of_was, of_is)) = builds.filter(|(of_was, of_is)| of_was != of_is) {
+            let [old, new] = &self.labels;
+            self.reasons.insert(format!(
+                "{old} was built by {of_was}, and {new} by {of_is}. A change may come from the compiler"
+            ));
+        }
         if was.spec_lock_map.or(is.spec_lock_map) == Some(true) {
             self.reasons.insert(SPEC_LOCK_MAP.to_owned());
         }
@@ -218,7 +235,14 @@ impl Comparison {
         // A benchmark without any figures cannot be accepted as one in which some are missing.
         let has_figures = !of_was.is_empty() || !of_is.is_empty();
         let is_lacking = |name: &&&str| !of_was.contains_key(**name) && !of_is.contains_key(**name);
+        let too_long = [was, is].map(|row| row.not_stepped.as_ref().filter(|why| why.contains(TOO_LONG)));
+        let mut is_left_out = false;
         for figure in wanted.iter().filter(is_lacking).filter(|_| has_figures) {
+            if let (&STEPPED_INSTRUCTIONS, [Some(_), Some(why)]) = (figure, too_long) {
+                self.add(name, Some(figure), Outcome::LeftOut(why.clone()), false);
+                is_left_out = true;
+                continue;
+            }
             let outcome = Outcome::Missing(format!("in neither {old} nor {new}"));
             self.add(name, Some(figure), outcome, true);
             for (row, label) in [(was, &old), (is, &new)] {
@@ -235,7 +259,7 @@ impl Comparison {
             let figure = compared.figure.as_deref();
             compared.is_gated && figure.is_some_and(|name| self.limits.of(name, false).is_some())
         });
-        if !is_compared {
+        if !is_compared && !is_left_out {
             self.explain(was, &old);
             self.explain(is, &new);
             let others = self.limits.named().filter(|name| !repeats(name));
@@ -261,15 +285,24 @@ impl Comparison {
         let outcome = match change.direction {
             Direction::More => Outcome::Worse,
             Direction::Less => Outcome::Better,
-            Direction::WithinLimit | Direction::Same => Outcome::Same,
+            Direction::WithinLimit => Outcome::WithinLimit,
+            Direction::Same => Outcome::Same,
             Direction::Unknown => Outcome::Unstable,
         };
         let is_gated = limit.is_some();
         if is_gated || matches!(outcome, Outcome::Worse | Outcome::Better) {
+            let error = |it: &Figure| (it.value - it.low).max(it.high - it.value);
+            let doubt = is.doubt.clone().or_else(|| was.doubt.clone());
             self.compared.push(Compared {
                 row: row.to_owned(),
                 figure: Some(is.name.clone()),
-                values: Some(Values { was: was.value, is: is.value, change: change.percent() }),
+                values: Some(Values {
+                    was: was.value,
+                    is: is.value,
+                    change: change.percent(),
+                    errors: [error(was), error(is)],
+                }),
+                doubt: doubt.filter(|_| outcome == Outcome::Unstable),
                 outcome,
                 is_gated,
             });
@@ -303,8 +336,12 @@ impl Comparison {
 
     /// Returns the number of figures that were compared and count for the status.
     pub(crate) fn comparisons(&self) -> usize {
-        let is_known =
-            |outcome: &Outcome| matches!(outcome, Outcome::Worse | Outcome::Better | Outcome::Same);
+        let is_known = |outcome: &Outcome| {
+            matches!(
+                outcome,
+                Outcome::Worse | Outcome::Better | Outcome::WithinLimit | Outcome::Same
+            )
+        };
         self.count(|it| it.is_gated && is_known(&it.outcome))
     }
 
@@ -328,7 +365,7 @@ impl Comparison {
     pub(crate) fn is_open(&self, compared: &Compared) -> bool {
         compared.is_gated
             && match compared.outcome {
-                Outcome::Missing(_) => !self.limits.allows_missing,
+                Outcome::Missing(_) => !self.limits.allows_missing_of(&compared.row),
                 Outcome::Unstable => !self.limits.allows_unstable,
                 Outcome::NotComparable(_) => true,
                 _ => false,

@@ -28,6 +28,8 @@ pub struct Figure {
     pub certainty: Certainty,
     /// What the measurement itself may have added, in the figure's unit.
     pub slack: f64,
+    /// Why it cannot be trusted. None if it can, or if that is not known.
+    pub doubt: Option<String>,
 }
 
 /// The results of a benchmark.
@@ -43,6 +45,8 @@ pub struct Row {
     pub program: String,
     /// The processor. None if its name is not known.
     pub processor: Option<String>,
+    /// The compiler and its flags. None if they are not known.
+    pub build: Option<String>,
     /// Why it cannot be compared.
     pub obstacle: Option<String>,
     /// Why it has no counts.

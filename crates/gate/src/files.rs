@@ -73,7 +73,8 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    // Other threads and processes may save at the same time, and a process that was killed may have left a file.
+    remove_what_was_left(path);
+    // Other threads and processes may save at the same time.
     let (mut file, beside) = loop {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let mut beside = name.to_owned();
@@ -94,6 +95,31 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         fs::rename(&beside, path)
     };
     write().inspect_err(|_| drop(fs::remove_file(&beside)))
+}
+
+/// Removes the files beside `path` of processes that were killed while they saved it.
+fn remove_what_was_left(path: &Path) {
+    let (Some(name), Some(directory)) = (path.file_name(), path.parent()) else { return };
+    // Where no process is listed, none is known to have ended.
+    if !Path::new("/proc/self").exists() {
+        return;
+    }
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let name = name.to_string_lossy();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let file = entry.file_name().to_string_lossy().into_owned();
+        let process = || {
+            let numbers = file.strip_prefix(&*name)?.strip_prefix('.')?.strip_suffix(".tmp")?;
+            let (process, number) = numbers.split_once('-')?;
+            number.parse::<u32>().ok()?;
+            process.parse::<u32>().ok()
+        };
+        let has_ended =
+            |process: u32| !Path::new("/proc").join(process.to_string()).exists();
+        if process().is_some_and(has_ended) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 #[cfg(test)]
@@ -120,6 +146,27 @@ mod tests {
             }
         });
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1, "nothing is left beside it");
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_a_killed_process_left_is_removed() {
+        let directory =
+            std::env::temp_dir().join(format!("rdpmc-gate-left-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("saved.json");
+        // No process has this number, and this one lives.
+        let left = directory.join(format!("saved.json.{}-7.tmp", u32::MAX));
+        let others = [
+            directory.join(format!("saved.json.{}-70000.tmp", std::process::id())),
+            directory.join("other.json.4294967295-7.tmp"),
+            directory.join("saved.json.4294967295-7.tmp.mine"),
+            directory.join("saved.json.x-7.tmp"),
+        ];
+        others.iter().chain([&left]).for_each(|file| fs::write(file, "").unwrap());
+        replace(&path, b"new").unwrap();
+        assert!(!left.exists() && others.iter().all(|file| file.exists()));
         fs::remove_dir_all(&directory).unwrap();
     }
 

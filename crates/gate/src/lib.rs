@@ -7,7 +7,9 @@
 //! - [`Row`] has the [`Figure`]s of a benchmark. [`bench_json`] reads those that `rdpmc-bench` saved, and [`criterion`] those that
 //!   `rdpmc-criterion` saved.
 //! - [`compare`] compares two sets of rows by their [`Limits`]. The [`Comparison`] is printed, and is the exit status.
+//! - [`stepped`] joins what several processes counted by single-stepping.
 //! - [`cpu_identity`] tells whether two results are of the same CPU.
+//! - [`export`] writes results as dashboards read them.
 //! - [`files`] writes files beside and renames them. [`cells`] are numbers and names for tables.
 
 #![forbid(unsafe_code)]
@@ -18,11 +20,13 @@ mod change;
 mod comparison;
 mod cpu_identity;
 pub mod criterion;
+pub mod export;
 mod figure;
 pub mod files;
 mod limits;
 mod median;
 mod report;
+pub mod stepped;
 
 pub use change::{Change, Direction};
 pub use comparison::{Compared, Comparison, Outcome, SPEC_LOCK_MAP, Status, Values, compare};

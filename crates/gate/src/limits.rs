@@ -23,7 +23,9 @@ const OF_COUNTS: f64 = 1e-5;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
     accepted: Vec<(String, f64)>,
-    pub(crate) allows_missing: bool,
+    allows_missing: bool,
+    /// Benchmarks of which anything may be missing.
+    may_lack: Vec<String>,
     pub(crate) allows_unstable: bool,
 }
 
@@ -45,6 +47,16 @@ impl Limits {
         Limits { allows_missing: true, ..self }
     }
 
+    /// Accepts the same for one benchmark.
+    pub fn allow_missing_of(mut self, benchmark: impl Into<String>) -> Limits {
+        self.may_lack.push(benchmark.into());
+        self
+    }
+
+    pub(crate) fn allows_missing_of(&self, benchmark: &str) -> bool {
+        self.allows_missing || self.may_lack.iter().any(|name| name == benchmark)
+    }
+
     /// Accepts figures that are too unstable to compare, even if there are no others.
     pub fn allow_unstable(self) -> Limits {
         Limits { allows_unstable: true, ..self }
@@ -54,6 +66,7 @@ impl Limits {
     #[doc(hidden)]
     pub fn then(mut self, others: &Limits) -> Limits {
         self.accepted.extend(others.accepted.iter().cloned());
+        self.may_lack.extend(others.may_lack.iter().cloned());
         Limits {
             allows_missing: self.allows_missing || others.allows_missing,
             allows_unstable: self.allows_unstable || others.allows_unstable,

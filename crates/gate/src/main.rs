@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 
 use rdpmc_gate::criterion::Gate;
-use rdpmc_gate::{Comparison, Limits, Status, bench_json, compare};
+use rdpmc_gate::export::Format;
+use rdpmc_gate::{Comparison, Limits, Side, Status, bench_json, compare};
 use std::ffi::OsString;
+use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,14 +15,18 @@ const USAGE: &str = "\
 Compares two saved benchmark results. Fails if one got worse.
 
 Usage: rdpmc-gate [OPTIONS] OLD [NEW]
+       rdpmc-gate --export FORMAT RESULTS
 
-  OLD, NEW                 two files that `rdpmc-bench` has saved (a name with `/` or `.json`), or the names of two baselines that
+  OLD, NEW, RESULTS        files that `rdpmc-bench` has saved (a name with `/` or `.json`), or the names of baselines that
                            `cargo bench -- --save-baseline NAME` has saved with `rdpmc-criterion`. NEW is `new` by default, criterion's last run
 
   --accept FIGURE=PERCENT  compare FIGURE (cycles, page-faults, ns, ...), and accept growth of up to PERCENT
   --allow-missing          accept benchmarks that are missing on one side, and figures that are missing on either or both
+  --allow-missing=NAME     accept that of one benchmark. May be given again
   --allow-unstable         accept figures that are too unstable to compare
-  --markdown               print a comment for a pull request: the worst first, unchanged figures folded
+  --markdown               print a comment for a pull request: the worst first, unchanged figures folded, below 60,000 characters
+  --summary FILE           add that comment to a file, too: `--summary \"$GITHUB_STEP_SUMMARY\"`
+  --export FORMAT          print results for a dashboard: `bencher` (Bencher Metric Format) or `github-action-benchmark`
   --home DIRECTORY         criterion's directory (default: CRITERION_HOME, or `criterion` in cargo's target directory)
 
 Instructions, stepped-instructions and branches are compared by default. The limit is 0.001 %, and 0 if both figures are exact.
@@ -31,12 +37,13 @@ Exit status: 0 nothing is worse, 1 regression, 2 wrong arguments, 3 not all coul
 
 fn main() -> ExitCode {
     let (said, mut status) = match Arguments::of(std::env::args_os().skip(1)) {
-        Ok(Some(arguments)) => {
-            let comparison = arguments.compare();
-            let said =
-                if arguments.is_markdown { comparison.markdown() } else { comparison.to_string() };
-            (said, comparison.status().code())
-        }
+        Ok(Some(arguments)) => match arguments.run() {
+            Ok((said, status)) => (said, status.code()),
+            Err(why) => {
+                let _ = writeln!(stderr(), "rdpmc-gate: {why}.");
+                return ExitCode::from(Status::Incomplete.code());
+            }
+        },
         Ok(None) => (USAGE.to_owned(), Status::Passed.code()),
         Err(why) => {
             let _ = write!(stderr(), "rdpmc-gate: {why}.\n\n{USAGE}");
@@ -64,6 +71,8 @@ struct Arguments {
     limits: Limits,
     home: Option<PathBuf>,
     is_markdown: bool,
+    summary: Option<PathBuf>,
+    export: Option<Format>,
 }
 
 impl Arguments {
@@ -76,24 +85,32 @@ impl Arguments {
             arguments.map(text).collect::<Result<Vec<String>, String>>()?.into_iter();
         let (mut names, mut limits, mut home, mut is_markdown) =
             (Vec::new(), Limits::new(), None, false);
+        let (mut summary, mut export) = (None, None);
         while let Some(argument) = arguments.next() {
             let (name, given) = match argument.split_once('=') {
                 Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
                 _ => (argument.as_str(), None),
             };
             let is_flag =
-                matches!(name, "--help" | "--allow-missing" | "--allow-unstable" | "--markdown");
+                matches!(name, "--help" | "--allow-unstable" | "--markdown");
             if is_flag && given.is_some() {
                 return Err(format!("{name} takes no value"));
             }
-            let value =
-                || given.or_else(|| arguments.next()).ok_or(format!("{name} needs a value"));
+            let mut value =
+                || given.clone().or_else(|| arguments.next()).ok_or(format!("{name} needs a value"));
             match name {
                 "--help" | "-h" => return Ok(None),
                 "--accept" => limits = limits.accept_argument(&value()?)?,
-                "--allow-missing" => limits = limits.allow_missing(),
+                "--allow-missing" => {
+                    limits = match given {
+                        Some(benchmark) => limits.allow_missing_of(benchmark),
+                        None => limits.allow_missing(),
+                    }
+                }
                 "--allow-unstable" => limits = limits.allow_unstable(),
                 "--markdown" => is_markdown = true,
+                "--summary" => summary = Some(value()?.into()),
+                "--export" => export = Some(value()?.parse()?),
                 "--home" => home = Some(value()?.into()),
                 option if option.starts_with('-') => {
                     return Err(format!("{option} is not an option"));
@@ -107,6 +124,23 @@ impl Arguments {
         if names.next().is_some() {
             return Err("there are more than two names".into());
         }
+        for name in [Some(&old), new.as_ref()].into_iter().flatten() {
+            if !is_file(name) && name.contains('/') {
+                return Err(format!(
+                    "there is no file {name}, and criterion makes directories of a baseline with `/` in its name, which cannot be found \
+                     again. Save the baseline under another name, such as {}",
+                    name.replace('/', "-")
+                ));
+            }
+        }
+        if export.is_some() {
+            return match (new, is_markdown, &summary) {
+                (None, false, None) => {
+                    Ok(Some(Arguments { old, new: None, limits, home, is_markdown, summary, export }))
+                }
+                _ => Err("--export takes one name, and is not for comparisons".into()),
+            };
+        }
         if is_file(&old) && new.is_none() {
             return Err(format!("{old} is a file, and the later one is missing"));
         }
@@ -117,7 +151,42 @@ impl Arguments {
         if new.as_ref().is_some_and(|new| is_file(new) != is_file(&old)) {
             return Err("one of the names is a file, and the other is not".into());
         }
-        Ok(Some(Arguments { old, new, limits, home, is_markdown }))
+        Ok(Some(Arguments { old, new, limits, home, is_markdown, summary, export }))
+    }
+
+    /// Does what the arguments say. Returns what to print, and the status.
+    fn run(&self) -> Result<(String, Status), String> {
+        if let Some(format) = self.export {
+            let Side { rows, obstacles, .. } = self.side(&self.old);
+            let wrong = (!obstacles.is_empty()).then(|| obstacles.join(". "));
+            return match wrong {
+                Some(why) => Err(why),
+                None => Ok((format.of(&rows), Status::Passed)),
+            };
+        }
+        let comparison = self.compare();
+        let markdown = || comparison.markdown();
+        if let Some(path) = &self.summary {
+            let mut options = OpenOptions::new();
+            let file = options.create(true).append(true).open(path);
+            file.and_then(|mut file| file.write_all(markdown().as_bytes()))
+                .map_err(|why| format!("{} cannot be written: {why}", path.display()))?;
+        }
+        let said = if self.is_markdown { markdown() } else { comparison.to_string() };
+        Ok((said, comparison.status()))
+    }
+
+    /// Returns the results of this name.
+    fn side(&self, name: &str) -> Side {
+        match is_file(name) {
+            true => bench_json::load(Path::new(name)),
+            false => self.gate(name, name).results(),
+        }
+    }
+
+    fn gate(&self, old: &str, new: &str) -> Gate {
+        let gate = Gate::new(old, new).limits(self.limits.clone());
+        self.home.iter().fold(gate, |gate, home| gate.home(home))
     }
 
     fn compare(&self) -> Comparison {
@@ -126,18 +195,15 @@ impl Arguments {
                 let [old, new] = [&self.old, new].map(|name| bench_json::load(Path::new(name)));
                 compare(&old, &new, &self.limits)
             }
-            new => {
-                let gate = Gate::new(self.old.as_str(), new.as_deref().unwrap_or("new"));
-                let gate = self.home.iter().fold(gate, |gate, home| gate.home(home));
-                gate.limits(self.limits.clone()).compare()
-            }
+            new => self.gate(&self.old, new.as_deref().unwrap_or("new")).compare(),
         }
     }
 }
 
 /// Whether an argument names a file. Other names are those of baselines, which are directories without a `/`.
 fn is_file(name: &str) -> bool {
-    name.contains('/') || Path::new(name).extension().is_some_and(|end| end == "json")
+    let path = Path::new(name);
+    path.extension().is_some_and(|end| end == "json") || name.contains('/') && path.is_file()
 }
 
 /// Whether two paths lead to one file.

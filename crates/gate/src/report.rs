@@ -1,6 +1,6 @@
 //! A comparison as text, and as Markdown for a comment on a pull request.
 
-use crate::cells::{LARGE, inert, plain};
+use crate::cells::{LARGE, inert, plain, with_digits_of};
 use crate::comparison::{Compared, Comparison, Outcome, Status, Values};
 use std::fmt;
 
@@ -21,15 +21,17 @@ struct Line<'a>(&'a Compared);
 
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Compared { row, figure, values, outcome, is_gated } = self.0;
+        let Compared { row, figure, values, outcome, is_gated, doubt } = self.0;
         f.write_str(&plain(row))?;
         if let Some(figure) = figure {
             write!(f, ", {}", plain(figure))?;
         }
-        if let Some(Values { was, is, change }) = values {
-            write!(f, ": {}, was {} ({change})", number(*is), number(*was))?;
+        if let Some(values) = values {
+            let [was, is] = values.texts();
+            write!(f, ": {is}, was {was} ({})", values.change)?;
         }
-        write!(f, ": {}", plain(&words(outcome, *is_gated)))
+        write!(f, ": {}", plain(&words(outcome, *is_gated)))?;
+        doubt.iter().try_for_each(|doubt| write!(f, ": {}", plain(doubt)))
     }
 }
 
@@ -39,10 +41,23 @@ fn words(outcome: &Outcome, is_gated: bool) -> String {
         (Outcome::Worse, false) => "more, not gated".into(),
         (Outcome::Better, true) => "improvement".into(),
         (Outcome::Better, false) => "less, not gated".into(),
+        (Outcome::WithinLimit, _) => "within the limit".into(),
         (Outcome::Same, _) => "no change".into(),
+        (Outcome::LeftOut(why), _) => format!("on neither side, and not gated: {why}"),
         (Outcome::Unstable, _) => "too unstable to compare".into(),
         (Outcome::Missing(why), _) => why.clone(),
         (Outcome::NotComparable(why), _) => format!("not compared: {why}"),
+    }
+}
+
+impl Values {
+    /// Returns both numbers, with the digits that their errors allow.
+    fn texts(&self) -> [String; 2] {
+        let Values { was, is, errors: [of_was, of_is], .. } = self;
+        [(*was, *of_was), (*is, *of_is)].map(|(value, error)| match error {
+            0.0 => number(value),
+            error => with_digits_of(value, error),
+        })
     }
 }
 
@@ -74,14 +89,17 @@ impl Comparison {
     }
 
     /// Returns the comparison as Markdown: a table of what changed or could not be compared, the worst first. Unchanged figures
-    /// are folded.
+    /// are folded. It has less than 60,000 characters, because a comment on GitHub can have 65,536. If there is more, it says how much.
     pub fn markdown(&self) -> String {
+        const LIMIT: usize = 60_000;
+        /// The rows of both tables have this, and what cannot be compared as a whole has the rest.
+        const FOR_TABLES: usize = 45_000;
         let rank = |compared: &Compared| match (&compared.outcome, compared.is_gated) {
             (Outcome::Worse, true) => 0,
             (Outcome::NotComparable(_) | Outcome::Missing(_) | Outcome::Unstable, true) => 1,
             (Outcome::Better, true) => 2,
+            (Outcome::Same | Outcome::WithinLimit | Outcome::LeftOut(_), true) => 4,
             (_, false) => 3,
-            (Outcome::Same, true) => 4,
         };
         let growth = |compared: &Compared| match &compared.values {
             Some(Values { was, is, .. }) => (is - was) / was.abs(),
@@ -99,34 +117,66 @@ impl Comparison {
         };
         let mut text = format!("**{outcome}.** {}\n", self.summary(inert));
         if !changed.is_empty() {
-            text += &format!("\n{}", table(&changed));
+            text += &format!("\n{}", table(&changed, FOR_TABLES, ""));
         }
-        for obstacle in self.obstacles.iter().chain(&self.reasons) {
-            text += &format!("\n{}\n", inert(obstacle));
+        let reasons: Vec<String> = self
+            .obstacles
+            .iter()
+            .chain(&self.reasons)
+            .map(|reason| format!("\n{}\n", inert(reason)))
+            .collect();
+        let for_reasons = LIMIT - FOR_TABLES / 10;
+        let fits = |text: &str, more: &str| text.chars().count() + more.chars().count() < for_reasons;
+        let mut left = reasons.len();
+        for reason in &reasons {
+            if !fits(&text, reason) {
+                break;
+            }
+            text += reason;
+            left -= 1;
+        }
+        if left > 0 {
+            text += &format!("\nand {left} more reasons.\n");
         }
         if !same.is_empty() {
+            let room = for_reasons.saturating_sub(text.chars().count());
             text += &format!(
                 "\n<details><summary>{} unchanged</summary>\n\n{}\n</details>\n",
                 same.len(),
-                table(&same)
+                table(&same, room, " unchanged")
             );
         }
         text
     }
 }
 
-fn table(rows: &[&Compared]) -> String {
+/// Returns a table of at most this number of characters, and one line. `what` is what the rows are.
+fn table(rows: &[&Compared], most: usize, what: &str) -> String {
     let mut text = "| benchmark | figure | was | is | change | |\n|:-|:-|-:|-:|-:|:-|\n".to_owned();
-    for Compared { row, figure, values, outcome, is_gated } in rows {
+    let mut length = text.chars().count();
+    for (place, Compared { row, figure, values, outcome, is_gated, doubt }) in rows.iter().enumerate() {
         let (was, is, change) = match values {
-            Some(Values { was, is, change }) => (number(*was), number(*is), change.as_str()),
+            Some(values) => {
+                let [was, is] = values.texts();
+                (was, is, values.change.as_str())
+            }
             None => Default::default(),
         };
         let figure = figure.as_deref().map(inert).unwrap_or_default();
-        let has_names = matches!(outcome, Outcome::Missing(_) | Outcome::NotComparable(_));
+        let has_names =
+            matches!(outcome, Outcome::Missing(_) | Outcome::NotComparable(_) | Outcome::LeftOut(_));
         let outcome = words(outcome, *is_gated);
-        let outcome = if has_names { inert(&outcome) } else { outcome };
-        text += &format!("| {} | {figure} | {was} | {is} | {change} | {outcome} |\n", inert(row));
+        let mut outcome = if has_names { inert(&outcome) } else { outcome };
+        if let Some(doubt) = doubt {
+            outcome += &format!(": {}", inert(doubt));
+        }
+        let line = format!("| {} | {figure} | {was} | {is} | {change} | {outcome} |\n", inert(row));
+        length += line.chars().count();
+        if length > most {
+            text += &format!("\nand {} more{what}.\n", rows.len() - place);
+            break;
+        }
+        text += &line;
     }
     text
 }

@@ -4,6 +4,7 @@ use crate::comparison::Measured;
 use crate::estimate::Estimate;
 use crate::row::{Figure, Quantity};
 use crate::verdict::{Cause, Verdict};
+use rdpmc_gate::stepped::Process;
 use rdpmc_gate::{Interval, MIN_VALUES, median};
 
 /// Joins what several processes of one program measured of a row.
@@ -19,14 +20,22 @@ pub(super) fn joined(processes: &[Vec<Measured>]) -> Vec<Measured> {
         first.iter().filter_map(|measured| Some((measured.figure, of(measured.figure.quantity)?)));
     all.filter_map(|(figure, all)| {
         let estimates: Vec<Estimate> = all.iter().map(|it| it.figure.estimate).collect();
-        let estimate = common_estimate(&estimates)?;
+        let estimate = match figure.quantity {
+            Quantity::SteppedInstructions => common_steps(&estimates)?,
+            _ => common_estimate(&estimates)?,
+        };
         let is_exact = all.iter().all(|it| it.figure.verdict == Verdict::Exact)
             && estimates.iter().all(|it| *it == estimate);
         let verdict = match common_verdict(all.iter().map(|it| it.figure.verdict)) {
             _ if is_exact => Verdict::Exact,
             // The default target.
             Verdict::Stable if estimate.error() > 0.01 * estimate.value.abs() => {
-                Verdict::Unstable(Cause::Varies)
+                match figure.quantity {
+                    Quantity::SteppedInstructions if estimate.error() <= estimate.value => {
+                        Verdict::Range
+                    }
+                    _ => Verdict::Unstable(Cause::Varies),
+                }
             }
             verdict => verdict,
         };
@@ -50,6 +59,18 @@ fn common_estimate(processes: &[Estimate]) -> Option<Estimate> {
     let low = processes.iter().fold(value, |low, it| low.min(it.low));
     let high = processes.iter().fold(value, |high, it| high.max(it.high));
     Some(Estimate { value, low, high })
+}
+
+/// Returns the stepped instructions of the processes as one range. None without processes.
+fn common_steps(processes: &[Estimate]) -> Option<Estimate> {
+    let process = |it: &Estimate| Process {
+        run: Interval { low: it.low, median: it.value, high: it.high },
+        slack: 0.0,
+    };
+    let all: Vec<Process> = processes.iter().map(process).collect();
+    let (first, others) = all.split_first()?;
+    let Interval { low, median, high } = first.joined(others);
+    Some(Estimate { value: median, low, high })
 }
 
 /// Returns the doubt that at least half of the processes have. One that few have comes from other programs, not from

@@ -162,7 +162,7 @@ fn certainty(verdict: Verdict) -> Certainty {
 fn saved(measured: &Measured) -> rdpmc_gate::Figure {
     let Figure { quantity, estimate: Estimate { value, low, high }, verdict } = measured.figure;
     let certainty = certainty(verdict);
-    rdpmc_gate::Figure { name: quantity.to_string(), value, low, high, certainty, slack: 0.0 }
+    rdpmc_gate::Figure { name: quantity.to_string(), value, low, high, certainty, slack: 0.0, doubt: None }
 }
 
 impl ComparedPrograms {
@@ -209,7 +209,7 @@ mod tests {
         let certainty = Certainty::Stable;
         let (low, high) = (value * 0.9, value * 1.1);
         let figure =
-            rdpmc_gate::Figure { name: "ns".into(), value, low, high, certainty, slack: 0.0 };
+            rdpmc_gate::Figure { name: "ns".into(), value, low, high, certainty, slack: 0.0, doubt: None };
         SavedRow { figures: vec![figure], ..SavedRow::default() }
     }
 

@@ -60,8 +60,21 @@ impl Gate {
     /// Reads and compares the results.
     pub fn compare(&self) -> Comparison {
         let (mut old, mut new) = (self.saved_as(&self.baseline), self.saved_as(&self.new));
+        let renamed = new.accept_as_renamed(&old);
+        old.mark();
+        new.mark();
         self.join(&mut old, &mut new);
-        compare(&old.side(), &new.side(), &self.limits)
+        let mut comparison = compare(&old.side(), &new.side(), &self.limits);
+        comparison.reasons.extend(renamed);
+        comparison
+    }
+
+    /// Reads the later results alone.
+    #[doc(hidden)]
+    pub fn results(&self) -> Side {
+        let mut new = self.saved_as(&self.new);
+        new.mark();
+        new.side()
     }
 
     /// Returns all results that are saved under a name.
@@ -123,7 +136,6 @@ impl Gate {
             ));
         }
         saved.leave_out_earlier_kinds();
-        saved.mark();
         saved
     }
 
@@ -248,6 +260,31 @@ impl Saved {
         self.entries = kept.map(|(_, entry)| entry).collect();
     }
 
+    /// Returns the program that measured all, if it is one.
+    fn program(&self) -> Option<&str> {
+        let mut programs = self.entries.iter().map(|entry| entry.results.program.as_str());
+        let first = programs.next()?;
+        programs.all(|other| is_same_program(first, other)).then_some(first)
+    }
+
+    /// If each side was measured by one program, and these have different names, the earlier one was renamed: its benchmarks are compared.
+    /// Returns a line that says so.
+    fn accept_as_renamed(&mut self, earlier: &Saved) -> Option<String> {
+        let (was, is) = (earlier.program()?.to_owned(), self.program()?.to_owned());
+        if is_same_program(&was, &is) {
+            return None;
+        }
+        for Results { program, shared_with, .. } in self.entries.iter_mut().map(|it| &mut it.results) {
+            program.clone_from(&was);
+            // Its results are where those of the earlier name were.
+            shared_with.take_if(|other| is_same_program(other, &was));
+        }
+        Some(format!(
+            "{} was measured by the program {was}, and {} by {is}. They are compared as one program that was renamed",
+            earlier.label, self.label
+        ))
+    }
+
     /// Finds results that cannot be compared with any others.
     fn mark(&mut self) {
         let runs = self.entries.iter().map(|it| (it.results.program.clone(), it.results.run));
@@ -297,6 +334,7 @@ impl Entry {
             obstacle: self.obstacle,
             without_counters: self.results.without_counters,
             not_stepped: self.results.not_stepped,
+            build: self.results.build,
             is_of_process: self.results.is_of_process,
             spec_lock_map: self.results.spec_lock_map,
         }

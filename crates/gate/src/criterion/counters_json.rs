@@ -4,6 +4,7 @@ use crate::figure::{Certainty, Figure, SCOPE_PROCESS, SCOPE_THREAD};
 use crate::files;
 use crate::limits::{STEPPED_INSTRUCTIONS, repeats};
 use crate::median::{Interval, MIN_VALUES};
+use crate::stepped::certainty;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -18,8 +19,8 @@ const VERSION: u64 = 2;
 /// iterations in a sample depends on time, so the share of these in an iteration differs between runs.
 const EDGES: f64 = 16.0;
 
-/// The relative width up to which differing counts by stepping are compared.
-const STEPPED_RANGE: f64 = 0.01;
+/// Why counts of one thread are not compared.
+const OTHER_THREADS: &str = "other threads of the process worked, and are not counted";
 
 /// What was counted in a benchmark.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +37,12 @@ pub struct Results {
     pub without_counters: Option<String>,
     /// Why instructions were not stepped, where stepping takes the place of a counter.
     pub not_stepped: Option<String>,
+    /// Why the stepped instructions cannot be compared. None if they can.
+    pub stepped_doubt: Option<String>,
+    /// How many iterations were stepped, in all processes.
+    pub stepped_iterations: u64,
+    /// The compiler and its flags. None if they are not known.
+    pub build: Option<String>,
     /// Another program whose results were in their place. It has a benchmark of the same name.
     pub shared_with: Option<String>,
     /// The number of iterations of each sample.
@@ -84,17 +91,11 @@ impl Counted {
         Counted { event, unit, per_iteration, counts: Vec::new() }
     }
 
-    /// Returns the result of stepping as a figure. Equal counts are exact. Those of a few batches may be close by chance.
+    /// Returns the result of stepping as a figure.
     fn stepped_figure(&self) -> Figure {
         let Interval { low, median, high } = self.per_iteration;
-        let certainty = match high - low {
-            0.0 => Certainty::Exact,
-            width if width <= STEPPED_RANGE * median => Certainty::Stable,
-            _ => Certainty::Unstable,
-        };
-        let wider = 10.0 * (high - low);
-        let (name, value) = (self.event.clone(), median);
-        Figure { name, value, low: low - wider, high: high + wider, certainty, slack: 0.0 }
+        let (name, certainty) = (self.event.clone(), certainty(&self.per_iteration));
+        Figure { name, value: median, low, high, certainty, slack: 0.0, doubt: None }
     }
 }
 
@@ -115,8 +116,11 @@ impl Results {
         let lacks_threads = self.lacks_threads(&counted.event);
         if counted.event == STEPPED_INSTRUCTIONS {
             let figure = counted.stepped_figure();
-            let certainty = if lacks_threads { Certainty::Unstable } else { figure.certainty };
-            return Figure { certainty, ..figure };
+            let doubt = self.stepped_doubt.clone();
+            let doubt = doubt.or_else(|| lacks_threads.then(|| OTHER_THREADS.to_owned()));
+            let certainty =
+                if doubt.is_some() { Certainty::Unstable } else { figure.certainty };
+            return Figure { certainty, doubt, ..figure };
         }
         let Counted { event, per_iteration: Interval { low, median, high }, .. } = counted;
         let name = event.clone();
@@ -128,8 +132,9 @@ impl Results {
             2.. if repeats(event) => (Certainty::Stable, 10.0 * (high - low)),
             _ => (Certainty::Unstable, 0.0),
         };
+        let doubt = lacks_threads.then(|| OTHER_THREADS.to_owned());
         let slack = if repeats(event) { EDGES / self.typical_iterations() } else { 0.0 };
-        Figure { name, value: *median, low: low - wider, high: high + wider, certainty, slack }
+        Figure { name, value: *median, low: low - wider, high: high + wider, certainty, slack, doubt }
     }
 
     /// Returns the median number of iterations in a sample.
@@ -189,6 +194,9 @@ impl Results {
             "shared_with": self.shared_with,
             "without_counters": self.without_counters,
             "not_stepped": self.not_stepped,
+            "stepped_doubt": self.stepped_doubt,
+            "stepped_iterations": self.stepped_iterations,
+            "build": self.build,
             "iters": self.iterations,
             "times": self.values,
             "counters": self.counters.iter().map(counted).collect::<Vec<_>>(),
@@ -234,6 +242,9 @@ impl Results {
             measured: text(json, "measured")?,
             without_counters: text(json, "without_counters"),
             not_stepped: text(json, "not_stepped"),
+            stepped_doubt: text(json, "stepped_doubt"),
+            stepped_iterations: json.get("stepped_iterations").and_then(Value::as_u64).unwrap_or(0),
+            build: text(json, "build"),
             shared_with: text(json, "shared_with"),
             counters: counters.collect::<Option<_>>()?,
             iterations,
@@ -273,6 +284,9 @@ mod tests {
             measured: "time".into(),
             without_counters: Some("no PMU".into()),
             not_stepped: Some("too long".into()),
+            stepped_doubt: Some("the code waits".into()),
+            stepped_iterations: 77,
+            build: Some("rustc 1.95.0".into()),
             shared_with: Some("printing".into()),
             iterations,
             values: vec![0.5, 1.5, 2.5],
@@ -346,6 +360,9 @@ mod tests {
                 measured: "instructions".into(),
                 without_counters: None,
                 not_stepped: None,
+                stepped_doubt: None,
+                stepped_iterations: 0,
+                build: None,
                 shared_with: None,
                 iterations,
                 values: Vec::new(),
@@ -398,7 +415,8 @@ mod tests {
         assert_eq!(of(26.0, 26.0).certainty, Certainty::Exact);
         assert_eq!(of(0.0, 0.0).certainty, Certainty::Exact);
         assert_eq!(of(1_000.0, 1_001.0).certainty, Certainty::Stable);
-        assert_eq!((of(1_000.0, 1_001.0).low, of(1_000.0, 1_001.0).high), (990.0, 1_011.0));
-        assert_eq!(of(26.0, 27.0).certainty, Certainty::Unstable);
+        assert_eq!((of(1_000.0, 1_001.0).low, of(1_000.0, 1_001.0).high), (1_000.0, 1_001.0));
+        assert_eq!(of(26.0, 80.0).certainty, Certainty::Stable);
+        assert_eq!(of(-30.0, 26.0).certainty, Certainty::Unstable);
     }
 }

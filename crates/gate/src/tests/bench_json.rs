@@ -109,7 +109,7 @@ fn too_many_rows_are_refused() {
         let mut saved = file(json!([]));
         *saved.get_mut(name).unwrap() = "x".repeat(MAX_NAME_LENGTH + 1).into();
         let why = rows(&saved).unwrap_err();
-        assert_eq!(why, "its program, processor or reason is longer than 4096 bytes");
+        assert_eq!(why, "its program, processor, build or reason is longer than 4096 bytes");
     }
 }
 

@@ -2,7 +2,7 @@ use super::*;
 
 fn figure(name: &str, value: f64, error: f64, certainty: Certainty) -> Figure {
     let (low, high) = (value - error, value + error);
-    Figure { name: name.into(), value, low, high, certainty, slack: 0.0 }
+    Figure { name: name.into(), value, low, high, certainty, slack: 0.0, doubt: None }
 }
 
 fn row(name: &str, figures: Vec<Figure>) -> Row {
@@ -59,7 +59,7 @@ fn values_and_their_change_have_names() {
     let [old, new] = [25.0, 26.0].map(|value| row("f", vec![exact("instructions", value)]));
     let comparison = compare(&side("old", vec![old]), &side("new", vec![new]), &Limits::new());
     let values = comparison.compared().first().and_then(|it| it.values.as_ref());
-    let found = values.map(|Values { was, is, change }| (*was, *is, change.as_str()));
+    let found = values.map(|Values { was, is, change, .. }| (*was, *is, change.as_str()));
     assert_eq!(found, Some((25.0, 26.0, "+4.0000%")));
 }
 
@@ -243,4 +243,71 @@ fn results_that_do_not_belong_together_are_not_compared() {
         compare(&damaged, &side("new", vec![f]), &Limits::new()).status(),
         Status::Incomplete
     );
+}
+
+/// Both sides lack the figure because a run is too long to be stepped: a line, and no open end. Any other reason leaves one.
+#[test]
+fn what_is_too_long_on_both_sides_is_left_out() {
+    let of = |why: [&str; 2]| {
+        let rows = |why: &str| {
+            let short = row("short", vec![exact(STEPPED_INSTRUCTIONS, 25.0)]);
+            let long = row("long", vec![figure("ns", 1e6, 1.0, Certainty::Stable)]);
+            [short, Row { not_stepped: Some(why.to_owned()), ..long }]
+        };
+        let [old, new] = why.map(rows);
+        let comparison = compare(&side("old", old.to_vec()), &side("new", new.to_vec()), &Limits::new());
+        (comparison.status().code(), comparison.to_string())
+    };
+    let too_long = |steps: u64| format!("a run has more than the {steps} {TOO_LONG}");
+    let (status, text) = of([&too_long(90_000), &too_long(80_000)]);
+    assert_eq!(status, 0, "{text}");
+    let line = "long, stepped-instructions: on neither side, and not gated: a run has more than the 80000 instructions";
+    assert!(text.contains(line), "{text}");
+    for why in [["the code starts a thread", "the code starts a thread"], [&too_long(1), "busy"]] {
+        assert_eq!(of(why).0, 3, "{why:?}");
+    }
+}
+
+#[test]
+fn one_benchmark_may_be_missing() {
+    let old = [row("a", vec![exact("instructions", 5.0)]), row("b", Vec::new())];
+    let new = [old[0].clone()];
+    assert_eq!(status(&old, &new, &Limits::new()), 3);
+    assert_eq!(status(&old, &new, &Limits::new().allow_missing_of("a")), 3);
+    assert_eq!(status(&old, &new, &Limits::new().allow_missing_of("b")), 0);
+    assert_eq!(status(&old, &new, &Limits::new().allow_missing()), 0);
+}
+
+/// Results of another compiler are compared, and the reader is told.
+#[test]
+fn another_compiler_is_told() {
+    let of = |builds: [Option<&str>; 2]| {
+        let built = |build: Option<&str>| {
+            let row = row("a", vec![exact("instructions", 5.0)]);
+            side("saved", vec![Row { build: build.map(str::to_owned), ..row }])
+        };
+        let [old, new] = builds.map(built);
+        let comparison = compare(&old, &new, &Limits::new());
+        assert_eq!(comparison.status().code(), 0);
+        comparison.to_string().contains("saved was built by rustc 1, and saved by rustc 2. A change may come from the compiler.")
+    };
+    assert!(of([Some("rustc 1"), Some("rustc 2")]));
+    assert!(!of([Some("rustc 1"), Some("rustc 1")]) && !of([None, Some("rustc 2")]));
+}
+
+#[test]
+fn doubts_and_changes_within_the_limit_have_words() {
+    let doubtful = |value: f64| Figure {
+        doubt: Some("the code waits".into()),
+        ..figure("instructions", value, 1.0, Certainty::Unstable)
+    };
+    let of = |was: Figure, is: Figure, limits: &Limits| {
+        let [old, new] = [was, is].map(|figure| side("x", vec![row("f", vec![figure])]));
+        compare(&old, &new, limits).to_string()
+    };
+    let text = of(doubtful(25.0), doubtful(2_500.0), &Limits::new());
+    assert!(text.contains("too unstable to compare: the code waits\n"), "{text}");
+    let stable = |value: f64, error: f64| figure("instructions", value, error, Certainty::Stable);
+    let text = of(stable(1e3, 0.1), stable(1_005.0, 0.1), &Limits::new().accept("instructions", 0.01));
+    assert!(text.contains("f, instructions: 1005.0, was 1000.0 (+0.5000%): within the limit\n"), "{text}");
 }

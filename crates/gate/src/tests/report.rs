@@ -13,6 +13,7 @@ fn side(label: &str, rows: &[(&str, &str, f64)]) -> Side {
             high: value,
             certainty,
             slack: 0.0,
+            doubt: None,
         };
         let processor = Some("one".into());
         Row { key: name.clone(), name, figures: vec![figure], processor, ..Row::default() }
@@ -122,4 +123,31 @@ fn the_worst_is_first_in_a_comment() {
 </details>
 "
     );
+}
+
+/// A comment on GitHub can have 65,536 characters.
+#[test]
+fn a_comment_has_less_than_60_000_characters() {
+    let of = |rows: usize, is: f64, reasons: usize| {
+        let many = |value: f64| {
+            let names: Vec<String> =
+                (0..rows).map(|place| format!("benchmark number {place} of many")).collect();
+            let rows: Vec<_> = names.iter().map(|name| (name.as_str(), "instructions", value)).collect();
+            let reason = |place| format!("reason {place} {}", "x".repeat(80));
+            Side { obstacles: (0..reasons).map(reason).collect(), ..side("main", &rows) }
+        };
+        compare(&many(1_000.0), &many(is), &Limits::new()).markdown()
+    };
+    for rows in [10, 500, 5_000] {
+        for (is, reasons) in [(1_000.0, 0), (1_001.0, 0), (999.0, 2_000), (1_000.0, 2_000)] {
+            let text = of(rows, is, reasons);
+            assert!(text.chars().count() < 60_000, "{rows} {is} {reasons}: {}", text.chars().count());
+            // Neither all nor nothing says so.
+            let says_so = text.contains("\nand ");
+            assert!(says_so || rows <= 500 && reasons == 0, "{rows} {is} {reasons}");
+            assert!(!says_so || rows > 10 || reasons > 0, "{rows} {is} {reasons}");
+        }
+    }
+    assert!(of(5_000, 1_000.0, 0).contains(" more unchanged.\n"));
+    assert!(of(500, 1_001.0, 0).contains("| 1001.000 |"));
 }
