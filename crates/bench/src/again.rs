@@ -62,13 +62,18 @@ impl Call {
     pub(crate) fn answer(&self, names: &[&str], counted: &[Option<Counted>]) {
         if let Some((question, _)) = self.question.as_ref().filter(|_| self.task() == Task::Answer)
         {
-            let rows: Vec<Value> = counted.iter().map(|row| row.as_ref().map(to_json).into()).collect();
+            let rows: Vec<Value> =
+                counted.iter().map(|row| row.as_ref().map(to_json).into()).collect();
             question.answer(&json!({ "names": names, "rows": rows }).to_string());
         }
     }
 
     /// Counts each row in other processes. Returns what they counted, and why some did not.
-    pub(crate) fn ask(&self, names: &[&str], processes: u32) -> (Vec<Vec<Counted>>, Option<String>) {
+    pub(crate) fn ask(
+        &self,
+        names: &[&str],
+        processes: u32,
+    ) -> (Vec<Vec<Counted>>, Option<String>) {
         let question = format!("{WORD} {}", self.number);
         let arguments = std::env::args_os().skip(1).collect();
         let wanted = Wanted { question: &question, number: processes, arguments };
@@ -108,7 +113,11 @@ fn rows(answer: &str, names: &[&str]) -> Result<Vec<Option<Counted>>, String> {
 fn of_json(row: &Value) -> Option<Counted> {
     let runs = row.get("runs")?.as_array()?.iter().map(Value::as_f64);
     let runs: Vec<f64> = runs.collect::<Option<_>>()?;
-    Some(Counted { runs, slack: row.get("slack")?.as_f64()?, stepped: row.get("stepped")?.as_u64()? })
+    Some(Counted {
+        runs,
+        slack: row.get("slack")?.as_f64()?,
+        stepped: row.get("stepped")?.as_u64()?,
+    })
 }
 
 #[cfg(test)]
@@ -118,8 +127,7 @@ mod tests {
     #[test]
     fn an_answer_is_read_as_it_was_written() {
         let counted = Counted { runs: vec![1.0 / 3.0, 620.0], slack: 0.5, stepped: 11 };
-        let answer =
-            json!({ "names": ["a", "b"], "rows": [to_json(&counted), null] }).to_string();
+        let answer = json!({ "names": ["a", "b"], "rows": [to_json(&counted), null] }).to_string();
         assert_eq!(rows(&answer, &["a", "b"]), Ok(vec![Some(counted), None]));
         for other in [&["a"][..], &["b", "a"], &[]] {
             assert!(rows(&answer, other).is_err());

@@ -1,11 +1,10 @@
 //! What to measure: the events, the settings, and a piece of code for each row.
 
 use crate::plan::Plan;
-use crate::progress::Progress;
 use crate::results::Results;
 use crate::row_builder::RowBuilder;
-use crate::run;
 use crate::sets::{self, Missing};
+use crate::start;
 use rdpmc::error::OpenError;
 use rdpmc::{Clock, Event, IntoEvent, Scope};
 use std::time::Duration;
@@ -79,10 +78,15 @@ impl<'a> Bench<'a> {
     {
         rdpmc::contain_faults()?;
         let (mut distinct, mut unknown): (Vec<Event>, Vec<Missing>) = (Vec::new(), Vec::new());
+        let mut names = Vec::new();
         for event in events {
+            let name = event.to_string();
             match event.into_event() {
                 Ok(event) if distinct.contains(&event) => {}
-                Ok(event) => distinct.push(event),
+                Ok(event) => {
+                    distinct.push(event);
+                    names.push((event, name));
+                }
                 Err(why) => {
                     let missing = Missing::by_name(event.to_string(), why);
                     if unknown.iter().all(|other| other.name != missing.name) {
@@ -92,11 +96,17 @@ impl<'a> Bench<'a> {
             }
         }
         let (sets, mut missing) = sets::fit(&distinct);
+        for missing in &mut missing {
+            let known = names.iter().find(|(event, _)| Some(*event) == missing.event);
+            missing.name =
+                known.map_or(std::mem::take(&mut missing.name), |(_, name)| name.clone());
+        }
         missing.append(&mut unknown);
         let plan = Plan {
             clock: Clock::open()?,
             sets,
             events: distinct,
+            names,
             missing,
             topdown: None,
             entries: Vec::new(),
@@ -105,6 +115,7 @@ impl<'a> Bench<'a> {
             time_to_step: rdpmc_step::time(),
             processes: PROCESSES,
             target: 0.01,
+            reads_arguments: true,
             scope: Scope::Thread,
         };
         Ok(Bench { plan })
@@ -249,6 +260,12 @@ impl<'a> Bench<'a> {
         self
     }
 
+    /// Makes [`run`](Bench::run) leave the program's arguments alone: they are the program's own.
+    pub fn ignore_arguments(&mut self) -> &mut Bench<'a> {
+        self.plan.reads_arguments = false;
+        self
+    }
+
     /// Returns the events that cannot be counted here, and why.
     pub fn missing(&self) -> &[Missing] {
         &self.plan.missing
@@ -259,8 +276,20 @@ impl<'a> Bench<'a> {
     /// It takes about [`time_per_row`](Bench::time_per_row) for each row. Where instructions are stepped, it takes
     /// longer: see [`time_to_step`](Bench::time_to_step).
     ///
-    /// After a second, it shows its progress if the standard error is a terminal. A panic of the code ends it.
+    /// After a second, it shows its progress if the standard error is a terminal. If the code of a row panics, that row has no figures and a
+    /// note, and the others are measured: see [`Row::panicked`](crate::Row::panicked).
+    ///
+    /// # Arguments of the program
+    ///
+    /// `run` reads them as libtest, criterion and divan do, so that cargo, nextest and editors can choose rows: `--list`, `--exact`,
+    /// `--skip`, `--test`, a filter, `--save FILE`, `--format csv`, and `--help`, which prints all.
+    ///
+    /// - `--list` and `--help` print, and end the program with status 0. Arguments that are wrong end it with status 2, and a message.
+    /// - `--test` runs each row once. The results have no figures, are not saved, and pass each [`check`](Results::check). If a row panics,
+    ///   the others are run, and the program ends with status 101. `cargo test` and nextest run a benchmark in this way.
+    /// - Nothing is read outside of the main thread or in a test of libtest, whose arguments are for libtest, or after
+    ///   [`ignore_arguments`](Bench::ignore_arguments).
     pub fn run(self) -> Results {
-        run::run(self.plan, &mut Progress::new())
+        start::run(self.plan)
     }
 }

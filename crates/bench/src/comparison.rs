@@ -128,6 +128,19 @@ impl fmt::Display for RowComparison {
                     Verdict::Unstable(_) => format!("{} ?", range(&by)),
                 };
                 match speed.direction() {
+                    // The other one may be close to nothing.
+                    Ordering::Greater
+                        if ratio.value >= 10.0 && ratio.error() > ratio.value / 2.0 =>
+                    {
+                        write!(f, "more than {:.0} times as slow as {other}", ratio.low.max(1.0))?;
+                    }
+                    // Percents would have many digits.
+                    Ordering::Greater if ratio.value >= 10.0 => {
+                        let times = with_error(ratio.value, ratio.error());
+                        let doubt =
+                            if matches!(speed.verdict, Verdict::Unstable(_)) { " ?" } else { "" };
+                        write!(f, "{times}{doubt} times as slow as {other}")?;
+                    }
                     Ordering::Greater => write!(f, "{amount} % slower than {other}")?,
                     Ordering::Less => write!(f, "{amount} % faster than {other}")?,
                     Ordering::Equal if is_exact => write!(f, "exactly as fast as {other}")?,

@@ -33,14 +33,15 @@
 // From what to measure to the table:
 //
 // `bench` keeps a `plan`, to which `row_builder` adds a piece of `code` for each row. `sets` splits the events into those that fit together.
-// `run` takes samples of all rows in turns: each is a `series` of `sample`s, which `machine` measures. `paths` looks at
-// single runs. `judge` turns samples into an `estimate` and a `verdict`, without what the `fence` adds, and names `slow` loops.
+// `start` does what the `arguments` ask for. `run` takes samples of all rows in turns: each is a `series` of `sample`s, which `machine` measures. `paths` looks at
+// single runs. `judge` turns samples into an `estimate` and a `verdict`, without what the `fence` adds, and names `slow` loops. `guard` catches a panic of a row.
 // `stepped` counts instructions where no counter does, and `again` has other processes do so. `comparison` sets two rows against each other.
 // `leader` is the connection to `programs`, which runs two programs in turns. `results` has the `row`s, `table` prints them, `plot` and `page` show
 // how the samples are distributed (`bins`). `rdpmc-gate`
 // compares them with saved ones.
 
 mod again;
+mod arguments;
 mod bench;
 mod bins;
 mod code;
@@ -48,6 +49,7 @@ mod comparison;
 mod counters;
 mod estimate;
 mod fence;
+mod guard;
 mod judge;
 mod leader;
 mod machine;
@@ -66,6 +68,7 @@ mod sample;
 mod series;
 mod sets;
 mod slow;
+mod start;
 mod stepped;
 mod table;
 #[cfg_attr(not(feature = "topdown"), allow(dead_code, reason = "`Bench::topdown` alone makes one"))]

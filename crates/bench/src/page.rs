@@ -33,11 +33,14 @@ impl Results {
         to.flush()
     }
 
-    /// As [`write_html`](Results::write_html), to a file. It is replaced in one step.
+    /// As [`write_html`](Results::write_html), to a file. It is replaced in one step. Does nothing in a test run (`--test`).
     ///
     /// # Errors
     /// Those of writing the file.
     pub fn save_html(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        if !self.are_kept {
+            return Ok(());
+        }
         files::replace(path.as_ref(), self.page().to_string().as_bytes())
     }
 

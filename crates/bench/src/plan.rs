@@ -13,6 +13,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) clock: Clock,
     pub(crate) sets: Vec<Set>,
     pub(crate) events: Vec<Event>,
+    /// What the user called each event.
+    pub(crate) names: Vec<(Event, String)>,
     pub(crate) missing: Vec<Missing>,
     /// Where the slots go, if that was asked for.
     pub(crate) topdown: Option<Topdown>,
@@ -25,6 +27,8 @@ pub(crate) struct Plan<'a> {
     /// In how many processes instructions are stepped.
     pub(crate) processes: u32,
     pub(crate) target: f64,
+    /// Whether `run` reads the arguments of the program.
+    pub(crate) reads_arguments: bool,
     /// Whose work is counted.
     pub(crate) scope: Scope,
 }

@@ -1,7 +1,8 @@
 //! What was measured.
 
+use crate::arguments::Format;
 use crate::comparison::RowComparison;
-use crate::row::Row;
+use crate::row::{Quantity, Row};
 use crate::sets::Missing;
 use rdpmc::{Event, Scope};
 use rdpmc_gate::{Comparison, Limits, Side, bench_json, compare, files};
@@ -17,21 +18,48 @@ pub struct Results {
     pub(crate) program: String,
     pub(crate) processor: Option<String>,
     pub(crate) scope: Scope,
+    /// What the user called each event.
+    pub(crate) names: Vec<(Event, String)>,
+    /// How they are printed.
+    pub(crate) format: Format,
+    /// Whether they are of a measurement. Those of a test run, or of a process that was started for later rows, are not saved.
+    pub(crate) are_kept: bool,
     /// Whether the CPU counts twice behind atomic operations. None if that is not known.
     pub(crate) spec_lock_map: Option<bool>,
 }
 
 impl Results {
+    /// Returns the results of these rows.
     pub(crate) fn new(
         events: Vec<Event>,
+        names: Vec<(Event, String)>,
         missing: Vec<Missing>,
         rows: Vec<Row>,
         comparisons: Vec<RowComparison>,
         scope: Scope,
     ) -> Results {
-        let (program, processor) = (bench_json::program(), rdpmc_gate::cpu_identity());
-        let spec_lock_map = rdpmc::machine::spec_lock_map();
-        Results { events, missing, rows, comparisons, program, processor, scope, spec_lock_map }
+        Results {
+            events,
+            names,
+            missing,
+            rows,
+            comparisons,
+            program: bench_json::program(),
+            processor: rdpmc_gate::cpu_identity(),
+            scope,
+            spec_lock_map: rdpmc::machine::spec_lock_map(),
+            format: Format::Table,
+            are_kept: true,
+        }
+    }
+
+    /// Returns the name of a quantity: of an event, what the user called it.
+    pub(crate) fn name_of(&self, quantity: Quantity) -> String {
+        let known = match quantity {
+            Quantity::Event(event) => self.names.iter().find(|(known, _)| *known == event),
+            _ => None,
+        };
+        known.map_or_else(|| quantity.to_string(), |(_, name)| name.clone())
     }
 
     /// Returns the rows, in the order of the program.
@@ -73,9 +101,14 @@ impl Results {
     /// Writes the results to a file, as JSON, for [`check`](Results::check) and the command `rdpmc-gate`. The file is replaced in one
     /// step, so an earlier one remains if that fails.
     ///
+    /// Does nothing in a test run (`--test`), whose rows have no figures.
+    ///
     /// # Errors
     /// Those of writing the file.
     pub fn save(&self, path: impl AsRef<Path>) -> std::io::Result<()> {
+        if !self.are_kept {
+            return Ok(());
+        }
         files::replace(path.as_ref(), self.json().as_bytes())
     }
 
@@ -85,6 +118,8 @@ impl Results {
     ///   regression. Otherwise the intervals have to be apart, and the values by more than 0.001 %.
     /// - Other figures depend on more than the code. They are compared if the [`Limits`] name them: `cycles`, `ns`, `page-faults`.
     /// - Unstable figures are never a regression. They are not compared.
+    ///
+    /// A test run (`--test`) has nothing to compare, and passes.
     ///
     /// To compare the time of two builds, run both as one experiment: `rdpmc-bench compare OLD NEW`.
     ///
@@ -100,6 +135,9 @@ impl Results {
     /// }
     /// ```
     pub fn check(&self, path: impl AsRef<Path>, limits: &Limits) -> Comparison {
+        if !self.are_kept {
+            return Comparison::of_a_test();
+        }
         let mut now = Side { label: "this run".into(), ..Side::default() };
         let json = serde_json::from_str(&self.json());
         match json.map_err(|why| why.to_string()).and_then(|json| bench_json::rows(&json)) {

@@ -84,6 +84,8 @@ pub struct Row {
     pub(crate) notes: Vec<String>,
     /// Why the instructions were not stepped. For the gate.
     pub(crate) not_stepped: Option<String>,
+    /// The message of the code's panic.
+    pub(crate) panicked: Option<String>,
     /// How many runs were stepped, in all processes.
     pub(crate) stepped_runs: u64,
     pub(crate) runs: u64,
@@ -103,6 +105,7 @@ impl Row {
             paths: Paths::default(),
             notes: Vec::new(),
             not_stepped: None,
+            panicked: None,
             stepped_runs: 0,
             runs: 0,
             samples: 0,
@@ -155,6 +158,11 @@ impl Row {
     /// minimum, and its long loops have `2 k` turns.
     pub fn runs(&self) -> u64 {
         self.runs
+    }
+
+    /// Returns the message with which the code panicked. The row has no figures then. The gate ends with status 3.
+    pub fn panicked(&self) -> Option<&str> {
+        self.panicked.as_deref()
     }
 
     /// Returns how many runs of the code were stepped, in all [processes](crate::Bench::processes). A path that the code takes less often may be

@@ -1,11 +1,13 @@
 //! Measures all rows of a `Bench`, in turns.
 
 use crate::again::{self, Call};
+use crate::arguments;
 use crate::code::{Loops, Random};
 use crate::comparison::{Measured, RowComparison, costs, differences, is_speed, ratios};
 use crate::counters::Counters;
 use crate::estimate::Estimate;
 use crate::fence::{self, FenceCost};
+use crate::guard::panic_of;
 use crate::judge::{FenceCosts, Judged, judge};
 use crate::leader::Leader;
 use crate::machine::Machine;
@@ -58,6 +60,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
         clock,
         sets,
         events,
+        names: names_of_events,
         missing,
         topdown,
         entries,
@@ -66,6 +69,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
         time_to_step,
         processes,
         target,
+        reads_arguments: _,
         scope,
     } = plan;
     let call = Call::new();
@@ -156,7 +160,11 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
         }
         let (mut shape, mut series) = take(&mut tasks, group.as_ref());
         if let Some(group) = &group {
-            let unread = series.iter().any(|series| series.samples.is_empty());
+            let have_panicked = tasks.iter().map(|task| task.row.panicked.is_some());
+            let unread = series
+                .iter()
+                .zip(have_panicked)
+                .any(|(series, has_panicked)| series.samples.is_empty() && !has_panicked);
             if unread {
                 let note = format!("{} could not be read: {}", names(), group.why_unreadable());
                 tasks.iter_mut().for_each(|task| task.row.notes.push(note.clone()));
@@ -194,9 +202,13 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     let counted = || tasks.iter().take(measured).map(|task| task.stepped.clone());
     call.answer(&names, &counted().collect::<Vec<_>>());
     let is_alone = processes <= 1 || leader.is_some() || call.task() != again::Task::Measure;
-    let (of_others, why_not) = match is_alone || counted().all(|counted| counted.is_none()) {
-        true => (Vec::new(), None),
-        false => call.ask(&names, processes - 1),
+    let (of_others, why_not) = match () {
+        () if is_alone || counted().all(|counted| counted.is_none()) => (Vec::new(), None),
+        () if !arguments::is_of_program() => {
+            let why = "`run` is in a test, or not on the main thread, so this program cannot be started again for it";
+            (Vec::new(), Some(why.to_owned()))
+        }
+        () => call.ask(&names, processes - 1),
     };
     for (place, task) in tasks.iter_mut().take(measured).enumerate() {
         let of_others = of_others.get(place).map_or(&[][..], Vec::as_slice);
@@ -246,7 +258,8 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
             "another row has this name, so saved results cannot be compared. Rename one".to_owned(),
         );
     }
-    Results::new(events, missing, rows, comparisons, scope)
+    let results = Results::new(events, names_of_events, missing, rows, comparisons, scope);
+    Results { are_kept: call.task() == again::Task::Measure, ..results }
 }
 
 /// Returns the name of each task. Those without a row have none.
@@ -299,12 +312,15 @@ fn take_all(
     let mut all = Vec::new();
     for task in tasks.iter_mut() {
         let (multiple, has_fence) = (task.code.multiple(), task.code.has_fence());
-        let mut measure = machine.around(&mut *task.code);
-        let length = *task.length.get_or_insert_with(|| {
-            let length = Length::find(&mut measure, shape, multiple, has_fence, time / 8);
-            task.row.paths = paths(&mut measure, shape, &mut random, time / 8);
-            length
+        let found = task.length.or_else(|| {
+            task.guarded(|task| {
+                let mut measure = machine.around(&mut *task.code);
+                let length = Length::find(&mut measure, shape, multiple, has_fence, time / 8);
+                task.row.paths = paths(&mut measure, shape, &mut random, time / 8);
+                length
+            })
         });
+        let length = *task.length.insert(found.unwrap_or(Length::of_nothing()));
         all.push(Series::new(length, time.min(task.most_time)));
         progress(0.0);
     }
@@ -316,12 +332,12 @@ fn take_all(
         let (Some(task), Some(series)) = (tasks.get_mut(task), all.get_mut(task)) else {
             return true;
         };
-        if !series.is_done() {
+        if !series.is_done() && task.row.panicked.is_none() {
             task.others.begin();
-            series.take(&mut machine.around(&mut *task.code), pass, random);
+            task.guarded(|task| series.take(&mut machine.around(&mut *task.code), pass, random));
             task.others.end();
         }
-        series.is_done()
+        series.is_done() || task.row.panicked.is_some()
     };
     if let Some(leader) = leader {
         leader.follow(&wanted, |task, pass| take(task, pass, &mut random));
@@ -429,6 +445,14 @@ impl<'a> Task<'a> {
         }
     }
 
+    /// Does something that runs the code. None if it panics, or has panicked: its row has a note then.
+    fn guarded<T>(&mut self, run: impl FnOnce(&mut Task<'a>) -> T) -> Option<T> {
+        if self.row.panicked.is_some() {
+            return None;
+        }
+        panic_of(|| run(self)).map_err(|message| self.row.panicked = Some(message)).ok()
+    }
+
     /// Adds the figures of a round.
     #[allow(clippy::too_many_arguments, reason = "one caller")]
     fn add(
@@ -520,7 +544,8 @@ impl<'a> Task<'a> {
 
     /// Counts the instructions by single-stepping.
     fn step(&mut self, stepper: &mut Stepper) {
-        match stepper.count(&mut *self.code) {
+        let Some(counted) = self.guarded(|task| stepper.count(&mut *task.code)) else { return };
+        match counted {
             Ok(counted) => self.stepped = Some(counted),
             Err(why) => {
                 self.row.notes.push(format!("instructions were not stepped: {why}"));
@@ -565,6 +590,10 @@ impl<'a> Task<'a> {
     /// Returns the row, with its figures in the order of the events. The ratio comes after the instructions.
     fn finished(self, events: &[Event]) -> Row {
         let mut row = self.row;
+        if let Some(message) = &row.panicked {
+            row.notes.insert(0, format!("its code panicked: {message}"));
+            return row;
+        }
         row.figures = self.measured.into_iter().map(|measured| measured.figure).collect();
         row.figures.extend(self.parts);
         let (instructions, cycles) = (row.event(Event::INSTRUCTIONS), row.event(Event::CYCLES));

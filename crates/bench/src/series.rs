@@ -59,7 +59,8 @@ impl Length {
                     }
                 }
                 // A run takes long. If it was another program that did, the next attempt shows it.
-                let is_enough = attempt > 0 || work as f64 * shape.ns_per_tick > LONG.as_nanos() as f64;
+                let is_enough =
+                    attempt > 0 || work as f64 * shape.ns_per_tick > LONG.as_nanos() as f64;
                 if is_enough && begun.elapsed() > time {
                     break;
                 }
@@ -81,6 +82,11 @@ impl Length {
             }
             k = k.saturating_mul(2);
         }
+    }
+
+    /// Returns a length for code that has panicked.
+    pub(crate) fn of_nothing() -> Length {
+        Length { k: 1, multiple: 1, with_copies: false, time: LONG }
     }
 
     /// Returns a number of turns, drawn anew for each sample: what the code does every so many runs is then not in step

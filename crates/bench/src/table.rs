@@ -1,5 +1,6 @@
 //! The rows as a Markdown table, as CSV and as JSON.
 
+use crate::arguments::Format;
 use crate::comparison::RowComparison;
 use crate::estimate::Estimate;
 use crate::fence::Fence;
@@ -10,15 +11,27 @@ use crate::slow::Slow;
 use crate::topdown::QUANTITIES;
 use crate::verdict::{Cause, Verdict, with_digits};
 use rdpmc::{Event, Scope};
-use rdpmc_gate::bench_json::VERSION;
+use rdpmc_gate::bench_json::{self, VERSION};
 use rdpmc_gate::cells::{escaped, exact, plain, with_error};
 use rdpmc_gate::{SCOPE_PROCESS, SCOPE_THREAD, SPEC_LOCK_MAP};
 use serde_json::{Map, Value, json};
 use std::fmt;
 
 impl fmt::Display for Results {
-    /// Writes the table as Markdown, then what is unstable, and what is missing and why.
+    /// Writes the table as Markdown, then what is unstable, and what is missing and why. If the program has the argument `--format`, writes that
+    /// format. Nothing if no row was measured.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.format {
+            _ if self.rows.is_empty() || !self.are_kept => return Ok(()),
+            Format::Table => {}
+            Format::Csv => return f.write_str(&self.csv()),
+            Format::Json => return f.write_str(&self.json()),
+            Format::Dashboard(format) => {
+                let json: Value = serde_json::from_str(&self.json()).unwrap_or_default();
+                let rows = bench_json::rows(&json).unwrap_or_default();
+                return f.write_str(&format.of(&rows));
+            }
+        }
         write_table(f, &self.table(escaped))?;
         self.write_notes(f)
     }
@@ -105,7 +118,7 @@ impl Results {
 
     fn head(&self, column: &Column) -> String {
         match column {
-            Column::Of(quantity) => quantity.to_string(),
+            Column::Of(quantity) => self.name_of(*quantity),
             Column::SteppedRuns => "stepped runs".to_owned(),
             Column::Comparison => "compared".to_owned(),
         }
@@ -158,7 +171,7 @@ impl Results {
             let mut causes: Vec<(Cause, Vec<String>)> = Vec::new();
             for figure in &row.figures {
                 let Verdict::Unstable(cause) = figure.verdict else { continue };
-                let name = figure.quantity.to_string();
+                let name = self.name_of(figure.quantity);
                 match causes.iter_mut().find(|(known, _)| *known == cause) {
                     Some((_, names)) => names.push(name),
                     None => causes.push((cause, vec![name])),
@@ -224,7 +237,7 @@ impl Results {
         for RowComparison { row, against, .. } in &self.comparisons {
             if self.row(against).is_none() {
                 let (row, against) = (escaped(row), escaped(against));
-                writeln!(f, "\n{row} is not compared: no row has the name {against}.")?;
+                writeln!(f, "\n{row} is not compared: no row of the name {against} was measured.")?;
             }
         }
         let may_be_twice = |figure: &Figure| {
@@ -263,11 +276,11 @@ impl Results {
         for (place, row) in self.rows.iter().enumerate() {
             let name = row.name.replace('"', "\"\"");
             let figures = row.figures.iter().map(|figure| {
-                (figure.quantity.to_string(), figure.estimate, word(&figure.verdict))
+                (self.name_of(figure.quantity), figure.estimate, word(&figure.verdict))
             });
             let differences = self.comparison_of(place).map(|it| it.differences.as_slice());
             let ratios = differences.unwrap_or_default().iter().filter_map(|difference| {
-                let name = format!("{} ratio", difference.quantity);
+                let name = format!("{} ratio", self.name_of(difference.quantity));
                 Some((name, difference.ratio?, word(&difference.verdict)))
             });
             for (quantity, Estimate { value, low, high }, word) in figures.chain(ratios) {
@@ -290,12 +303,13 @@ impl Results {
             .iter()
             .map(|missing| (missing.name.clone(), missing.why.to_string().into()))
             .collect();
-        let rows: Vec<Value> = self.rows.iter().map(row_as_json).collect();
-        let comparisons: Vec<Value> = self.comparisons.iter().map(comparison_as_json).collect();
+        let rows: Vec<Value> = self.rows.iter().map(|row| self.row_as_json(row)).collect();
+        let comparisons = self.comparisons.iter().map(|it| self.comparison_as_json(it));
+        let comparisons: Vec<Value> = comparisons.collect();
         let all = json!({
             "version": VERSION,
             "program": self.program,
-            "build": rdpmc_gate::bench_json::build(),
+            "build": bench_json::build(),
             "processor": self.processor,
             "spec_lock_map": self.spec_lock_map,
             "scope": match self.scope { Scope::Process => SCOPE_PROCESS, _ => SCOPE_THREAD },
@@ -307,47 +321,51 @@ impl Results {
     }
 }
 
-fn row_as_json(row: &Row) -> Value {
-    let figures = row.figures.iter().map(|figure| (figure.quantity.to_string(), json_of(figure)));
-    let figures: Map<String, Value> = figures.collect();
-    let path = |path: &Path| json!({ "instructions": path.instructions, "share": path.share });
-    let paths: Vec<Value> = row.paths.found.iter().map(path).collect();
-    let slow = row.slow.as_ref().map(|Slow { loops, of, longest, mean }| {
-        json!({ "loops": loops, "of": of, "longest_ns": longest, "mean_ns": mean })
-    });
-    let fence =
-        row.fence.map(|Fence { cost, range }| json!({ "cost_ns": cost, "range_ns": range }));
-    json!({
-        "name": row.name,
-        "runs": row.runs,
-        "samples": row.samples,
-        "set_aside": row.set_aside,
-        "slow": slow,
-        "fence": fence,
-        "figures": figures,
-        "paths": paths,
-        "notes": row.notes,
-        "not_stepped": row.not_stepped,
-        "stepped_runs": row.stepped_runs,
-    })
-}
-
-fn comparison_as_json(comparison: &RowComparison) -> Value {
-    let ends = |it: &Estimate| json!({ "value": it.value, "low": it.low, "high": it.high });
-    let differences = comparison.differences.iter().map(|it| {
-        let all = json!({
-            "difference": ends(&it.difference),
-            "ratio": it.ratio.as_ref().map(ends),
-            "verdict": word(&it.verdict),
+impl Results {
+    fn row_as_json(&self, row: &Row) -> Value {
+        let figures =
+            row.figures.iter().map(|figure| (self.name_of(figure.quantity), json_of(figure)));
+        let figures: Map<String, Value> = figures.collect();
+        let path = |path: &Path| json!({ "instructions": path.instructions, "share": path.share });
+        let paths: Vec<Value> = row.paths.found.iter().map(path).collect();
+        let slow = row.slow.as_ref().map(|Slow { loops, of, longest, mean }| {
+            json!({ "loops": loops, "of": of, "longest_ns": longest, "mean_ns": mean })
         });
-        (it.quantity.to_string(), all)
-    });
-    json!({
-        "row": comparison.row,
-        "against": comparison.against,
-        "in_words": comparison.to_string(),
-        "differences": differences.collect::<Map<String, Value>>(),
-    })
+        let fence =
+            row.fence.map(|Fence { cost, range }| json!({ "cost_ns": cost, "range_ns": range }));
+        json!({
+            "name": row.name,
+            "runs": row.runs,
+            "samples": row.samples,
+            "set_aside": row.set_aside,
+            "slow": slow,
+            "fence": fence,
+            "figures": figures,
+            "paths": paths,
+            "notes": row.notes,
+            "not_stepped": row.not_stepped,
+            "panicked": row.panicked,
+            "stepped_runs": row.stepped_runs,
+        })
+    }
+
+    fn comparison_as_json(&self, comparison: &RowComparison) -> Value {
+        let ends = |it: &Estimate| json!({ "value": it.value, "low": it.low, "high": it.high });
+        let differences = comparison.differences.iter().map(|it| {
+            let all = json!({
+                "difference": ends(&it.difference),
+                "ratio": it.ratio.as_ref().map(ends),
+                "verdict": word(&it.verdict),
+            });
+            (self.name_of(it.quantity), all)
+        });
+        json!({
+            "row": comparison.row,
+            "against": comparison.against,
+            "in_words": comparison.to_string(),
+            "differences": differences.collect::<Map<String, Value>>(),
+        })
+    }
 }
 
 fn json_of(figure: &Figure) -> Value {
@@ -372,12 +390,22 @@ pub(crate) fn word(verdict: &Verdict) -> &'static str {
 }
 
 pub(crate) fn text_of(figure: &Figure) -> String {
+    let estimate = &figure.estimate;
+    let is_time = figure.quantity == Quantity::Time;
+    let unit = UNITS.iter().find(|(from, ..)| is_time && estimate.value.abs() >= *from);
+    let text = match unit {
+        Some((_, divisor, name)) => format!("{} {name}", rounded(&estimate.scaled(1.0 / divisor))),
+        None if figure.verdict == Verdict::Exact => exact(estimate.value),
+        None => rounded(estimate),
+    };
     match figure.verdict {
-        Verdict::Exact => exact(figure.estimate.value),
-        Verdict::Stable | Verdict::Range => rounded(&figure.estimate),
-        Verdict::Unstable(_) => format!("{} ?", rounded(&figure.estimate)),
+        Verdict::Unstable(_) => format!("{text} ?"),
+        _ => text,
     }
 }
+
+/// The times from which a cell has a unit of its own, because nanoseconds would have too many digits.
+const UNITS: [(f64, f64, &str); 3] = [(1e10, 1e9, "s"), (1e7, 1e6, "ms"), (1e5, 1e3, "µs")];
 
 /// A number and its error, with the decimals that the error allows.
 fn rounded(estimate: &Estimate) -> String {

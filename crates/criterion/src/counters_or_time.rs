@@ -3,6 +3,7 @@
 use crate::arguments::Arguments;
 use crate::clock::ClockMeasurement;
 use crate::meter::{Cost, Counts, MAX_EVENTS, empty_batches, empty_samples, floor};
+use crate::names;
 use crate::page;
 use crate::print;
 use crate::report::Recorder;
@@ -20,14 +21,14 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// criterion with [`CountersOrTime`] as its measurement.
-pub type Criterion = criterion::Criterion<CountersOrTime>;
+/// criterion with [`CountersOrTime`] as its measurement, or with another one.
+pub type Criterion<M = CountersOrTime> = criterion::Criterion<M>;
 
-/// criterion's bencher with [`CountersOrTime`] as its measurement.
-pub type Bencher<'a> = criterion::Bencher<'a, CountersOrTime>;
+/// criterion's bencher with [`CountersOrTime`] as its measurement, or with another one.
+pub type Bencher<'a, M = CountersOrTime> = criterion::Bencher<'a, M>;
 
-/// criterion's group of benchmarks with [`CountersOrTime`] as its measurement.
-pub type BenchmarkGroup<'a> = criterion::BenchmarkGroup<'a, CountersOrTime>;
+/// criterion's group of benchmarks with [`CountersOrTime`] as its measurement, or with another one.
+pub type BenchmarkGroup<'a, M = CountersOrTime> = criterion::BenchmarkGroup<'a, M>;
 
 /// criterion's macro, with [`instructions`] if there is no `config`.
 ///
@@ -101,12 +102,16 @@ pub fn counters<E: IntoEvent, const N: usize>(events: [E; N]) -> Criterion {
     CountersOrTime::builder(events).criterion()
 }
 
+/// In how many processes instructions are stepped, as in `rdpmc-bench`.
+const PROCESSES: u32 = 8;
+
 /// Settings of [`counters`]: see [`CountersOrTime::builder`].
 #[derive(Clone, Debug)]
 #[must_use = "criterion() makes use of it"]
 pub struct Builder<E, const N: usize> {
     events: [E; N],
     time_to_step: Duration,
+    processes: u32,
     topdown: bool,
     scope: Scope,
 }
@@ -117,6 +122,22 @@ impl<E: IntoEvent, const N: usize> Builder<E, N> {
     /// warm-up time is used: see [the crate's page](crate#without-a-counter-of-instructions).
     pub fn time_to_step(self, time: Duration) -> Builder<E, N> {
         Builder { time_to_step: time, ..self }
+    }
+
+    /// Sets the number of processes in which instructions are counted by single-stepping: this one, and seven others by default. 1 starts no
+    /// other process.
+    ///
+    /// A count can be the same in all iterations of one process and differ between processes: it may depend on the addresses of the stack and
+    /// the heap, on the environment, or on random numbers. So after each benchmark, this program is started again with the arguments
+    /// `--bench --exact NAME`. Each process steps the first iterations of this benchmark, and ends there. Its output is discarded.
+    ///
+    /// The figure is exact if all of them agree. If not, its interval has the counts of all, and half of their range more at each end. If no
+    /// other process comes to the benchmark, a line says why, and the gate does not compare the figure. With 1, a figure is exact if this
+    /// process's iterations agree.
+    ///
+    /// There are fewer processes if the program takes more than a second to come to its benchmarks.
+    pub fn processes(self, processes: u32) -> Builder<E, N> {
+        Builder { processes, ..self }
     }
 
     /// Sets whose work is counted: that of this thread by default, or that of all threads of the process.
@@ -218,12 +239,18 @@ impl CountersOrTime {
     /// # drop(criterion);
     /// ```
     pub fn builder<E: IntoEvent, const N: usize>(events: [E; N]) -> Builder<E, N> {
-        Builder { events, time_to_step: rdpmc_step::time(), topdown: false, scope: Scope::Thread }
+        Builder {
+            events,
+            time_to_step: rdpmc_step::time(),
+            processes: PROCESSES,
+            topdown: false,
+            scope: Scope::Thread,
+        }
     }
 
     /// Returns the measurement, and the directory for its results.
     fn open<E: IntoEvent, const N: usize>(settings: Builder<E, N>) -> (CountersOrTime, PathBuf) {
-        let Builder { events, time_to_step, topdown, scope } = settings;
+        let Builder { events, time_to_step, processes, topdown, scope } = settings;
         let is_of_process = scope != Scope::Thread;
         const { assert!(N >= 1 && N <= MAX_EVENTS, "there are 1 to 8 events") };
         let mut unknown = Vec::new();
@@ -236,7 +263,7 @@ impl CountersOrTime {
         let of_unknown = unknown.clone();
         let mut stepper = None;
         if events.contains(&Event::INSTRUCTIONS) {
-            stepper = Stepper::new(time_to_step, &Arguments::of_this_process());
+            stepper = Stepper::new(time_to_step, processes, &Arguments::of_this_process());
         }
         let slots = topdown.then(|| Slots::of_this_cpu().and_then(|slots| fits(slots, &events)));
         let of_slots = slots.as_ref().and_then(|slots| slots.as_ref().ok());
@@ -412,7 +439,9 @@ impl Measurement for CountersOrTime {
     }
 
     fn zero(&self) -> Measured {
-        let is_first = self.recorder.begin();
+        names::end_if_listing();
+        let is_other = self.stepper.as_ref().is_some_and(Stepper::is_other);
+        let is_first = self.recorder.begin(is_other);
         if let Some(stepper) = &self.stepper {
             if is_first {
                 stepper.begin(|| {

@@ -159,10 +159,12 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod batches;
 mod clock;
 mod counter;
 mod counters_or_time;
 mod meter;
+mod names;
 mod new_samples;
 mod notes;
 mod other_processes;

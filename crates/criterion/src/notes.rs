@@ -14,6 +14,9 @@ pub(crate) struct SampleNotes {
     /// Whether all threads are counted.
     is_of_process: bool,
     samples: Cell<u64>,
+    /// The number of times that this thread waited, at the last sample, and the samples in which it did.
+    waits: Cell<Option<i64>>,
+    waited: Cell<u64>,
     estimates: Cell<u64>,
     incomplete: Cell<u64>,
 }
@@ -24,6 +27,9 @@ impl SampleNotes {
         self.others.end();
         self.others.begin();
         self.samples.set(self.samples.get() + 1);
+        let waits = rdpmc_step::waits();
+        let before = self.waits.replace(waits);
+        self.waited.set(self.waited.get() + u64::from(before.is_some() && before != waits));
         self.estimates.set(self.estimates.get() + u64::from(sample.are_estimates()));
         self.incomplete.set(self.incomplete.get() + u64::from(sample.are_incomplete()));
     }
@@ -50,6 +56,13 @@ impl SampleNotes {
     }
 
     /// Returns the number of samples that are estimates, and of those that are incomplete.
+    /// Returns in how many percent of the samples the code waited. None if it did so in few.
+    pub(crate) fn share_of_waits(&self) -> Option<f64> {
+        let (waited, samples) = (self.waited.get(), self.samples.get());
+        // Nothing is known of the first sample.
+        (waited * 2 > samples).then(|| (waited as f64 / (samples - 1) as f64 * 100.0).min(100.0))
+    }
+
     pub(crate) fn inexact(&self) -> (u64, u64) {
         (self.estimates.get(), self.incomplete.get())
     }
@@ -57,6 +70,8 @@ impl SampleNotes {
     /// Returns the notes, and begins another benchmark. `events` are the names of the events.
     pub(crate) fn lines(&self, events: &str, error: Option<ReadError>) -> Vec<String> {
         let samples = self.samples.take();
+        self.waits.take();
+        self.waited.take();
         let (estimates, incomplete) = (self.estimates.take(), self.incomplete.take());
         let mut lines = Vec::new();
         let share = self.others.take().filter(|_| !self.is_of_process && !events.is_empty());

@@ -2,6 +2,7 @@
 
 use crate::arguments::Arguments;
 use crate::meter::{Counts, MAX_EVENTS};
+use crate::names::Names;
 use crate::new_samples::{Run, Saved, Unknown};
 use crate::notes::{Batches, SampleNotes};
 use crate::other_processes;
@@ -15,10 +16,11 @@ use portable_atomic::AtomicU64;
 use rdpmc::Event;
 use rdpmc::error::ReadError;
 use rdpmc::pmu::Pmus;
-use rdpmc_gate::bench_json::{is_same_program, program};
+use rdpmc_gate::bench_json::{build, is_same_program, program};
 use rdpmc_gate::criterion::home::{criterions_home, name};
 use rdpmc_gate::criterion::{Counted, Results};
-use rdpmc_gate::{Change, Direction, Limits};
+use rdpmc_gate::stepped::Process;
+use rdpmc_gate::{Change, Direction, Interval, Limits, STEPPED_INSTRUCTIONS};
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 #[cfg(target_has_atomic = "64")]
@@ -48,6 +50,7 @@ pub(crate) struct Recorder {
     /// The directory that criterion writes to.
     home: OnceCell<PathBuf>,
     notes: SampleNotes,
+    names: Names,
     samples: RefCell<Vec<Counts<MAX_EVENTS>>>,
     /// What criterion was told of each sample.
     values: RefCell<Vec<f64>>,
@@ -55,6 +58,34 @@ pub(crate) struct Recorder {
     before: RefCell<Option<Saved>>,
     /// The directory of the last benchmark.
     last: RefCell<Option<PathBuf>>,
+}
+
+/// The stepped instructions of all processes.
+#[derive(Debug, Default)]
+struct InProcesses {
+    instructions: Option<Interval>,
+    /// The number of iterations that were stepped.
+    iterations: u64,
+    /// Why the figure cannot be compared.
+    doubt: Option<String>,
+}
+
+impl InProcesses {
+    /// Returns what this process alone has counted.
+    fn of_one(own: Option<stepped::Counted>) -> InProcesses {
+        InProcesses {
+            instructions: own.map(|own| own.process.joined(&[])),
+            iterations: own.map_or(0, |own| own.iterations),
+            doubt: None,
+        }
+    }
+
+    fn doubted(self, why: &str) -> InProcesses {
+        let doubt = format!(
+            "no other process counted it, so it may differ in others: {why}. `CountersOrTime::builder(...).processes(1)` accepts that"
+        );
+        InProcesses { doubt: Some(doubt), ..self }
+    }
 }
 
 /// An event as it is printed and saved.
@@ -83,6 +114,7 @@ impl Recorder {
             missing: RefCell::default(),
             home: OnceCell::new(),
             notes: SampleNotes::default(),
+            names: Names::default(),
             samples: RefCell::default(),
             values: RefCell::default(),
             before: RefCell::default(),
@@ -161,12 +193,16 @@ impl Recorder {
         self.home.get_or_init(criterions_home)
     }
 
-    /// A benchmark begins, or a sample of it. Returns whether it is the benchmark.
-    pub(crate) fn begin(&self) -> bool {
+    /// A benchmark begins, or a sample of it. Returns whether it is the benchmark. `is_other` is whether this process was started to step it.
+    pub(crate) fn begin(&self, is_other: bool) -> bool {
         self.notes.begin();
         let Ok(mut before) = self.before.try_borrow_mut() else { return false };
         let is_first = before.is_none();
         before.get_or_insert_with(|| {
+            // A process that was started to step saves nothing.
+            if is_other {
+                return Saved::default();
+            }
             other_processes::enter(self.home());
             Saved::below(self.home())
         });
@@ -195,7 +231,7 @@ impl Recorder {
         let mut stepped = stepper.map_or_else(stepped::Report::default, Stepper::report);
         let is_of_one = self.notes.are_of_process() || self.shown().is_empty();
         let share = self.notes.share_of_others().filter(|_| is_of_one);
-        if let Some(share) = share.filter(|_| stepped.instructions.is_some()) {
+        if let Some(share) = share.filter(|_| stepped.counted.is_some()) {
             let percent = share * 100.0;
             stepped.lines.push(format!(
                 "stepping: other threads had {percent:.1} % of the CPU time. The stepped instructions are those of this thread alone"
@@ -209,7 +245,18 @@ impl Recorder {
             note.push_str(" Instructions are counted by single-stepping instead.");
         }
         let run = self.before.take().unwrap_or_default().run_since(self.home(), &values);
-        let name = run.as_ref().ok().map(|run| name(self.home(), &run.directory));
+        let name = run.as_ref().ok().map(|run| self.name_of(&run.directory));
+        let in_processes = match (&run, stepper) {
+            (Ok(run), Some(stepper)) => self.in_processes(stepper, stepped.counted, &run.directory),
+            _ => InProcesses::of_one(stepped.counted),
+        };
+        let waits = self.notes.share_of_waits().map(|percent| {
+            format!("the code waits for another thread, a device or a timer in {percent:.0} % of the samples, whose work is not stepped")
+        });
+        let stepped_doubt = waits.or(in_processes.doubt.clone());
+        if let Some(doubt) = stepped_doubt.as_ref().filter(|_| stepped.counted.is_some()) {
+            stepped.lines.push(format!("stepping: {doubt}"));
+        }
         match run {
             Ok(Run { directory, iterations }) => {
                 // Earlier samples are from criterion's search for a number of iterations (`--quick`).
@@ -230,7 +277,10 @@ impl Recorder {
                     measured: self.driver(unit),
                     without_counters: self.without_counters.clone(),
                     not_stepped: stepped.why_not.clone(),
-                    counters: self.counted(&kept, &iterations, &stepped),
+                    stepped_doubt,
+                    stepped_iterations: in_processes.iterations,
+                    build: Some(build().to_owned()),
+                    counters: self.counted(&kept, &iterations, in_processes.instructions),
                     iterations,
                     values,
                     estimates: if are_exact { 0 } else { estimates },
@@ -243,7 +293,7 @@ impl Recorder {
                 }
             }
             Err(Unknown { why, directories }) => {
-                let is_stepped = stepped.instructions.is_some();
+                let is_stepped = stepped.counted.is_some();
                 let is_lost = self.shown().len() > usize::from(self.first_drives) || is_stepped;
                 if is_lost || !directories.is_empty() {
                     lines.push(format!("counters: not known, because {why}"));
@@ -264,6 +314,51 @@ impl Recorder {
         print::before_the_report(&notes, name.as_deref(), &lines);
     }
 
+    /// Returns the name of the benchmark with this directory: criterion's, or that of the directory if it is not known.
+    fn name_of(&self, directory: &Path) -> String {
+        let of_directory = name(self.home(), directory);
+        let path = directory.strip_prefix(self.home()).unwrap_or(directory);
+        // Before criterion has written it down, `_` stands for other characters.
+        let may_differ = of_directory == path.display().to_string();
+        let is_plain = !of_directory.contains('_') && of_directory.len() < 60;
+        match may_differ && !is_plain && Arguments::of_this_process().measures {
+            true => self.names.of(path).map_or(of_directory, str::to_owned),
+            false => of_directory,
+        }
+    }
+
+    /// Counts the instructions of the benchmark with this directory in other processes, too.
+    fn in_processes(
+        &self,
+        stepper: &Stepper,
+        own: Option<stepped::Counted>,
+        directory: &Path,
+    ) -> InProcesses {
+        let alone = InProcesses::of_one(own);
+        let Some(own) = own.filter(|_| stepper.processes() > 1) else { return alone };
+        let path = directory.strip_prefix(self.home()).unwrap_or(directory);
+        let name = match self.names.of(path) {
+            Ok(name) => name,
+            Err(why) => return alone.doubted(&why),
+        };
+        let seconds = self.names.time_to_list().as_secs_f64().max(1.0);
+        let number = (f64::from(stepper.processes() - 1) / seconds).ceil() as u32;
+        let (others, why_not) = stepper.ask_others(name, number);
+        if others.is_empty() {
+            return alone.doubted(&why_not.unwrap_or_default());
+        }
+        // A process that had time for the first iteration alone has counted what happens once.
+        let is_like_own = |other: &&stepped::Counted| other.iterations > 1 || own.iterations == 1;
+        let of_others: Vec<Process> =
+            others.iter().filter(is_like_own).map(|other| other.process).collect();
+        let iterations = others.iter().map(|other| other.iterations).sum::<u64>();
+        InProcesses {
+            instructions: Some(own.process.joined(&of_others)),
+            iterations: own.iterations + iterations,
+            doubt: None,
+        }
+    }
+
     /// Returns the name of what drives criterion. `unit` is its unit.
     pub(crate) fn driver(&self, unit: &str) -> String {
         // criterion compares with the results in one directory, and must not compare different scopes.
@@ -279,14 +374,14 @@ impl Recorder {
         &self,
         samples: &[Counts<MAX_EVENTS>],
         iterations: &[f64],
-        stepped: &stepped::Report,
+        stepped: Option<Interval>,
     ) -> Vec<Counted> {
         let of = |(place, counter): (usize, &Counter)| {
             let counts = samples.iter().map(|sample| at(sample, place)).collect();
             Counted::new(counter.name.clone(), counter.unit.name(), iterations, counts)
         };
         let counted = self.shown().iter().enumerate().map(of);
-        counted.chain(stepped.instructions.map(Counted::stepped)).collect()
+        counted.chain(stepped.map(Counted::stepped)).collect()
     }
 
     /// Adds lines with the results and their changes since the baseline that criterion compares with. Saves the results
@@ -329,7 +424,10 @@ impl Recorder {
             let [low, median, high] = [each.low, each.median, each.high].map(format);
             let label = format!("{}:", counted.event);
             let lacks_threads = results.lacks_threads(&counted.event);
-            let whose = if lacks_threads { " of this thread alone" } else { "" };
+            let mut whose = if lacks_threads { " of this thread alone" } else { "" }.to_owned();
+            if counted.event == STEPPED_INSTRUCTIONS {
+                whose += &format!(" in {} iterations", results.stepped_iterations);
+            }
             lines.push(format!("{label:<7} [{low} {median} {high}]{whose}"));
             let Some(before) = before.as_ref().filter(|_| !arguments.is_quiet) else { continue };
             match before.counted(&counted.event) {
@@ -438,8 +536,7 @@ mod tests {
         let recorder = Recorder::new(&all).with_slots(slots);
         let samples = [counts(7, 5), counts(7, 10)];
         assert_eq!(recorder.line_of_slots(&samples).as_deref(), Some("slots: 105 of [105, 105]"));
-        let stepped = stepped::Report::default();
-        let counted = recorder.counted(&samples, &[5.0, 10.0], &stepped);
+        let counted = recorder.counted(&samples, &[5.0, 10.0], None);
         let names: Vec<&str> = counted.iter().map(|counted| counted.event.as_str()).collect();
         assert_eq!(names, ["instructions"]);
         assert_eq!(Recorder::new(&all).line_of_slots(&samples), None);
@@ -462,7 +559,7 @@ mod tests {
         let recorder = Recorder::new(&[Event::PAGE_FAULTS]).at(home.clone());
         let of = |baseline: &str| home.join("x").join(baseline).join("counters.json");
         let run = |value: f64, saved: f64| {
-            recorder.begin();
+            recorder.begin(false);
             recorder.take(counts(4, 1), value);
             let sample = home.join("x/new/sample.json");
             let _ = std::fs::create_dir_all(home.join("x/new"));

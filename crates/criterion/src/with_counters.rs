@@ -97,7 +97,7 @@ impl<M: Measurement, const N: usize> Measurement for WithCounters<M, N> {
     }
 
     fn zero(&self) -> Self::Value {
-        self.recorder.begin();
+        self.recorder.begin(false);
         (Counts::NONE, self.primary.zero())
     }
 

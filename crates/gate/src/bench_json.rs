@@ -130,7 +130,10 @@ pub fn rows(results: &Value) -> Result<Vec<Row>, String> {
             program: program.clone(),
             processor: processor.clone(),
             build: build.clone(),
-            obstacle: None,
+            obstacle: row
+                .get("panicked")
+                .and_then(Value::as_str)
+                .map(|message| format!("its code panicked: {message}")),
             is_of_process,
             spec_lock_map: results.get("spec_lock_map").and_then(Value::as_bool),
             without_counters: without_counters.clone(),

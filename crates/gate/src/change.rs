@@ -99,7 +99,15 @@ mod tests {
     use Direction::{Less, More, Same, Unknown, WithinLimit};
 
     fn figure((low, value, high): (f64, f64, f64)) -> Figure {
-        Figure { name: "x".into(), value, low, high, certainty: Certainty::Stable, slack: 0.0, doubt: None }
+        Figure {
+            name: "x".into(),
+            value,
+            low,
+            high,
+            certainty: Certainty::Stable,
+            slack: 0.0,
+            doubt: None,
+        }
     }
 
     #[track_caller]

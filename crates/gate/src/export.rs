@@ -22,9 +22,9 @@ impl FromStr for Format {
         match name {
             "bencher" => Ok(Format::Bencher),
             "github-action-benchmark" => Ok(Format::GithubActionBenchmark),
-            other => Err(format!(
-                "{other} is not a format. Use bencher or github-action-benchmark"
-            )),
+            other => {
+                Err(format!("{other} is not a format. Use bencher or github-action-benchmark"))
+            }
         }
     }
 }
@@ -65,9 +65,8 @@ impl Format {
                         "range": format!("± {range}"),
                     })
                 };
-                let of = |row: &Row| {
-                    trusted(row).iter().map(|it| figure(row, it)).collect::<Vec<_>>()
-                };
+                let of =
+                    |row: &Row| trusted(row).iter().map(|it| figure(row, it)).collect::<Vec<_>>();
                 rows.iter().flat_map(of).collect()
             }
         };

@@ -114,8 +114,7 @@ fn remove_what_was_left(path: &Path) {
             number.parse::<u32>().ok()?;
             process.parse::<u32>().ok()
         };
-        let has_ended =
-            |process: u32| !Path::new("/proc").join(process.to_string()).exists();
+        let has_ended = |process: u32| !Path::new("/proc").join(process.to_string()).exists();
         if process().is_some_and(has_ended) {
             let _ = fs::remove_file(entry.path());
         }

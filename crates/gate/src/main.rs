@@ -91,13 +91,13 @@ impl Arguments {
                 Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
                 _ => (argument.as_str(), None),
             };
-            let is_flag =
-                matches!(name, "--help" | "--allow-unstable" | "--markdown");
+            let is_flag = matches!(name, "--help" | "--allow-unstable" | "--markdown");
             if is_flag && given.is_some() {
                 return Err(format!("{name} takes no value"));
             }
-            let mut value =
-                || given.clone().or_else(|| arguments.next()).ok_or(format!("{name} needs a value"));
+            let mut value = || {
+                given.clone().or_else(|| arguments.next()).ok_or(format!("{name} needs a value"))
+            };
             match name {
                 "--help" | "-h" => return Ok(None),
                 "--accept" => limits = limits.accept_argument(&value()?)?,
@@ -135,9 +135,15 @@ impl Arguments {
         }
         if export.is_some() {
             return match (new, is_markdown, &summary) {
-                (None, false, None) => {
-                    Ok(Some(Arguments { old, new: None, limits, home, is_markdown, summary, export }))
-                }
+                (None, false, None) => Ok(Some(Arguments {
+                    old,
+                    new: None,
+                    limits,
+                    home,
+                    is_markdown,
+                    summary,
+                    export,
+                })),
                 _ => Err("--export takes one name, and is not for comparisons".into()),
             };
         }

@@ -126,7 +126,8 @@ impl Comparison {
             .map(|reason| format!("\n{}\n", inert(reason)))
             .collect();
         let for_reasons = LIMIT - FOR_TABLES / 10;
-        let fits = |text: &str, more: &str| text.chars().count() + more.chars().count() < for_reasons;
+        let fits =
+            |text: &str, more: &str| text.chars().count() + more.chars().count() < for_reasons;
         let mut left = reasons.len();
         for reason in &reasons {
             if !fits(&text, reason) {
@@ -154,7 +155,9 @@ impl Comparison {
 fn table(rows: &[&Compared], most: usize, what: &str) -> String {
     let mut text = "| benchmark | figure | was | is | change | |\n|:-|:-|-:|-:|-:|:-|\n".to_owned();
     let mut length = text.chars().count();
-    for (place, Compared { row, figure, values, outcome, is_gated, doubt }) in rows.iter().enumerate() {
+    for (place, Compared { row, figure, values, outcome, is_gated, doubt }) in
+        rows.iter().enumerate()
+    {
         let (was, is, change) = match values {
             Some(values) => {
                 let [was, is] = values.texts();
@@ -163,8 +166,10 @@ fn table(rows: &[&Compared], most: usize, what: &str) -> String {
             None => Default::default(),
         };
         let figure = figure.as_deref().map(inert).unwrap_or_default();
-        let has_names =
-            matches!(outcome, Outcome::Missing(_) | Outcome::NotComparable(_) | Outcome::LeftOut(_));
+        let has_names = matches!(
+            outcome,
+            Outcome::Missing(_) | Outcome::NotComparable(_) | Outcome::LeftOut(_)
+        );
         let outcome = words(outcome, *is_gated);
         let mut outcome = if has_names { inert(&outcome) } else { outcome };
         if let Some(doubt) = doubt {

@@ -92,7 +92,10 @@ mod tests {
             let joined = own.joined(others);
             (joined.low, joined.high)
         };
-        assert_eq!(of(process(&[9_000.0; 3]), &[single(9_004.0), single(8_990.0)]), (9_000.0, 9_000.0));
+        assert_eq!(
+            of(process(&[9_000.0; 3]), &[single(9_004.0), single(8_990.0)]),
+            (9_000.0, 9_000.0)
+        );
         assert_eq!(of(process(&[9_000.0; 3]), &[single(9_100.0); 5]), (8_950.0, 9_150.0));
         assert_eq!(of(single(9_004.0), &[single(9_004.0), single(9_010.0)]), (8_988.0, 9_020.0));
     }

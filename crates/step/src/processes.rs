@@ -63,7 +63,9 @@ pub enum NoAnswer {
 impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoAnswer::NotStarted(why) => write!(f, "this program could not be started again: {why}"),
+            NoAnswer::NotStarted(why) => {
+                write!(f, "this program could not be started again: {why}")
+            }
             NoAnswer::Ended { status } => {
                 write!(f, "this program was started again and ended before this code ({status})")
             }

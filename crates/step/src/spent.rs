@@ -25,9 +25,7 @@ impl Moment {
     fn since(self, earlier: Moment) -> Duration {
         let elapsed = self.at.saturating_duration_since(earlier.at);
         match (earlier.cpu, self.cpu) {
-            (Some(first), Some(last))
-                if self.waited.is_some() && self.waited == earlier.waited =>
-            {
+            (Some(first), Some(last)) if self.waited.is_some() && self.waited == earlier.waited => {
                 last.saturating_sub(first).clamp(elapsed / STRETCH, elapsed)
             }
             _ => elapsed,

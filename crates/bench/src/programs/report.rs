@@ -127,7 +127,9 @@ impl Processes {
     fn obstacle(&self, joined: &[Measured], label: &str) -> Option<String> {
         match joined {
             _ if self.lack_inputs => Some(format!("there are no inputs in {label}")),
-            [] => Some(format!("nothing was measured in all processes of {label}")),
+            [] => Some(format!(
+                "nothing was measured in all processes of {label}. If its code panicked, the message is above"
+            )),
             _ => None,
         }
     }
@@ -162,7 +164,15 @@ fn certainty(verdict: Verdict) -> Certainty {
 fn saved(measured: &Measured) -> rdpmc_gate::Figure {
     let Figure { quantity, estimate: Estimate { value, low, high }, verdict } = measured.figure;
     let certainty = certainty(verdict);
-    rdpmc_gate::Figure { name: quantity.to_string(), value, low, high, certainty, slack: 0.0, doubt: None }
+    rdpmc_gate::Figure {
+        name: quantity.to_string(),
+        value,
+        low,
+        high,
+        certainty,
+        slack: 0.0,
+        doubt: None,
+    }
 }
 
 impl ComparedPrograms {
@@ -208,8 +218,15 @@ mod tests {
     fn row(value: f64) -> SavedRow {
         let certainty = Certainty::Stable;
         let (low, high) = (value * 0.9, value * 1.1);
-        let figure =
-            rdpmc_gate::Figure { name: "ns".into(), value, low, high, certainty, slack: 0.0, doubt: None };
+        let figure = rdpmc_gate::Figure {
+            name: "ns".into(),
+            value,
+            low,
+            high,
+            certainty,
+            slack: 0.0,
+            doubt: None,
+        };
         SavedRow { figures: vec![figure], ..SavedRow::default() }
     }
 

@@ -274,7 +274,9 @@ impl Saved {
         if is_same_program(&was, &is) {
             return None;
         }
-        for Results { program, shared_with, .. } in self.entries.iter_mut().map(|it| &mut it.results) {
+        for Results { program, shared_with, .. } in
+            self.entries.iter_mut().map(|it| &mut it.results)
+        {
             program.clone_from(&was);
             // Its results are where those of the earlier name were.
             shared_with.take_if(|other| is_same_program(other, &was));

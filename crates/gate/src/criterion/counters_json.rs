@@ -118,8 +118,7 @@ impl Results {
             let figure = counted.stepped_figure();
             let doubt = self.stepped_doubt.clone();
             let doubt = doubt.or_else(|| lacks_threads.then(|| OTHER_THREADS.to_owned()));
-            let certainty =
-                if doubt.is_some() { Certainty::Unstable } else { figure.certainty };
+            let certainty = if doubt.is_some() { Certainty::Unstable } else { figure.certainty };
             return Figure { certainty, doubt, ..figure };
         }
         let Counted { event, per_iteration: Interval { low, median, high }, .. } = counted;
@@ -134,7 +133,15 @@ impl Results {
         };
         let doubt = lacks_threads.then(|| OTHER_THREADS.to_owned());
         let slack = if repeats(event) { EDGES / self.typical_iterations() } else { 0.0 };
-        Figure { name, value: *median, low: low - wider, high: high + wider, certainty, slack, doubt }
+        Figure {
+            name,
+            value: *median,
+            low: low - wider,
+            high: high + wider,
+            certainty,
+            slack,
+            doubt,
+        }
     }
 
     /// Returns the median number of iterations in a sample.

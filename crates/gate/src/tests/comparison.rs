@@ -255,7 +255,8 @@ fn what_is_too_long_on_both_sides_is_left_out() {
             [short, Row { not_stepped: Some(why.to_owned()), ..long }]
         };
         let [old, new] = why.map(rows);
-        let comparison = compare(&side("old", old.to_vec()), &side("new", new.to_vec()), &Limits::new());
+        let comparison =
+            compare(&side("old", old.to_vec()), &side("new", new.to_vec()), &Limits::new());
         (comparison.status().code(), comparison.to_string())
     };
     let too_long = |steps: u64| format!("a run has more than the {steps} {TOO_LONG}");
@@ -308,6 +309,10 @@ fn doubts_and_changes_within_the_limit_have_words() {
     let text = of(doubtful(25.0), doubtful(2_500.0), &Limits::new());
     assert!(text.contains("too unstable to compare: the code waits\n"), "{text}");
     let stable = |value: f64, error: f64| figure("instructions", value, error, Certainty::Stable);
-    let text = of(stable(1e3, 0.1), stable(1_005.0, 0.1), &Limits::new().accept("instructions", 0.01));
-    assert!(text.contains("f, instructions: 1005.0, was 1000.0 (+0.5000%): within the limit\n"), "{text}");
+    let text =
+        of(stable(1e3, 0.1), stable(1_005.0, 0.1), &Limits::new().accept("instructions", 0.01));
+    assert!(
+        text.contains("f, instructions: 1005.0, was 1000.0 (+0.5000%): within the limit\n"),
+        "{text}"
+    );
 }

@@ -132,7 +132,8 @@ fn a_comment_has_less_than_60_000_characters() {
         let many = |value: f64| {
             let names: Vec<String> =
                 (0..rows).map(|place| format!("benchmark number {place} of many")).collect();
-            let rows: Vec<_> = names.iter().map(|name| (name.as_str(), "instructions", value)).collect();
+            let rows: Vec<_> =
+                names.iter().map(|name| (name.as_str(), "instructions", value)).collect();
             let reason = |place| format!("reason {place} {}", "x".repeat(80));
             Side { obstacles: (0..reasons).map(reason).collect(), ..side("main", &rows) }
         };
@@ -141,7 +142,11 @@ fn a_comment_has_less_than_60_000_characters() {
     for rows in [10, 500, 5_000] {
         for (is, reasons) in [(1_000.0, 0), (1_001.0, 0), (999.0, 2_000), (1_000.0, 2_000)] {
             let text = of(rows, is, reasons);
-            assert!(text.chars().count() < 60_000, "{rows} {is} {reasons}: {}", text.chars().count());
+            assert!(
+                text.chars().count() < 60_000,
+                "{rows} {is} {reasons}: {}",
+                text.chars().count()
+            );
             // Neither all nor nothing says so.
             let says_so = text.contains("\nand ");
             assert!(says_so || rows <= 500 && reasons == 0, "{rows} {is} {reasons}");

@@ -1,0 +1,95 @@
+//! What `Bench::run` does: what the arguments of the program ask for.
+
+use crate::arguments::{self, Action, Arguments};
+use crate::guard::panic_of;
+use crate::plan::Plan;
+use crate::progress::Progress;
+use crate::results::Results;
+use crate::row::Row;
+use crate::run;
+use rdpmc_gate::Status;
+use rdpmc_gate::cells::plain;
+use std::io::{Write, stderr, stdout};
+use std::process::exit;
+
+/// The status of a program that panicked.
+const PANICKED: i32 = 101;
+
+pub(crate) fn run(mut plan: Plan<'_>) -> Results {
+    let arguments = match plan.reads_arguments && arguments::is_of_program() {
+        true => Arguments::of_this_process(),
+        false => Ok(Arguments::default()),
+    };
+    let arguments = arguments.unwrap_or_else(|why| {
+        let _ = writeln!(
+            stderr(),
+            "rdpmc-bench: {why}. `--help` prints those that are known. If the program has arguments of its own, call `Bench::ignore_arguments`."
+        );
+        exit(i32::from(Status::USAGE))
+    });
+    plan.entries.retain(|entry| arguments.choose(&entry.name));
+    match arguments.action {
+        Action::Help => print_and_end(arguments::HELP),
+        Action::List => {
+            let lines: Vec<String> = plan
+                .entries
+                .iter()
+                .map(|entry| format!("{}: benchmark\n", plain(&entry.name)))
+                .collect();
+            let end = match arguments.is_terse {
+                true => String::new(),
+                false => format!("\n0 tests, {} benchmarks\n", lines.len()),
+            };
+            print_and_end(&format!("{}{end}", lines.concat()))
+        }
+        Action::Test => test(plan),
+        Action::Measure => {
+            let results =
+                Results { format: arguments.format, ..run::run(plan, &mut Progress::new()) };
+            let saved = arguments.save.as_ref().map(|path| (path, results.save(path)));
+            if let Some((path, Err(why))) = saved {
+                let _ = writeln!(
+                    stderr(),
+                    "rdpmc-bench: {} cannot be written: {why}. Its directory must exist and be writable.",
+                    path.display()
+                );
+                exit(i32::from(Status::USAGE))
+            }
+            results
+        }
+    }
+}
+
+fn print_and_end(text: &str) -> ! {
+    let mut output = stdout().lock();
+    let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+    exit(0)
+}
+
+/// Runs each row once. Ends the program if one panics.
+fn test(plan: Plan<'_>) -> Results {
+    let (mut rows, mut has_panicked) = (Vec::new(), false);
+    for entry in plan.entries {
+        let name = entry.name;
+        let panic = entry.code.and_then(|mut code| {
+            panic_of(|| {
+                code.prepare();
+                let once = code.multiple();
+                code.work(once);
+            })
+            .err()
+        });
+        let outcome = match &panic {
+            None => "ok".to_owned(),
+            Some(message) => format!("FAILED: {}", plain(message)),
+        };
+        let _ = writeln!(stdout(), "test {} ... {outcome}", plain(&name));
+        has_panicked |= panic.is_some();
+        rows.push(Row { panicked: panic, ..Row::empty(name) });
+    }
+    if has_panicked {
+        exit(PANICKED);
+    }
+    let results = Results::new(plan.events, plan.names, plan.missing, rows, Vec::new(), plan.scope);
+    Results { are_kept: false, ..results }
+}
