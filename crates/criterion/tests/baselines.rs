@@ -286,7 +286,7 @@ fn kinds_do_not_share_names(home: &Home) {
     let counted = home.bench("counted", 4, "");
     let lines = report(&counted, "fault/s/iter");
     assert!(lines[0].starts_with("Not counted: "), "{counted}");
-    assert!(lines[1].starts_with("fault_s/iter            minor-faults: [4.0"), "{counted}");
+    assert!(lines[1].starts_with("fault/s/iter            minor-faults: [4.0"), "{counted}");
     assert_eq!(lines[2], "dummy:  [0.0000 events 0.0000 events 0.0000 events]", "{counted}");
     assert!(lines[3].starts_with("fault/s/iter            time:   [4.0"), "{counted}");
     assert_eq!(counted.matches("Not counted: ").count(), 1, "{counted}");
@@ -300,7 +300,7 @@ fn kinds_do_not_share_names(home: &Home) {
     let timed = home.bench("time", 4, "");
     let lines = report(&timed, "fault/s/iter");
     assert!(lines[0].starts_with("No counters: "), "{timed}");
-    assert!(lines[1].starts_with("fault_s/iter            page-faults: [4.0"), "{timed}");
+    assert!(lines[1].starts_with("fault/s/iter            page-faults: [4.0"), "{timed}");
     assert!(lines[2].starts_with("fault/s/iter            time:   ["), "{timed}");
     assert!(lines[2].ends_with("s]") && !lines[2].contains("faults"), "{timed}");
     assert_eq!(timed.matches("No counters: ").count(), 1, "{timed}");
@@ -628,7 +628,7 @@ fn what_cannot_be_compared_is_said(home: &Home) {
     home.edit(kind, "c", "\"processor\":\"", "\"cpu\":\"");
     home.gates("c a --accept page-faults=1%", 3, &["the processor of a result is not known"]);
     // Damaged results, and results that criterion alone has saved.
-    home.edit(kind, "c", "{\"counters\"", "{\"counter\"");
+    home.edit(kind, "c", "\"counters\":", "\"counter\":");
     home.gates(
         "c a --accept page-faults=1%",
         3,
