@@ -1,18 +1,22 @@
 //! Stepped instructions: are they the same each time, is one instruction more found, and what does callgrind say?
 //!
-//! `cargo bench -p rdpmc-benches --bench stepped` measures six pieces of code in 101 processes beside other load, and compares each
-//! process with the one before. Then it plants one instruction in a thousand, 20 times. `-- --quick` takes three processes. Where
-//! counters count, it does the same with these.
+//! `cargo bench -p rdpmc-benches --bench stepped` measures 30 pieces of code that allocate, format, hash, sort, copy and read the environment,
+//! in 46 fresh runs of a program beside other load, and compares each run with each later one: 1,035 comparisons. Then it plants one
+//! instruction in a thousand, 100 times. `-- --quick` takes three runs and plants one instruction. Where counters count, it does the same with
+//! these.
 #![allow(missing_docs)]
 #![allow(unsafe_code)]
 
 use rdpmc::Event;
 use rdpmc_bench::{Bench, Limits, Status};
-use rdpmc_gate::{STEPPED_INSTRUCTIONS, Side, bench_json, compare};
+use rdpmc_gate::{Certainty, STEPPED_INSTRUCTIONS, Side, bench_json, compare};
 use rdpmc_testing::load::{self, Load};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::hint::black_box;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 use std::{env, io};
 
@@ -23,6 +27,7 @@ const ARGUMENT: &str = "RDPMC_BENCHES_STEPPED_ARGUMENT";
 
 type Code = fn();
 
+/// What callgrind counts as well.
 const CODES: [(&str, Code); 5] = [
     ("parse ten digits", || {
         let _ = black_box(black_box("4294967295").parse::<u64>());
@@ -41,6 +46,84 @@ const CODES: [(&str, Code); 5] = [
         black_box((0..300).fold(0, |sum, n| black_box(sum + n)));
     }),
 ];
+
+/// Code whose instructions may depend on addresses, the heap, the environment or random numbers.
+fn rows_of_all_kinds(bench: &mut Bench<'_>) {
+    const TEXT: &str = "the quick brown fox jumps over the lazy dog";
+    fn numbers(count: u64) -> Vec<u64> {
+        (0..count).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect()
+    }
+    let hundred = numbers(100);
+    let words: Vec<String> = hundred.iter().map(|number| format!("word {number}")).collect();
+    let map: HashMap<u64, u64> = hundred.iter().map(|number| (*number, 1)).collect();
+    let bytes = vec![7_u8; 8_192];
+    let shown = (1, "two", Some(3.5), [4; 4]);
+    let of = hundred.clone();
+    bench.row("clone 100 numbers").throughput(move || of.clone());
+    bench.row("box").throughput(|| Box::new(black_box(7)));
+    bench.row("zeroed 100").throughput(|| vec![0_u64; black_box(100)]);
+    bench.row("zeroed 100,000").throughput(|| vec![0_u8; black_box(100_000)]);
+    bench.row("grow a vector").throughput(|| {
+        (0..black_box(50)).fold(Vec::new(), |mut all, n| {
+            all.push(n);
+            all
+        })
+    });
+    bench
+        .row("vectors in a vector")
+        .throughput(|| (0..10).map(|n| vec![n; black_box(n)]).collect::<Vec<_>>());
+    bench
+        .row("tree of 20")
+        .throughput(|| (0..black_box(20)).map(|n| (n, n)).collect::<BTreeMap<_, _>>());
+    bench
+        .row("map of 20")
+        .throughput(|| (0..black_box(20)).map(|n| (n, n)).collect::<HashMap<_, _>>());
+    let keys = hundred.clone();
+    bench
+        .row("look up in a map")
+        .throughput(move || keys.iter().filter_map(|key| map.get(key)).sum::<u64>());
+    bench.row("queue").throughput(|| (0..black_box(20)).collect::<VecDeque<u64>>());
+    bench.row("shared").throughput(|| Rc::new(black_box([7_u64; 4])).clone());
+    bench.row("format a number").throughput(|| black_box(123_456_789_u64).to_string());
+    bench.row("format a float").throughput(|| black_box(1234.5678).to_string());
+    bench.row("format for debugging").throughput(move || format!("{shown:?}"));
+    bench
+        .row("format hexadecimal")
+        .throughput(|| format!("{:#x} {:>10}", black_box(48_879), black_box(7)));
+    bench.row("parse a float").throughput(|| black_box("3.14159265").parse::<f64>());
+    bench.row("hash a text").throughput(|| {
+        let mut hasher = DefaultHasher::new();
+        black_box(TEXT).hash(&mut hasher);
+        hasher.finish()
+    });
+    let state = RandomState::new();
+    bench.row("hash with a random seed").throughput(move || state.hash_one(black_box(TEXT)));
+    let of = hundred.clone();
+    bench.row("sort 100 numbers").throughput(move || {
+        let mut all = of.clone();
+        all.sort_unstable();
+        all
+    });
+    let of = words.clone();
+    bench.row("sort 100 texts").throughput(move || {
+        let mut all: Vec<&str> = of.iter().map(String::as_str).collect();
+        all.sort();
+        all.len()
+    });
+    bench.row("find in a text").throughput(|| black_box(TEXT).find("lazy"));
+    let of = vec![7_u8; 100];
+    bench.row("copy 100 bytes").throughput(move || black_box(&of).to_vec());
+    let of = bytes.clone();
+    bench.row("copy 8,192 bytes").throughput(move || black_box(&of).to_vec());
+    let mut of = bytes;
+    bench.row("move within").throughput(move || black_box(&mut of).copy_within(3..4_000, 17));
+    bench.row("join texts").throughput(move || words.join(", "));
+    bench.row("upper case").throughput(|| black_box(TEXT).to_uppercase());
+    bench.row("a path").throughput(|| Path::new(black_box("/usr")).join("lib").join("x"));
+    bench.row("env::var_os").throughput(|| env::var_os(black_box("PATH")));
+    bench.row("env::vars").throughput(|| env::vars_os().count());
+    bench.row("current directory").throughput(|| env::current_dir().is_ok());
+}
 
 /// 998 instructions and the call.
 fn a_thousand() {
@@ -71,6 +154,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     match env::var(TASK).as_deref() {
         Ok("equal") => return measure(false, argument.as_ref()),
         Ok("more") => return measure(true, argument.as_ref()),
+        Ok("all kinds") => {
+            let mut bench = Bench::with_events(&[Event::INSTRUCTIONS])?;
+            bench.time_per_row(Duration::from_millis(5));
+            rows_of_all_kinds(&mut bench);
+            return Ok(bench.run().save(argument)?);
+        }
         Ok(place) => {
             let (_, code) = CODES.get(place.parse::<usize>()?).ok_or("no such code")?;
             (0..argument.parse::<u64>()?).for_each(|_| code());
@@ -79,7 +168,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Err(_) => {}
     }
     let is_quick = env::args().any(|argument| argument == "--quick" || argument == "--test");
-    let (runs, planted) = if is_quick { (1, 1) } else { (100, 20) };
+    let (runs, planted) = if is_quick { (3, 1) } else { (46, 100) };
     let directory = env::temp_dir().join(format!("rdpmc-stepped-{}", std::process::id()));
     std::fs::create_dir_all(&directory)?;
     let run = |task: &str, name: &str| -> io::Result<Side> {
@@ -92,22 +181,30 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     };
     let load = Load::start(3)?;
+    let all: Vec<Side> = (0..runs)
+        .map(|number| run("all kinds", &format!("all-{number}")))
+        .collect::<io::Result<_>>()?;
     let begun = Instant::now();
-    let first = run("equal", "0")?;
+    let before = run("equal", "equal")?;
     let one = begun.elapsed();
-    let is_stepped = first.rows.iter().any(|row| row.figure(STEPPED_INSTRUCTIONS).is_some());
+    let is_stepped = before.rows.iter().any(|row| row.figure(STEPPED_INSTRUCTIONS).is_some());
     let figure = if is_stepped { STEPPED_INSTRUCTIONS } else { "instructions" };
-    let (mut differences, mut alarms, mut found, mut before) = (0, 0, 0, first);
-    for number in 1..=runs {
-        let this = run("equal", &number.to_string())?;
-        let values = |side: &Side| -> Vec<Option<f64>> {
-            side.rows.iter().map(|row| Some(row.figure(figure)?.value)).collect()
-        };
-        let (was, is) = (values(&before), values(&this));
-        differences += was.iter().zip(&is).filter(|(was, is)| was.is_none() || was != is).count();
-        alarms += usize::from(compare(&before, &this, &Limits::new()).status() != Status::Passed);
-        before = this;
+    let (mut comparisons, mut alarms, mut incomplete) = (0, 0, 0);
+    for (number, old) in all.iter().enumerate() {
+        for new in all.iter().skip(number + 1) {
+            let comparison = compare(old, new, &Limits::new());
+            comparisons += 1;
+            match comparison.status() {
+                Status::Passed => continue,
+                Status::Regressed => alarms += 1,
+                _ => incomplete += 1,
+            }
+            if alarms + incomplete == 1 {
+                print!("{comparison}");
+            }
+        }
     }
+    let mut found = 0;
     for number in 0..planted {
         let more = run("more", &format!("more-{number}"))?;
         let comparison = compare(&before, &more, &Limits::new());
@@ -117,10 +214,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     drop(load);
+    let figures = || all.iter().flat_map(|side| &side.rows).filter_map(|row| row.figure(figure));
+    let exact = figures().filter(|it| it.certainty == Certainty::Exact).count();
+    let rows = all.iter().map(|side| side.rows.len()).sum::<usize>();
     println!(
-        "{figure} of six pieces of code, in {runs} processes beside 3 other programs: {differences} differences"
+        "{figure} of 30 pieces of code, in {runs} runs of a program beside 3 others: {} figures of {rows}, {exact} of them exact",
+        figures().count()
     );
-    println!("equal code, each process against the one before: {alarms} of {runs} do not pass");
+    println!(
+        "equal programs: status 1 in {alarms} and status 3 in {incomplete} of {comparisons} comparisons"
+    );
     println!("one instruction more in 1,000: found in {found} of {planted}");
 
     println!("\n| {figure} | callgrind | per operation\n|---:|---:|:-");

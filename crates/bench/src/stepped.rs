@@ -116,7 +116,7 @@ impl Stepper {
             true => left().min(steps_in(self.time / PART_OF_PROCESS)),
             false => left(),
         };
-        let all: &[u64] = if self.is_other { &FEWER[0] } else { &LENGTHS };
+        let all: &[u64] = if self.is_other { FEWER[0] } else { &LENGTHS };
         let fits = |lengths: &&[u64]| needed(lengths, multiple) <= most;
         let lengths = std::iter::once(all).chain(FEWER).find(fits);
         let Some(lengths) = lengths.filter(|lengths| lengths.len() > 1) else {

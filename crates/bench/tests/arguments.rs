@@ -1,7 +1,7 @@
 //! The arguments of a program that measures. This program is one, if a variable is set. Otherwise it tests that program.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 #[path = "it/skips.rs"]
 mod skips;

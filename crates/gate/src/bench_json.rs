@@ -164,7 +164,7 @@ fn figure(name: &str, figure: &Value) -> Option<Figure> {
     let is_whole = low <= value && value <= high && (certainty != Certainty::Exact || low == high);
     let doubt = figure.get("cause").and_then(Value::as_str).map(str::to_owned);
     let name = name.to_owned();
-    is_whole.then(|| Figure { name, value, low, high, certainty, slack: 0.0, doubt })
+    is_whole.then_some(Figure { name, value, low, high, certainty, slack: 0.0, doubt })
 }
 
 #[cfg(test)]
