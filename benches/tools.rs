@@ -124,6 +124,7 @@ fn main() -> io::Result<()> {
 fn with_rdpmc_bench() {
     // The time is compared, so nothing else is measured.
     let Ok(mut bench) = Bench::with_events::<rdpmc::Event>(&[]) else { return };
+    bench.ignore_arguments();
     macro_rules! measure {
         ($name:ident) => {
             bench.row(stringify!($name)).throughput(functions::$name());

@@ -10,6 +10,7 @@ use rdpmc::Event;
 use rdpmc_bench::{Bench, Figure, Limits, Outcome, Programs, Quantity, Results, Verdict};
 use rdpmc_testing::chains::{additions, multiplications};
 use rdpmc_testing::load::{self, Load};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::io;
@@ -50,6 +51,7 @@ fn measured(rows: impl FnOnce(&mut Bench<'_>)) -> Results {
         Ok(bench) => bench,
         Err(why) => panic!("{why}"),
     };
+    bench.ignore_arguments();
     rows(&mut bench);
     bench.run()
 }
@@ -93,6 +95,14 @@ fn chains(bench: &mut Bench<'_>) {
         )* };
     }
     rows!(1, 2, 4, 8);
+    // The first run makes a table, or reads a file.
+    for ms in [1, 6, 10, 50, 100, 300] {
+        let is_warm = OnceCell::new();
+        bench.row(format!("4, cold for {ms} ms")).chain(3, move |number| {
+            is_warm.get_or_init(|| std::thread::sleep(Duration::from_millis(ms)));
+            multiplications::<4>(number)
+        });
+    }
     // Other code before the fence: what `chain` says is the truth.
     macro_rules! kinds {
         ($($name:literal, $code:expr);* $(;)?) => { $(

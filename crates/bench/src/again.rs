@@ -2,6 +2,7 @@
 //!
 //! `Bench::run` starts the program again. It comes to the same call of `run` as here, steps the rows, and ends there.
 
+use crate::estimate::Estimate;
 use crate::stepped::Counted;
 use rdpmc_step::processes::{NoAnswer, Question, Wanted, asked};
 use serde_json::{Value, json};
@@ -59,21 +60,16 @@ impl Call {
     }
 
     /// Ends this process with an answer, if it was asked.
-    pub(crate) fn answer(&self, names: &[&str], counted: &[Option<Counted>]) {
+    pub(crate) fn answer(&self, names: &[&str], rows: &[Row]) {
         if let Some((question, _)) = self.question.as_ref().filter(|_| self.task() == Task::Answer)
         {
-            let rows: Vec<Value> =
-                counted.iter().map(|row| row.as_ref().map(to_json).into()).collect();
+            let rows: Vec<Value> = rows.iter().map(to_json).collect();
             question.answer(&json!({ "names": names, "rows": rows }).to_string());
         }
     }
 
     /// Counts each row in other processes. Returns what they counted, and why some did not.
-    pub(crate) fn ask(
-        &self,
-        names: &[&str],
-        processes: u32,
-    ) -> (Vec<Vec<Counted>>, Option<String>) {
+    pub(crate) fn ask(&self, names: &[&str], processes: u32) -> (Vec<Vec<Row>>, Option<String>) {
         let question = format!("{WORD} {}", self.number);
         let arguments = std::env::args_os().skip(1).collect();
         let wanted = Wanted { question: &question, number: processes, arguments };
@@ -84,7 +80,7 @@ impl Call {
             match found.and_then(|answer| rows(&answer, names)) {
                 Ok(rows) => {
                     for (counted, row) in counted.iter_mut().zip(rows) {
-                        counted.extend(row);
+                        counted.push(row);
                     }
                 }
                 Err(why) => why_not = Some(why),
@@ -94,30 +90,48 @@ impl Call {
     }
 }
 
-fn to_json(counted: &Counted) -> Value {
-    let Counted { runs, slack, stepped } = counted;
-    json!({ "runs": runs, "slack": slack, "stepped": stepped })
+/// What a process counted of a row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) stepped: Option<Counted>,
+    /// By counters: those of the figures that are equal for equal code.
+    pub(crate) counts: Vec<(String, Estimate)>,
 }
 
-/// Reads an answer: what was counted of each row. None for rows that were not counted.
-fn rows(answer: &str, names: &[&str]) -> Result<Vec<Option<Counted>>, String> {
+fn to_json(row: &Row) -> Value {
+    let stepped = row.stepped.as_ref().map(|Counted { runs, slack, stepped }| {
+        json!({ "runs": runs, "slack": slack, "stepped": stepped })
+    });
+    let count = |(name, it): &(String, Estimate)| json!([name, it.low, it.value, it.high]);
+    json!({ "stepped": stepped, "counts": row.counts.iter().map(count).collect::<Vec<_>>() })
+}
+
+/// Reads an answer: what was counted of each row.
+fn rows(answer: &str, names: &[&str]) -> Result<Vec<Row>, String> {
     let json: Value = serde_json::from_str(answer).unwrap_or_default();
     let list = |name: &str| json.get(name).and_then(Value::as_array).into_iter().flatten();
     let their_names: Vec<&str> = list("names").filter_map(Value::as_str).collect();
-    if their_names != names {
+    if their_names != names || list("rows").count() != names.len() {
         return Err("this program was started again and had other rows here".into());
     }
     Ok(list("rows").map(of_json).collect())
 }
 
-fn of_json(row: &Value) -> Option<Counted> {
-    let runs = row.get("runs")?.as_array()?.iter().map(Value::as_f64);
-    let runs: Vec<f64> = runs.collect::<Option<_>>()?;
-    Some(Counted {
-        runs,
-        slack: row.get("slack")?.as_f64()?,
-        stepped: row.get("stepped")?.as_u64()?,
-    })
+fn of_json(row: &Value) -> Row {
+    let stepped = || {
+        let row = row.get("stepped")?;
+        let runs = row.get("runs")?.as_array()?.iter().map(Value::as_f64);
+        let runs: Vec<f64> = runs.collect::<Option<_>>()?;
+        let (slack, stepped) = (row.get("slack")?.as_f64()?, row.get("stepped")?.as_u64()?);
+        Some(Counted { runs, slack, stepped })
+    };
+    let count = |count: &Value| {
+        let number = |place: usize| count.get(place)?.as_f64();
+        let estimate = Estimate { low: number(1)?, value: number(2)?, high: number(3)? };
+        Some((count.get(0)?.as_str()?.to_owned(), estimate))
+    };
+    let counts = row.get("counts").and_then(Value::as_array).into_iter().flatten();
+    Row { stepped: stepped(), counts: counts.filter_map(count).collect() }
 }
 
 #[cfg(test)]
@@ -127,8 +141,14 @@ mod tests {
     #[test]
     fn an_answer_is_read_as_it_was_written() {
         let counted = Counted { runs: vec![1.0 / 3.0, 620.0], slack: 0.5, stepped: 11 };
-        let answer = json!({ "names": ["a", "b"], "rows": [to_json(&counted), null] }).to_string();
-        assert_eq!(rows(&answer, &["a", "b"]), Ok(vec![Some(counted), None]));
+        let estimate = Estimate { low: 6.5, value: 7.0, high: 7.25 };
+        let stepped = Row { stepped: Some(counted), counts: Vec::new() };
+        let counted = Row { stepped: None, counts: vec![("branches".into(), estimate)] };
+        let all = [stepped, counted].map(|row| (to_json(&row), row));
+        let json: Vec<&Value> = all.iter().map(|(json, _)| json).collect();
+        let answer = json!({ "names": ["a", "b"], "rows": json }).to_string();
+        let expected = all.iter().map(|(_, row)| row.clone()).collect();
+        assert_eq!(rows(&answer, &["a", "b"]), Ok(expected));
         for other in [&["a"][..], &["b", "a"], &[]] {
             assert!(rows(&answer, other).is_err());
         }

@@ -93,6 +93,36 @@ pub(crate) fn paths(
     Paths { found: found.collect(), are_several: share(on_others) > 1.0 - MIN_SHARE }
 }
 
+/// Whether runs are slower in long loops than in short ones: whether some that are too rare for the short loops take a third of the time.
+///
+/// Short loops have about as many runs as are stepped. Of each kind, the fastest of several counts: other programs slow the others down. The kinds
+/// take turns, so a change of the frequency is in both.
+pub(crate) fn has_rarer_path(measure: &mut dyn Measure) -> bool {
+    const SHORT: u64 = 256;
+    const LONGER: u64 = 16;
+    const PAIRS: usize = 9;
+    const SLOWER: f64 = 1.5;
+    const MOST_TIME: Duration = Duration::from_millis(100);
+    let begun = Instant::now();
+    let (mut short, mut long) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..PAIRS {
+        let mut per_run = |turns: u64| {
+            let mut ticks = |content| {
+                let [.., ticks] = measure.measure(content, turns)?.values;
+                Some(ticks as f64)
+            };
+            Some((ticks(Content::Work)? - ticks(Content::Nothing)?) / turns as f64)
+        };
+        let Some(both) = per_run(SHORT).zip(per_run(SHORT * LONGER)) else { return false };
+        (short, long) = (short.min(both.0), long.min(both.1));
+        // Too few pairs for a verdict.
+        if begun.elapsed() > MOST_TIME {
+            return false;
+        }
+    }
+    short > 0.0 && long > SLOWER * short
+}
+
 /// Returns each value and how often it occurs, the most frequent first.
 pub(crate) fn tally<T: PartialOrd>(values: impl Iterator<Item = T>) -> Vec<(T, usize)> {
     let mut values: Vec<T> = values.collect();
@@ -106,4 +136,39 @@ pub(crate) fn tally<T: PartialOrd>(values: impl Iterator<Item = T>) -> Vec<(T, u
     }
     tally.sort_by_key(|(_, count)| Reverse(*count));
     tally
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{Loop, TICKS, VALUES};
+
+    /// A run takes 10, and each `period`-th one `longer`. A loop takes 200 more.
+    struct Machine {
+        period: u64,
+        longer: u64,
+        runs: u64,
+    }
+
+    impl Measure for Machine {
+        fn measure(&mut self, content: Content, turns: u64) -> Option<Loop> {
+            let mut values = [0; VALUES];
+            let mut ticks = 200 + turns;
+            if content == Content::Work {
+                let before = self.runs / self.period;
+                self.runs += turns;
+                ticks += 10 * turns + self.longer * (self.runs / self.period - before);
+            }
+            *values.get_mut(TICKS)? = ticks;
+            Some(Loop { values, is_disturbed: false })
+        }
+    }
+
+    #[test]
+    fn long_loops_show_what_short_ones_lack() {
+        let of = |period, longer| has_rarer_path(&mut Machine { period, longer, runs: 0 });
+        assert!(of(1_000, 100_000) && of(3_001, 1_000_000));
+        // It adds little, or is in the short loops as well.
+        assert!(!of(1_000, 1_000) && !of(1, 100_000) && !of(100, 100_000) && !of(1_000, 0));
+    }
 }

@@ -11,7 +11,7 @@ use crate::guard::panic_of;
 use crate::judge::{FenceCosts, Judged, judge};
 use crate::leader::Leader;
 use crate::machine::Machine;
-use crate::paths::paths;
+use crate::paths::{has_rarer_path, paths};
 use crate::plan::{Entry, Plan};
 use crate::progress::Progress;
 use crate::results::Results;
@@ -50,6 +50,8 @@ struct Task<'a> {
     waited: (usize, usize),
     /// The instructions by single-stepping.
     stepped: Option<Counted>,
+    /// Whether the time shows a path that was not stepped.
+    has_rarer_path: bool,
     /// For the parts of the slots, and these. They are of this process alone, so `rdpmc-bench compare` does not compare them.
     turns: Turns,
     parts: Vec<Figure>,
@@ -196,14 +198,18 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     let is_missing = missing.iter().any(|missing| missing.event == Some(Event::INSTRUCTIONS));
     if is_missing && !time_to_step.is_zero() {
         let mut stepper = Stepper::new(time_to_step, call.task() == again::Task::Answer);
-        tasks.iter_mut().take(measured).for_each(|task| task.step(&mut stepper));
+        let mut machine = Machine::new(&clock, None);
+        let steps = tasks.iter_mut().take(measured);
+        steps.for_each(|task| task.step(&mut stepper, &mut machine));
     }
     let names: Vec<&str> = names.iter().take(measured).flatten().map(String::as_str).collect();
-    let counted = || tasks.iter().take(measured).map(|task| task.stepped.clone());
-    call.answer(&names, &counted().collect::<Vec<_>>());
+    let counted: Vec<again::Row> = tasks.iter().take(measured).map(Task::counted).collect();
+    call.answer(&names, &counted);
     let is_alone = processes <= 1 || leader.is_some() || call.task() != again::Task::Measure;
     let (of_others, why_not) = match () {
-        () if is_alone || counted().all(|counted| counted.is_none()) => (Vec::new(), None),
+        () if is_alone || counted.iter().all(|row| *row == again::Row::default()) => {
+            (Vec::new(), None)
+        }
         () if !arguments::is_of_program() => {
             let why = "`run` is in a test, or not on the main thread, so this program cannot be started again for it";
             (Vec::new(), Some(why.to_owned()))
@@ -213,6 +219,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     for (place, task) in tasks.iter_mut().take(measured).enumerate() {
         let of_others = of_others.get(place).map_or(&[][..], Vec::as_slice);
         task.judge_steps(of_others, is_alone, why_not.as_deref(), target);
+        task.join_counts(of_others, target);
     }
     if let Some(topdown) = &topdown {
         tasks.iter_mut().for_each(|task| task.add_parts_of_slots(topdown, target));
@@ -440,6 +447,7 @@ impl<'a> Task<'a> {
             others: OtherThreads::default(),
             waited: (0, 0),
             stepped: None,
+            has_rarer_path: false,
             turns: Turns::default(),
             parts: Vec::new(),
         }
@@ -520,18 +528,21 @@ impl<'a> Task<'a> {
     /// Adds the instructions by single-stepping, in this process and in others.
     fn judge_steps(
         &mut self,
-        others: &[Counted],
+        others: &[again::Row],
         is_alone: bool,
         why_alone: Option<&str>,
         target: f64,
     ) {
         let Some(own) = &self.stepped else { return };
-        let (estimate, mut verdict) = stepped::judged(own, others, target);
-        let all = || std::iter::once(own).chain(others);
+        let others: Vec<Counted> = others.iter().filter_map(|row| row.stepped.clone()).collect();
+        let (estimate, mut verdict) = stepped::judged(own, &others, target);
+        let all = || std::iter::once(own).chain(&others);
         self.row.stepped_runs = all().map(|counted| counted.stepped).sum();
         let (samples, of) = self.waited;
         if samples * 2 > of {
             verdict = Verdict::Unstable(Cause::Waits { samples, of });
+        } else if self.has_rarer_path {
+            verdict = Verdict::Unstable(Cause::SeveralPaths);
         } else if !is_alone && others.is_empty() {
             verdict = Verdict::Unstable(Cause::OneProcess);
             let why = why_alone.unwrap_or("its code could not be stepped there");
@@ -542,11 +553,49 @@ impl<'a> Task<'a> {
         self.measured.push(Measured { figure, costs: Vec::new() });
     }
 
+    /// Returns what this process counted.
+    fn counted(&self) -> again::Row {
+        let repeated = |measured: &Measured| {
+            let Figure { quantity, estimate, verdict } = measured.figure;
+            let is_counted =
+                matches!(quantity, Quantity::Event(Event::INSTRUCTIONS | Event::BRANCHES));
+            let is_known = !matches!(verdict, Verdict::Unstable(_));
+            (is_counted && is_known).then(|| (quantity.to_string(), estimate))
+        };
+        again::Row {
+            stepped: self.stepped.clone(),
+            counts: self.measured.iter().filter_map(repeated).collect(),
+        }
+    }
+
+    /// Widens the figures of counters that other processes count otherwise.
+    fn join_counts(&mut self, others: &[again::Row], target: f64) {
+        for Measured { figure, .. } in &mut self.measured {
+            let name = figure.quantity.to_string();
+            let of_others: Vec<Estimate> = others
+                .iter()
+                .filter_map(|row| row.counts.iter().find(|(known, _)| *known == name))
+                .map(|(_, estimate)| *estimate)
+                .collect();
+            if let Some((estimate, verdict)) = stepped::joined(&figure.estimate, &of_others, target)
+            {
+                (figure.estimate, figure.verdict) = (estimate, verdict);
+            }
+        }
+    }
+
     /// Counts the instructions by single-stepping.
-    fn step(&mut self, stepper: &mut Stepper) {
+    fn step(&mut self, stepper: &mut Stepper, machine: &mut Machine<'_>) {
         let Some(counted) = self.guarded(|task| stepper.count(&mut *task.code)) else { return };
         match counted {
-            Ok(counted) => self.stepped = Some(counted),
+            Ok(counted) => {
+                self.stepped = Some(counted);
+                if self.code.multiple() == 1 && !stepper.is_other {
+                    let found =
+                        self.guarded(|task| has_rarer_path(&mut machine.around(&mut *task.code)));
+                    self.has_rarer_path = found == Some(true);
+                }
+            }
             Err(why) => {
                 self.row.notes.push(format!("instructions were not stepped: {why}"));
                 self.row.not_stepped = Some(why.to_string());

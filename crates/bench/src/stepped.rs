@@ -3,8 +3,8 @@
 use crate::code::Loops;
 use crate::estimate::Estimate;
 use crate::verdict::{Cause, Verdict};
-use rdpmc_gate::Certainty;
 use rdpmc_gate::stepped::{Process, TOO_LONG, certainty};
+use rdpmc_gate::{Certainty, Interval};
 use rdpmc_step::{Spent, StepError, VARIABLE};
 use std::fmt;
 use std::thread;
@@ -73,8 +73,8 @@ pub(crate) struct Counted {
 pub(crate) struct Stepper {
     /// For each row.
     time: Duration,
-    /// Whether other processes count as well, and this is one of them.
-    is_other: bool,
+    /// Whether this process was started by another one, to count as well.
+    pub(crate) is_other: bool,
     /// The time of a step in seconds, once it is known.
     step: Option<f64>,
 }
@@ -208,10 +208,31 @@ pub(crate) fn judged(own: &Counted, others: &[Counted], target: f64) -> (Estimat
     let Some(own) = process(own) else {
         return (Estimate::exactly(0.0), Verdict::Unstable(Cause::Unreadable));
     };
-    let joined = own.joined(&others);
+    verdict_on(&own.joined(&others), target)
+}
+
+/// Returns what several processes say of a figure that a counter has counted in each. None if the others agree with this one.
+pub(crate) fn joined(
+    own: &Estimate,
+    others: &[Estimate],
+    target: f64,
+) -> Option<(Estimate, Verdict)> {
+    let differs = |other: &&Estimate| other.high < own.low || own.high < other.low;
+    if !others.iter().any(|other| differs(&other)) {
+        return None;
+    }
+    let process = |it: &Estimate| Process {
+        run: Interval { low: it.low, median: it.value, high: it.high },
+        slack: 0.0,
+    };
+    let others: Vec<Process> = others.iter().map(process).collect();
+    Some(verdict_on(&process(own).joined(&others), target))
+}
+
+fn verdict_on(joined: &Interval, target: f64) -> (Estimate, Verdict) {
     let estimate = Estimate { value: joined.median, low: joined.low, high: joined.high };
     let is_narrow = estimate.error() <= target * estimate.value.abs();
-    let verdict = match certainty(&joined) {
+    let verdict = match certainty(joined) {
         Certainty::Exact => Verdict::Exact,
         Certainty::Stable if is_narrow => Verdict::Stable,
         Certainty::Stable => Verdict::Range,
@@ -299,6 +320,18 @@ mod tests {
         assert!(waited >= Duration::from_millis(8), "{waited:?}");
         let mut answers = vec![Ok(7), Err(StepError::Disturbed)];
         assert_eq!(in_turn(|| answers.pop().unwrap_or(Ok(0)), &spent), Err(StepError::Disturbed));
+    }
+
+    /// A counter's interval is that of its samples, in which others may have had interrupts.
+    #[test]
+    fn counts_of_processes_are_joined_if_they_differ() {
+        let of = |low: f64, high: f64| Estimate { low, value: low.midpoint(high), high };
+        let own = of(620.0, 620.0);
+        assert_eq!(joined(&own, &[own, of(619.9, 620.1)], 0.01), None);
+        assert_eq!(joined(&own, &[], 0.01), None);
+        let six = [own, own, own, own, of(629.0, 629.0)];
+        let range = Estimate { low: 615.5, value: 620.0, high: 633.5 };
+        assert_eq!(joined(&own, &six, 0.01), Some((range, Verdict::Range)));
     }
 
     #[test]

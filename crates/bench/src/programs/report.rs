@@ -70,11 +70,6 @@ impl Rows {
         let (mut rows, mut speeds) = (Vec::new(), Vec::new());
         for (name, processes) in self.all {
             let both = processes.each_ref().map(|processes| joined(&processes.measured));
-            let speed = |measured: &[Measured]| {
-                let of = |quantity| measured.iter().find(|it| it.figure.quantity == quantity);
-                let found = of(Quantity::Event(Event::CYCLES)).or(of(Quantity::Time))?;
-                Some(found.figure)
-            };
             let [old, new] = &both;
             let comparison = (!old.is_empty() && !new.is_empty()).then(|| RowComparison {
                 ratios: Vec::new(),
@@ -109,12 +104,36 @@ impl Rows {
             }
             // The gate judges by its limit. The table marks what is wider than the usual target.
             let comparison = comparison.map(|comparison| comparison.held_to(TARGET));
-            rows.push(ComparedRow { name, speeds: [speed(old), speed(new)], comparison });
+            rows.push(ComparedRow {
+                speeds: speeds_of(old, new, comparison.as_ref()),
+                name,
+                comparison,
+            });
         }
         let usual = speeds.into_iter().fold(Limits::new(), |all, name| all.accept(name, 0.01));
         let [old, new] = sides;
         ComparedPrograms { rows, comparison: compare(&old, &new, &usual.then(limits)) }
     }
+}
+
+/// Returns the cycles or the times of both programs. That of the new one is the old one times their ratio, which is known better than both.
+fn speeds_of(
+    old: &[Measured],
+    new: &[Measured],
+    comparison: Option<&RowComparison>,
+) -> [Option<Figure>; 2] {
+    let speed = |measured: &[Measured]| {
+        let of = |quantity| measured.iter().find(|it| it.figure.quantity == quantity);
+        let found = of(Quantity::Event(Event::CYCLES)).or(of(Quantity::Time))?;
+        Some(found.figure)
+    };
+    let (old, new) = (speed(old), speed(new));
+    let related = old.zip(new).and_then(|(old, new)| {
+        let difference = comparison?.difference(new.quantity)?;
+        let ratio = difference.ratio.filter(|_| difference.verdict != Verdict::Exact)?;
+        Some(Figure { estimate: ratio.scaled(old.estimate.value), ..new })
+    });
+    [old, related.or(new)]
 }
 
 impl Processes {
@@ -139,10 +158,14 @@ impl Processes {
 ///
 /// If the interval has the limit, it is not known which side of it the ratio is on.
 fn relate(sides: &mut [Side; 2], name: &str, ratio: &Estimate, verdict: Verdict, limit: f64) {
-    let certainty = match ratio.low <= 1.0 + limit && 1.0 + limit < ratio.high {
-        true => Certainty::Unstable,
-        false => certainty(verdict),
-    };
+    let is_undecided = ratio.low <= 1.0 + limit && 1.0 + limit < ratio.high;
+    let certainty = if is_undecided { Certainty::Unstable } else { certainty(verdict) };
+    let doubt = is_undecided.then(|| {
+        let [low, high, limit] = [ratio.low - 1.0, ratio.high - 1.0, limit].map(|it| it * 100.0);
+        format!(
+            "the change is between {low:+.3} % and {high:+.3} %, and the limit is {limit} %. More processes (`--processes`) make that narrower"
+        )
+    });
     let [old, new] = sides
         .each_mut()
         .map(|side| side.rows.last_mut()?.figures.iter_mut().find(|figure| figure.name == name));
@@ -150,6 +173,7 @@ fn relate(sides: &mut [Side; 2], name: &str, ratio: &Estimate, verdict: Verdict,
         (old.low, old.high, old.certainty) = (old.value, old.value, certainty);
         (new.value, new.certainty) = (ratio.value * old.value, certainty);
         (new.low, new.high) = (ratio.low * old.value, ratio.high * old.value);
+        new.doubt = doubt;
     }
 }
 
