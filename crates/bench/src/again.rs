@@ -68,14 +68,26 @@ impl Call {
         }
     }
 
-    /// Counts each row in other processes. Returns what they counted, and why some did not.
-    pub(crate) fn ask(&self, names: &[&str], processes: u32) -> (Vec<Vec<Row>>, Option<String>) {
-        let question = format!("{WORD} {}", self.number);
+    /// Whether the row of this place is to be stepped: by a process that was asked, those that the one that asks has stepped.
+    pub(crate) fn steps(&self, row: usize) -> bool {
+        let rows = self.question.as_ref().and_then(|(question, _)| question.words().nth(1));
+        rows.is_none_or(|rows| rows.as_bytes().get(row) != Some(&b'0'))
+    }
+
+    /// Counts those rows in other processes that this one has `stepped`. Returns what they counted, and why some did not.
+    pub(crate) fn ask(
+        &self,
+        names: &[&str],
+        stepped: impl Iterator<Item = bool>,
+        processes: u32,
+    ) -> (Vec<Vec<Row>>, Option<String>) {
+        let wanted: String = stepped.map(|is_stepped| if is_stepped { '1' } else { '0' }).collect();
+        let question = format!("{WORD} {} {wanted}", self.number);
         let arguments = std::env::args_os().skip(1).collect();
-        let wanted = Wanted { question: &question, number: processes, arguments };
+        let processes = Wanted { question: &question, number: processes, arguments };
         let mut counted = vec![Vec::new(); names.len()];
         let mut why_not = None;
-        for answer in wanted.ask() {
+        for answer in processes.ask() {
             let found = answer.map_err(|why: NoAnswer| why.to_string());
             match found.and_then(|answer| rows(&answer, names)) {
                 Ok(rows) => {

@@ -95,17 +95,17 @@ pub(crate) fn paths(
 
 /// Whether runs are slower in long loops than in short ones: whether some that are too rare for the short loops take a third of the time.
 ///
-/// Short loops have about as many runs as are stepped. Of each kind, the fastest of several counts: other programs slow the others down. The kinds
-/// take turns, so a change of the frequency is in both.
+/// Short loops have about as many runs as are stepped. Of each kind, the fastest of several counts: other programs slow the others down. So the
+/// long ones must be short enough that most are not interrupted. The kinds take turns, so a change of the frequency is in both.
 pub(crate) fn has_rarer_path(measure: &mut dyn Measure) -> bool {
     const SHORT: u64 = 256;
     const LONGER: u64 = 16;
     const PAIRS: usize = 9;
     const SLOWER: f64 = 1.5;
-    const MOST_TIME: Duration = Duration::from_millis(100);
-    let begun = Instant::now();
-    let (mut short, mut long) = (f64::INFINITY, f64::INFINITY);
+    const LONGEST: Duration = Duration::from_micros(300);
+    let (mut short, mut long, mut fastest) = (f64::INFINITY, f64::INFINITY, Duration::MAX);
     for _ in 0..PAIRS {
+        let begun = Instant::now();
         let mut per_run = |turns: u64| {
             let mut ticks = |content| {
                 let [.., ticks] = measure.measure(content, turns)?.values;
@@ -115,8 +115,8 @@ pub(crate) fn has_rarer_path(measure: &mut dyn Measure) -> bool {
         };
         let Some(both) = per_run(SHORT).zip(per_run(SHORT * LONGER)) else { return false };
         (short, long) = (short.min(both.0), long.min(both.1));
-        // Too few pairs for a verdict.
-        if begun.elapsed() > MOST_TIME {
+        fastest = fastest.min(begun.elapsed());
+        if fastest > LONGEST {
             return false;
         }
     }

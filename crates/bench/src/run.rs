@@ -199,8 +199,9 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     if is_missing && !time_to_step.is_zero() {
         let mut stepper = Stepper::new(time_to_step, call.task() == again::Task::Answer);
         let mut machine = Machine::new(&clock, None);
-        let steps = tasks.iter_mut().take(measured);
-        steps.for_each(|task| task.step(&mut stepper, &mut machine));
+        let steps = tasks.iter_mut().take(measured).enumerate();
+        let wanted = steps.filter(|(place, _)| call.steps(*place));
+        wanted.for_each(|(_, task)| task.step(&mut stepper, &mut machine));
     }
     let names: Vec<&str> = names.iter().take(measured).flatten().map(String::as_str).collect();
     let counted: Vec<again::Row> = tasks.iter().take(measured).map(Task::counted).collect();
@@ -214,7 +215,10 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
             let why = "`run` is in a test, or not on the main thread, so this program cannot be started again for it";
             (Vec::new(), Some(why.to_owned()))
         }
-        () => call.ask(&names, processes - 1),
+        () => {
+            let stepped = counted.iter().map(|row| row.stepped.is_some());
+            call.ask(&names, stepped, processes - 1)
+        }
     };
     for (place, task) in tasks.iter_mut().take(measured).enumerate() {
         let of_others = of_others.get(place).map_or(&[][..], Vec::as_slice);

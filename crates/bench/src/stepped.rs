@@ -20,8 +20,9 @@ const FEWER: [&[u64]; 3] = [&[1, 2, 2], &[1, 2], &[1]];
 const LONG: u64 = 320;
 const PART_FOR_LONG: u32 = 8;
 const MAX_FOR_LONG: Duration = Duration::from_millis(125);
-/// Another process has this part of the time, or takes one run.
+/// Another process has this part of the time, or takes one run. Code of which it can take twice as many runs in a quarter of that does so.
 const PART_OF_PROCESS: u32 = 4;
+const OF_PROCESS: [u64; 2] = [1, 2];
 /// The maximum number of instructions in the first loop, which shows how long a step takes here.
 const PILOT: u64 = 1_000;
 /// The instructions of the loop's call, at most.
@@ -103,6 +104,11 @@ impl Stepper {
         let steps_in = |time: Duration| (time.as_secs_f64() / step) as u64;
         let left = || steps_in(self.time.saturating_sub(spent.time()));
         let multiple = code.multiple().max(1);
+        // Made before the code runs: from here on, nothing but the code uses the heap, because its counts may depend on what is free.
+        let mut loops = Vec::with_capacity(LENGTHS.len() + 1);
+        // At full speed. Other rows have left the heap, and its next user tidies it up.
+        code.prepare();
+        code.work(multiple);
         // All that is certain to be known: one run, or one of each input.
         let before = spent.time();
         let first = count(code, left(), &|code| code.work(multiple))?;
@@ -116,28 +122,27 @@ impl Stepper {
             true => left().min(steps_in(self.time / PART_OF_PROCESS)),
             false => left(),
         };
-        let all: &[u64] = if self.is_other { FEWER[0] } else { &LENGTHS };
+        let all: &[u64] = if self.is_other { &OF_PROCESS } else { &LENGTHS };
         let fits = |lengths: &&[u64]| needed(lengths, multiple) <= most;
-        let lengths = std::iter::once(all).chain(FEWER).find(fits);
+        let fewer = FEWER.into_iter().filter(|fewer| fewer.len() < all.len());
+        let lengths = std::iter::once(all).chain(fewer).find(fits);
         let Some(lengths) = lengths.filter(|lengths| lengths.len() > 1) else {
             let runs = vec![first.saturating_sub(ends) as f64 / multiple as f64];
             return Ok(Counted { runs, slack: ENDS / multiple as f64, stepped: multiple });
         };
         // With an even number of turns, code that takes two paths in turn takes both in each loop.
-        let turns = if multiple == 1 && needed(lengths, 2) <= most { 2 } else { multiple };
+        let for_twice = if self.is_other { most / 4 } else { most };
+        let turns = if multiple == 1 && needed(lengths, 2) <= for_twice { 2 } else { multiple };
         let needed = needed(lengths, turns);
-        let mut loops_to_run: Vec<u64> = lengths.iter().map(|length| length * turns).collect();
         let for_long = steps_in((self.time / PART_FOR_LONG).min(MAX_FOR_LONG))
             .min(most.saturating_sub(needed));
         let long = (for_long / pass).min(LONG) / 2 * 2;
         let longest = LENGTHS.map(|length| length * turns).into_iter().max().unwrap_or(0);
-        if multiple == 1 && !self.is_other && long > longest {
-            loops_to_run.push(long);
-        }
+        let has_long = multiple == 1 && !self.is_other && long > longest;
+        let lengths = lengths.iter().map(|length| length * turns).chain(has_long.then_some(long));
         // The limit ends code whose runs become longer.
         let limit = || (4 * needed.max(for_long)).min(left()).max(PILOT);
-        let mut loops = Vec::new();
-        let counted = loops_to_run.into_iter().try_for_each(|turns| {
+        let counted = lengths.into_iter().try_for_each(|turns| {
             let work = count(code, limit(), &|code| code.work(turns))?;
             let nothing = count(code, limit(), &|code| code.nothing(turns))?;
             loops.push((turns, work as f64 - nothing as f64));

@@ -301,7 +301,7 @@ impl Results {
         let missing: Map<String, Value> = self
             .missing
             .iter()
-            .map(|missing| (missing.name.clone(), missing.why.to_string().into()))
+            .map(|missing| (missing.name.clone(), missing.reason().into()))
             .collect();
         let rows: Vec<Value> = self.rows.iter().map(|row| self.row_as_json(row)).collect();
         let comparisons = self.comparisons.iter().map(|it| self.comparison_as_json(it));

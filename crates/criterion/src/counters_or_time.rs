@@ -2,6 +2,7 @@
 
 use crate::arguments::Arguments;
 use crate::clock::ClockMeasurement;
+use crate::event_names::Names;
 use crate::meter::{Cost, Counts, MAX_EVENTS, empty_batches, empty_samples, floor};
 use crate::names;
 use crate::page;
@@ -14,7 +15,6 @@ use crate::topdown::Slots;
 use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::error::OpenError;
-use rdpmc::pmu::Pmus;
 use rdpmc::{Clock, DynGroup, Event, IntoEvent, Scope, SyscallGroup};
 use rdpmc_gate::criterion::home::{criterions_home, home_of};
 use std::hint::black_box;
@@ -254,11 +254,15 @@ impl CountersOrTime {
         let is_of_process = scope != Scope::Thread;
         const { assert!(N >= 1 && N <= MAX_EVENTS, "there are 1 to 8 events") };
         let mut unknown = Vec::new();
+        let mut names = Names::default();
         let events = events.map(|event| {
-            event.into_event().unwrap_or_else(|why| {
+            let name = event.to_string();
+            let event = event.into_event().unwrap_or_else(|why| {
                 unknown.push(why.to_string());
                 UNKNOWN
-            })
+            });
+            names.add(event, name);
+            event
         });
         let of_unknown = unknown.clone();
         let mut stepper = None;
@@ -274,10 +278,10 @@ impl CountersOrTime {
             match (open_group(&all, unknown, is_of_process), events.first()) {
                 (Ok(opened), Some(first)) if opened.events.first() == Some(first) => {
                     stepper = stepper.filter(|_| !opened.events.contains(&Event::INSTRUCTIONS));
-                    let mut recorder = Recorder::new(&opened.events).driven_by_first();
+                    let mut recorder = Recorder::new(&opened.events, &names).driven_by_first();
                     counted = opened.events;
                     for why in opened.missing {
-                        recorder = recorder.without(why);
+                        recorder = recorder.without(names.in_reason(why));
                     }
                     (Some(opened.meter), recorder, Driver::Counter(Unit::of(*first)))
                 }
@@ -290,12 +294,12 @@ impl CountersOrTime {
                         Err(why) => (None, Some(why)),
                     };
                     stepper = stepper.filter(|_| !counted.contains(&Event::INSTRUCTIONS));
-                    let mut recorder =
-                        Recorder::new(&counted).without_counters(why.unwrap_or_default());
+                    let mut recorder = Recorder::new(&counted, &names)
+                        .without_counters(names.in_reason(why.unwrap_or_default()));
                     let is_missing =
                         |event: &&Event| !counted.contains(event) && **event != UNKNOWN;
                     for event in events.iter().skip(1).filter(is_missing) {
-                        recorder = recorder.without(Pmus::local().name_of(*event));
+                        recorder = recorder.without(names.of(*event));
                     }
                     // The first event's reason is that of all counters.
                     let is_first = events.first() == Some(&UNKNOWN);
@@ -516,7 +520,7 @@ mod tests {
             counters: None,
             overhead: Cost::Wanted,
             stand_ins: StandIns::default(),
-            recorder: Recorder::new(&[]),
+            recorder: Recorder::new(&[], &Names::default()),
             stepper: None,
         };
         let pause = Duration::from_millis(2);

@@ -56,8 +56,10 @@
 //! have no PMU, the CPU steps through the first iterations of each benchmark. This needs x86-64 or arm64 Linux: see [`rdpmc_step`].
 //! The figure is `stepped-instructions`, which is never compared with that of a counter.
 //!
-//! - The batches with 1, 2 and 4 iterations of criterion's warm-up are stepped, and the one with 8 if these do not agree. The figure is
-//!   the difference of two batches per iteration. If two differences are equal, it is exact, and otherwise a range.
+//! - The first batches of criterion's warm-up are stepped: those with 1, 2, 4 and 8 iterations, and up to 128 of short code. The figure is the
+//!   difference of two batches per iteration. If all differences agree, but for the first one, it is exact, and otherwise a range.
+//! - After the benchmark, this program is started again, and each process counts its first batches: see [`Builder::processes`]. Where they
+//!   differ, the figure is a range.
 //! - The figure has the instructions that a counter would count: those of the iteration and of criterion's loop, in user mode, on this
 //!   thread. The cost of measuring is subtracted. `iter_batched` has batches of one iteration in the first batches and larger ones
 //!   later, so its figure can differ by a few instructions from that of a counter.
@@ -117,7 +119,8 @@
 //!   instructions or branches per sample may come from reading, and are not a change.
 //! - With fewer than six samples there is no verdict on a change. For instructions and branches, two samples are enough if the
 //!   medians differ by more than ten times the width of both intervals.
-//! - In the first report of a benchmark whose name has characters that a file name cannot have, `_` stands for these.
+//! - Before criterion has written down the name of a benchmark, this program is started once with `--list`, which prints the names. If it cannot
+//!   be, `_` stands for characters that a file name cannot have.
 //! - `--save-baseline`, `--baseline`, `--quiet` and `--output-format` are followed as criterion does, from the program's arguments. The
 //!   functions `Criterion::save_baseline` and `retain_baseline` are not followed. A baseline that is loaded in place of a run
 //!   (`--load-baseline`) has no figures here. [`Gate`] compares two saved ones.
@@ -126,7 +129,7 @@
 //!
 //! ```text
 //! {"version": 2, "program": "parsing", "run": 1795467600000, "processor": "x86_64, …", "measured": "instructions",
-//!  "without_counters": null, "not_stepped": null, "shared_with": null,
+//!  "without_counters": null, "not_stepped": null, "stepped_doubt": null, "stepped_iterations": 0, "build": "rustc 1.95.0 …", "shared_with": null,
 //!  "iters": [91.0, 182.0, …], "times": [2366.0, 4732.0, …],
 //!  "counters": [{"event": "instructions", "unit": "instructions", "median": 26.0, "low": 26.0, "high": 26.0,
 //!                "counts": [2366, 4732, …]}, …],
@@ -136,6 +139,8 @@
 //! `stepped-instructions` are among `counters`, and have no `counts`, because they are those of the warm-up.
 //! `iters` and `times` are those of `sample.json`. `run` is the time of the program's first report in milliseconds since 1970.
 //! `without_counters` and `not_stepped` are the reasons why counters or steps are missing.
+//! `stepped_doubt` is why the stepped instructions are not compared, and `stepped_iterations` the number of iterations in all processes.
+//! `build` is the compiler with its flags.
 //! `shared_with` is another program whose results were in the same directory, because it has a benchmark of the same name.
 //! `scope` is whose work is counted: `thread` or `process`. `other_threads` is the part of the CPU time that other threads had, or null
 //! if that was at most a thousandth, or is not known.
@@ -163,6 +168,7 @@ mod batches;
 mod clock;
 mod counter;
 mod counters_or_time;
+mod event_names;
 mod meter;
 mod names;
 mod new_samples;

@@ -248,21 +248,18 @@ impl Question {
         self.text.split(' ').skip(1)
     }
 
-    /// Leaves the heap as no other process has it: with some blocks in use, and gaps between them.
+    /// Leaves the heap in another state than that of other processes: with a few more blocks in use, and gaps between them.
     pub fn use_heap(&self) {
         let mut random = u64::from(self.number).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut blocks: Vec<Vec<u8>> = Vec::new();
-        for _ in 0..64 * self.number {
+        for _ in 0..self.number {
             // Marsaglia's xorshift.
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            let block = Vec::with_capacity(random as usize % 600 + 1);
-            match random >> 32 & 3 {
-                0 => std::mem::forget(block),
-                1 => drop(block),
-                _ => blocks.push(block),
-            }
+            let block = |size: u64| Vec::<u8>::with_capacity(size as usize % 256 + 1);
+            let (kept, freed) = (block(random), block(random >> 16));
+            std::mem::forget(kept);
+            drop(freed);
         }
     }
 
