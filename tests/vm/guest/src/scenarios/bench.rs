@@ -5,6 +5,7 @@ use crate::harness::{Facts, Outcome, Stop, equal, require};
 use rdpmc::Event;
 use rdpmc_bench::{Bench, Estimate, Figure, Limits, Quantity, Results, Row, Verdict};
 use rdpmc_testing::chains::{additions, multiplications};
+use rdpmc_testing::kernels::countdown;
 use std::cell::Cell;
 use std::hint::black_box;
 use std::time::Duration;
@@ -16,13 +17,15 @@ pub const ALL: &[Entry] = &[
     ("bench_of_two_paths", bench_of_two_paths),
     ("bench_checks_to_the_instruction", bench_checks_to_the_instruction),
     ("bench_compares_to_the_instruction", bench_compares_to_the_instruction),
+    ("bench_counts_in_other_processes", bench_counts_in_other_processes),
 ];
 
 /// An emulated machine is slow, and may switch to other threads in most of the loops: it gets more time.
 fn bench_of<'a>(events: &[Event]) -> Result<Bench<'a>, Stop> {
     drop(open(Event::INSTRUCTIONS)?);
     let mut bench = Bench::with_events(events).map_err(|error| error.to_string())?;
-    bench.time_per_row(Duration::from_millis(600));
+    // The arguments are those of the scenario. One scenario starts other processes.
+    bench.time_per_row(Duration::from_millis(600)).ignore_arguments().processes(1);
     Ok(bench)
 }
 
@@ -176,4 +179,22 @@ fn bench_compares_to_the_instruction(facts: &Facts) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// A count that is the same in each run of a process, and differs between processes, is not exact.
+fn bench_counts_in_other_processes(_: &Facts) -> Outcome {
+    let mut bench = bench_of(&[Event::INSTRUCTIONS])?;
+    let by_process = u64::from(std::process::id() % 64);
+    bench.processes(8);
+    bench.row("by process").throughput(move || countdown(black_box(100 + by_process)));
+    bench.row("constant").throughput(|| countdown(black_box(100)));
+    let results = bench.run();
+    println!("{results}");
+    let figure = |row: &str| results.row(row).and_then(|row| row.event(Event::INSTRUCTIONS));
+    let (Some(differs), Some(constant)) = (figure("by process"), figure("constant")) else {
+        return Err(Stop::Failed("no instructions".into()));
+    };
+    require(constant.verdict == Verdict::Exact, || format!("constant: {constant:?}"))?;
+    let width = differs.estimate.high - differs.estimate.low;
+    require(differs.verdict != Verdict::Exact && width > 1.0, || format!("by process: {differs:?}"))
 }

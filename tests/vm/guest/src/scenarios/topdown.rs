@@ -146,7 +146,7 @@ fn near(what: &str, found: f64, expected: f64) -> Outcome {
 
 fn topdown_in_bench(facts: &Facts) -> Outcome {
     let mut bench = Bench::with_events(&["instructions"])?;
-    bench.time_per_row(Duration::from_millis(5)).topdown();
+    bench.time_per_row(Duration::from_millis(5)).ignore_arguments().processes(1).topdown();
     bench.row("branches").throughput(|| countdown(black_box(100)));
     bench.row("loads").throughput(|| Work { loads: 100, ..Work::default() }.run());
     let results = bench.run();
