@@ -1,7 +1,11 @@
-//! Tells the library what compiles it: cargo gives a benchmark and its libraries the same compiler and flags.
+//! Tells the library what compiles it. cargo compiles a benchmark with the same compiler and flags, unless a profile has other settings for some
+//! packages.
 
 use std::env;
 use std::process::Command;
+
+/// More is cut: the text is in each file of results.
+const MAX_LENGTH: usize = 1_000;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -12,14 +16,21 @@ fn main() {
         .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
         .unwrap_or_default();
     let flags = text("CARGO_ENCODED_RUSTFLAGS");
-    let flags: Vec<&str> = flags.split('\u{1f}').filter(|flag| !flag.is_empty()).collect();
-    // Paths differ between directories, and do not change the code.
-    let is_path = |flag: &str| flag.contains("remap-path") || flag.contains("link-arg");
-    let flags: Vec<&str> = flags.into_iter().filter(|flag| !is_path(flag)).collect();
-    let mut build = format!("{version} for {}, opt-level {}", text("TARGET"), text("OPT_LEVEL"));
-    if !flags.is_empty() {
-        build += &format!(", {}", flags.join(" "));
+    let flags = flags.split('\u{1f}').filter(|flag| !flag.is_empty());
+    // `-C value` and `-Cvalue` are one.
+    let mut joined: Vec<String> = Vec::new();
+    for flag in flags {
+        match joined.last_mut() {
+            Some(last) if last == "-C" || last == "-Z" => last.push_str(flag),
+            _ => joined.push(flag.to_owned()),
+        }
     }
-    let build: String = build.chars().filter(|character| !character.is_control()).collect();
-    println!("cargo::rustc-env=RDPMC_BUILD={build}");
+    // Paths differ between directories, and do not change the code.
+    joined.retain(|flag| !flag.contains("remap-path") && !flag.contains("link-arg"));
+    let mut build = format!("{version} for {}, opt-level {}", text("TARGET"), text("OPT_LEVEL"));
+    if !joined.is_empty() {
+        build += &format!(", {}", joined.join(" "));
+    }
+    let plain = build.chars().filter(|character| !character.is_control());
+    println!("cargo::rustc-env=RDPMC_BUILD={}", plain.take(MAX_LENGTH).collect::<String>());
 }

@@ -22,7 +22,7 @@ Usage: PROGRAM [OPTIONS] [FILTER...]
                    alone
   --help           print this text
 
---ignored chooses nothing, because no row is ignored. --include-ignored, --nocapture, --show-output, --quiet and --color change nothing.
+--ignored chooses nothing, because no row is ignored. Other options of libtest change nothing: --nocapture, --quiet, --test-threads, ...
 ";
 
 /// What is done with the rows.
@@ -73,7 +73,11 @@ impl Arguments {
     }
 
     fn of(arguments: impl Iterator<Item = OsString>) -> Result<Arguments, String> {
-        let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
+        let text = |argument: OsString| {
+            argument.into_string().map_err(|argument| format!("{argument:?} is not UTF-8"))
+        };
+        let arguments = arguments.map(text).collect::<Result<Vec<String>, String>>()?;
+        let mut arguments = arguments.into_iter();
         let mut found = Arguments::default();
         while let Some(argument) = arguments.next() {
             let (name, given) = match argument.split_once('=') {
@@ -99,9 +103,12 @@ impl Arguments {
                     "json" => found.format = Format::Json,
                     other => found.format = Format::Dashboard(other.parse()?),
                 },
-                "--color" | "--colour" => drop(value()?),
+                // Options of libtest that change nothing here.
+                "--color" | "--colour" | "--test-threads" | "--logfile" | "--shuffle-seed"
+                | "-Z" => drop(value()?),
                 "--test" | "--include-ignored" | "--nocapture" | "--no-capture"
-                | "--show-output" | "--quiet" | "-q" | "--verbose" | "-v" => {}
+                | "--show-output" | "--quiet" | "-q" | "--verbose" | "-v" | "--report-time"
+                | "--ensure-time" | "--shuffle" => {}
                 option if option.starts_with('-') && option.len() > 1 => {
                     return Err(format!("{option} is not an option"));
                 }
@@ -109,6 +116,11 @@ impl Arguments {
             }
         }
         Ok(found)
+    }
+
+    /// Whether these can choose a row at all.
+    pub(crate) fn may_choose(&self) -> bool {
+        !self.is_ignored
     }
 
     /// Whether the row of this name is chosen.
@@ -123,14 +135,10 @@ impl Arguments {
     }
 }
 
-/// Whether this call belongs to a program of its own. In a test, the arguments are those of the test harness.
+/// Whether this call belongs to a program of its own. In a test, which libtest runs on a thread with the test's name, the arguments are those of
+/// libtest.
 pub(crate) fn is_of_program() -> bool {
-    let is_main = std::thread::current().name() == Some("main");
-    // With one thread, a test runs on the main thread.
-    let is_harness = std::env::var_os("RUST_TEST_THREADS").is_some()
-        || std::env::args_os()
-            .any(|argument| argument.to_string_lossy().starts_with("--test-threads"));
-    is_main && !is_harness
+    std::thread::current().name() == Some("main")
 }
 
 /// Whether nextest or `cargo test` has started this program. They build it as `target/…/deps/NAME-HASH`, as `cargo bench` does, which passes
@@ -173,9 +181,9 @@ mod tests {
         assert_eq!(chosen("--skip=parse --exact"), ["parse/long", "sort"]);
         assert_eq!(chosen("--include-ignored -q --color never"), NAMES);
         assert!(chosen("--ignored").is_empty() && chosen("nothing").is_empty());
-        assert!(
-            of("--exact two\u{20}lines").unwrap().choose("two") && of("x").unwrap().choose("a\nx")
-        );
+        let two_lines = Arguments::of(["--exact", "two lines"].map(OsString::from).into_iter());
+        assert!(two_lines.unwrap().choose("two\nlines"));
+        assert_eq!(chosen("--test-threads 1 -Z unstable-options --report-time sort"), ["sort"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::sets::{self, Missing};
 use crate::start;
 use rdpmc::error::OpenError;
 use rdpmc::{Clock, Event, IntoEvent, Scope};
+use rdpmc_gate::event_name;
 use std::time::Duration;
 
 /// In how many processes instructions are stepped. If half of all processes count one number, and half another one, the probability that all
@@ -85,7 +86,7 @@ impl<'a> Bench<'a> {
                 Ok(event) if distinct.contains(&event) => {}
                 Ok(event) => {
                     distinct.push(event);
-                    names.push((event, name));
+                    names.push((event, event_name(event.to_string(), name)));
                 }
                 Err(why) => {
                     let missing = Missing::by_name(event.to_string(), why);
@@ -140,11 +141,11 @@ impl<'a> Bench<'a> {
     /// - It is the CPU time of the thread, so it takes longer while other programs use the CPU: usually up to eight times as long. On arm64,
     ///   and if the code sleeps, it is the elapsed time.
     /// - Waiting for another thread that steps does not count. A row waits for 20 seconds at most before each of its counts, of which
-    ///   there are twelve.
+    ///   there are some fourteen.
     ///
     /// Where instructions are among the events and cannot be counted, for example because a virtual machine has no PMU, the
     /// CPU steps through a few runs of each row, after the times are measured. A step takes 3 to 30 microseconds, so a second is
-    /// enough for runs of some 3,000 to 30,000 instructions. The figure is
+    /// enough for runs of some 30,000 to 300,000 instructions. The figure is
     /// [`Quantity::SteppedInstructions`](crate::Quantity::SteppedInstructions). On x86-64 and arm64 Linux only: see [`rdpmc_step`].
     ///
     /// If the time is too short for a row, or its code cannot be stepped, that is not an error. The row has no such figure, and a
@@ -165,13 +166,17 @@ impl<'a> Bench<'a> {
     /// - A process runs `main` up to the same call of `run`, and ends there. Its standard input is empty, and its output is discarded. Two
     ///   of them may run at a time, or as many as there are CPUs. What `main` does before `run` should not harm then: if it takes a lock or
     ///   a port, set 1.
-    /// - If no other process comes to `run`, the figure is unstable, and a line below the table says why. With 1, a figure is exact if this
-    ///   process's runs agree.
-    /// - A row takes a quarter of [`time_to_step`](Bench::time_to_step) in each process, or one run.
+    /// - The other processes end in `run`: what `main` would do after it, such as removing a temporary directory or ending a helper process, is
+    ///   not done there.
+    /// - If fewer than five other processes come to `run`, the figure is unstable, and a line below the table says why. With 1, a figure is exact
+    ///   if this process's runs agree.
+    /// - A row takes a quarter of [`time_to_step`](Bench::time_to_step) in each process, or one run. Where a counter counts instructions, it takes
+    ///   a tenth of [`time_per_row`](Bench::time_per_row) there: instructions and branches that differ have such an interval, too.
+    /// - There are 64 processes at most.
     ///
     /// `rdpmc-bench compare` has processes of its own, so none are started there.
     pub fn processes(&mut self, processes: u32) -> &mut Bench<'a> {
-        self.plan.processes = processes;
+        self.plan.processes = processes.min(64);
         self
     }
 
@@ -277,13 +282,15 @@ impl<'a> Bench<'a> {
     /// longer: see [`time_to_step`](Bench::time_to_step).
     ///
     /// After a second, it shows its progress if the standard error is a terminal. If the code of a row panics, that row has no figures and a
-    /// note, and the others are measured: see [`Row::panicked`](crate::Row::panicked).
+    /// note, and the others are measured: see [`Row::panicked`](crate::Row::panicked). The program goes on, and ends with the status that it
+    /// chooses.
     ///
     /// # Arguments of the program
     ///
     /// `run` reads them as libtest, criterion and divan do, so that cargo, nextest and editors can choose rows: `--list`, `--exact`,
     /// `--skip`, `--test`, a filter, `--save FILE`, `--format csv`, and `--help`, which prints all.
     ///
+    /// - A program with arguments should call `run` once: `--list` ends the program in the first call, and `--save` is refused in the second.
     /// - `--list` and `--help` print, and end the program with status 0. Arguments that are wrong end it with status 2, and a message.
     /// - `--test` runs each row once. The results have no figures, are not saved, and pass each [`check`](Results::check). If a row panics,
     ///   the others are run, and the program ends with status 101. `cargo test` and nextest run a benchmark in this way.

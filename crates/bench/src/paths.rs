@@ -103,23 +103,27 @@ pub(crate) fn has_rarer_path(measure: &mut dyn Measure) -> bool {
     const PAIRS: usize = 9;
     const SLOWER: f64 = 1.5;
     const LONGEST: Duration = Duration::from_micros(300);
-    let (mut short, mut long, mut fastest) = (f64::INFINITY, f64::INFINITY, Duration::MAX);
+    let loops = [
+        (Content::Work, SHORT),
+        (Content::Nothing, SHORT),
+        (Content::Work, SHORT * LONGER),
+        (Content::Nothing, SHORT * LONGER),
+    ];
+    let (mut least, mut fastest) = ([f64::INFINITY; 4], Duration::MAX);
     for _ in 0..PAIRS {
         let begun = Instant::now();
-        let mut per_run = |turns: u64| {
-            let mut ticks = |content| {
-                let [.., ticks] = measure.measure(content, turns)?.values;
-                Some(ticks as f64)
-            };
-            Some((ticks(Content::Work)? - ticks(Content::Nothing)?) / turns as f64)
-        };
-        let Some(both) = per_run(SHORT).zip(per_run(SHORT * LONGER)) else { return false };
-        (short, long) = (short.min(both.0), long.min(both.1));
+        for (least, (content, turns)) in least.iter_mut().zip(loops) {
+            let Some(found) = measure.measure(content, turns) else { return false };
+            let [.., ticks] = found.values;
+            *least = least.min(ticks as f64 / turns as f64);
+        }
         fastest = fastest.min(begun.elapsed());
         if fastest > LONGEST {
             return false;
         }
     }
+    let [work, nothing, long_work, long_nothing] = least;
+    let (short, long) = (work - nothing, long_work - long_nothing);
     short > 0.0 && long > SLOWER * short
 }
 
@@ -148,12 +152,16 @@ mod tests {
         period: u64,
         longer: u64,
         runs: u64,
+        /// The loop that is disturbed.
+        disturbed: u64,
+        loops: u64,
     }
 
     impl Measure for Machine {
         fn measure(&mut self, content: Content, turns: u64) -> Option<Loop> {
             let mut values = [0; VALUES];
-            let mut ticks = 200 + turns;
+            self.loops += 1;
+            let mut ticks = 200 + turns + if self.loops == self.disturbed { 100_000 } else { 0 };
             if content == Content::Work {
                 let before = self.runs / self.period;
                 self.runs += turns;
@@ -166,9 +174,16 @@ mod tests {
 
     #[test]
     fn long_loops_show_what_short_ones_lack() {
-        let of = |period, longer| has_rarer_path(&mut Machine { period, longer, runs: 0 });
+        let beside = |period, longer, disturbed| {
+            has_rarer_path(&mut Machine { period, longer, runs: 0, disturbed, loops: 0 })
+        };
+        let of = |period, longer| beside(period, longer, 0);
         assert!(of(1_000, 100_000) && of(3_001, 1_000_000));
         // It adds little, or is in the short loops as well.
         assert!(!of(1_000, 1_000) && !of(1, 100_000) && !of(100, 100_000) && !of(1_000, 0));
+        // Whichever loop another program disturbs.
+        for disturbed in 1..=36 {
+            assert!(!beside(1_000, 0, disturbed) && beside(1_000, 100_000, disturbed));
+        }
     }
 }

@@ -24,6 +24,7 @@ use crate::stepped::{self, Counted, Stepper};
 use crate::topdown::{QUANTITIES, Topdown, Turns};
 use crate::verdict::{Cause, Verdict};
 use rdpmc::{Clock, Event, Scope};
+use rdpmc_gate::MIN_VALUES;
 use rdpmc_step::OtherThreads;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -203,6 +204,11 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
         let wanted = steps.filter(|(place, _)| call.steps(*place));
         wanted.for_each(|(_, task)| task.step(&mut stepper, &mut machine));
     }
+    // What was measured before a panic is of no use.
+    for task in tasks.iter_mut().filter(|task| task.row.panicked.is_some()) {
+        task.measured.clear();
+        task.stepped = None;
+    }
     let names: Vec<&str> = names.iter().take(measured).flatten().map(String::as_str).collect();
     let counted: Vec<again::Row> = tasks.iter().take(measured).map(Task::counted).collect();
     call.answer(&names, &counted);
@@ -220,9 +226,10 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
             call.ask(&names, stepped, processes - 1)
         }
     };
+    let wanted = if is_alone { 0 } else { processes as usize - 1 };
     for (place, task) in tasks.iter_mut().take(measured).enumerate() {
         let of_others = of_others.get(place).map_or(&[][..], Vec::as_slice);
-        task.judge_steps(of_others, is_alone, why_not.as_deref(), target);
+        task.judge_steps(of_others, wanted, why_not.as_deref(), target);
         task.join_counts(of_others, target);
     }
     if let Some(topdown) = &topdown {
@@ -533,7 +540,7 @@ impl<'a> Task<'a> {
     fn judge_steps(
         &mut self,
         others: &[again::Row],
-        is_alone: bool,
+        wanted: usize,
         why_alone: Option<&str>,
         target: f64,
     ) {
@@ -547,8 +554,8 @@ impl<'a> Task<'a> {
             verdict = Verdict::Unstable(Cause::Waits { samples, of });
         } else if self.has_rarer_path {
             verdict = Verdict::Unstable(Cause::SeveralPaths);
-        } else if !is_alone && others.is_empty() {
-            verdict = Verdict::Unstable(Cause::OneProcess);
+        } else if others.len() < wanted.min(MIN_VALUES - 1) {
+            verdict = Verdict::Unstable(Cause::FewProcesses { processes: others.len() + 1 });
             let why = why_alone.unwrap_or("its code could not be stepped there");
             self.row.notes.push(format!("other processes did not count its instructions: {why}"));
         }
@@ -574,7 +581,9 @@ impl<'a> Task<'a> {
 
     /// Widens the figures of counters that other processes count otherwise.
     fn join_counts(&mut self, others: &[again::Row], target: f64) {
-        for Measured { figure, .. } in &mut self.measured {
+        let is_trusted = |figure: &Figure| !matches!(figure.verdict, Verdict::Unstable(_));
+        let figures = self.measured.iter_mut().map(|measured| &mut measured.figure);
+        for figure in figures.filter(|figure| is_trusted(figure)) {
             let name = figure.quantity.to_string();
             let of_others: Vec<Estimate> = others
                 .iter()

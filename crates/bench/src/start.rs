@@ -10,7 +10,10 @@ use crate::run;
 use rdpmc_gate::Status;
 use rdpmc_gate::cells::plain;
 use std::io::{Write, stderr, stdout};
+use std::path::Path;
 use std::process::exit;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The status of a program that panicked.
 const PANICKED: i32 = 101;
@@ -21,13 +24,18 @@ pub(crate) fn run(mut plan: Plan<'_>) -> Results {
         false => Ok(Arguments::default()),
     };
     let arguments = arguments.unwrap_or_else(|why| {
-        let _ = writeln!(
-            stderr(),
-            "rdpmc-bench: {why}. `--help` prints those that are known. If the program has arguments of its own, call `Bench::ignore_arguments`."
-        );
+        say(&format!(
+            "{why}. `--help` prints those that are known. If the program has arguments of its own, call `Bench::ignore_arguments`"
+        ));
         exit(i32::from(Status::USAGE))
     });
+    let has_rows = !plan.entries.is_empty();
     plan.entries.retain(|entry| arguments.choose(&entry.name));
+    if has_rows && plan.entries.is_empty() && arguments.may_choose() {
+        say(
+            "no row has such a name. `--list` prints the names. If the program has arguments of its own, call `Bench::ignore_arguments`",
+        );
+    }
     match arguments.action {
         Action::Help => print_and_end(arguments::HELP),
         Action::List => {
@@ -46,18 +54,32 @@ pub(crate) fn run(mut plan: Plan<'_>) -> Results {
         Action::Measure => {
             let results =
                 Results { format: arguments.format, ..run::run(plan, &mut Progress::new()) };
-            let saved = arguments.save.as_ref().map(|path| (path, results.save(path)));
+            let path = arguments.save.as_ref().filter(|_| !results.rows.is_empty());
+            let saved = path.map(|path| (path.display(), save(&results, path)));
             if let Some((path, Err(why))) = saved {
-                let _ = writeln!(
-                    stderr(),
-                    "rdpmc-bench: {} cannot be written: {why}. Its directory must exist and be writable.",
-                    path.display()
-                );
+                say(&format!("{path} cannot be written: {why}"));
                 exit(i32::from(Status::USAGE))
             }
             results
         }
     }
+}
+
+/// Prints a message about the arguments.
+fn say(text: &str) {
+    let _ = writeln!(stderr(), "rdpmc-bench: {text}.");
+}
+
+/// Saves the results of `--save`.
+fn save(results: &Results, path: &Path) -> Result<(), String> {
+    static IS_SAVED: AtomicBool = AtomicBool::new(false);
+    if results.are_kept && IS_SAVED.swap(true, Relaxed) {
+        return Err(
+            "this program calls `Bench::run` more than once. Call `Results::save` for each".into(),
+        );
+    }
+    let why = |why: std::io::Error| format!("{why}. Its directory must exist and be writable");
+    results.save(path).map_err(why)
 }
 
 fn print_and_end(text: &str) -> ! {

@@ -87,9 +87,13 @@ pub enum Cause {
         /// All samples.
         of: usize,
     },
-    /// No other process of this program could count it, so nobody knows whether it is the same in all of them. See
+    /// Fewer than six processes of this program could count it, so nobody knows whether it is the same in all of them. See
     /// [`Bench::processes`](crate::Bench::processes).
-    OneProcess,
+    #[non_exhaustive]
+    FewProcesses {
+        /// Those that did.
+        processes: usize,
+    },
     /// The rounds of different events counted different numbers of instructions, so their figures do not belong
     /// together.
     RoundsDisagree,
@@ -149,8 +153,9 @@ impl fmt::Display for Cause {
             Cause::Waits { samples, of } => {
                 write!(f, "the code waits for another thread, a device or a timer in {samples} of {of} samples, whose work is not stepped. Use the time, or count all threads with `bench.scope(Scope::Process)` on a machine with a PMU")
             }
-            Cause::OneProcess => {
-                f.write_str("it was counted in one process, and may differ in others. `bench.processes(1)` accepts that")
+            Cause::FewProcesses { processes } => {
+                let s = if *processes == 1 { "" } else { "es" };
+                write!(f, "it was counted in {processes} process{s}, and may differ in others. `bench.processes(1)` accepts one")
             }
             Cause::RoundsDisagree => {
                 f.write_str("this round counted other instructions than the first, so the code varies")

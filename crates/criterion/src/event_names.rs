@@ -2,15 +2,17 @@
 
 use rdpmc::Event;
 use rdpmc::pmu::Pmus;
+use rdpmc_gate::event_name;
 
 /// The names that the user has written, where an event does not have them by itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names(Vec<(Event, String)>);
 
 impl Names {
-    pub(crate) fn add(&mut self, event: Event, name: String) {
-        if name != event.to_string() {
-            self.0.push((event, name));
+    pub(crate) fn add(&mut self, event: Event, written: String) {
+        let of_perf = event.to_string();
+        if event_name(of_perf.clone(), written.clone()) != of_perf {
+            self.0.push((event, written));
         }
     }
 

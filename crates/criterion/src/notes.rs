@@ -55,7 +55,6 @@ impl SampleNotes {
         self.others.share()
     }
 
-    /// Returns the number of samples that are estimates, and of those that are incomplete.
     /// Returns in how many percent of the samples the code waited. None if it did so in few.
     pub(crate) fn share_of_waits(&self) -> Option<f64> {
         let (waited, samples) = (self.waited.get(), self.samples.get());
@@ -63,6 +62,7 @@ impl SampleNotes {
         (waited * 2 > samples).then(|| (waited as f64 / (samples - 1) as f64 * 100.0).min(100.0))
     }
 
+    /// Returns the number of samples that are estimates, and of those that are incomplete.
     pub(crate) fn inexact(&self) -> (u64, u64) {
         (self.estimates.get(), self.incomplete.get())
     }

@@ -20,7 +20,7 @@ use rdpmc_gate::bench_json::{build, is_same_program, program};
 use rdpmc_gate::criterion::home::{criterions_home, name};
 use rdpmc_gate::criterion::{Counted, Results};
 use rdpmc_gate::stepped::Process;
-use rdpmc_gate::{Change, Direction, Interval, Limits, STEPPED_INSTRUCTIONS};
+use rdpmc_gate::{Change, Direction, Interval, Limits, MIN_VALUES, STEPPED_INSTRUCTIONS};
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 #[cfg(target_has_atomic = "64")]
@@ -82,7 +82,7 @@ impl InProcesses {
 
     fn doubted(self, why: &str) -> InProcesses {
         let doubt = format!(
-            "no other process counted it, so it may differ in others: {why}. `CountersOrTime::builder(...).processes(1)` accepts that"
+            "too few other processes counted it, so it may differ in others: {why}. `CountersOrTime::builder(...).processes(1)` accepts that"
         );
         InProcesses { doubt: Some(doubt), ..self }
     }
@@ -341,7 +341,7 @@ impl Recorder {
         let seconds = self.names.time_to_list().as_secs_f64().max(1.0);
         let number = (f64::from(stepper.processes() - 1) / seconds).ceil() as u32;
         let (others, why_not) = stepper.ask_others(name, number);
-        if others.is_empty() {
+        if others.len() < (number as usize).min(MIN_VALUES - 1) {
             return alone.doubted(&why_not.unwrap_or_default());
         }
         // A process that had time for the first iteration alone has counted what happens once.

@@ -78,7 +78,7 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let (mut file, beside) = loop {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let mut beside = name.to_owned();
-        beside.push(format!(".{}-{number}.tmp", std::process::id()));
+        beside.push(format!(".{}-{}-{number}.tmp", namespace(), std::process::id()));
         let beside = path.with_file_name(beside);
         match File::create_new(&beside) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < MAX_NUMBER => {}
@@ -97,20 +97,29 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     write().inspect_err(|_| drop(fs::remove_file(&beside)))
 }
 
+/// Returns the number of this process's PID namespace: elsewhere, as in another container, its number is that of another process. 0 if it is not
+/// known.
+fn namespace() -> u64 {
+    let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let text = link.to_string_lossy();
+    text.trim_matches(|character: char| !character.is_ascii_digit()).parse().unwrap_or(0)
+}
+
 /// Removes the files beside `path` of processes that were killed while they saved it.
 fn remove_what_was_left(path: &Path) {
     let (Some(name), Some(directory)) = (path.file_name(), path.parent()) else { return };
-    // Where no process is listed, none is known to have ended.
-    if !Path::new("/proc/self").exists() {
-        return;
-    }
+    let namespace = match namespace() {
+        0 => return,
+        known => known.to_string(),
+    };
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let name = name.to_string_lossy();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let file = entry.file_name().to_string_lossy().into_owned();
         let process = || {
             let numbers = file.strip_prefix(&*name)?.strip_prefix('.')?.strip_suffix(".tmp")?;
-            let (process, number) = numbers.split_once('-')?;
+            let (of, numbers) = numbers.split_once('-')?;
+            let (process, number) = numbers.split_once('-').filter(|_| of == namespace)?;
             number.parse::<u32>().ok()?;
             process.parse::<u32>().ok()
         };
@@ -156,13 +165,17 @@ mod tests {
         fs::create_dir_all(&directory).unwrap();
         let path = directory.join("saved.json");
         // No process has this number, and this one lives.
-        let left = directory.join(format!("saved.json.{}-7.tmp", u32::MAX));
+        let namespace = namespace();
+        let left = directory.join(format!("saved.json.{namespace}-{}-7.tmp", u32::MAX));
         let others = [
-            directory.join(format!("saved.json.{}-70000.tmp", std::process::id())),
-            directory.join("other.json.4294967295-7.tmp"),
-            directory.join("saved.json.4294967295-7.tmp.mine"),
-            directory.join("saved.json.x-7.tmp"),
-        ];
+            format!("saved.json.{namespace}-{}-70000.tmp", std::process::id()),
+            format!("saved.json.{}-{}-7.tmp", namespace + 1, u32::MAX),
+            format!("other.json.{namespace}-4294967295-7.tmp"),
+            format!("saved.json.{namespace}-4294967295-7.tmp.mine"),
+            "saved.json.4294967295-7.tmp".to_owned(),
+            "saved.json.x-7.tmp".to_owned(),
+        ]
+        .map(|name| directory.join(name));
         others.iter().chain([&left]).for_each(|file| fs::write(file, "").unwrap());
         replace(&path, b"new").unwrap();
         assert!(!left.exists() && others.iter().all(|file| file.exists()));

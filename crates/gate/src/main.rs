@@ -4,7 +4,7 @@
 
 use rdpmc_gate::criterion::Gate;
 use rdpmc_gate::export::Format;
-use rdpmc_gate::{Comparison, Limits, Side, Status, bench_json, compare};
+use rdpmc_gate::{Comparison, Limits, Row, Side, Status, bench_json, compare};
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write, stderr, stdout};
@@ -37,13 +37,10 @@ Exit status: 0 nothing is worse, 1 regression, 2 wrong arguments, 3 not all coul
 
 fn main() -> ExitCode {
     let (said, mut status) = match Arguments::of(std::env::args_os().skip(1)) {
-        Ok(Some(arguments)) => match arguments.run() {
-            Ok((said, status)) => (said, status.code()),
-            Err(why) => {
-                let _ = writeln!(stderr(), "rdpmc-gate: {why}.");
-                return ExitCode::from(Status::Incomplete.code());
-            }
-        },
+        Ok(Some(arguments)) => {
+            let (said, status) = arguments.run();
+            (said, status.code())
+        }
         Ok(None) => (USAGE.to_owned(), Status::Passed.code()),
         Err(why) => {
             let _ = write!(stderr(), "rdpmc-gate: {why}.\n\n{USAGE}");
@@ -55,7 +52,7 @@ fn main() -> ExitCode {
         // A reader that has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
         Err(error) => {
-            let _ = writeln!(stderr(), "rdpmc-gate: the output cannot be written: {error}.");
+            say(&format!("the output cannot be written: {error}"));
             if status == Status::Passed.code() {
                 status = Status::Incomplete.code();
             }
@@ -63,6 +60,10 @@ fn main() -> ExitCode {
         Ok(()) => {}
     }
     ExitCode::from(status)
+}
+
+fn say(text: &str) {
+    let _ = writeln!(stderr(), "rdpmc-gate: {text}.");
 }
 
 struct Arguments {
@@ -161,25 +162,33 @@ impl Arguments {
     }
 
     /// Does what the arguments say. Returns what to print, and the status.
-    fn run(&self) -> Result<(String, Status), String> {
+    fn run(&self) -> (String, Status) {
         if let Some(format) = self.export {
-            let Side { rows, obstacles, .. } = self.side(&self.old);
-            let wrong = (!obstacles.is_empty()).then(|| obstacles.join(". "));
-            return match wrong {
-                Some(why) => Err(why),
-                None => Ok((format.of(&rows), Status::Passed)),
-            };
+            let Side { rows, mut obstacles, .. } = self.side(&self.old);
+            let of_row = |row: &Row| Some(format!("{}: {}", row.name, row.obstacle.as_ref()?));
+            obstacles.extend(rows.iter().filter_map(of_row));
+            let rows: Vec<Row> = rows.into_iter().filter(|row| row.obstacle.is_none()).collect();
+            for why in &obstacles {
+                say(why);
+            }
+            let is_whole = obstacles.is_empty();
+            let status = if is_whole { Status::Passed } else { Status::Incomplete };
+            return (format.of(&rows), status);
         }
         let comparison = self.compare();
-        let markdown = || comparison.markdown();
-        if let Some(path) = &self.summary {
-            let mut options = OpenOptions::new();
-            let file = options.create(true).append(true).open(path);
-            file.and_then(|mut file| file.write_all(markdown().as_bytes()))
-                .map_err(|why| format!("{} cannot be written: {why}", path.display()))?;
+        let mut status = comparison.status();
+        // Outside of a job, the variable with the path is empty.
+        if let Some(path) = self.summary.as_ref().filter(|path| !path.as_os_str().is_empty()) {
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            let written =
+                file.and_then(|mut file| file.write_all(comparison.markdown().as_bytes()));
+            if let Err(why) = written {
+                say(&format!("{} cannot be written: {why}", path.display()));
+                status = if status == Status::Passed { Status::Incomplete } else { status };
+            }
         }
-        let said = if self.is_markdown { markdown() } else { comparison.to_string() };
-        Ok((said, comparison.status()))
+        let said = if self.is_markdown { comparison.markdown() } else { comparison.to_string() };
+        (said, status)
     }
 
     /// Returns the results of this name.

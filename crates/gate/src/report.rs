@@ -98,7 +98,7 @@ impl Comparison {
             (Outcome::Worse, true) => 0,
             (Outcome::NotComparable(_) | Outcome::Missing(_) | Outcome::Unstable, true) => 1,
             (Outcome::Better, true) => 2,
-            (Outcome::Same | Outcome::WithinLimit | Outcome::LeftOut(_), true) => 4,
+            (Outcome::LeftOut(_), _) | (Outcome::Same | Outcome::WithinLimit, true) => 4,
             (_, false) => 3,
         };
         let growth = |compared: &Compared| match &compared.values {

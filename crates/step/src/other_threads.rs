@@ -16,18 +16,13 @@ pub struct OtherThreads {
     begun: Cell<Option<(Duration, Duration)>>,
     /// Of this thread, and of the process.
     times: Cell<(Duration, Duration)>,
-    intervals: Cell<u32>,
-    /// What an empty interval takes of this thread's time and not of the process's, once it is measured.
-    cost: Cell<Option<Duration>>,
 }
 
 impl OtherThreads {
-    /// An interval begins. Takes two system calls, and the first time some dozens.
+    /// An interval begins. Takes two system calls.
     pub fn begin(&self) {
-        if self.cost.get().is_none() {
-            self.cost.set(Some(cost_of_an_interval()));
-        }
-        // The process's clock is read within the thread's interval, so that this thread's own work is never taken for others'.
+        // The process's clock is read within the thread's interval, so that this thread's own work is never taken for others'. Others' work
+        // is missed up to the time of these reads, some 0.2 us an interval.
         self.begun.set(thread_time().zip(process_time()));
     }
 
@@ -44,7 +39,6 @@ impl OtherThreads {
             own.saturating_add(since(thread, begun.0)),
             all.saturating_add(since(process, begun.1)),
         ));
-        self.intervals.set(self.intervals.get().saturating_add(1));
     }
 
     /// Whether an interval has begun and not ended.
@@ -56,8 +50,6 @@ impl OtherThreads {
     /// does not tell.
     pub fn share(&self) -> Option<f64> {
         let (own, all) = self.times.get();
-        let cost = self.cost.get().unwrap_or_default().saturating_mul(self.intervals.get());
-        let own = own.saturating_sub(cost);
         let share = all.saturating_sub(own).as_secs_f64() / all.as_secs_f64();
         (share > LITTLE).then_some(share)
     }
@@ -67,20 +59,8 @@ impl OtherThreads {
         let share = self.share();
         self.begun.take();
         self.times.take();
-        self.intervals.take();
         share
     }
-}
-
-/// Returns the least time of this thread in an empty interval that is not among the process's.
-fn cost_of_an_interval() -> Duration {
-    const TIMES: usize = 16;
-    let once = |_| {
-        let (thread, process) = thread_time().zip(process_time())?;
-        let (process_now, thread_now) = process_time().zip(thread_time())?;
-        thread_now.checked_sub(thread)?.checked_sub(process_now.checked_sub(process)?)
-    };
-    (0..TIMES).filter_map(once).min().unwrap_or_default()
 }
 
 #[cfg(all(test, target_os = "linux"))]

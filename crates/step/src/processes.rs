@@ -129,7 +129,13 @@ impl Wanted<'_> {
     /// # Errors
     /// See [`NoAnswer`]. An answer is an error, too: the process came to code that it should not have run.
     pub fn lines(&self) -> Result<Vec<String>, NoAnswer> {
-        match self.output(0, patience())? {
+        let mut running = self.start(0)?;
+        let output = running.output(patience())?;
+        // A list that ends half-way is none.
+        if output.answer.is_none() && !running.has_ended_well() {
+            return Err(running.ended());
+        }
+        match output {
             Output { answer: None, lines } => Ok(lines),
             Output { answer: Some(_), .. } => {
                 Err(NoAnswer::Ended { status: "it runs other code than it was told".into() })
@@ -140,12 +146,10 @@ impl Wanted<'_> {
     fn answer(&self, number: u32, patience: Duration) -> Result<String, NoAnswer> {
         let mut running = self.start(number)?;
         let output = running.output(patience)?;
-        output.answer.ok_or_else(|| running.ended())
-    }
-
-    fn output(&self, number: u32, patience: Duration) -> Result<Output, NoAnswer> {
-        let mut running = self.start(number)?;
-        running.output(patience)
+        let Some(answer) = output.answer else { return Err(running.ended()) };
+        // Its functions for the end of a process may still run.
+        running.has_ended_well();
+        Ok(answer)
     }
 
     fn start(&self, number: u32) -> Result<Running, NoAnswer> {
@@ -155,7 +159,7 @@ impl Wanted<'_> {
         if let Some(name) = std::env::args_os().next() {
             std::os::unix::process::CommandExt::arg0(&mut command, name);
         }
-        let padding = ".".repeat(MORE_ENVIRONMENT * number as usize);
+        let padding = ".".repeat(MORE_ENVIRONMENT * (number % 8) as usize);
         let question = format!("{} {number} {}\n{padding}", std::process::id(), self.question);
         command.args(&self.arguments).env(VARIABLE, question);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -197,6 +201,18 @@ impl Running {
             Err(RecvTimeoutError::Timeout) => Err(NoAnswer::TooSlow(patience)),
             Err(RecvTimeoutError::Disconnected) => Err(self.ended()),
         }
+    }
+
+    /// Waits for its end, for a second at most. Whether its status is 0.
+    fn has_ended_well(&mut self) -> bool {
+        for _ in 0..500 {
+            match self.0.try_wait() {
+                Ok(Some(status)) => return status.success(),
+                Ok(None) => thread::sleep(Duration::from_millis(2)),
+                Err(_) => return false,
+            }
+        }
+        false
     }
 
     fn ended(&mut self) -> NoAnswer {
@@ -263,7 +279,7 @@ impl Question {
         }
     }
 
-    /// Answers with one line, and ends this process.
+    /// Answers with one line, and ends this process, as `std::process::exit` does: values of `main` are not dropped.
     pub fn answer(&self, line: &str) -> ! {
         let mut output = stdout().lock();
         // What the program has written may be the first half of a line.
