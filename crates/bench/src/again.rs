@@ -1,10 +1,12 @@
 //! The instructions of the same rows in other processes of this program.
 //!
-//! `Bench::run` starts the program again. It comes to the same call of `run` as here, steps the rows, and ends there.
+//! `Bench::run` starts the program again. It comes to `run`, steps the rows, and ends there. Only the first call does so: what the program does
+//! between two calls, such as writing a file, would be done again.
 
+use crate::arguments::is_of_program;
 use crate::estimate::Estimate;
 use crate::stepped::Counted;
-use rdpmc_step::processes::{NoAnswer, Question, Wanted, asked};
+use rdpmc_step::processes::{NoAnswer, Question, Wanted, asked, end_if_stray};
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,57 +22,50 @@ pub(crate) struct Call {
     /// How many came before it.
     number: u32,
     /// What this process was asked, if another one started it.
-    question: Option<(Question, u32)>,
-}
-
-/// What a call has to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Task {
-    /// Measure, and return the results.
-    Measure,
-    /// Return results as fast as possible: a later call is wanted.
-    Pass,
-    /// Step the rows, and end the process.
-    Answer,
+    question: Option<Question>,
 }
 
 impl Call {
-    /// Begins a call.
+    /// Begins a call. Ends a process that was started to answer, and is not asked any more.
     pub(crate) fn new() -> Call {
-        let question = asked(WORD).and_then(|question| {
-            let number = question.words().next()?.parse().ok()?;
-            Some((question, number))
-        });
-        Call { number: CALLS.fetch_add(1, Relaxed), question }
+        end_if_stray();
+        Call { number: CALLS.fetch_add(1, Relaxed), question: asked(WORD) }
     }
 
-    pub(crate) fn task(&self) -> Task {
-        match &self.question {
-            None => Task::Measure,
-            Some((_, wanted)) if *wanted == self.number => Task::Answer,
-            Some(_) => Task::Pass,
-        }
+    /// Whether another process asks.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.question.is_some()
     }
 
     /// Leaves the heap as in no other process.
     pub(crate) fn use_heap(&self) {
-        if let Some((question, _)) = &self.question {
-            question.use_heap();
-        }
+        self.question.iter().for_each(Question::use_heap);
     }
 
     /// Ends this process with an answer, if it was asked.
     pub(crate) fn answer(&self, names: &[&str], rows: &[Row]) {
-        if let Some((question, _)) = self.question.as_ref().filter(|_| self.task() == Task::Answer)
-        {
+        if let Some(question) = &self.question {
             let rows: Vec<Value> = rows.iter().map(to_json).collect();
             question.answer(&json!({ "names": names, "rows": rows }).to_string());
         }
     }
 
+    /// Returns why other processes cannot be asked. None if they can.
+    pub(crate) fn why_alone(&self) -> Option<&'static str> {
+        match () {
+            () if !is_of_program() => Some(
+                "`run` is in a test, or not on the main thread, so this program cannot be started again for it",
+            ),
+            () if self.number > 0 => Some(
+                "this program has called `run` before, and what it does in between would be done again. Call it once",
+            ),
+            () => None,
+        }
+    }
+
     /// Whether the row of this place is to be stepped: by a process that was asked, those that the one that asks has stepped.
     pub(crate) fn steps(&self, row: usize) -> bool {
-        let rows = self.question.as_ref().and_then(|(question, _)| question.words().nth(1));
+        let rows = self.question.as_ref().and_then(|question| question.words().next());
         rows.is_none_or(|rows| rows.as_bytes().get(row) != Some(&b'0'))
     }
 
@@ -82,7 +77,7 @@ impl Call {
         processes: u32,
     ) -> (Vec<Vec<Row>>, Option<String>) {
         let wanted: String = stepped.map(|is_stepped| if is_stepped { '1' } else { '0' }).collect();
-        let question = format!("{WORD} {} {wanted}", self.number);
+        let question = format!("{WORD} {wanted}");
         let arguments = std::env::args_os().skip(1).collect();
         let processes = Wanted { question: &question, number: processes, arguments };
         let mut counted = vec![Vec::new(); names.len()];

@@ -84,8 +84,14 @@ impl Arguments {
                 Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
                 _ => (argument.as_str(), None),
             };
+            if argument == "--" {
+                found.filters.extend(arguments);
+                break;
+            }
             let mut value = || {
-                given.clone().or_else(|| arguments.next()).ok_or(format!("{name} needs a value"))
+                // cargo adds `--bench` behind the others.
+                let next = || arguments.next().filter(|value| !value.starts_with("--"));
+                given.clone().or_else(next).ok_or(format!("{name} needs a value"))
             };
             match name {
                 "--help" | "-h" => found.action = Action::Help,
@@ -101,7 +107,12 @@ impl Arguments {
                     "table" | "pretty" => found.format = Format::Table,
                     "csv" => found.format = Format::Csv,
                     "json" => found.format = Format::Json,
-                    other => found.format = Format::Dashboard(other.parse()?),
+                    other => {
+                        let format = other.parse().map_err(|_| {
+                            format!("{other} is not a format. Use table, csv, json, bencher or github-action-benchmark")
+                        });
+                        found.format = Format::Dashboard(format?);
+                    }
                 },
                 // Options of libtest that change nothing here.
                 "--color" | "--colour" | "--test-threads" | "--logfile" | "--shuffle-seed"
@@ -109,7 +120,8 @@ impl Arguments {
                 "--test" | "--include-ignored" | "--nocapture" | "--no-capture"
                 | "--show-output" | "--quiet" | "-q" | "--verbose" | "-v" | "--report-time"
                 | "--ensure-time" | "--shuffle" => {}
-                option if option.starts_with('-') && option.len() > 1 => {
+                // A row may have the name of an option.
+                option if option.starts_with('-') && option.len() > 1 && !found.is_exact => {
                     return Err(format!("{option} is not an option"));
                 }
                 _ => found.filters.push(argument),
@@ -177,6 +189,8 @@ mod tests {
         assert_eq!(chosen("long sort"), ["parse/long", "sort"]);
         assert_eq!(chosen("--exact parse"), ["parse"]);
         assert_eq!(chosen("parse --exact --nocapture --bench"), ["parse"]);
+        assert_eq!(chosen("-- sort --list"), ["sort"]);
+        assert!(of("--exact -x").unwrap().choose("-x"));
         assert_eq!(chosen("--skip parse"), ["sort"]);
         assert_eq!(chosen("--skip=parse --exact"), ["parse/long", "sort"]);
         assert_eq!(chosen("--include-ignored -q --color never"), NAMES);
@@ -202,7 +216,11 @@ mod tests {
         for (wrong, why) in [
             ("--slower", "--slower is not an option"),
             ("--save", "--save needs a value"),
-            ("--format yaml", "yaml is not a format. Use bencher or github-action-benchmark"),
+            ("--save --bench", "--save needs a value"),
+            (
+                "--format yaml",
+                "yaml is not a format. Use table, csv, json, bencher or github-action-benchmark",
+            ),
         ] {
             assert_eq!(of(wrong).unwrap_err(), why);
         }

@@ -22,7 +22,7 @@ pub struct Results {
     pub(crate) names: Vec<(Event, String)>,
     /// How they are printed.
     pub(crate) format: Format,
-    /// Whether they are of a measurement. Those of a test run, or of a process that was started for later rows, are not saved.
+    /// Whether they are of a measurement. Those of a test run are not saved.
     pub(crate) are_kept: bool,
     /// Whether the CPU counts twice behind atomic operations. None if that is not known.
     pub(crate) spec_lock_map: Option<bool>,

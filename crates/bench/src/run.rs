@@ -1,7 +1,6 @@
 //! Measures all rows of a `Bench`, in turns.
 
 use crate::again::{self, Call};
-use crate::arguments;
 use crate::code::{Loops, Random};
 use crate::comparison::{Measured, RowComparison, costs, differences, is_speed, ratios};
 use crate::counters::Counters;
@@ -77,12 +76,8 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     } = plan;
     let call = Call::new();
     // In a process that was started to step, the rows run for a while first, as they do in the one that has started it.
-    let (time_per_row, time_to_step) = match call.task() {
-        again::Task::Measure => (time_per_row, time_to_step),
-        again::Task::Answer => (time_per_row / 10, time_to_step),
-        again::Task::Pass => (Duration::from_millis(1), Duration::ZERO),
-    };
-    if call.task() != again::Task::Measure {
+    let time_per_row = if call.is_asked() { time_per_row / 10 } else { time_per_row };
+    if call.is_asked() {
         progress.hide();
         call.use_heap();
     }
@@ -198,7 +193,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     }
     let is_missing = missing.iter().any(|missing| missing.event == Some(Event::INSTRUCTIONS));
     if is_missing && !time_to_step.is_zero() {
-        let mut stepper = Stepper::new(time_to_step, call.task() == again::Task::Answer);
+        let mut stepper = Stepper::new(time_to_step, call.is_asked());
         let mut machine = Machine::new(&clock, None);
         let steps = tasks.iter_mut().take(measured).enumerate();
         let wanted = steps.filter(|(place, _)| call.steps(*place));
@@ -212,15 +207,12 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     let names: Vec<&str> = names.iter().take(measured).flatten().map(String::as_str).collect();
     let counted: Vec<again::Row> = tasks.iter().take(measured).map(Task::counted).collect();
     call.answer(&names, &counted);
-    let is_alone = processes <= 1 || leader.is_some() || call.task() != again::Task::Measure;
+    let is_alone = processes <= 1 || leader.is_some();
     let (of_others, why_not) = match () {
         () if is_alone || counted.iter().all(|row| *row == again::Row::default()) => {
             (Vec::new(), None)
         }
-        () if !arguments::is_of_program() => {
-            let why = "`run` is in a test, or not on the main thread, so this program cannot be started again for it";
-            (Vec::new(), Some(why.to_owned()))
-        }
+        () if call.why_alone().is_some() => (Vec::new(), call.why_alone().map(str::to_owned)),
         () => {
             let stepped = counted.iter().map(|row| row.stepped.is_some());
             call.ask(&names, stepped, processes - 1)
@@ -276,8 +268,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
             "another row has this name, so saved results cannot be compared. Rename one".to_owned(),
         );
     }
-    let results = Results::new(events, names_of_events, missing, rows, comparisons, scope);
-    Results { are_kept: call.task() == again::Task::Measure, ..results }
+    Results::new(events, names_of_events, missing, rows, comparisons, scope)
 }
 
 /// Returns the name of each task. Those without a row have none.

@@ -25,7 +25,7 @@ pub(crate) fn run(mut plan: Plan<'_>) -> Results {
     };
     let arguments = arguments.unwrap_or_else(|why| {
         say(&format!(
-            "{why}. `--help` prints those that are known. If the program has arguments of its own, call `Bench::ignore_arguments`"
+            "{why}. `--help` prints the options. If the program has arguments of its own, call `Bench::ignore_arguments`"
         ));
         exit(i32::from(Status::USAGE))
     });
@@ -52,6 +52,15 @@ pub(crate) fn run(mut plan: Plan<'_>) -> Results {
         }
         Action::Test => test(plan),
         Action::Measure => {
+            let parent = arguments.save.as_ref().and_then(|path| path.parent());
+            let is_there = |parent: &&Path| parent.as_os_str().is_empty() || parent.is_dir();
+            if let Some(parent) = parent.filter(|parent| !is_there(parent)) {
+                say(&format!(
+                    "there is no directory {}. Make it before the results are saved there",
+                    parent.display()
+                ));
+                exit(i32::from(Status::USAGE))
+            }
             let results =
                 Results { format: arguments.format, ..run::run(plan, &mut Progress::new()) };
             let path = arguments.save.as_ref().filter(|_| !results.rows.is_empty());

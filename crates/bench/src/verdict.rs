@@ -146,7 +146,7 @@ impl fmt::Display for Cause {
             Cause::OtherThreads { percent, is_stepped } => {
                 write!(f, "other threads of the process had {percent:.1} % of the CPU time, and are not counted. ")?;
                 f.write_str(match is_stepped {
-                    true => "Single-stepping counts one thread, so no figure of it is exact here: accept that with `Limits::allow_unstable`",
+                    true => "Single-stepping counts one thread, so a change of others would pass unnoticed. Measure their work in a row of its own",
                     false => "Count all with `bench.scope(Scope::Process)`, or end those that have nothing to do with this row",
                 })
             }

@@ -1,6 +1,7 @@
 //! The arguments of a program that measures. This program is one, if a variable is set. Otherwise it tests that program.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
+#![allow(unsafe_code, reason = "a program that removes environment variables")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 #[path = "it/skips.rs"]
@@ -9,13 +10,17 @@ mod skips;
 use rdpmc_bench::{Bench, Limits};
 
 use std::env;
+use std::ffi::OsString;
 use std::hint::black_box;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
 /// The variable of a program that measures. Its value is what the program does.
 const ROLE: &str = "RDPMC_TEST_ARGUMENTS";
+/// The variable of the process in which a program measures that starts itself.
+const INNER: &str = "RDPMC_TEST_ARGUMENTS_INNER";
 /// The variable with the directory for files.
 const DIRECTORY: &str = "RDPMC_TEST_ARGUMENTS_DIRECTORY";
 
@@ -33,7 +38,8 @@ fn main() {
         ("wrong_arguments_say_so", wrong_arguments_say_so),
         ("nextest_runs_each_row", nextest_runs_each_row),
         ("instructions_are_counted_in_other_processes", other_processes),
-        ("a_later_run_is_stepped_in_other_processes", a_later_run),
+        ("the_first_run_is_stepped_in_other_processes", a_later_run),
+        ("no_process_starts_others", no_process_starts_others),
     ];
     for (name, test) in tests {
         let is_chosen = filters().count() == 0 || filters().any(|filter| name.contains(filter));
@@ -71,6 +77,7 @@ fn program(role: &str) {
             let early = bench.run();
             early.save(directory.join("early.json")).unwrap();
             assert!(early.row("early").unwrap().time().is_some());
+            add_line(&directory.join("between"), "once");
             bench = Bench::new().unwrap();
             bench.time_per_row(Duration::from_millis(2)).time_to_step(Duration::from_secs(20));
             bench.row("late").throughput(|| sum(black_box(20)));
@@ -78,6 +85,19 @@ fn program(role: &str) {
         // It does not come to `run` again.
         "locks" => {
             std::fs::create_dir(directory.join("lock")).expect("another process has the lock");
+            bench.row("one").throughput(|| sum(black_box(10)));
+        }
+        "removes variables" | "starts itself" => {
+            add_line(&directory.join("starts"), role);
+            if role == "starts itself" && env::var_os(INNER).is_none() {
+                let status = Command::new(env::current_exe().unwrap()).env(INNER, "1").status();
+                return assert!(status.unwrap().success());
+            }
+            let is_ours = |name: &OsString| [ROLE, DIRECTORY, INNER].iter().any(|it| name == it);
+            for (name, _) in env::vars_os().filter(|(name, _)| !is_ours(name)) {
+                // SAFETY: this process has one thread.
+                unsafe { env::remove_var(name) };
+            }
             bench.row("one").throughput(|| sum(black_box(10)));
         }
         "panics" => {
@@ -104,6 +124,11 @@ fn program(role: &str) {
     }
     results.save(directory.join("by itself.json")).unwrap();
     println!("{results}");
+}
+
+fn add_line(path: &std::path::Path, line: &str) {
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    file.unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
 fn role_is(role: &str) -> bool {
@@ -207,7 +232,7 @@ fn results_have_other_formats() {
     let output = run("", &["--json", nowhere.to_str().unwrap(), "three"]);
     let why = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{why}");
-    assert!(why.contains("nowhere/saved.json cannot be written: "), "{why}");
+    assert!(why.contains("there is no directory ") && why.contains("/nowhere. Make it"), "{why}");
 }
 
 fn each_row_runs_once() {
@@ -242,7 +267,7 @@ fn wrong_arguments_say_so() {
     let output = run("", &["--slower"]);
     let why = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{why}");
-    let text = "rdpmc-bench: --slower is not an option. `--help` prints those that are known. If the program has arguments of its own, \
+    let text = "rdpmc-bench: --slower is not an option. `--help` prints the options. If the program has arguments of its own, \
                 call `Bench::ignore_arguments`.\n";
     assert_eq!(why, text);
 }
@@ -292,25 +317,49 @@ fn other_processes() {
     // Nobody else comes to `run`.
     let output = run_in("locks", &[], &directory.0);
     let text = said(&output);
-    assert!(text.contains("one: stepped-instructions: it was counted in one process"), "{text}");
+    assert!(text.contains("one: stepped-instructions: it was counted in 1 process, "), "{text}");
     let why = "one: other processes did not count its instructions: this program was started again and ended before this code (exit status: 101).";
     assert!(text.contains(why), "{text}");
 }
 
-/// The other processes come to the second call of `run`, and save nothing on their way.
+/// The other processes end in the first call of `run`. What the program does after it is done once.
 fn a_later_run() {
-    if !steps("a_later_run_is_stepped_in_other_processes") {
+    if !steps("the_first_run_is_stepped_in_other_processes") {
         return;
     }
     let directory = Directory::new("later");
-    said(&run_in("twice", &[], &directory.0));
-    for (file, row) in [("early.json", "early"), ("by itself.json", "late")] {
-        let json = directory.json(file);
-        assert_eq!(json["rows"][0]["name"], row);
-        assert_eq!(
-            json["rows"][0]["figures"]["stepped-instructions"]["verdict"], "exact",
-            "{json}"
-        );
-        assert!(json["rows"][0]["stepped_runs"].as_u64().unwrap() >= 8 * 4, "{json}");
+    let output = run_in("twice", &[], &directory.0);
+    let text = said(&output);
+    let (early, late) = (directory.json("early.json"), directory.json("by itself.json"));
+    let figure =
+        |json: &serde_json::Value| json["rows"][0]["figures"]["stepped-instructions"].clone();
+    assert_eq!(figure(&early)["verdict"], "exact", "{early}");
+    assert!(early["rows"][0]["stepped_runs"].as_u64().unwrap() >= 8 * 4, "{early}");
+    assert_eq!(figure(&late)["verdict"], "unstable", "{late}");
+    let why = "late: other processes did not count its instructions: this program has called `run` before";
+    assert!(text.contains(why), "{text}");
+    assert_eq!(std::fs::read_to_string(directory.0.join("between")).unwrap(), "once\n");
+}
+
+/// Programs whose other processes do not come to `run` by themselves: they remove the environment, or measure in a process of their own.
+fn no_process_starts_others() {
+    for role in ["removes variables", "starts itself"] {
+        let directory = Directory::new("generations");
+        let output = run_in(role, &[], &directory.0);
+        assert!(output.status.success(), "{output:?}");
+        let starts = std::fs::read_to_string(directory.0.join("starts")).unwrap().lines().count();
+        // This one, seven others, and for each of them the process in which it measures.
+        assert!((8..=16).contains(&starts) || starts == 1 && !can_step(), "{role}: {starts}");
     }
+    // Nobody waits for this process any more: it neither measures nor saves.
+    let directory = Directory::new("stray");
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.env(ROLE, "").env(DIRECTORY, &directory.0).env("RDPMC_STEP_AGAIN", "1 3 rdpmc-bench 1");
+    let output = command.env_remove("CARGO_MANIFEST_DIR").env_remove("NEXTEST").output().unwrap();
+    assert_eq!((said(&output), directory.0.join("by itself.json").exists()), ("", false));
+}
+
+fn can_step() -> bool {
+    rdpmc::Counter::open(rdpmc::Event::INSTRUCTIONS).is_err()
+        && rdpmc_step::count(1_000, || ()).is_ok()
 }

@@ -17,6 +17,7 @@ use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::error::OpenError;
 use rdpmc::{Clock, DynGroup, Event, IntoEvent, Scope, SyscallGroup};
 use rdpmc_gate::criterion::home::{criterions_home, home_of};
+use rdpmc_step::processes::end_if_stray;
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -443,6 +444,7 @@ impl Measurement for CountersOrTime {
     }
 
     fn zero(&self) -> Measured {
+        end_if_stray();
         names::end_if_listing();
         let is_other = self.stepper.as_ref().is_some_and(Stepper::is_other);
         let is_first = self.recorder.begin(is_other);

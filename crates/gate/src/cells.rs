@@ -27,12 +27,6 @@ pub fn with_error(value: f64, error: f64) -> String {
     format!("{value:.decimals$} ± {error:.decimals$}")
 }
 
-/// Returns a number with the decimals that its error allows, without the error.
-pub(crate) fn with_digits_of(value: f64, error: f64) -> String {
-    let text = with_error(value, error);
-    text.split_once(" ± ").map_or(text.clone(), |(value, _)| value.to_owned())
-}
-
 /// Numbers from this one on have more digits than they are precise.
 pub(crate) const LARGE: f64 = 1e15;
 

@@ -150,6 +150,12 @@ pub fn compare(old: &Side, new: &Side, limits: &Limits) -> Comparison {
             .obstacles
             .insert(format!("No benchmark has {name}. Use a name that the results have"));
     }
+    let is_known = |name: &&str| rows().any(|row| row.name == *name);
+    for name in limits.may_lack().filter(|name| !is_known(name)) {
+        found
+            .obstacles
+            .insert(format!("No benchmark is called {name}. Use a name that the results have"));
+    }
     if found.count(|it| it.is_gated && it.values.is_some()) == 0 {
         for (row, side) in
             old.rows.iter().map(|row| (row, old)).chain(new.rows.iter().map(|row| (row, new)))

@@ -53,6 +53,11 @@ impl Limits {
         self
     }
 
+    /// Returns the benchmarks of which anything may be missing.
+    pub(crate) fn may_lack(&self) -> impl Iterator<Item = &str> {
+        self.may_lack.iter().map(String::as_str)
+    }
+
     pub(crate) fn allows_missing_of(&self, benchmark: &str) -> bool {
         self.allows_missing || self.may_lack.iter().any(|name| name == benchmark)
     }

@@ -4,7 +4,7 @@
 
 use rdpmc_gate::criterion::Gate;
 use rdpmc_gate::export::Format;
-use rdpmc_gate::{Comparison, Limits, Row, Side, Status, bench_json, compare};
+use rdpmc_gate::{Certainty, Comparison, Limits, Row, Side, Status, bench_json, compare};
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write, stderr, stdout};
@@ -123,7 +123,7 @@ impl Arguments {
         let old = names.next().ok_or("the name of the earlier results is missing")?;
         let new = names.next();
         if names.next().is_some() {
-            return Err("there are more than two names".into());
+            return Err("there are more than two names. To accept one missing benchmark, write `--allow-missing=NAME`".into());
         }
         for name in [Some(&old), new.as_ref()].into_iter().flatten() {
             if !is_file(name) && name.contains('/') {
@@ -167,6 +167,10 @@ impl Arguments {
             let Side { rows, mut obstacles, .. } = self.side(&self.old);
             let of_row = |row: &Row| Some(format!("{}: {}", row.name, row.obstacle.as_ref()?));
             obstacles.extend(rows.iter().filter_map(of_row));
+            let unstable = rows.iter().flat_map(|row| row.figures.iter().map(move |it| (row, it)));
+            for (row, figure) in unstable.filter(|(_, it)| it.certainty == Certainty::Unstable) {
+                say(&format!("{}, {}: left out, because it is unstable", row.name, figure.name));
+            }
             let rows: Vec<Row> = rows.into_iter().filter(|row| row.obstacle.is_none()).collect();
             for why in &obstacles {
                 say(why);

@@ -1,6 +1,6 @@
 //! A comparison as text, and as Markdown for a comment on a pull request.
 
-use crate::cells::{LARGE, inert, plain, with_digits_of};
+use crate::cells::{LARGE, inert, plain, with_error};
 use crate::comparison::{Compared, Comparison, Outcome, Status, Values};
 use std::fmt;
 
@@ -56,7 +56,7 @@ impl Values {
         let Values { was, is, errors: [of_was, of_is], .. } = self;
         [(*was, *of_was), (*is, *of_is)].map(|(value, error)| match error {
             0.0 => number(value),
-            error => with_digits_of(value, error),
+            error => with_error(value, error),
         })
     }
 }
@@ -123,11 +123,10 @@ impl Comparison {
             .obstacles
             .iter()
             .chain(&self.reasons)
-            .map(|reason| format!("\n{}\n", inert(reason)))
+            .map(|reason| format!("\n{}\n", short(reason)))
             .collect();
         let for_reasons = LIMIT - FOR_TABLES / 10;
-        let fits =
-            |text: &str, more: &str| text.chars().count() + more.chars().count() < for_reasons;
+        let fits = |text: &str, more: &str| text.len() + more.len() < for_reasons;
         let mut left = reasons.len();
         for reason in &reasons {
             if !fits(&text, reason) {
@@ -140,7 +139,7 @@ impl Comparison {
             text += &format!("\nand {left} more reasons.\n");
         }
         if !same.is_empty() {
-            let room = for_reasons.saturating_sub(text.chars().count());
+            let room = for_reasons.saturating_sub(text.len());
             text += &format!(
                 "\n<details><summary>{} unchanged</summary>\n\n{}\n</details>\n",
                 same.len(),
@@ -151,10 +150,19 @@ impl Comparison {
     }
 }
 
-/// Returns a table of at most this number of characters, and one line. `what` is what the rows are.
+/// Returns a name as code, cut if it is long: one name may not take the room of all others.
+fn short(name: &str) -> String {
+    const MOST: usize = 200;
+    match name.char_indices().nth(MOST) {
+        Some((end, _)) => inert(&format!("{}…", name.get(..end).unwrap_or_default())),
+        None => inert(name),
+    }
+}
+
+/// Returns a table of at most this number of bytes, and one line. `what` is what the rows are.
 fn table(rows: &[&Compared], most: usize, what: &str) -> String {
     let mut text = "| benchmark | figure | was | is | change | |\n|:-|:-|-:|-:|-:|:-|\n".to_owned();
-    let mut length = text.chars().count();
+    let mut length = text.len();
     for (place, Compared { row, figure, values, outcome, is_gated, doubt }) in
         rows.iter().enumerate()
     {
@@ -175,8 +183,8 @@ fn table(rows: &[&Compared], most: usize, what: &str) -> String {
         if let Some(doubt) = doubt {
             outcome += &format!(": {}", inert(doubt));
         }
-        let line = format!("| {} | {figure} | {was} | {is} | {change} | {outcome} |\n", inert(row));
-        length += line.chars().count();
+        let line = format!("| {} | {figure} | {was} | {is} | {change} | {outcome} |\n", short(row));
+        length += line.len();
         if length > most {
             text += &format!("\nand {} more{what}.\n", rows.len() - place);
             break;

@@ -76,6 +76,7 @@ mod tests {
 
     fn during(work: impl Fn()) -> OtherThreads {
         let others = OtherThreads::default();
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().count();
         for _ in 0..10 {
             others.begin();
             work();
@@ -83,6 +84,10 @@ mod tests {
             // What is between two intervals does not count.
             work();
             thread::spawn(|| (0..5).for_each(|_| self::work())).join().unwrap();
+            // It works until the kernel has removed it.
+            while std::fs::read_dir("/proc/self/task").unwrap().count() > tasks {
+                thread::yield_now();
+            }
         }
         others
     }

@@ -21,7 +21,7 @@ use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write, stdout};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -100,20 +100,28 @@ struct Output {
 }
 
 impl Wanted<'_> {
-    /// Starts the processes, some at a time, and returns their answers. Each has another size of the environment. Their standard input is empty,
-    /// and their other output is discarded.
+    /// Starts the processes, some at a time, and returns their answers. Each has another number of environment variables, and another size of them. Their
+    /// standard input is empty, and their other output is discarded. If one is too slow, no more are started.
     ///
     /// A process has at least 20 seconds for its answer, and four times the age of this process.
     pub fn ask(&self) -> Vec<Result<String, NoAnswer>> {
         let patience = patience();
+        let is_in_vain = AtomicBool::new(false);
         let next = AtomicU32::new(1);
         let at_a_time = thread::available_parallelism().map_or(1, usize::from);
         let at_a_time = at_a_time.min(self.number as usize);
         thread::scope(|scope| {
             let work = || {
                 let numbers = std::iter::from_fn(|| Some(next.fetch_add(1, Relaxed)));
-                let numbers = numbers.take_while(|number| *number <= self.number);
-                numbers.map(|number| self.answer(number, patience)).collect::<Vec<_>>()
+                // A program that waits for a lock does so in each process.
+                let numbers = numbers
+                    .take_while(|number| *number <= self.number && !is_in_vain.load(Relaxed));
+                let answer = |number| {
+                    let answer = self.answer(number, patience);
+                    is_in_vain.fetch_or(matches!(answer, Err(NoAnswer::TooSlow(_))), Relaxed);
+                    answer
+                };
+                numbers.map(answer).collect::<Vec<_>>()
             };
             // If no thread can be started, this one does all.
             let worker = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
@@ -153,6 +161,11 @@ impl Wanted<'_> {
     }
 
     fn start(&self, number: u32) -> Result<Running, NoAnswer> {
+        // Two generations would be one too many, and the system has to tell a process which it is.
+        if is_among_them() || initial_variable().is_err() {
+            let why = "it was started in this way itself, or /proc cannot be read";
+            return Err(NoAnswer::NotStarted(why.into()));
+        }
         let program = program().map_err(|why| NoAnswer::NotStarted(why.to_string()))?;
         let mut command = Command::new(program);
         #[cfg(unix)]
@@ -162,6 +175,10 @@ impl Wanted<'_> {
         let padding = ".".repeat(MORE_ENVIRONMENT * (number % 8) as usize);
         let question = format!("{} {number} {}\n{padding}", std::process::id(), self.question);
         command.args(&self.arguments).env(VARIABLE, question);
+        // Before the others, which are sorted.
+        for place in 0..number % 8 {
+            command.env(format!("A{place}_{VARIABLE}"), "");
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let child = command.spawn().map_err(|why| NoAnswer::NotStarted(why.to_string()))?;
         Ok(Running(child))
@@ -237,6 +254,35 @@ fn read(pipe: ChildStdout) -> Output {
     output
 }
 
+/// Returns the variable as it was when this process began, also if the program has removed it. None if it was not set.
+///
+/// # Errors
+/// The system does not tell.
+fn initial_variable() -> std::io::Result<Option<String>> {
+    let all = fs::read("/proc/self/environ")?;
+    let prefix = format!("{VARIABLE}=");
+    let mut variables = all.split(|byte| *byte == 0);
+    let found = variables.find_map(|variable| variable.strip_prefix(prefix.as_bytes()));
+    Ok(found.map(|value| String::from_utf8_lossy(value).into_owned()))
+}
+
+/// Whether this process was started to answer, or by a process that was.
+fn is_among_them() -> bool {
+    std::env::var_os(VARIABLE).is_some() || initial_variable().is_ok_and(|value| value.is_some())
+}
+
+/// Ends this process if nobody waits for it any more: if the process that asked has ended, or if it did not ask this one but its parent. Such a
+/// process must not measure: it would start others, and replace what the program has saved.
+pub fn end_if_stray() {
+    let said = std::env::var(VARIABLE).ok().or_else(|| initial_variable().ok().flatten());
+    if let Some(said) = said {
+        let asker = said.split(' ').next().and_then(|number| number.parse::<u32>().ok());
+        if asker.is_none() || asker != parent() {
+            std::process::exit(0);
+        }
+    }
+}
+
 /// A question to this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
@@ -246,7 +292,7 @@ pub struct Question {
 
 /// Returns what this process was asked, if the question begins with this word. None if it was not started by [`Wanted::ask`].
 pub fn asked(word: &str) -> Option<Question> {
-    let said = std::env::var(VARIABLE).ok()?;
+    let said = std::env::var(VARIABLE).ok().or_else(|| initial_variable().ok().flatten())?;
     let (mut parts, parent) = (said.split('\n').next()?.splitn(3, ' '), parent()?);
     // A process that this one starts has the variable, too.
     if parts.next()?.parse() != Ok(parent) {

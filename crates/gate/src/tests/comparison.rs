@@ -312,7 +312,9 @@ fn doubts_and_changes_within_the_limit_have_words() {
     let text =
         of(stable(1e3, 0.1), stable(1_005.0, 0.1), &Limits::new().accept("instructions", 0.01));
     assert!(
-        text.contains("f, instructions: 1005.0, was 1000.0 (+0.5000%): within the limit\n"),
+        text.contains(
+            "f, instructions: 1005.0 ± 0.1, was 1000.0 ± 0.1 (+0.5000%): within the limit\n"
+        ),
         "{text}"
     );
 }
