@@ -132,8 +132,8 @@ impl<E: IntoEvent, const N: usize> Builder<E, N> {
     /// the heap, on the environment, or on random numbers. So after each benchmark, this program is started again with the arguments
     /// `--bench --exact NAME`. Each process steps the first iterations of this benchmark, and ends there. Its output is discarded.
     ///
-    /// The figure is exact if all of them agree. If not, its interval has the counts of all, and half of their range more at each end. If no
-    /// other process comes to the benchmark, a line says why, and the gate does not compare the figure. With 1, a figure is exact if this
+    /// The figure is exact if all of them agree. If not, its interval has the counts of all, and half of their range more at each end. If fewer
+    /// than five other processes come to the benchmark, a line says why, and the gate does not compare the figure. With 1, a figure is exact if this
     /// process's iterations agree.
     ///
     /// There are fewer processes if the program takes more than a second to come to its benchmarks.
