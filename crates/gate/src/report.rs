@@ -31,6 +31,10 @@ impl fmt::Display for Line<'_> {
             write!(f, ": {is}, was {was} ({})", values.change)?;
         }
         write!(f, ": {}", plain(&words(outcome, *is_gated)))?;
+        let is_same = *outcome == Outcome::Same;
+        if is_same && values.as_ref().is_some_and(|values| !values.are_equal()) {
+            f.write_str(", the intervals overlap")?;
+        }
         doubt.iter().try_for_each(|doubt| write!(f, ": {}", plain(doubt)))
     }
 }
@@ -51,6 +55,12 @@ fn words(outcome: &Outcome, is_gated: bool) -> String {
 }
 
 impl Values {
+    /// Whether both numbers are equal as they are printed.
+    fn are_equal(&self) -> bool {
+        let [was, is] = self.texts();
+        was == is
+    }
+
     /// Returns both numbers, with the digits that their errors allow.
     fn texts(&self) -> [String; 2] {
         let Values { was, is, errors: [of_was, of_is], .. } = self;

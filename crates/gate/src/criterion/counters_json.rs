@@ -424,6 +424,6 @@ mod tests {
         assert_eq!(of(1_000.0, 1_001.0).certainty, Certainty::Stable);
         assert_eq!((of(1_000.0, 1_001.0).low, of(1_000.0, 1_001.0).high), (1_000.0, 1_001.0));
         assert_eq!(of(26.0, 80.0).certainty, Certainty::Stable);
-        assert_eq!(of(-30.0, 26.0).certainty, Certainty::Unstable);
+        assert_eq!(of(-30.0, 26.0).certainty, Certainty::Stable);
     }
 }
