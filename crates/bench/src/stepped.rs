@@ -226,12 +226,13 @@ pub(crate) fn joined(
     if !others.iter().any(|other| differs(&other)) {
         return None;
     }
-    let process = |it: &Estimate| Process {
-        run: Interval { low: it.low, median: it.value, high: it.high },
-        slack: 0.0,
-    };
-    let others: Vec<Process> = others.iter().map(process).collect();
-    Some(verdict_on(&process(own).joined(&others), target))
+    let others: Vec<Process> = others.iter().map(process_of).collect();
+    Some(verdict_on(&process_of(own).joined(&others), target))
+}
+
+/// Returns an estimate as what one process counted.
+pub(crate) fn process_of(it: &Estimate) -> Process {
+    Process { run: Interval { low: it.low, median: it.value, high: it.high }, slack: 0.0 }
 }
 
 fn verdict_on(joined: &Interval, target: f64) -> (Estimate, Verdict) {

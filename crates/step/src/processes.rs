@@ -100,7 +100,7 @@ struct Output {
 }
 
 impl Wanted<'_> {
-    /// Starts the processes, some at a time, and returns their answers. Each has another number of environment variables, and another size of them. Their
+    /// Starts the processes, some at a time, and returns their answers. Each has a different number and size of environment variables. Their
     /// standard input is empty, and their other output is discarded. If one is too slow, no more are started.
     ///
     /// A process has at least 20 seconds for its answer, and four times the age of this process.
@@ -310,7 +310,7 @@ impl Question {
         self.text.split(' ').skip(1)
     }
 
-    /// Leaves the heap in another state than that of other processes: with a few more blocks in use, and gaps between them.
+    /// Leaves the heap in a different state in each process: with a few more blocks in use, and gaps between them.
     pub fn use_heap(&self) {
         let mut random = u64::from(self.number).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         for _ in 0..self.number {

@@ -3,6 +3,7 @@
 use crate::comparison::Measured;
 use crate::estimate::Estimate;
 use crate::row::{Figure, Quantity};
+use crate::stepped::process_of;
 use crate::verdict::{Cause, Verdict};
 use rdpmc_gate::stepped::Process;
 use rdpmc_gate::{Interval, MIN_VALUES, median};
@@ -63,11 +64,7 @@ fn common_estimate(processes: &[Estimate]) -> Option<Estimate> {
 
 /// Returns the stepped instructions of the processes as one range. None without processes.
 fn common_steps(processes: &[Estimate]) -> Option<Estimate> {
-    let process = |it: &Estimate| Process {
-        run: Interval { low: it.low, median: it.value, high: it.high },
-        slack: 0.0,
-    };
-    let all: Vec<Process> = processes.iter().map(process).collect();
+    let all: Vec<Process> = processes.iter().map(process_of).collect();
     let (first, others) = all.split_first()?;
     let Interval { low, median, high } = first.joined(others);
     Some(Estimate { value: median, low, high })
