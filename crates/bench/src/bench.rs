@@ -14,6 +14,9 @@ use std::time::Duration;
 /// of a run's count the first, and all of a later run's the second, is 2^-16.
 const PROCESSES: u32 = 8;
 
+/// The relative error up to which a figure is stable.
+pub(crate) const TARGET: f64 = 0.01;
+
 /// Measures pieces of code, and compares them in a table.
 ///
 /// ```
@@ -115,7 +118,7 @@ impl<'a> Bench<'a> {
             time_per_row: Duration::from_millis(50),
             time_to_step: rdpmc_step::time(),
             processes: PROCESSES,
-            target: 0.01,
+            target: TARGET,
             reads_arguments: true,
             scope: Scope::Thread,
         };

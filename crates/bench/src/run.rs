@@ -478,7 +478,8 @@ impl<'a> Task<'a> {
         let scale = 1.0 / self.operations.max(1) as f64;
         let figure = |place: usize, quantity: Quantity| {
             let (estimate, verdict) = (*judged.figures.get(place)?)?;
-            Some(Figure { quantity, estimate: estimate.scaled(scale), verdict })
+            let (estimate, verdict) = (estimate.scaled(scale), verdict.scaled(scale));
+            Some(Figure { quantity, estimate, verdict })
         };
         let cost_of_fence = |place: usize| {
             let fence = fence.get(place).copied().flatten();

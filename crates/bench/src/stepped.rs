@@ -226,12 +226,19 @@ pub(crate) fn joined(
     if !others.iter().any(|other| differs(&other)) {
         return None;
     }
+    let all: Vec<Estimate> = std::iter::once(own).chain(others).copied().collect();
+    joined_counts(&all, target)
+}
+
+/// Returns what several processes say of counts that each of them has judged. None without processes.
+pub(crate) fn joined_counts(all: &[Estimate], target: f64) -> Option<(Estimate, Verdict)> {
+    let (own, others) = all.split_first()?;
     let others: Vec<Process> = others.iter().map(process_of).collect();
     Some(verdict_on(&process_of(own).joined(&others), target))
 }
 
 /// Returns an estimate as what one process counted.
-pub(crate) fn process_of(it: &Estimate) -> Process {
+fn process_of(it: &Estimate) -> Process {
     Process { run: Interval { low: it.low, median: it.value, high: it.high }, slack: 0.0 }
 }
 

@@ -67,7 +67,7 @@ pub enum Cause {
     /// the machine may be the cause as well. See [`Row::slow`](crate::Row::slow).
     #[non_exhaustive]
     HeavyTail {
-        /// The mean, for one run.
+        /// The mean, for one operation.
         mean: f64,
     },
     /// Other threads of the process worked, and their events are not among the counts. [`Bench::scope`](crate::Bench::scope) counts all
@@ -111,6 +111,16 @@ impl Verdict {
             (Verdict::Exact, Verdict::Exact) => Verdict::Exact,
             (Verdict::Range, _) | (_, Verdict::Range) => Verdict::Range,
             _ => Verdict::Stable,
+        }
+    }
+
+    /// Returns the verdict on a figure that was multiplied by `by`.
+    pub(crate) fn scaled(self, by: f64) -> Verdict {
+        match self {
+            Verdict::Unstable(Cause::HeavyTail { mean }) => {
+                Verdict::Unstable(Cause::HeavyTail { mean: mean * by })
+            }
+            other => other,
         }
     }
 }
@@ -171,4 +181,18 @@ impl fmt::Display for Cause {
 pub(crate) fn with_digits(number: f64) -> String {
     let whole = number.abs().max(1e-9).log10().floor() as i32;
     format!("{number:.*}", usize::try_from(3 - whole).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_is_of_one_operation() {
+        let of_a_run = Verdict::Unstable(Cause::HeavyTail { mean: 500.0 });
+        let of_one = Verdict::Unstable(Cause::HeavyTail { mean: 5.0 });
+        assert_eq!(of_a_run.scaled(0.01), of_one);
+        let others = [Verdict::Exact, Verdict::Range, Verdict::Unstable(Cause::Varies)];
+        assert!(others.into_iter().all(|verdict| verdict.scaled(0.01) == verdict));
+    }
 }

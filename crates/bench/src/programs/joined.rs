@@ -1,11 +1,11 @@
 //! What several processes of one program measured of a row, as one result.
 
+use crate::bench::TARGET;
 use crate::comparison::Measured;
 use crate::estimate::Estimate;
 use crate::row::{Figure, Quantity};
-use crate::stepped::process_of;
+use crate::stepped::joined_counts;
 use crate::verdict::{Cause, Verdict};
-use rdpmc_gate::stepped::Process;
 use rdpmc_gate::{Interval, MIN_VALUES, median};
 
 /// Joins what several processes of one program measured of a row.
@@ -21,29 +21,33 @@ pub(super) fn joined(processes: &[Vec<Measured>]) -> Vec<Measured> {
         first.iter().filter_map(|measured| Some((measured.figure, of(measured.figure.quantity)?)));
     all.filter_map(|(figure, all)| {
         let estimates: Vec<Estimate> = all.iter().map(|it| it.figure.estimate).collect();
-        let estimate = match figure.quantity {
-            Quantity::SteppedInstructions => common_steps(&estimates)?,
-            _ => common_estimate(&estimates)?,
+        let (estimate, verdict) = match figure.quantity {
+            Quantity::SteppedInstructions => joined_counts(&estimates, TARGET)?,
+            _ => of_each_process(&estimates)?,
         };
-        let is_exact = all.iter().all(|it| it.figure.verdict == Verdict::Exact)
-            && estimates.iter().all(|it| *it == estimate);
+        let are_exact = all.iter().all(|it| it.figure.verdict == Verdict::Exact);
         let verdict = match common_verdict(all.iter().map(|it| it.figure.verdict)) {
-            _ if is_exact => Verdict::Exact,
-            // The default target.
-            Verdict::Stable if estimate.error() > 0.01 * estimate.value.abs() => {
-                match figure.quantity {
-                    Quantity::SteppedInstructions if estimate.error() <= estimate.value => {
-                        Verdict::Range
-                    }
-                    _ => Verdict::Unstable(Cause::Varies),
-                }
-            }
-            verdict => verdict,
+            Verdict::Stable if verdict == Verdict::Exact && !are_exact => Verdict::Stable,
+            Verdict::Stable => verdict,
+            doubt => doubt,
         };
         let costs = all.iter().flat_map(|it| it.costs.iter().cloned()).collect();
         Some(Measured { figure: Figure { estimate, verdict, ..figure }, costs })
     })
     .collect()
+}
+
+/// Returns the estimate of [`common_estimate`], and what its width says.
+fn of_each_process(processes: &[Estimate]) -> Option<(Estimate, Verdict)> {
+    let estimate = common_estimate(processes)?;
+    let verdict = if processes.iter().all(|it| *it == estimate) {
+        Verdict::Exact
+    } else if estimate.error() > TARGET * estimate.value.abs() {
+        Verdict::Unstable(Cause::Varies)
+    } else {
+        Verdict::Stable
+    };
+    Some((estimate, verdict))
 }
 
 /// Returns the median of the processes, with its interval. None without processes.
@@ -60,14 +64,6 @@ fn common_estimate(processes: &[Estimate]) -> Option<Estimate> {
     let low = processes.iter().fold(value, |low, it| low.min(it.low));
     let high = processes.iter().fold(value, |high, it| high.max(it.high));
     Some(Estimate { value, low, high })
-}
-
-/// Returns the stepped instructions of the processes as one range. None without processes.
-fn common_steps(processes: &[Estimate]) -> Option<Estimate> {
-    let all: Vec<Process> = processes.iter().map(process_of).collect();
-    let (first, others) = all.split_first()?;
-    let Interval { low, median, high } = first.joined(others);
-    Some(Estimate { value: median, low, high })
 }
 
 /// Returns the doubt that at least half of the processes have. One that few have comes from other programs, not from
@@ -175,5 +171,21 @@ mod tests {
         assert_eq!(of(&nine), Verdict::Stable);
         // A quantity that one process lacks is left out.
         assert!(joined(&[stable, Vec::new()]).is_empty());
+    }
+
+    #[test]
+    fn stepped_instructions_are_a_range_of_any_width() {
+        let stepped = |value: f64, error: f64, verdict: Verdict| {
+            let mut process = process(value, error, verdict);
+            process[0].figure.quantity = Quantity::SteppedInstructions;
+            process
+        };
+        let of = |processes: &[Vec<Measured>]| joined(processes)[0].figure.verdict;
+        let exact = stepped(100.0, 0.0, Verdict::Exact);
+        assert_eq!(of(&[exact.clone(), exact.clone()]), Verdict::Exact);
+        assert_eq!(of(&[exact.clone(), stepped(100.02, 0.0, Verdict::Exact)]), Verdict::Stable);
+        assert_eq!(of(&[exact.clone(), stepped(500.0, 450.0, Verdict::Range)]), Verdict::Range);
+        assert_eq!(of(&[exact.clone(), stepped(100.0, 0.0, DOUBT)]), DOUBT);
+        assert_eq!(of(&[exact.clone(), exact, stepped(100.0, 0.0, DOUBT)]), Verdict::Stable);
     }
 }
