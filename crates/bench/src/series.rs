@@ -3,13 +3,14 @@
 use crate::code::{Content, Random};
 use crate::sample::{Measure, Sample, Shape, sample};
 use rdpmc_gate::SLICES;
+use rdpmc_step::Spent;
 use std::time::{Duration, Instant};
 
 /// The short loops take at least this long. The reads and the clock's steps weigh little in it, and few interrupts come.
 const LOOP: Duration = Duration::from_micros(20);
 /// Code that takes longer than this has one run in its short loops.
 const LONG: Duration = Duration::from_millis(1);
-/// The search for the length of the loops ends after this time, even if the clock stands still.
+/// The search for the length of the loops ends after this CPU time, even if the clock stands still.
 const MAX_SEARCH: Duration = Duration::from_millis(200);
 /// Other programs on the CPU may slow a row down by up to this factor, before it has fewer samples.
 const PATIENCE: u32 = 8;
@@ -45,7 +46,7 @@ impl Length {
     ) -> Length {
         let multiple = multiple.max(1);
         measure.measure(Content::Work, multiple);
-        let begun = Instant::now();
+        let (begun, spent) = (Instant::now(), Spent::new());
         let mut k = multiple;
         loop {
             let (mut work, mut nothing) = (u64::MAX, u64::MAX);
@@ -66,7 +67,7 @@ impl Length {
                 }
             }
             let ns = work as f64 * shape.ns_per_tick;
-            let is_long = ns >= LOOP.as_nanos() as f64 || begun.elapsed() > MAX_SEARCH;
+            let is_long = ns >= LOOP.as_nanos() as f64 || spent.time() > MAX_SEARCH;
             if work == u64::MAX || is_long || k >= 1 << 40 {
                 // Even numbers, so that code that takes two paths in turn does the same in each loop.
                 let is_odd = multiple == 1 && ns < LONG.as_nanos() as f64;

@@ -37,9 +37,10 @@ pub(crate) enum NoFigure {
     Quick,
     /// The warm-up ended before enough batches were stepped.
     WarmUpTooShort,
-    /// The instructions of an iteration for which there is time.
+    /// The instructions of an iteration for which there is time, and whether the warm-up is the limit.
     TooLong {
         instructions: u64,
+        by_warm_up: bool,
     },
     /// The benchmark calls `iter` more than once.
     SeveralCalls,
@@ -53,10 +54,13 @@ impl fmt::Display for NoFigure {
             NoFigure::WarmUpTooShort => f.write_str(
                 "the warm-up ended before enough batches were stepped. Set a longer warm-up time",
             ),
-            NoFigure::TooLong { instructions } => write!(
-                f,
-                "an iteration has more than the {instructions} {TOO_LONG}. Raise {VARIABLE} and `--warm-up-time`, or give the benchmark less to do"
-            ),
+            NoFigure::TooLong { instructions, by_warm_up } => {
+                let limit = if *by_warm_up { "the warm-up time" } else { VARIABLE };
+                write!(
+                    f,
+                    "an iteration has more than the {instructions} {TOO_LONG}. Raise {limit}, or give the benchmark less to do"
+                )
+            }
             NoFigure::SeveralCalls => f.write_str(
                 "the benchmark calls `iter` more than once, and criterion uses the last one. Call it once in each benchmark",
             ),
@@ -118,6 +122,10 @@ pub(crate) struct Batches {
     /// The current batch: its iterations (0 before the first one), and what was counted.
     iterations: u64,
     current: Option<Result<u64, Failure>>,
+    /// The intervals of the current batch, and whether the batch of two iterations had two. criterion then has other code for a batch with
+    /// fewer intervals than iterations.
+    intervals_of_batch: u64,
+    are_single: bool,
     /// The limit of its next interval.
     pub(crate) limit: u64,
     /// Iterations and instructions of successive batches.
@@ -233,7 +241,7 @@ impl Batches {
     }
 
     fn too_long(&self) -> NoFigure {
-        NoFigure::TooLong { instructions: self.most_of_first() }
+        NoFigure::TooLong { instructions: self.most_of_first(), by_warm_up: false }
     }
 
     /// Adds an interval to the batch.
@@ -253,11 +261,20 @@ impl Batches {
             }
         };
         self.limit = self.limit.saturating_sub(counted.unwrap_or(0));
+        self.intervals_of_batch += 1;
         self.current = Some(sum);
     }
 
     fn end_batch(&mut self) {
+        let intervals = take(&mut self.intervals_of_batch);
+        if self.is_batched && self.iterations == 2 {
+            self.are_single = intervals == 2;
+        }
+        if self.are_single && intervals < self.iterations && self.counted.len() >= BATCHES {
+            self.judge();
+        }
         match self.current.take() {
+            _ if self.result.is_some() => {}
             Some(Ok(count)) => self.counted.push((self.iterations, count)),
             // What the first iteration alone does: it starts threads, or makes a large table.
             Some(Err(Failure::TooLong | Failure::Other(StepError::Disturbed)))
@@ -430,6 +447,13 @@ mod tests {
             (stepped, run_of(&batched)),
             (vec![1, 2, 4, 8, 16, 32, 64, 128, 0], exactly(29.0))
         );
+        // `BatchSize::SmallInput` has more iterations in an interval from the eleventh on, and more instructions around them.
+        let mut small = batches(TIME);
+        small.zero();
+        let all =
+            [1, 2, 4, 8].map(|n| vec![129; n]).into_iter().chain([vec![1_158; 8], vec![2_200; 8]]);
+        let stepped: Vec<usize> = all.map(|of| batch(&mut small, true, &of)).collect();
+        assert_eq!((stepped, run_of(&small)), (vec![1, 2, 4, 8, 8, 0], exactly(29.0)));
         // `BatchSize::NumIterations(3)`, for which there is less time.
         let mut threes = batches(TIME / 1_000);
         threes.zero();
@@ -555,8 +579,8 @@ mod tests {
         assert_eq!(of(&[900_000, 40_000, 80_000, 160_000]), Some(Ok((20_000.0, ENDS / 2.0))));
         let too_long =
             of(&[900_000, 1_800_000, 3_600_000]).and_then(Result::err).map(|why| why.to_string());
-        let text = "an iteration has more than the 875000 instructions for which there is time. Raise RDPMC_STEP_SECONDS and \
-                    `--warm-up-time`, or give the benchmark less to do";
+        let text = "an iteration has more than the 875000 instructions for which there is time. Raise RDPMC_STEP_SECONDS, \
+                    or give the benchmark less to do";
         assert_eq!(too_long.as_deref(), Some(text));
     }
 

@@ -226,14 +226,6 @@ impl Recorder {
             return;
         }
         let mut stepped = stepper.map_or_else(stepped::Report::default, Stepper::report);
-        let is_of_one = self.notes.are_of_process() || self.shown().is_empty();
-        let share = self.notes.share_of_others().filter(|_| is_of_one);
-        if let Some(share) = share.filter(|_| stepped.counted.is_some()) {
-            let percent = share * 100.0;
-            stepped.lines.push(format!(
-                "stepping: other threads had {percent:.1} % of the CPU time. The stepped instructions are those of this thread alone"
-            ));
-        }
         let (estimates, incomplete) = self.notes.inexact();
         let (mut notes, mut lines) = (self.missing.take(), Vec::new());
         let of_instructions = ["No counters: ", "Not counted: instructions"];
@@ -244,9 +236,17 @@ impl Recorder {
         let run = self.before.take().unwrap_or_default().run_since(self.home(), &values);
         let name = run.as_ref().ok().map(|run| self.name_of(&run.directory));
         let in_processes = match (&run, stepper) {
-            (Ok(run), Some(stepper)) => self.in_processes(stepper, stepped.counted, &run.directory),
+            (Ok(run), Some(stepper)) => self.in_processes(stepper, &mut stepped, &run.directory),
             _ => InProcesses::of_one(stepped.counted),
         };
+        let is_of_one = self.notes.are_of_process() || self.shown().is_empty();
+        let share = self.notes.share_of_others().filter(|_| is_of_one);
+        if let Some(share) = share.filter(|_| stepped.counted.is_some()) {
+            let percent = share * 100.0;
+            stepped.lines.push(format!(
+                "stepping: other threads had {percent:.1} % of the CPU time. The stepped instructions are those of this thread alone"
+            ));
+        }
         let waits = self.notes.share_of_waits().map(|percent| {
             format!("the code waits for another thread, a device or a timer in {percent:.0} % of the samples, whose work is not stepped")
         });
@@ -307,7 +307,7 @@ impl Recorder {
         lines.extend(self.notes.lines(&events.join(", "), error));
         lines.extend(self.floors(&samples));
         lines.extend(note);
-        lines.extend(stepped.lines);
+        lines.extend(stepped.into_lines());
         print::before_the_report(&notes, name.as_deref(), &lines);
     }
 
@@ -328,16 +328,23 @@ impl Recorder {
     fn in_processes(
         &self,
         stepper: &Stepper,
-        own: Option<stepped::Counted>,
+        stepped: &mut stepped::Report,
         directory: &Path,
     ) -> InProcesses {
-        let alone = InProcesses::of_one(own);
-        let Some(own) = own.filter(|_| stepper.processes() > 1) else { return alone };
+        let is_known = stepped.counted.is_some() || stepped.is_cut;
+        if stepper.processes() < 2 || !is_known {
+            return InProcesses::of_one(stepped.counted);
+        }
         let path = directory.strip_prefix(self.home()).unwrap_or(directory);
         let name = match self.names.of(path) {
             Ok(name) => name,
-            Err(why) => return alone.doubted(&why),
+            Err(why) => return InProcesses::of_one(stepped.counted).doubted(&why),
         };
+        if stepped.is_cut {
+            stepped.replace(stepper.ask_in_full(name));
+        }
+        let alone = InProcesses::of_one(stepped.counted);
+        let Some(own) = stepped.counted else { return alone };
         let seconds = self.names.time_to_list().as_secs_f64().max(1.0);
         let number = (f64::from(stepper.processes() - 1) / seconds).ceil() as u32;
         let (others, why_not) = stepper.ask_others(name, number);

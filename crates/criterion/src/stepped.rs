@@ -19,20 +19,43 @@ const WARM_UP: Duration = Duration::from_secs(3);
 /// The maximum part of the warm-up that is stepped. criterion estimates the time of an iteration from the whole warm-up.
 const PART: u32 = 3;
 
-/// The first word of a question to another process.
+/// The first word of a question to another process, and the second one if it is to count as this process would in a long warm-up.
 const WORD: &str = "rdpmc-criterion";
+const IN_FULL: &str = "in-full";
 
 /// What a benchmark's report says of stepping.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     /// The instructions of an iteration, if they were counted.
     pub(crate) counted: Option<Counted>,
-    /// Why there are none.
+    /// Why there are none, and whether that was printed before.
     pub(crate) why_not: Option<String>,
+    is_said: bool,
+    /// Whether the warm-up was too short for what this process should have counted.
+    pub(crate) is_cut: bool,
     /// Whether this machine and this run can step.
     pub(crate) works: bool,
     /// Lines for the report.
     pub(crate) lines: Vec<String>,
+}
+
+impl Report {
+    /// Takes what another process counted in full.
+    pub(crate) fn replace(&mut self, by: Result<Counted, String>) {
+        match by {
+            Ok(counted) => (self.counted, self.why_not) = (Some(counted), None),
+            // What this process counted is all there is.
+            Err(why) if self.counted.is_none() => self.why_not = Some(why),
+            Err(_) => {}
+        }
+    }
+
+    /// Returns all lines for the report.
+    pub(crate) fn into_lines(self) -> Vec<String> {
+        let why_not = self.why_not.filter(|_| !self.is_said);
+        let first = why_not.map(|why| format!("Not counted by stepping: {why}."));
+        first.into_iter().chain(self.lines).collect()
+    }
 }
 
 /// Steps the first batches of each benchmark.
@@ -100,7 +123,8 @@ impl Stepper {
         }
         self.question.iter().for_each(Question::use_heap);
         let costs = costs.unwrap_or(Costs { step: 1.0, interval: 0 });
-        self.batches.replace(Batches::new(time, costs, self.question.is_some()));
+        let is_brief = self.question.as_ref().is_some_and(|it| !it.words().any(|it| it == IN_FULL));
+        self.batches.replace(Batches::new(time, costs, is_brief));
     }
 
     /// Measures the costs of stepping.
@@ -185,19 +209,24 @@ impl Stepper {
     /// Returns what the report of the benchmark says.
     pub(crate) fn report(&self) -> Report {
         let batches = self.batches.take();
+        let is_short =
+            batches.warm_up.is_none_or(|warm_up| warm_up < self.time.saturating_mul(PART));
         let result = match self.costs.get() {
             Some(Err(why)) => Err(*why),
             _ if batches.has_several_calls() => Err(NoFigure::SeveralCalls),
-            _ => batches.result.unwrap_or(Err(NoFigure::WarmUpTooShort)),
+            _ => match batches.result.unwrap_or(Err(NoFigure::WarmUpTooShort)) {
+                Err(NoFigure::TooLong { instructions, .. }) => {
+                    Err(NoFigure::TooLong { instructions, by_warm_up: is_short })
+                }
+                other => other,
+            },
         };
+        let is_cut = is_short
+            && matches!(result, Ok(_) | Err(NoFigure::WarmUpTooShort | NoFigure::TooLong { .. }));
+        // What holds for all benchmarks is printed once.
+        let is_general = matches!(self.costs.get(), Some(Err(_)));
+        let is_said = result.is_err() && is_general && self.is_said.replace(true);
         let mut lines = Vec::new();
-        if let Err(why) = &result {
-            // What holds for all benchmarks is printed once.
-            let is_general = matches!(self.costs.get(), Some(Err(_)));
-            if !(is_general && self.is_said.replace(true)) {
-                lines.push(format!("Not counted by stepping: {why}."));
-            }
-        }
         if batches.warm_up.is_some_and(|warm_up| warm_up / 2 < batches.time_of(batches.steps)) {
             lines.push(format!(
                 "stepping: it took most of the warm-up, so the samples have few iterations. Set a longer warm-up time, or {VARIABLE}=0"
@@ -205,21 +234,41 @@ impl Stepper {
         }
         let why_not = result.as_ref().err().map(NoFigure::to_string);
         let works = matches!(self.costs.get(), Some(Ok(_)));
-        Report { counted: result.ok(), why_not, works, lines }
+        Report { counted: result.ok(), why_not, is_said, is_cut, works, lines }
+    }
+
+    /// Returns what another process counts of the benchmark with this name, as this one would in a warm-up that is long enough.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(crate) fn ask_in_full(&self, name: &str) -> Result<Counted, String> {
+        let question = format!("{WORD} {IN_FULL}");
+        let answers = self.ask(&question, name, 1);
+        answers.into_iter().next().unwrap_or_else(|| Err("no process was started".to_owned()))
     }
 
     /// Returns what other processes counted of the benchmark with this name, and why there is nothing.
     pub(crate) fn ask_others(&self, name: &str, number: u32) -> (Vec<Counted>, Option<String>) {
-        let arguments = ["--bench", "--exact", name].map(Into::into).to_vec();
-        let answers = Wanted { question: WORD, number, arguments }.ask();
         let (mut counted, mut why_not) = (Vec::new(), None);
-        for answer in answers {
-            match answer.map_err(|why: NoAnswer| why.to_string()).and_then(|said| parsed(&said)) {
+        for answer in self.ask(WORD, name, number) {
+            match answer {
                 Ok(found) => counted.push(found),
                 Err(why) => why_not = Some(why),
             }
         }
         (counted, why_not)
+    }
+
+    /// Starts this program again, for one benchmark. The warm-up is as long as the stepping needs: the process ends after that.
+    fn ask(&self, question: &str, name: &str, number: u32) -> Vec<Result<Counted, String>> {
+        let warm_up = self.time.saturating_mul(PART).as_secs_f64();
+        let arguments = ["--bench", "--warm-up-time", &warm_up.to_string(), "--exact", name];
+        let arguments = arguments.map(Into::into).to_vec();
+        let answers = Wanted { question, number, arguments }.ask();
+        let counted = |answer: Result<String, NoAnswer>| {
+            answer.map_err(|why| why.to_string()).and_then(|said| parsed(&said))
+        };
+        answers.into_iter().map(counted).collect()
     }
 
     /// Returns in how many processes the instructions are counted.

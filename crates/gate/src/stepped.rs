@@ -41,7 +41,9 @@ impl Process {
         let value = median(all.iter().map(|it| it.run.median)).unwrap_or(low);
         let wider = if others.len() + 1 >= MIN_VALUES { 0.5 } else { 10.0 };
         let margin = (high - low) * wider + self.slack;
-        Interval { low: low - margin, median: value, high: high + margin }
+        // A count below zero is the error of a difference. Without one, no run has less than no instruction.
+        let low = if low < 0.0 { low - margin } else { (low - margin).max(0.0) };
+        Interval { low, median: value, high: high + margin }
     }
 }
 
@@ -83,6 +85,9 @@ mod tests {
         assert_eq!(of(&[620.0; 3], &six), (615.5, 620.0, 633.5, Stable));
         assert_eq!(of(&[9.0; 3], &[9.0, 9.0, 9.0, 9.0, 9.0, 9.0, 100.0]).3, Stable);
         assert_eq!(of(&[-1.0; 3], &[-1.0; 7]).3, Unstable);
+        // The margin does not go below zero, unless counts do.
+        assert_eq!(of(&[6.0, 409.0, 6.0], &[6.0; 7]), (0.0, 6.0, 610.5, Stable));
+        assert_eq!(of(&[-1.0, 1.0, 0.0], &[0.0; 7]), (-2.0, 0.0, 2.0, Stable));
     }
 
     /// A process that had time for one run has the cost of the loop in its figure, and no other difference.
