@@ -5,6 +5,8 @@
 //! tool runs twice and criterion takes less time than it would by itself.
 #![allow(missing_docs)]
 
+mod others;
+
 use criterion::Criterion;
 use rdpmc_bench::Bench;
 use rdpmc_testing::chains::multiplications;
@@ -152,27 +154,10 @@ fn with_criterion() {
     for_each_function!(measure);
 }
 
-/// As nanobench does: epochs of at least a millisecond, and the median of eleven.
 fn with_nanobench() {
-    fn epoch<T>(runs: u64, code: &mut impl FnMut() -> T) -> Duration {
-        let start = Instant::now();
-        for _ in 0..runs {
-            black_box(code());
-        }
-        start.elapsed()
-    }
     macro_rules! measure {
         ($name:ident) => {
-            let mut code = functions::$name();
-            let mut runs = 1;
-            while epoch(runs, &mut code) < Duration::from_millis(1) {
-                runs *= 2;
-            }
-            let mut epochs: Vec<Duration> = (0..11).map(|_| epoch(runs, &mut code)).collect();
-            epochs.sort_unstable();
-            if let Some(median) = epochs.get(5) {
-                println!("{} {} ns", stringify!($name), median.as_nanos() as f64 / runs as f64);
-            }
+            others::with_nanobench(stringify!($name), functions::$name());
         };
     }
     for_each_function!(measure);
@@ -200,7 +185,7 @@ fn compare() -> io::Result<()> {
             let printed = String::from_utf8_lossy(&output.stdout);
             let mut found = 0;
             for line in printed.lines() {
-                if let Some((name, ns)) = result(tool, line) {
+                if let Some((name, ns)) = others::result(tool, line) {
                     results.entry((name, tool)).or_default().push(ns);
                     found += 1;
                 }
@@ -238,40 +223,4 @@ fn compare() -> io::Result<()> {
     }
     println!("| | for all");
     Ok(())
-}
-
-/// Returns the function and its nanoseconds, if a line of the tool's output has a result.
-fn result(tool: &str, line: &str) -> Option<(String, f64)> {
-    match tool {
-        // NAME    time:   [LOW UNIT MIDDLE UNIT HIGH UNIT], or the name on the line before if it is long.
-        "criterion" => {
-            let (name, times) = line.split_once("time:")?;
-            let mut words = times.trim().trim_start_matches('[').split(' ').skip(2);
-            Some((name.trim().to_owned(), nanoseconds(words.next()?, words.next()?)?))
-        }
-        // ├─ NAME   FASTEST UNIT │ SLOWEST UNIT │ MEDIAN UNIT │ ...
-        "divan" => {
-            let mut columns = line.split('│');
-            let name =
-                columns.next()?.trim_start_matches(['├', '╰', '─', ' ']).split(' ').next()?;
-            let mut words = columns.nth(1)?.split_whitespace();
-            Some((name.to_owned(), nanoseconds(words.next()?, words.next()?)?))
-        }
-        _ => {
-            let mut words = line.split(' ');
-            let name = words.next()?;
-            Some((name.to_owned(), nanoseconds(words.next()?, words.next()?)?))
-        }
-    }
-}
-
-fn nanoseconds(number: &str, unit: &str) -> Option<f64> {
-    let each = match unit {
-        "ps" => 1e-3,
-        "ns" => 1.0,
-        "us" | "µs" => 1e3,
-        "ms" => 1e6,
-        _ => return None,
-    };
-    Some(number.parse::<f64>().ok()? * each)
 }
