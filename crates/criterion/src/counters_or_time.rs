@@ -119,8 +119,8 @@ pub struct Builder<E, const N: usize> {
 
 impl<E: IntoEvent, const N: usize> Builder<E, N> {
     /// Sets the time that counting instructions by single-stepping may take for each benchmark: a second by default, or the
-    /// number of seconds in the environment variable `RDPMC_STEP_SECONDS`. Zero switches it off. At most a third of criterion's
-    /// warm-up time is used: see [the crate's page](crate#without-a-counter-of-instructions).
+    /// number of seconds in the environment variable `RDPMC_STEP_SECONDS`. Zero switches it off. A process uses
+    /// at most a third of its warm-up time: see [the crate's page](crate#without-a-counter-of-instructions).
     pub fn time_to_step(self, time: Duration) -> Builder<E, N> {
         Builder { time_to_step: time, ..self }
     }

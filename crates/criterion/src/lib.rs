@@ -56,7 +56,7 @@
 //! have no PMU, the CPU steps through the first iterations of each benchmark. This needs x86-64 or arm64 Linux: see [`rdpmc_step`].
 //! The figure is `stepped-instructions`, which is never compared with that of a counter.
 //!
-//! - The first batches of criterion's warm-up are stepped: those with 1, 2, 4 and 8 iterations, and up to 128 of short code. The figure is the
+//! - The first batches of criterion's warm-up are stepped: those with 1, 2, 4 and 8 iterations, and up to 128 of short code with `iter`. The figure is the
 //!   difference of two batches per iteration. If all differences agree, but for the first one, it is exact, and otherwise a range.
 //! - After the benchmark, this program is started again, and each process counts its first batches: see [`Builder::processes`]. Where they
 //!   differ, the figure is a range.
@@ -69,6 +69,8 @@
 //!   to a third fewer iterations. criterion does not tell a measurement about its warm-up time, which is taken for that of the
 //!   argument `--warm-up-time`, for 3 seconds, or for that of the benchmark before if it was shorter. If the first benchmark has
 //!   a shorter one, its samples have few iterations, and a line `stepping:` says so.
+//! - If the warm-up is shorter than three times the time for stepping, another process counts instead of this one, with a warm-up that is long
+//!   enough. It is given the argument `--warm-up-time`, so a warm-up time that a group has set is a limit.
 //! - If stepping fails, the line `Not counted by stepping:` has the reason. There is none with `--quick`, which has no
 //!   warm-up, and none with `--test` and `--profile-time`. Only programs with the argument `--bench`, which cargo passes, are stepped.
 //!
