@@ -218,6 +218,8 @@ pub struct Started {
     clock: u64,
     wall_time: Option<Instant>,
     is_stepped: bool,
+    /// Whether the stepper takes the count.
+    is_taken: bool,
 }
 
 /// A sample of [`CountersOrTime`]: counts, and nanoseconds if time drives criterion. It cannot be made otherwise, so there is no
@@ -278,7 +280,7 @@ impl CountersOrTime {
         let (counters, recorder, driver) =
             match (open_group(&all, unknown, is_of_process), events.first()) {
                 (Ok(opened), Some(first)) if opened.events.first() == Some(first) => {
-                    stepper = stepper.filter(|_| !opened.events.contains(&Event::INSTRUCTIONS));
+                    stepper = beside(stepper, &opened.events, is_of_process);
                     let mut recorder = Recorder::new(&opened.events, &names).driven_by_first();
                     counted = opened.events;
                     for why in opened.missing {
@@ -294,7 +296,7 @@ impl CountersOrTime {
                         }
                         Err(why) => (None, Some(why)),
                     };
-                    stepper = stepper.filter(|_| !counted.contains(&Event::INSTRUCTIONS));
+                    stepper = beside(stepper, &counted, is_of_process);
                     let mut recorder = Recorder::new(&counted, &names)
                         .without_counters(names.in_reason(why.unwrap_or_default()));
                     let is_missing =
@@ -344,12 +346,33 @@ impl CountersOrTime {
     }
 }
 
+impl CountersOrTime {
+    /// Compares the count of an interval with other processes.
+    #[cold]
+    fn take(&self, counts: &Counts<MAX_EVENTS>) {
+        let is_known = !counts.are_estimates() && !counts.are_incomplete();
+        if let Some(stepper) = &self.stepper {
+            let place = stepper.counter().filter(|_| is_known);
+            stepper.take(place.and_then(|place| counts.counts().get(place).copied()));
+        }
+    }
+}
+
 /// The counters of those events that can be counted.
 struct Opened {
     meter: SizedMeter,
     events: Vec<Event>,
     /// Why the others cannot.
     missing: Vec<String>,
+}
+
+/// Returns what compares the instructions with those of other processes: by stepping, or by the counter of one of these events. Other threads
+/// may have other work in each process.
+fn beside(stepper: Option<Stepper>, counted: &[Event], is_of_process: bool) -> Option<Stepper> {
+    match counted.iter().position(|event| *event == Event::INSTRUCTIONS) {
+        Some(place) => stepper.filter(|_| !is_of_process)?.by_counter(place),
+        None => stepper,
+    }
 }
 
 /// Returns the events of the slots if all of them can be counted beside the others, or why not.
@@ -408,16 +431,20 @@ impl Measurement for CountersOrTime {
     // Not inlined: the instructions between the two reads are then equal everywhere, and can be subtracted.
     #[inline(never)]
     fn start(&self) -> Started {
-        let stepper = self.stepper.as_ref().filter(|stepper| stepper.is_due());
+        let due = self.stepper.as_ref().filter(|stepper| stepper.is_due());
+        // Between the two reads, an interval whose count is taken is like any other.
+        let is_taken = due.is_some_and(|stepper| stepper.counter().is_some());
+        let stepper = due.filter(|_| !is_taken);
         if let Some(counters) = &self.counters {
             counters.start();
         }
         let is_stepped = stepper.is_some();
-        let started = match &self.driver {
-            Driver::Counter(_) => Started { clock: 0, wall_time: None, is_stepped },
-            Driver::Clock(clock) => Started { clock: clock.start(), wall_time: None, is_stepped },
-            Driver::WallTime => Started { clock: 0, wall_time: Some(Instant::now()), is_stepped },
+        let (clock, wall_time) = match &self.driver {
+            Driver::Counter(_) => (0, None),
+            Driver::Clock(clock) => (clock.start(), None),
+            Driver::WallTime => (0, Some(Instant::now())),
         };
+        let started = Started { clock, wall_time, is_stepped, is_taken };
         if let Some(stepper) = stepper {
             stepper.start();
         }
@@ -435,7 +462,11 @@ impl Measurement for CountersOrTime {
             (_, None) => 0,
         };
         let counts = self.counters.as_ref().map_or(Counts::NONE, SizedMeter::end);
-        Measured { counts: counts.less(&self.overhead), ns }
+        let counts = counts.less(&self.overhead);
+        if start.is_taken {
+            self.take(&counts);
+        }
+        Measured { counts, ns }
     }
 
     fn add(&self, first: &Measured, second: &Measured) -> Measured {

@@ -100,7 +100,7 @@ fn figure(of: &Interval) -> String {
 /// Adds the counts of a benchmark's samples.
 fn samples(page: &mut Page, benchmark: &Benchmark, counted: &Counted) {
     let Benchmark { name, results, .. } = benchmark;
-    let Counted { event, unit, per_iteration, counts } = counted;
+    let Counted { event, unit, per_iteration, counts, .. } = counted;
     let each: Vec<f64> =
         counts.iter().zip(&results.iterations).map(|(count, n)| *count as f64 / n).collect();
     let text =

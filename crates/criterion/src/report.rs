@@ -225,6 +225,8 @@ impl Recorder {
         if samples.is_empty() {
             return;
         }
+        let by_counter = stepper.filter(|stepper| stepper.counter().is_some());
+        let stepper = stepper.filter(|stepper| stepper.counter().is_none());
         let mut stepped = stepper.map_or_else(stepped::Report::default, Stepper::report);
         let (estimates, incomplete) = self.notes.inexact();
         let (mut notes, mut lines) = (self.missing.take(), Vec::new());
@@ -263,6 +265,10 @@ impl Recorder {
                 let (kept, iterations) = without_few_inexact(saved.collect());
                 let (kept, values): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
                 let are_exact = !kept.iter().any(is_inexact);
+                let mut counters = self.counted(&kept, &iterations, in_processes.instructions);
+                if let Some(stepper) = by_counter {
+                    lines.extend(self.compare_processes(stepper, &directory, &mut counters));
+                }
                 let mut results = Results {
                     shared_with: None,
                     program: program(),
@@ -277,7 +283,7 @@ impl Recorder {
                     stepped_doubt,
                     stepped_iterations: in_processes.iterations,
                     build: Some(build().to_owned()),
-                    counters: self.counted(&kept, &iterations, in_processes.instructions),
+                    counters,
                     iterations,
                     values,
                     estimates: if are_exact { 0 } else { estimates },
@@ -324,6 +330,50 @@ impl Recorder {
         }
     }
 
+    /// Counts the instructions of the benchmark with this directory in other processes, by their counters. If they are not the same, adds them to
+    /// the result of this process. Returns a line for the report, if there is something to say.
+    fn compare_processes(
+        &self,
+        stepper: &Stepper,
+        directory: &Path,
+        counters: &mut [Counted],
+    ) -> Option<String> {
+        // Like is compared with like: the first batches here with the first batches there.
+        let own = stepper.report().counted?;
+        let path = directory.strip_prefix(self.home()).unwrap_or(directory);
+        let number = stepper.processes() - 1;
+        let (others, why_not) = match self.names.of(path) {
+            Ok(name) => stepper.ask_others(name, self.affordable(number)),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        if others.is_empty() {
+            let why = why_not.unwrap_or_default();
+            return Some(format!("processes: only this one counted, so others may differ: {why}"));
+        }
+        let of_others: Vec<Process> = others.iter().map(|other| other.process).collect();
+        let Interval { low, median, high } = own.process.joined(&of_others);
+        let accepted = Limits::usual("instructions") * median.abs() + 2.0 * own.process.slack;
+        let counted = counters.get_mut(stepper.counter()?).filter(|_| high - low > accepted)?;
+        let here = own.process.run.median;
+        let interval = counted.per_iteration;
+        counted.of_processes = Some(Interval {
+            low: (interval.low + low - here).max(0.0),
+            median: interval.median,
+            high: interval.high + high - here,
+        });
+        let [low, high] = [counted.of_processes?.low, counted.of_processes?.high];
+        Some(format!(
+            "processes: the instructions differ between {} processes. The gate compares {low:.2} to {high:.2}",
+            others.len() + 1
+        ))
+    }
+
+    /// Returns how many of these processes are started: fewer if each takes more than a second to come to the benchmark.
+    fn affordable(&self, number: u32) -> u32 {
+        let seconds = self.names.time_to_list().as_secs_f64().max(1.0);
+        (f64::from(number) / seconds).ceil() as u32
+    }
+
     /// Counts the instructions of the benchmark with this directory in other processes, too.
     fn in_processes(
         &self,
@@ -345,8 +395,7 @@ impl Recorder {
         }
         let alone = InProcesses::of_one(stepped.counted);
         let Some(own) = stepped.counted else { return alone };
-        let seconds = self.names.time_to_list().as_secs_f64().max(1.0);
-        let number = (f64::from(stepper.processes() - 1) / seconds).ceil() as u32;
+        let number = self.affordable(stepper.processes() - 1);
         let (others, why_not) = stepper.ask_others(name, number);
         if others.len() < (number as usize).min(MIN_VALUES - 1) {
             return alone.doubted(&why_not.unwrap_or_default());

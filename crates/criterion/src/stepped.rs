@@ -19,6 +19,9 @@ const WARM_UP: Duration = Duration::from_secs(3);
 /// The maximum part of the warm-up that is stepped. criterion estimates the time of an iteration from the whole warm-up.
 const PART: u32 = 3;
 
+/// The time of an instruction that a counter counts, in seconds.
+const COUNTED: f64 = 1e-9;
+
 /// The first word of a question to another process, and the second one if it is to count as this process would in a long warm-up.
 const WORD: &str = "rdpmc-criterion";
 const IN_FULL: &str = "in-full";
@@ -65,6 +68,8 @@ pub(crate) struct Stepper {
     time: Duration,
     /// In how many processes the instructions are counted.
     processes: u32,
+    /// The place of the instructions among the counters. Their counts are taken instead of steps, to compare this process with others.
+    counter: Option<usize>,
     /// What this process was started for, if another one counts as well.
     question: Option<Question>,
     /// The warm-up time, as far as it is known.
@@ -99,6 +104,7 @@ impl Stepper {
         Some(Stepper {
             time,
             processes,
+            counter: None,
             question: asked(WORD),
             warm_up: Cell::new(arguments.warm_up.unwrap_or(WARM_UP)),
             costs,
@@ -113,9 +119,22 @@ impl Stepper {
         })
     }
 
+    /// Returns a stepper that takes the counts of the counter with this place. None if there are no other processes to compare with.
+    pub(crate) fn by_counter(self, place: usize) -> Option<Stepper> {
+        (self.processes > 1).then_some(Stepper { counter: Some(place), ..self })
+    }
+
+    /// Returns the place of the counter whose counts are taken.
+    pub(crate) fn counter(&self) -> Option<usize> {
+        self.counter
+    }
+
     /// A benchmark begins. `empty` measures an interval with nothing in it. It is called for the first benchmark.
     pub(crate) fn begin(&self, empty: impl Fn()) {
-        let costs = *self.costs.get_or_init(|| self.measure(empty).map_err(NoFigure::NotStepped));
+        let costs = *self.costs.get_or_init(|| match self.counter {
+            Some(_) => Ok(Costs { step: COUNTED, interval: 0 }),
+            None => self.measure(empty).map_err(NoFigure::NotStepped),
+        });
         let time = self.time.min(self.warm_up.get() / PART);
         self.is_on.set(costs.is_ok());
         if let (Some(question), Err(why)) = (&self.question, costs) {
@@ -123,7 +142,9 @@ impl Stepper {
         }
         self.question.iter().for_each(Question::use_heap);
         let costs = costs.unwrap_or(Costs { step: 1.0, interval: 0 });
-        let is_brief = self.question.as_ref().is_some_and(|it| !it.words().any(|it| it == IN_FULL));
+        let is_in_full = |question: &Question| question.words().any(|word| word == IN_FULL);
+        let is_brief = self.question.as_ref().is_some_and(|it| !is_in_full(it));
+        let is_brief = is_brief || self.counter.is_some();
         self.batches.replace(Batches::new(time, costs, is_brief));
     }
 
@@ -187,6 +208,13 @@ impl Stepper {
         if let Ok(mut batches) = self.batches.try_borrow_mut() {
             let time = self.spent.time().saturating_sub(self.before.get());
             batches.add(counted.map_err(Failure::from), time);
+        }
+    }
+
+    /// Takes the count of an interval by the counter. None if it is not known.
+    pub(crate) fn take(&self, count: Option<u64>) {
+        if let Ok(mut batches) = self.batches.try_borrow_mut() {
+            batches.add(count.ok_or(Failure::Other(StepError::Disturbed)), Duration::ZERO);
         }
     }
 

@@ -21,6 +21,7 @@ const EDGES: f64 = 16.0;
 
 /// Why counts of one thread are not compared.
 const OTHER_THREADS: &str = "other threads of the process worked, and are not counted";
+const DIFFERS: &str = "its instructions differ between processes";
 
 /// What was counted in a benchmark.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +76,8 @@ pub struct Counted {
     pub per_iteration: Interval,
     /// The counts of whole samples. None of instructions that were stepped, which are those of the warm-up.
     pub counts: Vec<u64>,
+    /// The interval with the counts of other processes. None if they agree with this one, or if there are none.
+    pub of_processes: Option<Interval>,
 }
 
 impl Counted {
@@ -82,13 +85,19 @@ impl Counted {
     pub fn new(event: String, unit: &str, iterations: &[f64], counts: Vec<u64>) -> Counted {
         let each = counts.iter().zip(iterations).map(|(count, n)| *count as f64 / n);
         let each: Vec<f64> = each.collect();
-        Counted { event, unit: unit.into(), per_iteration: Interval::of(&each), counts }
+        Counted {
+            event,
+            unit: unit.into(),
+            per_iteration: Interval::of(&each),
+            counts,
+            of_processes: None,
+        }
     }
 
     /// Returns the result of stepping.
     pub fn stepped(per_iteration: Interval) -> Counted {
         let (event, unit) = (STEPPED_INSTRUCTIONS.into(), "instructions".into());
-        Counted { event, unit, per_iteration, counts: Vec::new() }
+        Counted { event, unit, per_iteration, counts: Vec::new(), of_processes: None }
     }
 
     /// Returns the result of stepping as a figure.
@@ -121,18 +130,30 @@ impl Results {
             let certainty = if doubt.is_some() { Certainty::Unstable } else { figure.certainty };
             return Figure { certainty, doubt, ..figure };
         }
-        let Counted { event, per_iteration: Interval { low, median, high }, .. } = counted;
+        let Counted { event, per_iteration: Interval { low, median, high }, of_processes, .. } =
+            counted;
         let name = event.clone();
         let is_inexact = self.estimates > 0 || self.incomplete > 0;
         // The range of a few samples may be narrow by chance. But if instructions are equal in two, they repeat.
+        // Branches are not compared with other processes. They differ with the instructions.
+        let is_of_process = |counted: &Counted| counted.of_processes.is_some();
+        let differs =
+            of_processes.is_none() && repeats(event) && self.counters.iter().any(is_of_process);
         let (certainty, wider) = match self.iterations.len() {
-            _ if is_inexact || lacks_threads => (Certainty::Unstable, 0.0),
+            _ if is_inexact || lacks_threads || differs => (Certainty::Unstable, 0.0),
             MIN_VALUES.. => (Certainty::Stable, 0.0),
             2.. if repeats(event) => (Certainty::Stable, 10.0 * (high - low)),
             _ => (Certainty::Unstable, 0.0),
         };
-        let doubt = lacks_threads.then(|| OTHER_THREADS.to_owned());
+        let doubt = match differs {
+            true => Some(DIFFERS.to_owned()),
+            false => lacks_threads.then(|| OTHER_THREADS.to_owned()),
+        };
         let slack = if repeats(event) { EDGES / self.typical_iterations() } else { 0.0 };
+        let (low, high) = match of_processes {
+            Some(all) => (low.min(all.low), high.max(all.high)),
+            None => (*low, *high),
+        };
         Figure {
             name,
             value: *median,
@@ -190,6 +211,7 @@ impl Results {
                 "event": counted.event, "unit": counted.unit,
                 "median": median, "low": low, "high": high,
                 "counts": counted.counts,
+                "of_processes": counted.of_processes.map(|all| json!({ "low": all.low, "high": all.high })),
             })
         };
         json!({
@@ -235,7 +257,19 @@ impl Results {
             let counts = json.get("counts")?.as_array()?.iter().map(Value::as_u64);
             let counts: Vec<u64> = counts.collect::<Option<_>>()?;
             (counts.len() == iterations.len()).then_some(())?;
-            Some(Counted::new(text(json, "event")?, &text(json, "unit")?, &iterations, counts))
+            let counted =
+                Counted::new(text(json, "event")?, &text(json, "unit")?, &iterations, counts);
+            let median = counted.per_iteration.median;
+            let of_processes = match json.get("of_processes") {
+                None | Some(Value::Null) => None,
+                Some(all) => {
+                    let number = |name: &str| all.get(name)?.as_f64();
+                    let (low, high) = (number("low")?, number("high")?);
+                    (low <= high).then_some(())?;
+                    Some(Interval { low, median, high })
+                }
+            };
+            Some(Counted { of_processes, ..counted })
         };
         if json.get("version")?.as_u64()? != VERSION {
             return None;
