@@ -219,7 +219,8 @@ impl Batches {
             && !self.is_other;
         let is_enough = match self.is_other {
             true => {
-                has_figure
+                let is_settled = self.counted.len() > BATCHES || is_one_value(&self.values());
+                has_figure && is_settled
                     || self.counted.len() > 1
                         && self.steps.saturating_add(expected) > most / PART_OF_PROCESS
             }
@@ -299,41 +300,62 @@ impl Batches {
         self.counted.iter().zip(self.counted.iter().skip(1)).map(of).collect()
     }
 
-    /// Returns those differences that are used: all, or all but the first one if there are enough, because the first iteration may have done
-    /// what happens once.
-    fn used_differences(&self) -> Vec<f64> {
+    /// Returns what is compared. The first iteration may have done what happens once, so it is left out if there is enough else.
+    fn values(&self) -> Vec<f64> {
+        if self.are_single {
+            return self.later_means().collect();
+        }
         let all = self.differences();
-        let first = usize::from(all.len() > DIFFERENCES);
+        let enough = if self.is_other { DIFFERENCES - 1 } else { DIFFERENCES };
+        let first = usize::from(all.len() > enough);
         all.into_iter().skip(first).collect()
     }
 
-    /// Whether all differences agree. Fewer than three agree also where a longer path is in none of them, or in each.
+    /// Returns the mean of each batch, without that of one iteration.
+    fn later_means(&self) -> impl Iterator<Item = f64> {
+        let later = self.counted.iter().filter(|(iterations, _)| *iterations > 1);
+        later.map(mean)
+    }
+
+    /// Whether all values agree. Fewer than three agree also where a longer path is in none of them, or in each.
     fn is_exact(&self) -> bool {
-        let used = self.used_differences();
+        let values = self.values();
         let has_first = self.counted.first().is_some_and(|(iterations, _)| *iterations == 1);
-        let are_equal = used.windows(2).all(|pair| pair.first() == pair.last());
-        has_first && used.len() >= DIFFERENCES && are_equal
+        (has_first || self.are_single) && values.len() >= DIFFERENCES && is_one_value(&values)
+    }
+
+    /// Whether all differences agree but for the first, and `mean`, the mean of the second batch, is that of the `second` and the batch's ends.
+    fn has_odd_first(&self, mean: f64, second: f64) -> bool {
+        let all = self.differences();
+        all.first() != all.get(1)
+            && all.get(1..).is_some_and(is_one_value)
+            && (0.0..=ENDS / 2.0).contains(&(mean - second))
     }
 
     /// Takes what was counted as the result.
     fn judge(&mut self) {
         let iterations = self.counted.iter().map(|(iterations, _)| iterations).sum();
-        let means = |(iterations, count): &(u64, u64)| *count as f64 / *iterations as f64;
-        let used = self.used_differences();
-        let all = match (self.counted.as_slice(), used.as_slice()) {
+        let values = self.values();
+        let all = match (self.counted.as_slice(), values.as_slice()) {
             ([], _) => None,
             // One iteration, or two without the first, which may have done what happens once.
-            ([one], _) => Process::of(&[means(one)], ENDS),
-            ([_, two], [_]) => Process::of(&[means(two)], ENDS / 2.0),
-            (_, used) if self.is_exact() || self.is_other && is_one_value(used) => {
-                Process::of(used, 0.0)
+            ([one], _) => Process::of(&[mean(one)], ENDS),
+            ([_, two], [_]) => Process::of(&[mean(two)], ENDS / 2.0),
+            (_, values)
+                if self.is_exact() || self.are_single || self.is_other && is_one_value(values) =>
+            {
+                Process::of(values, 0.0)
             }
-            (counted, used) => {
+            // All but the first iteration agree, and there was no time for a batch more.
+            ([_, two, ..], [_, second, ..]) if self.has_odd_first(mean(two), *second) => {
+                Process::of(&[*second], ENDS / 2.0)
+            }
+            (_, values) => {
                 // A longer path of some iterations is in some batches, and can be in none of the differences.
-                let later = counted.iter().filter(|(iterations, _)| *iterations > 1).map(means);
+                let means = self.later_means();
                 // More iterations can have fewer instructions: an allocator's first calls, for example, do more.
-                let differences = used.iter().copied().filter(|difference| *difference >= 0.0);
-                let all: Vec<f64> = differences.chain(later).collect();
+                let differences = values.iter().copied().filter(|difference| *difference >= 0.0);
+                let all: Vec<f64> = differences.chain(means).collect();
                 Process::of(&all, 0.0)
             }
         };
@@ -386,6 +408,10 @@ impl Batches {
         self.warm_up = Some(self.last_zero?.duration_since(self.begun?));
         self.warm_up
     }
+}
+
+fn mean((iterations, count): &(u64, u64)) -> f64 {
+    *count as f64 / *iterations as f64
 }
 
 fn is_one_value(values: &[f64]) -> bool {
@@ -552,6 +578,17 @@ mod tests {
         assert_eq!(of(&[5_026, 52, 104, 208, 416]), exactly(26.0));
         // More than there is time for, in the first iteration alone.
         assert_eq!(of(&[900_000, 52, 104, 208, 416]), exactly(26.0));
+        // There was no time for a batch that leaves it out.
+        let slow = |each: u64| {
+            let mut all = batches(TIME);
+            all.zero();
+            for n in [1, 2, 4, 8, 16, 32] {
+                batch(&mut all, false, &[103 + each * n + if n == 1 { 500 } else { 0 }]);
+            }
+            all.result.and_then(Result::ok).map(|it| (it.process.run, it.process.slack))
+        };
+        assert_eq!(slow(30_000), Some((one_value(30_000.0), 0.0)));
+        assert_eq!(slow(60_000), Some((one_value(60_000.0), ENDS / 2.0)));
         // What differs is a range.
         let range = Interval { low: 25.5, median: 26.0, high: 27.0 };
         assert_eq!(of(&[26, 51, 103, 211, 416]), Some(Ok(range)));

@@ -217,9 +217,16 @@ enum Driver {
 pub struct Started {
     clock: u64,
     wall_time: Option<Instant>,
-    is_stepped: bool,
-    /// Whether the stepper takes the count.
-    is_taken: bool,
+    stepper: Part,
+}
+
+/// What the stepper does in an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Nothing,
+    Steps,
+    /// It takes the count of a counter.
+    TakesCount,
 }
 
 /// A sample of [`CountersOrTime`]: counts, and nanoseconds if time drives criterion. It cannot be made otherwise, so there is no
@@ -433,18 +440,21 @@ impl Measurement for CountersOrTime {
     fn start(&self) -> Started {
         let due = self.stepper.as_ref().filter(|stepper| stepper.is_due());
         // Between the two reads, an interval whose count is taken is like any other.
-        let is_taken = due.is_some_and(|stepper| stepper.counter().is_some());
-        let stepper = due.filter(|_| !is_taken);
+        let stepper = due.filter(|stepper| stepper.counter().is_none());
+        let part = match (due, stepper) {
+            (_, Some(_)) => Part::Steps,
+            (Some(_), None) => Part::TakesCount,
+            (None, None) => Part::Nothing,
+        };
         if let Some(counters) = &self.counters {
             counters.start();
         }
-        let is_stepped = stepper.is_some();
         let (clock, wall_time) = match &self.driver {
             Driver::Counter(_) => (0, None),
             Driver::Clock(clock) => (clock.start(), None),
             Driver::WallTime => (0, Some(Instant::now())),
         };
-        let started = Started { clock, wall_time, is_stepped, is_taken };
+        let started = Started { clock, wall_time, stepper: part };
         if let Some(stepper) = stepper {
             stepper.start();
         }
@@ -453,7 +463,7 @@ impl Measurement for CountersOrTime {
 
     #[inline(never)]
     fn end(&self, start: Started) -> Measured {
-        if start.is_stepped {
+        if start.stepper == Part::Steps {
             self.stepper.iter().for_each(Stepper::end);
         }
         let ns = match (&self.driver, start.wall_time) {
@@ -463,7 +473,7 @@ impl Measurement for CountersOrTime {
         };
         let counts = self.counters.as_ref().map_or(Counts::NONE, SizedMeter::end);
         let counts = counts.less(&self.overhead);
-        if start.is_taken {
+        if start.stepper == Part::TakesCount {
             self.take(&counts);
         }
         Measured { counts, ns }
