@@ -125,16 +125,19 @@ impl<E: IntoEvent, const N: usize> Builder<E, N> {
         Builder { time_to_step: time, ..self }
     }
 
-    /// Sets the number of processes in which instructions are counted by single-stepping: this one, and seven others by default. 1 starts no
-    /// other process.
+    /// Sets the number of processes in which instructions are counted, by a counter or by single-stepping: this one, and seven others by default.
+    /// 1 starts no other process.
     ///
     /// A count can be the same in all iterations of one process and differ between processes: it may depend on the addresses of the stack and
     /// the heap, on the environment, or on random numbers. So after each benchmark, this program is started again with the arguments
-    /// `--bench --exact NAME`. Each process steps the first iterations of this benchmark, and ends there. Its output is discarded.
+    /// `--bench --warm-up-time SECONDS --exact NAME`. Each process counts the first iterations of this benchmark, and ends there. Its output is
+    /// discarded.
     ///
-    /// The figure is exact if all of them agree. If not, its interval has the counts of all, and half of their range more at each end. If fewer
-    /// than five other processes come to the benchmark, a line says why, and the gate does not compare the figure. With 1, a figure is exact if this
-    /// process's iterations agree.
+    /// If not all of them agree, the interval that the gate compares has the counts of all, and half of their range more at each end.
+    ///
+    /// - By stepping: if fewer than five other processes come to the benchmark, a line says why, and the gate does not compare the figure. With 1, a
+    ///   figure is exact if this process's iterations agree.
+    /// - By a counter: if instructions differ, the gate does not compare branches. With [`Scope::Process`], no process is started.
     ///
     /// There are fewer processes if the program takes more than a second to come to its benchmarks.
     pub fn processes(self, processes: u32) -> Builder<E, N> {

@@ -50,6 +50,9 @@
 //! [`counters`] calls [`contain_faults`](rdpmc::contain_faults). Call it yourself before you open another measurement, as for
 //! any counter whose read may fault: on riscv64, on machines with several core types, and if user access may be revoked.
 //!
+//! After a benchmark, this program is started again, and each process counts the instructions of its first iterations. If these differ between
+//! processes, a line `processes:` says so, and the gate compares the interval of all: see [`Builder::processes`].
+//!
 //! # Without a counter of instructions
 //!
 //! If [`counters`] has [`Event::INSTRUCTIONS`](rdpmc::Event::INSTRUCTIONS) and they cannot be counted, because most virtual machines
@@ -134,11 +137,12 @@
 //!  "without_counters": null, "not_stepped": null, "stepped_doubt": null, "stepped_iterations": 0, "build": "rustc 1.95.0 …", "shared_with": null,
 //!  "iters": [91.0, 182.0, …], "times": [2366.0, 4732.0, …],
 //!  "counters": [{"event": "instructions", "unit": "instructions", "median": 26.0, "low": 26.0, "high": 26.0,
-//!                "counts": [2366, 4732, …]}, …],
+//!                "counts": [2366, 4732, …], "of_processes": null}, …],
 //!  "scope": "thread", "other_threads": null, "spec_lock_map": null, "estimates": 0, "incomplete": 0}
 //! ```
 //!
-//! `stepped-instructions` are among `counters`, and have no `counts`, because they are those of the warm-up.
+//! `stepped-instructions` are among `counters`, and have no `counts`, because they are those of the warm-up. `of_processes` has the ends `low` and
+//! `high` of the instructions in all processes, if these differ.
 //! `iters` and `times` are those of `sample.json`. `run` is the time of the program's first report in milliseconds since 1970.
 //! `without_counters` and `not_stepped` are the reasons why counters or steps are missing.
 //! `stepped_doubt` is why the stepped instructions are not compared, and `stepped_iterations` the number of iterations in all processes.

@@ -318,6 +318,8 @@ mod tests {
         let counts = vec![182_460, 364_915, u64::MAX];
         let iterations = vec![91.0, 182.0, 273.0];
         let counted = Counted::new("instructions".into(), "instructions", &iterations, counts);
+        let all = Interval { low: 1_990.5, median: counted.per_iteration.median, high: 1e17 };
+        let counted = Counted { of_processes: Some(all), ..counted };
         let results = Results {
             program: "parsing".into(),
             run: 5,
@@ -432,6 +434,22 @@ mod tests {
                 let certainty = results.figure(counted).certainty;
                 assert_eq!(certainty != Certainty::Unstable, is_trusted);
             }
+            // With what other processes counted. Branches were not compared with theirs.
+            let all = Interval { low: 1.0, median: 2.0, high: 3e9 };
+            let of_processes = Counted {
+                of_processes: Some(all),
+                event: "instructions".into(),
+                ..counted.clone()
+            };
+            let differs = Results { counters: vec![of_processes.clone()], ..results.clone() };
+            let figure = differs.figure(&of_processes);
+            assert!(figure.low <= 1.0 && 3e9 <= figure.high, "{figure:?}");
+            let branches = Counted { event: "branches".into(), ..counted.clone() };
+            let figure = differs.figure(&branches);
+            assert_eq!(
+                (figure.certainty, figure.doubt.as_deref()),
+                (Certainty::Unstable, Some(DIFFERS))
+            );
             results.figure(&counted)
         };
         let certainty = |event, samples| of(event, &vec![200_000; samples]).certainty;

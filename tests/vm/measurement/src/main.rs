@@ -24,6 +24,9 @@ const PLANTED_HOME: &str = "/planted";
 /// Set for the benchmarks of a baseline: whether one instruction is planted in each iteration.
 const PLANTED: &str = "PLANTED";
 
+/// Set for the benchmarks of which one depends on the process.
+const BY_PROCESS: &str = "BY_PROCESS";
+
 /// Sizes of the work, in rounds of the countdown, with two instructions each.
 const ROUNDS: [u64; 3] = [0, 1_000, 3_000];
 
@@ -54,7 +57,8 @@ fn main() -> ExitCode {
         multiplexed()?;
         other_threads()?;
         time()?;
-        planted()
+        planted()?;
+        processes()
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -107,6 +111,13 @@ fn saved(benchmark: &str) -> Result<Vec<(u64, u64)>, String> {
     let json = read(&format!("{benchmark}/new/sample.json"))?;
     let (iterations, times) = (numbers(&json["iters"])?, numbers(&json["times"])?);
     Ok(iterations.into_iter().zip(times).collect())
+}
+
+/// Reads a file of a benchmark that instructions have driven.
+fn read_in(home: &str, file: &str) -> Result<Value, String> {
+    let text = fs::read(format!("{home}-instructions/{file}"))
+        .map_err(|error| format!("{file}: {error}"))?;
+    serde_json::from_slice(&text).map_err(|error| format!("{file}: {error}"))
 }
 
 fn read(file: &str) -> Result<Value, String> {
@@ -341,7 +352,48 @@ fn benchmarks(planted: bool) {
         .warm_up_time(Duration::from_millis(5))
         .measurement_time(Duration::from_millis(50))
         .configure_from_args();
+    if env::var_os(BY_PROCESS).is_some() {
+        return by_process(&mut criterion);
+    }
     if planted { planted_in::<true>(&mut criterion) } else { planted_in::<false>(&mut criterion) }
+}
+
+fn by_process(criterion: &mut rdpmc_criterion::Criterion) {
+    let rounds = 100 + u64::from(std::process::id() % 64);
+    let mut group = criterion.benchmark_group("processes");
+    group.bench_function("same", |bencher| bencher.iter(|| countdown(black_box(100))));
+    group.bench_function("other", |bencher| bencher.iter(|| countdown(black_box(rounds))));
+    group.bench_function("batched", |bencher| {
+        bencher.iter_batched(|| (), |()| countdown(black_box(100)), BatchSize::SmallInput);
+    });
+}
+
+/// A count that depends on the process is a range, which the gate compares. One that does not is as it was.
+fn processes() -> Outcome {
+    for baseline in ["first", "second"] {
+        let mut this = Command::new(env::current_exe().map_err(|error| error.to_string())?);
+        let this = this.env(PLANTED, "0").env(BY_PROCESS, "1").env("CRITERION_HOME", PLANTED_HOME);
+        let this = this.args(["--bench", "--color", "never", "--save-baseline", baseline]);
+        let status = this.status().map_err(|error| error.to_string())?;
+        if !status.success() {
+            return Err(format!("benchmarks: {status}"));
+        }
+    }
+    for (name, is_same) in [("same", true), ("other", false), ("batched", true)] {
+        let json = read_in(PLANTED_HOME, &format!("processes/{name}/second/counters.json"))?;
+        let instructions = &json["counters"][0];
+        let of_processes = &instructions["of_processes"];
+        println!("processes: {name}: {}, of all: {of_processes}", instructions["median"]);
+        if of_processes.is_null() != is_same {
+            return Err(format!("processes: {name}: {of_processes}"));
+        }
+    }
+    let comparison = Gate::new("first", "second").home(PLANTED_HOME).compare();
+    print!("gate:\n{comparison}");
+    match comparison.status() {
+        Status::Passed => Ok(()),
+        other => Err(format!("processes: {other:?}")),
+    }
 }
 
 fn planted_in<const PLANTED: bool>(criterion: &mut rdpmc_criterion::Criterion) {
@@ -410,11 +462,7 @@ fn planted() -> Outcome {
     )?;
     for name in ["iter/10", "iter/10000", "batched/10", "batched/10000"] {
         let of = |baseline: &str| -> Result<f64, String> {
-            let file = format!("planted/{name}/{baseline}/counters.json");
-            let text = fs::read(format!("{PLANTED_HOME}-instructions/{file}"))
-                .map_err(|error| format!("{file}: {error}"))?;
-            let json: Value =
-                serde_json::from_slice(&text).map_err(|error| format!("{file}: {error}"))?;
+            let json = read_in(PLANTED_HOME, &format!("planted/{name}/{baseline}/counters.json"))?;
             json["counters"][0]["median"].as_f64().ok_or("no median".into())
         };
         let (before, after) = (of("a")?, of("new")?);
