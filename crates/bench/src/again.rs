@@ -10,6 +10,7 @@ use rdpmc_step::processes::{NoAnswer, Question, Wanted, asked, end_if_stray};
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// The word that a question begins with.
 const WORD: &str = "rdpmc-bench";
@@ -75,11 +76,13 @@ impl Call {
         names: &[&str],
         stepped: impl Iterator<Item = bool>,
         processes: u32,
+        time: Duration,
     ) -> (Vec<Vec<Row>>, Option<String>) {
+        let time = time.saturating_mul(u32::try_from(names.len()).unwrap_or(u32::MAX));
         let wanted: String = stepped.map(|is_stepped| if is_stepped { '1' } else { '0' }).collect();
         let question = format!("{WORD} {wanted}");
         let arguments = std::env::args_os().skip(1).collect();
-        let processes = Wanted { question: &question, number: processes, arguments };
+        let processes = Wanted { question: &question, number: processes, arguments, time };
         let mut counted = vec![Vec::new(); names.len()];
         let mut why_not = None;
         for answer in processes.ask() {

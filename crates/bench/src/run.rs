@@ -215,7 +215,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
         () if call.why_alone().is_some() => (Vec::new(), call.why_alone().map(str::to_owned)),
         () => {
             let stepped = counted.iter().map(|row| row.stepped.is_some());
-            call.ask(&names, stepped, processes - 1)
+            call.ask(&names, stepped, processes - 1, time_to_step)
         }
     };
     let wanted = if is_alone { 0 } else { processes as usize - 1 };

@@ -44,6 +44,10 @@ pub(crate) enum NoFigure {
     },
     /// The benchmark calls `iter` more than once.
     SeveralCalls,
+    /// Other events had the counters.
+    Estimated,
+    /// One process has a counter of instructions, and the other does not.
+    OtherWay,
 }
 
 impl fmt::Display for NoFigure {
@@ -64,6 +68,10 @@ impl fmt::Display for NoFigure {
             NoFigure::SeveralCalls => f.write_str(
                 "the benchmark calls `iter` more than once, and criterion uses the last one. Call it once in each benchmark",
             ),
+            NoFigure::Estimated => f.write_str(
+                "other events had the counters for a while. Close other programs that count events",
+            ),
+            NoFigure::OtherWay => f.write_str("its counters could not be opened as here"),
         }
     }
 }
@@ -72,6 +80,7 @@ impl fmt::Display for NoFigure {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Failure {
     TooLong,
+    Estimated,
     Other(StepError),
 }
 
@@ -138,14 +147,14 @@ pub(crate) struct Batches {
     zeros_before: u64,
     intervals: Option<(u64, u64)>,
     samples: u64,
-    /// Whether this process was started to count as well.
-    is_other: bool,
+    /// Whether few iterations are enough, to compare processes.
+    is_brief: bool,
 }
 
 impl Batches {
-    pub(crate) fn new(time: Duration, costs: Costs, is_other: bool) -> Batches {
+    pub(crate) fn new(time: Duration, costs: Costs, is_brief: bool) -> Batches {
         let (costs, begun) = (Some(costs), Some(Instant::now()));
-        Batches { time, costs, begun, is_other, ..Batches::default() }
+        Batches { time, costs, begun, is_brief, ..Batches::default() }
     }
 
     /// Steps a single interval.
@@ -216,8 +225,8 @@ impl Batches {
         let is_short = iterations <= MAX_SHORT
             && self.steps.saturating_add(expected)
                 <= self.steps_in((self.time / PART_FOR_SHORT).min(MAX_FOR_SHORT))
-            && !self.is_other;
-        let is_enough = match self.is_other {
+            && !self.is_brief;
+        let is_enough = match self.is_brief {
             true => {
                 let is_settled = self.counted.len() > BATCHES || is_one_value(&self.values());
                 has_figure && is_settled
@@ -271,7 +280,7 @@ impl Batches {
         if self.is_batched && self.iterations == 2 {
             self.are_single = intervals == 2;
         }
-        if self.are_single && intervals < self.iterations && self.counted.len() >= BATCHES {
+        if self.are_single && intervals < self.iterations {
             self.judge();
         }
         match self.current.take() {
@@ -284,6 +293,9 @@ impl Batches {
             Some(Err(Failure::TooLong)) if !self.counted.is_empty() => self.judge(),
             Some(Err(Failure::TooLong)) => {
                 self.result.get_or_insert(Err(self.too_long()));
+            }
+            Some(Err(Failure::Estimated)) => {
+                self.result.get_or_insert(Err(NoFigure::Estimated));
             }
             Some(Err(Failure::Other(why))) => {
                 self.result.get_or_insert(Err(NoFigure::NotStepped(why)));
@@ -306,7 +318,7 @@ impl Batches {
             return self.later_means().collect();
         }
         let all = self.differences();
-        let enough = if self.is_other { DIFFERENCES - 1 } else { DIFFERENCES };
+        let enough = if self.is_brief { DIFFERENCES - 1 } else { DIFFERENCES };
         let first = usize::from(all.len() > enough);
         all.into_iter().skip(first).collect()
     }
@@ -327,7 +339,8 @@ impl Batches {
     /// Whether all differences agree but for the first, and `mean`, the mean of the second batch, is that of the `second` and the batch's ends.
     fn has_odd_first(&self, mean: f64, second: f64) -> bool {
         let all = self.differences();
-        all.first() != all.get(1)
+        !self.are_single
+            && all.first() != all.get(1)
             && all.get(1..).is_some_and(is_one_value)
             && (0.0..=ENDS / 2.0).contains(&(mean - second))
     }
@@ -341,10 +354,12 @@ impl Batches {
             // One iteration, or two without the first, which may have done what happens once.
             ([one], _) => Process::of(&[mean(one)], ENDS),
             ([_, two], [_]) => Process::of(&[mean(two)], ENDS / 2.0),
-            (_, values)
-                if self.is_exact() || self.are_single || self.is_other && is_one_value(values) =>
-            {
+            (_, values) if self.is_exact() || self.is_brief && is_one_value(values) => {
                 Process::of(values, 0.0)
+            }
+            // Fewer batches than an exact figure has.
+            (_, values) if self.are_single && is_one_value(values) => {
+                Process::of(values, ENDS / 2.0)
             }
             // All but the first iteration agree, and there was no time for a batch more.
             ([_, two, ..], [_, second, ..]) if self.has_odd_first(mean(two), *second) => {
@@ -480,6 +495,17 @@ mod tests {
             [1, 2, 4, 8].map(|n| vec![129; n]).into_iter().chain([vec![1_158; 8], vec![2_200; 8]]);
         let stepped: Vec<usize> = all.map(|of| batch(&mut small, true, &of)).collect();
         assert_eq!((stepped, run_of(&small)), (vec![1, 2, 4, 8, 8, 0], exactly(29.0)));
+        // `BatchSize::NumBatches(2)` and `(3)` have such intervals from the third and the fourth iteration on.
+        let two: [&[u64]; 4] = [&[129], &[129; 2], &[145; 2], &[190; 2]];
+        let three: [&[u64]; 4] = [&[129], &[129; 2], &[145, 145], &[163, 163, 145]];
+        for all in [two, three] {
+            let mut few = batches(TIME);
+            few.zero();
+            let stepped = all.map(|of| batch(&mut few, true, of));
+            let process = few.result.and_then(Result::ok).map(|it| it.process);
+            let expected = Process { run: one_value(29.0), slack: ENDS / 2.0 };
+            assert_eq!((stepped, process), ([1, 2, 2, 0], Some(expected)));
+        }
         // `BatchSize::NumIterations(3)`, for which there is less time.
         let mut threes = batches(TIME / 1_000);
         threes.zero();

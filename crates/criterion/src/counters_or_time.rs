@@ -133,13 +133,15 @@ impl<E: IntoEvent, const N: usize> Builder<E, N> {
     /// `--bench --warm-up-time SECONDS --exact NAME`. Each process counts the first iterations of this benchmark, and ends there. Its output is
     /// discarded.
     ///
-    /// If not all of them agree, the interval that the gate compares has the counts of all, and half of their range more at each end.
+    /// If not all of them agree, the interval that the gate compares has the counts of all, and half of their range more at each end, or ten times
+    /// of it if fewer than five others counted.
     ///
     /// - By stepping: if fewer than five other processes come to the benchmark, a line says why, and the gate does not compare the figure. With 1, a
-    ///   figure is exact if this process's iterations agree.
-    /// - By a counter: if instructions differ, the gate does not compare branches. With [`Scope::Process`], no process is started.
+    ///   figure is exact if this process's iterations agree. If the warm-up is short, one more process counts instead of this one.
+    /// - By a counter: processes differ if all first iterations of each have one count, and these counts are not the same. If they differ, the gate
+    ///   does not compare branches. With [`Scope::Process`], or if the [time to step](Builder::time_to_step) is zero, no process is started.
     ///
-    /// There are fewer processes if the program takes more than a second to come to its benchmarks.
+    /// There are fewer processes if the program takes more than a second to come to its benchmarks. A further one lists their names.
     pub fn processes(self, processes: u32) -> Builder<E, N> {
         Builder { processes, ..self }
     }
@@ -202,7 +204,7 @@ pub struct CountersOrTime {
     overhead: Cost<MAX_EVENTS>,
     stand_ins: StandIns,
     recorder: Recorder,
-    /// Counts the instructions if no counter does.
+    /// Counts the instructions in other processes, and in this one if no counter does.
     stepper: Option<Stepper>,
 }
 
@@ -220,7 +222,7 @@ enum Driver {
 pub struct Started {
     clock: u64,
     wall_time: Option<Instant>,
-    stepper: Part,
+    part: Part,
 }
 
 /// What the stepper does in an interval.
@@ -354,10 +356,8 @@ impl CountersOrTime {
         }
         (all, home)
     }
-}
 
-impl CountersOrTime {
-    /// Compares the count of an interval with other processes.
+    /// Gives the count of an interval to the stepper.
     #[cold]
     fn take(&self, counts: &Counts<MAX_EVENTS>) {
         let is_known = !counts.are_estimates() && !counts.are_incomplete();
@@ -457,7 +457,7 @@ impl Measurement for CountersOrTime {
             Driver::Clock(clock) => (clock.start(), None),
             Driver::WallTime => (0, Some(Instant::now())),
         };
-        let started = Started { clock, wall_time, stepper: part };
+        let started = Started { clock, wall_time, part };
         if let Some(stepper) = stepper {
             stepper.start();
         }
@@ -466,7 +466,7 @@ impl Measurement for CountersOrTime {
 
     #[inline(never)]
     fn end(&self, start: Started) -> Measured {
-        if start.stepper == Part::Steps {
+        if start.part == Part::Steps {
             self.stepper.iter().for_each(Stepper::end);
         }
         let ns = match (&self.driver, start.wall_time) {
@@ -476,7 +476,7 @@ impl Measurement for CountersOrTime {
         };
         let counts = self.counters.as_ref().map_or(Counts::NONE, SizedMeter::end);
         let counts = counts.less(&self.overhead);
-        if start.stepper == Part::TakesCount {
+        if start.part == Part::TakesCount {
             self.take(&counts);
         }
         Measured { counts, ns }

@@ -50,8 +50,9 @@
 //! [`counters`] calls [`contain_faults`](rdpmc::contain_faults). Call it yourself before you open another measurement, as for
 //! any counter whose read may fault: on riscv64, on machines with several core types, and if user access may be revoked.
 //!
-//! After a benchmark, this program is started again, and each process counts the instructions of its first iterations. If these differ between
-//! processes, a line `processes:` says so, and the gate compares the interval of all: see [`Builder::processes`].
+//! If a counter counts instructions, this program is started again after each benchmark, and each process counts its first iterations. If all
+//! iterations of a process have the same count, and another process has another one, a line `processes:` says so, and the gate compares the
+//! interval of all: see [`Builder::processes`].
 //!
 //! # Without a counter of instructions
 //!
@@ -59,12 +60,14 @@
 //! have no PMU, the CPU steps through the first iterations of each benchmark. This needs x86-64 or arm64 Linux: see [`rdpmc_step`].
 //! The figure is `stepped-instructions`, which is never compared with that of a counter.
 //!
-//! - The first batches of criterion's warm-up are stepped: those with 1, 2, 4 and 8 iterations, and up to 128 of short code with `iter`. The figure is the
-//!   difference of two batches per iteration. If all differences agree, but for the first one, it is exact, and otherwise a range.
+//! - The first batches of criterion's warm-up are stepped: those with 1, 2, 4 and 8 iterations, and up to 128 of short code. The figure is the
+//!   difference of two batches per iteration. If all differences agree, but for the first one, it is exact, and otherwise a range. With
+//!   `iter_batched`, it is the mean of a batch. Batches with several iterations in an interval are left out (from 16 iterations on with
+//!   `BatchSize::SmallInput`), because criterion has other code for them.
 //! - After the benchmark, this program is started again, and each process counts its first batches: see [`Builder::processes`]. Where they
 //!   differ, the figure is a range.
 //! - The figure has the instructions that a counter would count: those of the iteration and of criterion's loop, in user mode, on this
-//!   thread. The cost of measuring is subtracted. `iter_batched` has batches of one iteration in the first batches and larger ones
+//!   thread. The cost of measuring is subtracted. `iter_batched` has one iteration in each of the first intervals and more
 //!   later, so its figure can differ by a few instructions from that of a counter.
 //! - Stepping takes a second for each benchmark at most, or the number of seconds in `RDPMC_STEP_SECONDS`, or
 //!   [`time_to_step`](Builder::time_to_step). 0 switches it off. A longer benchmark has a line that says so.
@@ -179,6 +182,7 @@ mod meter;
 mod names;
 mod new_samples;
 mod notes;
+mod of_processes;
 mod other_processes;
 mod page;
 mod print;

@@ -31,7 +31,8 @@ impl Names {
             let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
             arguments.push("--list".into());
             let begun = Instant::now();
-            let lines = Wanted { question: WORD, number: 1, arguments }.lines();
+            let time = Duration::ZERO;
+            let lines = Wanted { question: WORD, number: 1, arguments, time }.lines();
             let names = lines.map_err(|why| why.to_string()).map(|lines| {
                 let name = |line: &String| Some(line.strip_suffix(": benchmark")?.to_owned());
                 lines.iter().filter_map(name).collect()

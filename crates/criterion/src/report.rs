@@ -6,6 +6,7 @@ use crate::meter::{Counts, MAX_EVENTS};
 use crate::names::Names;
 use crate::new_samples::{Run, Saved, Unknown};
 use crate::notes::{Batches, SampleNotes};
+use crate::of_processes;
 use crate::other_processes;
 use crate::print;
 use crate::stepped::{self, Stepper};
@@ -80,12 +81,18 @@ impl InProcesses {
         }
     }
 
+    /// A figure of this process alone cannot be compared.
     fn doubted(self, why: &str) -> InProcesses {
-        let doubt = format!(
-            "too few other processes counted it, so it may differ in others: {why}. `CountersOrTime::builder(...).processes(1)` accepts that"
-        );
-        InProcesses { doubt: Some(doubt), ..self }
+        let doubt = self.instructions.map(|_| in_too_few(why));
+        InProcesses { doubt, ..self }
     }
+}
+
+/// Says that too few other processes counted.
+fn in_too_few(why: &str) -> String {
+    format!(
+        "too few other processes counted it, so it may differ in others: {why}. `CountersOrTime::builder(...).processes(1)` accepts that"
+    )
 }
 
 /// An event as it is printed and saved.
@@ -330,8 +337,8 @@ impl Recorder {
         }
     }
 
-    /// Counts the instructions of the benchmark with this directory in other processes, by their counters. If they are not the same, adds them to
-    /// the result of this process. Returns a line for the report, if there is something to say.
+    /// Compares the instructions that a counter counts with those of other processes. If these differ, adds them to the result. Returns a line for
+    /// the report, if there is something to say.
     fn compare_processes(
         &self,
         stepper: &Stepper,
@@ -340,38 +347,19 @@ impl Recorder {
     ) -> Option<String> {
         // Like is compared with like: the first batches here with the first batches there.
         let own = stepper.report().counted?;
-        let path = directory.strip_prefix(self.home()).unwrap_or(directory);
-        let number = stepper.processes() - 1;
-        let (others, why_not) = match self.names.of(path) {
-            Ok(name) => stepper.ask_others(name, self.affordable(number)),
-            Err(why) => (Vec::new(), Some(why)),
+        let others = match self.name_in_list(directory).and_then(|name| self.ask(stepper, name)) {
+            Ok(others) => others,
+            Err(why) => return Some(format!("processes: {}", in_too_few(&why))),
         };
-        if others.is_empty() {
-            let why = why_not.unwrap_or_default();
-            return Some(format!("processes: only this one counted, so others may differ: {why}"));
-        }
-        let of_others: Vec<Process> = others.iter().map(|other| other.process).collect();
-        let Interval { low, median, high } = own.process.joined(&of_others);
-        let accepted = Limits::usual("instructions") * median.abs() + 2.0 * own.process.slack;
-        let counted = counters.get_mut(stepper.counter()?).filter(|_| high - low > accepted)?;
-        let here = own.process.run.median;
-        let interval = counted.per_iteration;
-        counted.of_processes = Some(Interval {
-            low: (interval.low + low - here).max(0.0),
-            median: interval.median,
-            high: interval.high + high - here,
-        });
-        let [low, high] = [counted.of_processes?.low, counted.of_processes?.high];
+        let (below, above) = of_processes::spread(&own, &others)?;
+        let counted = counters.get_mut(stepper.counter()?)?;
+        let Interval { low, median, high } = counted.per_iteration;
+        let (low, high) = ((low - below).max(0.0), high + above);
+        counted.of_processes = Some(Interval { low, median, high });
+        let number = others.len() + 1;
         Some(format!(
-            "processes: the instructions differ between {} processes. The gate compares {low:.2} to {high:.2}",
-            others.len() + 1
+            "processes: the instructions differ between {number} processes. The gate compares {low:.2} to {high:.2}"
         ))
-    }
-
-    /// Returns how many of these processes are started: fewer if each takes more than a second to come to the benchmark.
-    fn affordable(&self, number: u32) -> u32 {
-        let seconds = self.names.time_to_list().as_secs_f64().max(1.0);
-        (f64::from(number) / seconds).ceil() as u32
     }
 
     /// Counts the instructions of the benchmark with this directory in other processes, too.
@@ -385,8 +373,7 @@ impl Recorder {
         if stepper.processes() < 2 || !is_known {
             return InProcesses::of_one(stepped.counted);
         }
-        let path = directory.strip_prefix(self.home()).unwrap_or(directory);
-        let name = match self.names.of(path) {
+        let name = match self.name_in_list(directory) {
             Ok(name) => name,
             Err(why) => return InProcesses::of_one(stepped.counted).doubted(&why),
         };
@@ -395,11 +382,10 @@ impl Recorder {
         }
         let alone = InProcesses::of_one(stepped.counted);
         let Some(own) = stepped.counted else { return alone };
-        let number = self.affordable(stepper.processes() - 1);
-        let (others, why_not) = stepper.ask_others(name, number);
-        if others.len() < (number as usize).min(MIN_VALUES - 1) {
-            return alone.doubted(&why_not.unwrap_or_default());
-        }
+        let others = match self.ask(stepper, name) {
+            Ok(others) => others,
+            Err(why) => return alone.doubted(&why),
+        };
         // A process that had time for the first iteration alone has counted what happens once.
         let is_like_own = |other: &&stepped::Counted| other.iterations > 1 || own.iterations == 1;
         let of_others: Vec<Process> =
@@ -409,6 +395,28 @@ impl Recorder {
             instructions: Some(own.process.joined(&of_others)),
             iterations: own.iterations + iterations,
             doubt: None,
+        }
+    }
+
+    /// Returns criterion's name of the benchmark with this directory.
+    ///
+    /// # Errors
+    /// Why it is not known.
+    fn name_in_list(&self, directory: &Path) -> Result<&str, String> {
+        self.names.of(directory.strip_prefix(self.home()).unwrap_or(directory))
+    }
+
+    /// Returns what other processes counted of the benchmark with this name. They are fewer if each takes more than a second to come to it.
+    ///
+    /// # Errors
+    /// Why too few did.
+    fn ask(&self, stepper: &Stepper, name: &str) -> Result<Vec<stepped::Counted>, String> {
+        let seconds = self.names.time_to_list().as_secs_f64().max(1.0);
+        let number = (f64::from(stepper.processes().saturating_sub(1)) / seconds).ceil() as u32;
+        let (others, why_not) = stepper.ask_others(name, number);
+        match others.len() < (number as usize).min(MIN_VALUES - 1) {
+            true => Err(why_not.unwrap_or_default()),
+            false => Ok(others),
         }
     }
 

@@ -1,7 +1,8 @@
-//! The instructions of a benchmark, counted by single-stepping where no counter counts them.
+//! The instructions of a benchmark's first iterations: by single-stepping where no counter counts them, and by the counter otherwise. Other
+//! processes count the same.
 //!
-//! The first batches of criterion's warm-up have 1, 2, 4, 8 and 16 iterations. Their results are not used by criterion, so they are
-//! stepped. The difference of two batches has neither the cost of measuring nor what happens once per batch.
+//! The first batches of criterion's warm-up have 1, 2, 4, 8 and 16 iterations. criterion does not use their results, so they can be stepped.
+//! The difference of two batches has neither the cost of measuring nor what happens once per batch.
 
 use crate::arguments::Arguments;
 pub(crate) use crate::batches::Counted;
@@ -22,8 +23,10 @@ const PART: u32 = 3;
 /// The time of an instruction that a counter counts, in seconds.
 const COUNTED: f64 = 1e-9;
 
-/// The first word of a question to another process, and the second one if it is to count as this process would in a long warm-up.
+/// The first word of a question to another process, and others: whether it counts by a counter, and whether it is to count as this process would
+/// in a long warm-up.
 const WORD: &str = "rdpmc-criterion";
+const BY_COUNTER: &str = "by-counter";
 const IN_FULL: &str = "in-full";
 
 /// What a benchmark's report says of stepping.
@@ -135,16 +138,24 @@ impl Stepper {
             Some(_) => Ok(Costs { step: COUNTED, interval: 0 }),
             None => self.measure(empty).map_err(NoFigure::NotStepped),
         });
-        let time = self.time.min(self.warm_up.get() / PART);
+        let by_counter = self.counter.is_some();
+        // Counting takes no time of the warm-up.
+        let time = if by_counter { self.time } else { self.time.min(self.warm_up.get() / PART) };
         self.is_on.set(costs.is_ok());
-        if let (Some(question), Err(why)) = (&self.question, costs) {
-            answer(question, Err(why));
+        let is_asked = |word: &str| {
+            self.question.as_ref().is_some_and(|question| question.words().any(|it| it == word))
+        };
+        if let Some(question) = &self.question {
+            if is_asked(BY_COUNTER) != by_counter {
+                answer(question, Err(NoFigure::OtherWay));
+            }
+            if let Err(why) = costs {
+                answer(question, Err(why));
+            }
         }
         self.question.iter().for_each(Question::use_heap);
         let costs = costs.unwrap_or(Costs { step: 1.0, interval: 0 });
-        let is_in_full = |question: &Question| question.words().any(|word| word == IN_FULL);
-        let is_brief = self.question.as_ref().is_some_and(|it| !is_in_full(it));
-        let is_brief = is_brief || self.counter.is_some();
+        let is_brief = by_counter || self.question.is_some() && !is_asked(IN_FULL);
         self.batches.replace(Batches::new(time, costs, is_brief));
     }
 
@@ -214,7 +225,7 @@ impl Stepper {
     /// Takes the count of an interval by the counter. None if it is not known.
     pub(crate) fn take(&self, count: Option<u64>) {
         if let Ok(mut batches) = self.batches.try_borrow_mut() {
-            batches.add(count.ok_or(Failure::Other(StepError::Disturbed)), Duration::ZERO);
+            batches.add(count.ok_or(Failure::Estimated), Duration::ZERO);
         }
     }
 
@@ -270,15 +281,15 @@ impl Stepper {
     /// # Errors
     /// Why it does not.
     pub(crate) fn ask_in_full(&self, name: &str) -> Result<Counted, String> {
-        let question = format!("{WORD} {IN_FULL}");
-        let answers = self.ask(&question, name, 1);
+        let answers = self.ask(IN_FULL, name, 1);
         answers.into_iter().next().unwrap_or_else(|| Err("no process was started".to_owned()))
     }
 
     /// Returns what other processes counted of the benchmark with this name, and why there is nothing.
     pub(crate) fn ask_others(&self, name: &str, number: u32) -> (Vec<Counted>, Option<String>) {
         let (mut counted, mut why_not) = (Vec::new(), None);
-        for answer in self.ask(WORD, name, number) {
+        let way = if self.counter.is_some() { BY_COUNTER } else { "" };
+        for answer in self.ask(way, name, number) {
             match answer {
                 Ok(found) => counted.push(found),
                 Err(why) => why_not = Some(why),
@@ -288,11 +299,12 @@ impl Stepper {
     }
 
     /// Starts this program again, for one benchmark. The warm-up is as long as the stepping needs: the process ends after that.
-    fn ask(&self, question: &str, name: &str, number: u32) -> Vec<Result<Counted, String>> {
+    fn ask(&self, way: &str, name: &str, number: u32) -> Vec<Result<Counted, String>> {
+        let question = format!("{WORD} {way}");
         let warm_up = self.time.saturating_mul(PART).as_secs_f64();
         let arguments = ["--bench", "--warm-up-time", &warm_up.to_string(), "--exact", name];
         let arguments = arguments.map(Into::into).to_vec();
-        let answers = Wanted { question, number, arguments }.ask();
+        let answers = Wanted { question: &question, number, arguments, time: self.time }.ask();
         let counted = |answer: Result<String, NoAnswer>| {
             answer.map_err(|why| why.to_string()).and_then(|said| parsed(&said))
         };

@@ -5,12 +5,14 @@
 //!
 //! ```no_run
 //! use rdpmc_step::processes::{Wanted, asked};
+//! use std::time::Duration;
 //!
 //! # fn count() -> String { String::new() }
 //! if let Some(question) = asked("parse") {
 //!     question.answer(&count()) // ends this process
 //! }
-//! let wanted = Wanted { question: "parse", number: 7, arguments: std::env::args_os().skip(1).collect() };
+//! let arguments = std::env::args_os().skip(1).collect();
+//! let wanted = Wanted { question: "parse", number: 7, arguments, time: Duration::from_secs(1) };
 //! for answer in wanted.ask() {
 //!     println!("{answer:?}");
 //! }
@@ -45,6 +47,9 @@ const MIN_PATIENCE: Duration = Duration::from_secs(20);
 /// A process has as many times the age of the one that asks.
 const PATIENCE: u32 = 4;
 
+/// Other programs can stretch the time for an answer by this factor.
+const STRETCH: u32 = 8;
+
 /// Why a process did not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -71,7 +76,7 @@ impl fmt::Display for NoAnswer {
             }
             NoAnswer::TooSlow(time) => write!(
                 f,
-                "this program was started again and did not reach this code in {} s",
+                "this program was started again and did not answer in {} s",
                 time.as_secs()
             ),
         }
@@ -89,6 +94,8 @@ pub struct Wanted<'a> {
     pub number: u32,
     /// Their arguments, without the name of the program.
     pub arguments: Vec<OsString>,
+    /// The CPU time that each of them takes for its answer, at most.
+    pub time: Duration,
 }
 
 /// What a process wrote.
@@ -103,9 +110,10 @@ impl Wanted<'_> {
     /// Starts the processes, some at a time, and returns their answers. Each has a different number and size of environment variables. Their
     /// standard input is empty, and their other output is discarded. If one is too slow, no more are started.
     ///
-    /// A process has at least 20 seconds for its answer, and four times the age of this process.
+    /// A process has at least 20 seconds to come to its answer, and four times the age of this process. For the answer, it has eight times
+    /// [`time`](Wanted::time), because other programs use the CPU, too.
     pub fn ask(&self) -> Vec<Result<String, NoAnswer>> {
-        let patience = patience();
+        let patience = patience().saturating_add(self.time.saturating_mul(STRETCH));
         let is_in_vain = AtomicBool::new(false);
         let next = AtomicU32::new(1);
         let at_a_time = thread::available_parallelism().map_or(1, usize::from);

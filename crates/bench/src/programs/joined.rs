@@ -40,7 +40,7 @@ pub(super) fn joined(processes: &[Vec<Measured>]) -> Vec<Measured> {
 /// Returns the estimate of [`common_estimate`], and what its width says.
 fn of_each_process(processes: &[Estimate]) -> Option<(Estimate, Verdict)> {
     let estimate = common_estimate(processes)?;
-    let verdict = if processes.iter().all(|it| *it == estimate) {
+    let verdict = if estimate.error() == 0.0 && processes.iter().all(|it| *it == estimate) {
         Verdict::Exact
     } else if estimate.error() > TARGET * estimate.value.abs() {
         Verdict::Unstable(Cause::Varies)
@@ -162,6 +162,11 @@ mod tests {
         assert_eq!(of(&[stable.clone(), stable.clone()]), Verdict::Stable);
         assert_eq!(of(&[stable.clone(), process(150.0, 0.1, Verdict::Stable)]), VARIES);
         assert_eq!(of(&[stable.clone(), process(100.0, 0.1, DOUBT)]), DOUBT);
+        let wide = process(100.0, 50.0, VARIES);
+        assert_eq!(
+            [of(std::slice::from_ref(&wide)), of(&[wide.clone(), wide.clone()])],
+            [VARIES; 2]
+        );
         let exact = process(100.0, 0.0, Verdict::Exact);
         assert_eq!(of(&[exact.clone(), exact.clone()]), Verdict::Exact);
         assert_eq!(of(&[exact.clone(), stable.clone()]), Verdict::Stable);
