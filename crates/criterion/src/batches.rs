@@ -131,6 +131,8 @@ pub(crate) struct Batches {
     /// The current batch: its iterations (0 before the first one), and what was counted.
     iterations: u64,
     current: Option<Result<u64, Failure>>,
+    /// Whether there was not enough time for the first iteration.
+    is_first_too_long: bool,
     /// The intervals of the current batch, and whether the batch of two iterations had two. criterion then has other code for a batch with
     /// fewer intervals than iterations.
     intervals_of_batch: u64,
@@ -287,8 +289,11 @@ impl Batches {
             _ if self.result.is_some() => {}
             Some(Ok(count)) => self.counted.push((self.iterations, count)),
             // What the first iteration alone does: it starts threads, or makes a large table.
-            Some(Err(Failure::TooLong | Failure::Other(StepError::Disturbed)))
-                if self.iterations == 1 => {}
+            Some(Err(why @ (Failure::TooLong | Failure::Other(StepError::Disturbed))))
+                if self.iterations == 1 =>
+            {
+                self.is_first_too_long = why == Failure::TooLong;
+            }
             // What was counted before is known.
             Some(Err(Failure::TooLong)) if !self.counted.is_empty() => self.judge(),
             Some(Err(Failure::TooLong)) => {
@@ -385,10 +390,14 @@ impl Batches {
     pub(crate) fn finish(&mut self) {
         if self.result.is_none() {
             self.end_batch();
-            match self.counted.len() < BATCHES {
-                true => drop(self.result.get_or_insert(Err(NoFigure::WarmUpTooShort))),
-                false => self.judge(),
+            if self.counted.len() >= BATCHES {
+                self.judge();
             }
+            let why = match self.is_first_too_long && self.counted.is_empty() {
+                true => self.too_long(),
+                false => NoFigure::WarmUpTooShort,
+            };
+            self.result.get_or_insert(Err(why));
         }
     }
 
@@ -645,6 +654,15 @@ mod tests {
         let text = "an iteration has more than the 875000 instructions for which there is time. Raise RDPMC_STEP_SECONDS, \
                     or give the benchmark less to do";
         assert_eq!(too_long.as_deref(), Some(text));
+        // The first iteration takes the whole warm-up.
+        let mut slow = batches(TIME);
+        slow.zero();
+        batch(&mut slow, false, &[900_000]);
+        slow.finish();
+        assert_eq!(
+            slow.result,
+            Some(Err(NoFigure::TooLong { instructions: 875_000, by_warm_up: false }))
+        );
     }
 
     /// criterion's calls for the samples of a benchmark that calls `iter` or `iter_batched` once or twice.

@@ -20,6 +20,9 @@ const WARM_UP: Duration = Duration::from_secs(3);
 /// The maximum part of the warm-up that is stepped. criterion estimates the time of an iteration from the whole warm-up.
 const PART: u32 = 3;
 
+/// Other programs can stretch the time of stepping by this factor.
+const STRETCH: u32 = 8;
+
 /// The time of an instruction that a counter counts, in seconds.
 const COUNTED: f64 = 1e-9;
 
@@ -260,8 +263,12 @@ impl Stepper {
                 other => other,
             },
         };
-        let is_cut = is_short
-            && matches!(result, Ok(_) | Err(NoFigure::WarmUpTooShort | NoFigure::TooLong { .. }));
+        // Beside other programs, stepping may take as long as the warm-up.
+        let is_cut = match result {
+            Err(NoFigure::WarmUpTooShort) => true,
+            Ok(_) | Err(NoFigure::TooLong { .. }) => is_short,
+            Err(_) => false,
+        };
         // What holds for all benchmarks is printed once.
         let is_general = matches!(self.costs.get(), Some(Err(_)));
         let is_said = result.is_err() && is_general && self.is_said.replace(true);
@@ -298,10 +305,11 @@ impl Stepper {
         (counted, why_not)
     }
 
-    /// Starts this program again, for one benchmark. The warm-up is as long as the stepping needs: the process ends after that.
+    /// Starts this program again, for one benchmark. The warm-up is as long as the stepping may need beside other programs: the process ends after
+    /// that.
     fn ask(&self, way: &str, name: &str, number: u32) -> Vec<Result<Counted, String>> {
         let question = format!("{WORD} {way}");
-        let warm_up = self.time.saturating_mul(PART).as_secs_f64();
+        let warm_up = self.time.saturating_mul(PART * STRETCH).as_secs_f64();
         let arguments = ["--bench", "--warm-up-time", &warm_up.to_string(), "--exact", name];
         let arguments = arguments.map(Into::into).to_vec();
         let answers = Wanted { question: &question, number, arguments, time: self.time }.ask();
