@@ -37,6 +37,8 @@ pub(crate) enum NoFigure {
     Quick,
     /// The warm-up ended before enough batches were stepped.
     WarmUpTooShort,
+    /// There was time for one iteration, which may have done what happens once.
+    OneIteration,
     /// The instructions of an iteration for which there is time, and whether the warm-up is the limit.
     TooLong {
         instructions: u64,
@@ -57,6 +59,10 @@ impl fmt::Display for NoFigure {
             NoFigure::Quick => f.write_str("there is no warm-up to step with `--quick`"),
             NoFigure::WarmUpTooShort => f.write_str(
                 "the warm-up ended before enough batches were stepped. Set a longer warm-up time",
+            ),
+            NoFigure::OneIteration => write!(
+                f,
+                "there was time for one iteration, and the first one may do more than others. Raise {VARIABLE} and the warm-up time"
             ),
             NoFigure::TooLong { instructions, by_warm_up } => {
                 let limit = if *by_warm_up { "the warm-up time" } else { VARIABLE };
@@ -91,6 +97,18 @@ impl From<StepError> for Failure {
             other => Failure::Other(other),
         }
     }
+}
+
+/// How much of a benchmark is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// As much as there is time for in the warm-up of a benchmark that is measured.
+    #[default]
+    InWarmUp,
+    /// The same in a process that measures nothing. It takes the time for a second and a third iteration.
+    InFull,
+    /// A few iterations, to compare processes.
+    Brief,
 }
 
 /// What was counted of a benchmark.
@@ -149,14 +167,13 @@ pub(crate) struct Batches {
     zeros_before: u64,
     intervals: Option<(u64, u64)>,
     samples: u64,
-    /// Whether few iterations are enough, to compare processes.
-    is_brief: bool,
+    extent: Extent,
 }
 
 impl Batches {
-    pub(crate) fn new(time: Duration, costs: Costs, is_brief: bool) -> Batches {
+    pub(crate) fn new(time: Duration, costs: Costs, extent: Extent) -> Batches {
         let (costs, begun) = (Some(costs), Some(Instant::now()));
-        Batches { time, costs, begun, is_brief, ..Batches::default() }
+        Batches { time, costs, begun, extent, ..Batches::default() }
     }
 
     /// Steps a single interval.
@@ -223,12 +240,18 @@ impl Batches {
             return;
         };
         let expected = (count / last.max(&1)).saturating_mul(iterations);
+        if iterations == 2 && self.extent != Extent::InWarmUp {
+            // A half more: the first iteration may have been a short one.
+            self.limit = left.max(expected.saturating_add(expected / 2));
+            return;
+        }
+        let is_brief = self.extent == Extent::Brief;
         let has_figure = self.counted.len() >= BATCHES;
         let is_short = iterations <= MAX_SHORT
             && self.steps.saturating_add(expected)
                 <= self.steps_in((self.time / PART_FOR_SHORT).min(MAX_FOR_SHORT))
-            && !self.is_brief;
-        let is_enough = match self.is_brief {
+            && !is_brief;
+        let is_enough = match is_brief {
             true => {
                 let is_settled = self.counted.len() > BATCHES || is_one_value(&self.values());
                 has_figure && is_settled
@@ -323,7 +346,7 @@ impl Batches {
             return self.later_means().collect();
         }
         let all = self.differences();
-        let enough = if self.is_brief { DIFFERENCES - 1 } else { DIFFERENCES };
+        let enough = if self.extent == Extent::Brief { DIFFERENCES - 1 } else { DIFFERENCES };
         let first = usize::from(all.len() > enough);
         all.into_iter().skip(first).collect()
     }
@@ -353,13 +376,16 @@ impl Batches {
     /// Takes what was counted as the result.
     fn judge(&mut self) {
         let iterations = self.counted.iter().map(|(iterations, _)| iterations).sum();
-        let values = self.values();
+        let (values, is_brief) = (self.values(), self.extent == Extent::Brief);
         let all = match (self.counted.as_slice(), values.as_slice()) {
             ([], _) => None,
-            // One iteration, or two without the first, which may have done what happens once.
-            ([one], _) => Process::of(&[mean(one)], ENDS),
+            ([_], _) => None,
+            // The first iteration may have done what happens once, or iterations differ.
+            ([one, two], [_]) if !is_brief && (mean(one) - mean(two)).abs() > ENDS => {
+                Process::of(&[mean(one), mean(two)], 0.0)
+            }
             ([_, two], [_]) => Process::of(&[mean(two)], ENDS / 2.0),
-            (_, values) if self.is_exact() || self.is_brief && is_one_value(values) => {
+            (_, values) if self.is_exact() || is_brief && is_one_value(values) => {
                 Process::of(values, 0.0)
             }
             // Fewer batches than an exact figure has.
@@ -380,7 +406,8 @@ impl Batches {
             }
         };
         let result = match all {
-            None => Err(NoFigure::WarmUpTooShort),
+            None if self.counted.is_empty() => Err(NoFigure::WarmUpTooShort),
+            None => Err(NoFigure::OneIteration),
             Some(process) => Ok(Counted { process, iterations }),
         };
         self.result.get_or_insert(result);
@@ -451,7 +478,7 @@ mod tests {
     const COSTS: Costs = Costs { step: 1e-6, interval: 100 };
 
     fn batches(time: Duration) -> Batches {
-        Batches::new(time, COSTS, false)
+        Batches::new(time, COSTS, Extent::InWarmUp)
     }
 
     /// criterion's calls for a batch of `Bencher::iter`, or of `iter_batched` with these intervals. Returns how many were stepped.
@@ -532,9 +559,10 @@ mod tests {
             (30_000, [1, 1, 1, 0], Process { run: one_value(30_000.0), slack: 0.0 }),
             (50_000, [1, 1, 0, 0], Process { run: one_value(50_000.0), slack: ENDS / 2.0 }),
             (200_000, [1, 1, 0, 0], Process { run: one_value(200_000.0), slack: ENDS / 2.0 }),
-            (400_000, [1, 0, 0, 0], Process { run: one_value(400_000.0), slack: ENDS }),
+            (400_000, [1, 1, 0, 0], Process { run: one_value(400_000.0), slack: ENDS / 2.0 }),
+            (800_000, [1, 1, 0, 0], Process { run: one_value(800_000.0), slack: ENDS / 2.0 }),
         ] {
-            let mut other = Batches::new(TIME, COSTS, true);
+            let mut other = Batches::new(TIME, COSTS, Extent::Brief);
             other.zero();
             let stepped = [1, 2, 4, 8].map(|n| batch(&mut other, false, &[100 + each * n]));
             assert_eq!(
@@ -631,24 +659,37 @@ mod tests {
         assert_eq!(of(&[26, 51, 103, 90, 416]), Some(Ok(range)));
     }
 
-    /// The time is spent on one iteration first, and on agreement after that.
+    /// The time is spent on few iterations first, and on agreement after that.
     #[test]
     fn long_code_has_a_figure_of_few_iterations() {
-        let of = |counts: &[u64]| {
-            let mut long = batches(TIME);
+        let with = |extent: Extent, counts: &[u64]| {
+            let mut long = Batches::new(TIME, COSTS, extent);
             long.zero();
             for count in counts {
                 batch(&mut long, false, &[100 + count]);
             }
-            long.result.map(|result| result.map(|it| (it.process.run.median, it.process.slack)))
+            let range = |it: Process| (it.run.low, it.run.high, it.slack);
+            long.result.map(|result| result.map(|it| range(it.process)))
         };
-        assert_eq!(of(&[100_000, 200_000, 400_000, 800_000]), Some(Ok((100_000.0, 0.0))));
-        assert_eq!(of(&[200_000, 400_000, 800_000]), Some(Ok((200_000.0, ENDS / 2.0))));
-        assert_eq!(of(&[400_000, 800_000]), Some(Ok((400_000.0, ENDS))));
-        assert_eq!(of(&[800_000, 1_600_000]), Some(Ok((800_000.0, ENDS))));
+        let of = |counts: &[u64]| with(Extent::InWarmUp, counts);
+        let each = |count: f64, slack: f64| Some(Ok((count, count, slack)));
+        assert_eq!(of(&[100_000, 200_000, 400_000, 800_000]), each(100_000.0, 0.0));
+        assert_eq!(of(&[200_000, 400_000, 800_000]), each(200_000.0, ENDS / 2.0));
         // The first iteration is longer, or longer than it may be.
-        assert_eq!(of(&[300_000, 400_000, 800_000]), Some(Ok((200_000.0, ENDS / 2.0))));
-        assert_eq!(of(&[900_000, 40_000, 80_000, 160_000]), Some(Ok((20_000.0, ENDS / 2.0))));
+        assert_eq!(of(&[300_000, 400_000, 800_000]), Some(Ok((200_000.0, 300_000.0, 0.0))));
+        assert_eq!(of(&[900_000, 40_000, 80_000, 160_000]), each(20_000.0, ENDS / 2.0));
+        // One iteration may have done what happens once. Another process has the time for three.
+        for count in [400_000, 800_000] {
+            let all = [count, 2 * count, 4 * count];
+            assert_eq!(of(&all), Some(Err(NoFigure::OneIteration)));
+            assert_eq!(with(Extent::InFull, &all), each(count as f64, ENDS / 2.0));
+        }
+        assert_eq!(
+            with(Extent::InFull, &[800_000, 1_000_000, 4_000_000]),
+            Some(Ok((500_000.0, 800_000.0, 0.0)))
+        );
+        let far_longer = [400_000, 2_000_000, 4_000_000];
+        assert_eq!(with(Extent::InFull, &far_longer), Some(Err(NoFigure::OneIteration)));
         let too_long =
             of(&[900_000, 1_800_000, 3_600_000]).and_then(Result::err).map(|why| why.to_string());
         let text = "an iteration has more than the 875000 instructions for which there is time. Raise RDPMC_STEP_SECONDS, \

@@ -137,11 +137,13 @@ impl<E: IntoEvent, const N: usize> Builder<E, N> {
     /// of it if fewer than five others counted.
     ///
     /// - By stepping: if fewer than five other processes come to the benchmark, a line says why, and the gate does not compare the figure. With 1, a
-    ///   figure is exact if this process's iterations agree. If the warm-up is short, one more process counts instead of this one.
+    ///   figure is exact if this process's iterations agree. If the warm-up is short, or there was time for one iteration only, one more
+    ///   process counts instead of this one.
     /// - By a counter: processes differ if all first iterations of each have one count, and these counts are not the same. If they differ, the gate
     ///   does not compare branches. With [`Scope::Process`], or if the [time to step](Builder::time_to_step) is zero, no process is started.
     ///
-    /// There are fewer processes if the program takes more than a second to come to its benchmarks. A further one lists their names.
+    /// There are fewer processes, but five others at least, if the program takes more than a second to come to its benchmarks. A further one lists
+    /// their names. If one does not answer in time, no more are started.
     pub fn processes(self, processes: u32) -> Builder<E, N> {
         Builder { processes, ..self }
     }

@@ -14,6 +14,9 @@ const WORD: &str = "rdpmc-criterion-list";
 /// criterion cuts a part of a directory's path after this number of bytes, or a few before.
 const CUT: usize = 64 - 3;
 
+/// The end of a name that criterion has cut in its list.
+const CUT_NAME: &str = "...";
+
 /// The names of all benchmarks that this program runs with its arguments.
 #[derive(Debug, Default)]
 pub(crate) struct Names(OnceCell<(Result<Vec<String>, String>, Duration)>);
@@ -28,8 +31,9 @@ pub(crate) fn end_if_listing() {
 impl Names {
     fn listed(&self) -> &(Result<Vec<String>, String>, Duration) {
         self.0.get_or_init(|| {
-            let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
-            arguments.push("--list".into());
+            // Before a `--`, after which there are only names.
+            let mut arguments = vec!["--list".into()];
+            arguments.extend(std::env::args_os().skip(1));
             let begun = Instant::now();
             let time = Duration::ZERO;
             let lines = Wanted { question: WORD, number: 1, arguments, time }.lines();
@@ -52,18 +56,34 @@ impl Names {
     /// Why it is not known.
     pub(crate) fn of(&self, directory: &Path) -> Result<&str, String> {
         let names = self.listed().0.as_ref().map_err(String::clone)?;
-        one_of(names, &directory.to_string_lossy())
-            .ok_or_else(|| "criterion's list has not exactly one benchmark of its name".to_owned())
+        match one_of(names, &directory.to_string_lossy()) {
+            Some(name) if name.ends_with(CUT_NAME) => {
+                Err("criterion has cut its name, and finds it by no other. Give it less than 100 characters".to_owned())
+            }
+            Some(name) => Ok(name),
+            None => Err("criterion's list has not exactly one benchmark of its name".to_owned()),
+        }
     }
 }
 
-/// Returns the name that has this directory, if it is one.
+/// Returns the name that has this directory, if it is one. None for a second benchmark of a name, which criterion runs with the first.
 fn one_of<'a>(names: &'a [String], directory: &str) -> Option<&'a str> {
-    let mut found = names.iter().filter(|name| fits(name, directory));
+    let may_have = |name: &&String| match name_of_second(name) {
+        // criterion numbers the directories apart from the names.
+        Some(first) => directory.rsplit_once('_').is_some_and(|(before, _)| fits(first, before)),
+        None => fits(name, directory),
+    };
+    let mut found = names.iter().filter(may_have);
     match (found.next(), found.next()) {
-        (Some(name), None) => Some(name),
+        (Some(name), None) if name_of_second(name).is_none() => Some(name),
         _ => None,
     }
+}
+
+/// Returns the name without its number, if criterion has numbered it: ` #2` is the second benchmark of a name.
+fn name_of_second(name: &str) -> Option<&str> {
+    let (first, number) = name.rsplit_once(" #")?;
+    number.parse::<u32>().is_ok().then_some(first)
 }
 
 /// Whether a benchmark of this name may have this directory.
@@ -97,16 +117,21 @@ mod tests {
     #[test]
     fn a_directory_has_the_name_of_its_benchmark() {
         let long = "x".repeat(80);
-        let names: Vec<String> =
+        let all: Vec<String> =
             ["SmolStr::from len=12", "a/b/c", "two/digits", "plain", &long, "twin_s", "twin/s"]
                 .map(str::to_owned)
                 .to_vec();
-        let of = |directory: &str| one_of(&names, directory);
+        let of = |directory: &str| one_of(&all, directory);
         assert_eq!(of("SmolStr__from len=12"), Some("SmolStr::from len=12"));
         assert_eq!(of("a_b/c"), Some("a/b/c"));
         assert_eq!(of("a/b/c"), Some("a/b/c"));
         assert_eq!([of("two_digits"), of("plain")], [Some("two/digits"), Some("plain")]);
         assert_eq!(of(&"x".repeat(64)), Some(long.as_str()));
+        let names = ["g/p", "g/p #2", "g/p_2", "h", "h #2"].map(str::to_owned);
+        let of = |directory: &str| one_of(&names, directory);
+        assert_eq!([of("g/p"), of("h")], [Some("g/p"), Some("h")]);
+        assert_eq!([of("g/p_2"), of("g/p_2_2"), of("h_2")], [None; 3]);
+        let of = |directory: &str| one_of(&all, directory);
         for unknown in ["twin_s", "plai", "plain_2", "", "a", &"x".repeat(50)] {
             assert_eq!(of(unknown), None, "{unknown}");
         }

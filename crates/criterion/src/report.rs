@@ -375,21 +375,24 @@ impl Recorder {
         }
         let name = match self.name_in_list(directory) {
             Ok(name) => name,
-            Err(why) => return InProcesses::of_one(stepped.counted).doubted(&why),
+            Err(why) => {
+                stepped.replace(Err(why.clone()));
+                return InProcesses::of_one(stepped.counted).doubted(&why);
+            }
         };
+        // What this process has counted is compared as well: other benchmarks may have come before.
+        let cut = stepped.counted.filter(|_| stepped.is_cut);
         if stepped.is_cut {
             stepped.replace(stepper.ask_in_full(name));
         }
         let alone = InProcesses::of_one(stepped.counted);
         let Some(own) = stepped.counted else { return alone };
-        let others = match self.ask(stepper, name) {
+        let mut others = match self.ask(stepper, name) {
             Ok(others) => others,
             Err(why) => return alone.doubted(&why),
         };
-        // A process that had time for the first iteration alone has counted what happens once.
-        let is_like_own = |other: &&stepped::Counted| other.iterations > 1 || own.iterations == 1;
-        let of_others: Vec<Process> =
-            others.iter().filter(is_like_own).map(|other| other.process).collect();
+        others.extend(cut);
+        let of_others: Vec<Process> = others.iter().map(|other| other.process).collect();
         let iterations = others.iter().map(|other| other.iterations).sum::<u64>();
         InProcesses {
             instructions: Some(own.process.joined(&of_others)),
@@ -406,15 +409,17 @@ impl Recorder {
         self.names.of(directory.strip_prefix(self.home()).unwrap_or(directory))
     }
 
-    /// Returns what other processes counted of the benchmark with this name. They are fewer if each takes more than a second to come to it.
+    /// Returns what other processes counted of the benchmark with this name. They are five if each takes more than a second to come to it.
     ///
     /// # Errors
-    /// Why too few did.
+    /// Why fewer than five did.
     fn ask(&self, stepper: &Stepper, name: &str) -> Result<Vec<stepped::Counted>, String> {
         let seconds = self.names.time_to_list().as_secs_f64().max(1.0);
-        let number = (f64::from(stepper.processes().saturating_sub(1)) / seconds).ceil() as u32;
+        let wanted = stepper.processes().saturating_sub(1);
+        let least = wanted.min(MIN_VALUES as u32 - 1);
+        let number = ((f64::from(wanted) / seconds).ceil() as u32).max(least);
         let (others, why_not) = stepper.ask_others(name, number);
-        match others.len() < (number as usize).min(MIN_VALUES - 1) {
+        match others.len() < least as usize {
             true => Err(why_not.unwrap_or_default()),
             false => Ok(others),
         }

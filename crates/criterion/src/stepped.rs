@@ -6,7 +6,7 @@
 
 use crate::arguments::Arguments;
 pub(crate) use crate::batches::Counted;
-use crate::batches::{Batches, Costs, Failure, NoFigure};
+use crate::batches::{Batches, Costs, Extent, Failure, NoFigure};
 use rdpmc_gate::Interval;
 use rdpmc_gate::stepped::Process;
 use rdpmc_step::processes::{NoAnswer, Question, Wanted, asked};
@@ -94,6 +94,8 @@ pub(crate) struct Stepper {
     /// The number of instructions in the last interval.
     last: Cell<Option<Result<u64, StepError>>>,
     batches: RefCell<Batches>,
+    /// Why no more processes are started.
+    in_vain: RefCell<Option<String>>,
 }
 
 impl Stepper {
@@ -122,6 +124,7 @@ impl Stepper {
             before: Cell::default(),
             last: Cell::new(None),
             batches: RefCell::default(),
+            in_vain: RefCell::default(),
         })
     }
 
@@ -158,8 +161,12 @@ impl Stepper {
         }
         self.question.iter().for_each(Question::use_heap);
         let costs = costs.unwrap_or(Costs { step: 1.0, interval: 0 });
-        let is_brief = by_counter || self.question.is_some() && !is_asked(IN_FULL);
-        self.batches.replace(Batches::new(time, costs, is_brief));
+        let extent = match () {
+            () if is_asked(IN_FULL) => Extent::InFull,
+            () if by_counter || self.question.is_some() => Extent::Brief,
+            () => Extent::InWarmUp,
+        };
+        self.batches.replace(Batches::new(time, costs, extent));
     }
 
     /// Measures the costs of stepping.
@@ -265,7 +272,7 @@ impl Stepper {
         };
         // Beside other programs, stepping may take as long as the warm-up.
         let is_cut = match result {
-            Err(NoFigure::WarmUpTooShort) => true,
+            Err(NoFigure::WarmUpTooShort | NoFigure::OneIteration) => true,
             Ok(_) | Err(NoFigure::TooLong { .. }) => is_short,
             Err(_) => false,
         };
@@ -308,12 +315,22 @@ impl Stepper {
     /// Starts this program again, for one benchmark. The warm-up is as long as the stepping may need beside other programs: the process ends after
     /// that.
     fn ask(&self, way: &str, name: &str, number: u32) -> Vec<Result<Counted, String>> {
+        if let Some(why) = self.in_vain.borrow().as_ref() {
+            return vec![Err(why.clone())];
+        }
         let question = format!("{WORD} {way}");
         let warm_up = self.time.saturating_mul(PART * STRETCH).as_secs_f64();
-        let arguments = ["--bench", "--warm-up-time", &warm_up.to_string(), "--exact", name];
+        // A name may begin with a dash.
+        let arguments = ["--bench", "--warm-up-time", &warm_up.to_string(), "--exact", "--", name];
         let arguments = arguments.map(Into::into).to_vec();
-        let answers = Wanted { question: &question, number, arguments, time: self.time }.ask();
+        // Three iterations, of which each may take all of the time.
+        let time = self.time.saturating_mul(3);
+        let answers = Wanted { question: &question, number, arguments, time }.ask();
         let counted = |answer: Result<String, NoAnswer>| {
+            // It may wait for what this process has. Others would, too.
+            if let Err(why @ NoAnswer::TooSlow(_)) = &answer {
+                self.in_vain.replace(Some(why.to_string()));
+            }
             answer.map_err(|why| why.to_string()).and_then(|said| parsed(&said))
         };
         answers.into_iter().map(counted).collect()
