@@ -364,13 +364,17 @@ impl Batches {
         (has_first || self.are_single) && values.len() >= DIFFERENCES && is_one_value(&values)
     }
 
-    /// Whether all differences agree but for the first, and `mean`, the mean of the second batch, is that of the `second` and the batch's ends.
-    fn has_odd_first(&self, mean: f64, second: f64) -> bool {
+    /// Whether all differences agree but for the first, which the first iteration alone explains.
+    fn has_odd_first(&self) -> bool {
         let all = self.differences();
-        !self.are_single
-            && all.first() != all.get(1)
-            && all.get(1..).is_some_and(is_one_value)
-            && (0.0..=ENDS / 2.0).contains(&(mean - second))
+        let Some((first, later)) = all.split_first() else { return false };
+        let agree = later.first().is_some_and(|each| first != each && self.are_means_near(*each));
+        !self.are_single && agree && is_one_value(later)
+    }
+
+    /// Whether all batches but that of one iteration have this many instructions in an iteration, and their own.
+    fn are_means_near(&self, each: f64) -> bool {
+        self.later_means().all(|mean| (0.0..=ENDS / 2.0).contains(&(mean - each)))
     }
 
     /// Takes what was counted as the result.
@@ -388,14 +392,12 @@ impl Batches {
             (_, values) if self.is_exact() || is_brief && is_one_value(values) => {
                 Process::of(values, 0.0)
             }
-            // Fewer batches than an exact figure has.
-            (_, values) if self.are_single && is_one_value(values) => {
-                Process::of(values, ENDS / 2.0)
+            // Fewer batches than an exact figure has. Their means have the batches' own instructions.
+            (_, [value, ..]) if is_one_value(&values) && self.are_means_near(*value) => {
+                Process::of(&values, ENDS / 2.0)
             }
             // All but the first iteration agree, and there was no time for a batch more.
-            ([_, two, ..], [_, second, ..]) if self.has_odd_first(mean(two), *second) => {
-                Process::of(&[*second], ENDS / 2.0)
-            }
+            (_, [_, second, ..]) if self.has_odd_first() => Process::of(&[*second], ENDS / 2.0),
             (_, values) => {
                 // A longer path of some iterations is in some batches, and can be in none of the differences.
                 let means = self.later_means();
@@ -673,7 +675,7 @@ mod tests {
         };
         let of = |counts: &[u64]| with(Extent::InWarmUp, counts);
         let each = |count: f64, slack: f64| Some(Ok((count, count, slack)));
-        assert_eq!(of(&[100_000, 200_000, 400_000, 800_000]), each(100_000.0, 0.0));
+        assert_eq!(of(&[100_000, 200_000, 400_000, 800_000]), each(100_000.0, ENDS / 2.0));
         assert_eq!(of(&[200_000, 400_000, 800_000]), each(200_000.0, ENDS / 2.0));
         // The first iteration is longer, or longer than it may be.
         assert_eq!(of(&[300_000, 400_000, 800_000]), Some(Ok((200_000.0, 300_000.0, 0.0))));

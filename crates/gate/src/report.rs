@@ -2,6 +2,7 @@
 
 use crate::cells::{LARGE, inert, plain, with_error};
 use crate::comparison::{Compared, Comparison, Outcome, Status, Values};
+use crate::limits::Limits;
 use std::fmt;
 
 impl fmt::Display for Comparison {
@@ -64,9 +65,11 @@ impl Values {
     /// Returns both numbers, with the digits that their errors allow.
     fn texts(&self) -> [String; 2] {
         let Values { was, is, errors: [of_was, of_is], .. } = self;
-        [(*was, *of_was), (*is, *of_is)].map(|(value, error)| match error {
-            0.0 => number(value),
-            error => with_error(value, error),
+        [(*was, *of_was), (*is, *of_is)].map(|(value, error)| {
+            // Reading the counters adds such an error, which the digits do not show.
+            let is_invisible =
+                error < 0.000_5 && error <= Limits::usual("instructions") * value.abs();
+            if is_invisible { number(value) } else { with_error(value, error) }
         })
     }
 }

@@ -317,4 +317,12 @@ fn doubts_and_changes_within_the_limit_have_words() {
         ),
         "{text}"
     );
+    // What reading the counters adds is not in the digits.
+    let text = of(stable(25.000_03, 0.000_04), stable(26.000_03, 0.000_05), &Limits::new());
+    assert!(
+        text.contains("f, instructions: 26.000, was 25.000 (+4.0000%): regression\n"),
+        "{text}"
+    );
+    let text = of(stable(0.5, 0.000_4), stable(0.6, 0.000_4), &Limits::new());
+    assert!(text.contains("0.6000 ± 0.0004, was 0.5000 ± 0.0004"), "{text}");
 }
