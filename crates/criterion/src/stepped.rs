@@ -10,7 +10,7 @@ use crate::batches::{Batches, Costs, Extent, Failure, NoFigure};
 use rdpmc_gate::Interval;
 use rdpmc_gate::stepped::Process;
 use rdpmc_step::processes::{NoAnswer, Question, Wanted, asked};
-use rdpmc_step::{Spent, StepError, Steps, VARIABLE};
+use rdpmc_step::{Spent, StepError, Steps};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::time::Duration;
 
@@ -280,9 +280,11 @@ impl Stepper {
         let is_general = matches!(self.costs.get(), Some(Err(_)));
         let is_said = result.is_err() && is_general && self.is_said.replace(true);
         let mut lines = Vec::new();
-        if batches.warm_up.is_some_and(|warm_up| warm_up / 2 < batches.time_of(batches.steps)) {
+        let stepped = batches.time_of(batches.steps);
+        if let Some(warm_up) = batches.warm_up.filter(|warm_up| *warm_up / 2 < stepped) {
+            let (stepped, warm_up) = (stepped.as_millis(), warm_up.as_millis());
             lines.push(format!(
-                "stepping: it took most of the warm-up, so the samples have few iterations. Set a longer warm-up time, or {VARIABLE}=0"
+                "stepping: it took {stepped} of {warm_up} ms of the warm-up, so the samples of the time may have few iterations. The argument `--warm-up-time` avoids that, or a longer warm-up"
             ));
         }
         let why_not = result.as_ref().err().map(NoFigure::to_string);

@@ -579,7 +579,7 @@ fn what_cannot_be_compared_is_said(home: &Home) {
     home.bench("counted", 4, "--save-baseline a");
     home.gates("c a --accept page-faults=1%", 0, &[]);
     home.gates("c a --accept dummy=1%", 0, &["Figures compared: 3."]);
-    let unknown = "No benchmark has page-fault. Use a name that the results have.";
+    let unknown = "No benchmark has page-fault. The results have: ";
     home.gates("c a --accept page-fault=1%", 3, &[unknown]);
     home.gates(
         "c a --accept page-faults=1% --accept page-fault=1%",

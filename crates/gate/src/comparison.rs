@@ -145,10 +145,9 @@ pub fn compare(old: &Side, new: &Side, limits: &Limits) -> Comparison {
     for is in new.rows.iter().filter(|is| !of_old.contains_key(is.key.as_str())) {
         found.add_missing(is, &old.label);
     }
-    for name in unknown.into_iter().filter(|_| rows().next().is_some()) {
-        found
-            .obstacles
-            .insert(format!("No benchmark has {name}. Use a name that the results have"));
+    for name in unknown.into_iter().filter(|_| !known.is_empty()) {
+        let known = known.iter().copied().collect::<Vec<_>>().join(", ");
+        found.obstacles.insert(format!("No benchmark has {name}. The results have: {known}"));
     }
     let is_known = |name: &&str| rows().any(|row| row.name == *name);
     for name in limits.may_lack().filter(|name| !is_known(name)) {

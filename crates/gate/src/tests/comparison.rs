@@ -159,7 +159,7 @@ fn what_is_missing_on_both_sides_is_no_pass() {
     // One line is enough for a name that no benchmark has.
     let sides = ["old", "new"].map(|label| side(label, no_faults.to_vec()));
     let comparison = compare(&sides[0], &sides[1], &with("page-fault")).to_string();
-    assert_eq!(comparison.matches("page-fault").count(), 1, "{comparison}");
+    assert_eq!(comparison.matches("page-fault.").count(), 1, "{comparison}");
     // A benchmark without instructions is compared by others if no benchmark has them.
     let of_time = [row("g", vec![exact("ns", 5.0)])];
     assert_eq!(status(&of_time, &of_time, &with("ns")), 0);
