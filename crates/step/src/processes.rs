@@ -21,12 +21,18 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write, stdout};
-use std::process::{Child, ChildStdout, Command, Stdio};
+#[cfg(unix)]
+use std::io::Read;
+use std::io::{ErrorKind, Write, stdout};
+use std::mem::take;
+#[cfg(unix)]
+use std::os::fd::OwnedFd;
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The environment variable of a process that was started to answer.
 const VARIABLE: &str = "RDPMC_STEP_AGAIN";
@@ -187,9 +193,11 @@ impl Wanted<'_> {
         for place in 0..number % 8 {
             command.env(format!("A{place}_{VARIABLE}"), "");
         }
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let child = command.spawn().map_err(|why| NoAnswer::NotStarted(why.to_string()))?;
-        Ok(Running(child))
+        let not_started = |why: std::io::Error| NoAnswer::NotStarted(why.to_string());
+        let (output, theirs) = OutputOf::new().map_err(not_started)?;
+        command.stdin(Stdio::null()).stdout(theirs).stderr(Stdio::null());
+        let child = command.spawn().map_err(not_started)?;
+        Ok(Running { child, output })
     }
 }
 
@@ -200,38 +208,67 @@ fn program() -> std::io::Result<std::path::PathBuf> {
 }
 
 /// A process, which is killed if nobody waits for it any more.
-struct Running(Child);
+struct Running {
+    child: Child,
+    output: OutputOf,
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
         // Usually it has ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
 impl Running {
-    /// Waits for the answer, or for the end of the output.
+    /// Waits for the answer, or for the end of the output. No thread does it: one that ends late would be among the other threads of the next
+    /// measurement.
     fn output(&mut self, patience: Duration) -> Result<Output, NoAnswer> {
-        let (sender, receiver) = mpsc::channel();
-        let pipe = self.0.stdout.take();
-        // It ends with the process, or with the last process that has inherited the output.
-        let reader = move || drop(sender.send(pipe.map(read).unwrap_or_default()));
-        thread::Builder::new()
-            .name("rdpmc-step".into())
-            .spawn(reader)
-            .map_err(|why| NoAnswer::NotStarted(why.to_string()))?;
-        match receiver.recv_timeout(patience) {
-            Ok(output) => Ok(output),
-            Err(RecvTimeoutError::Timeout) => Err(NoAnswer::TooSlow(patience)),
-            Err(RecvTimeoutError::Disconnected) => Err(self.ended()),
+        let begun = Instant::now();
+        let (mut output, mut all, mut rest) = (Output::default(), 0, Vec::new());
+        let mut chunk = [0; 4096];
+        loop {
+            let left = patience.saturating_sub(begun.elapsed());
+            let read = match left.is_zero() {
+                true => Err(ErrorKind::TimedOut.into()),
+                // Zero is no time for the system.
+                false => self.output.read(&mut chunk, left.max(Duration::from_millis(1))),
+            };
+            let count = match read {
+                Ok(count) if count > 0 && all < MAX_OUTPUT => count,
+                // The end. It comes with that of the process, or with that of the last one which has inherited the output.
+                Ok(_) => {
+                    if !rest.is_empty() {
+                        output.add(&rest);
+                    }
+                    return Ok(output);
+                }
+                Err(why) if why.kind() == ErrorKind::Interrupted => continue,
+                Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    return Err(NoAnswer::TooSlow(patience));
+                }
+                Err(_) => return Ok(output),
+            };
+            all += count as u64;
+            for part in
+                chunk.get(..count).unwrap_or_default().split_inclusive(|byte| *byte == b'\n')
+            {
+                rest.extend_from_slice(part.strip_suffix(b"\n").unwrap_or(part));
+                if part.ends_with(b"\n") {
+                    output.add(&take(&mut rest));
+                }
+                if output.answer.is_some() {
+                    return Ok(output);
+                }
+            }
         }
     }
 
     /// Waits for its end, for a second at most. Whether its status is 0.
     fn has_ended_well(&mut self) -> bool {
         for _ in 0..500 {
-            match self.0.try_wait() {
+            match self.child.try_wait() {
                 Ok(Some(status)) => return status.success(),
                 Ok(None) => thread::sleep(Duration::from_millis(2)),
                 Err(_) => return false,
@@ -242,24 +279,55 @@ impl Running {
 
     fn ended(&mut self) -> NoAnswer {
         // A process that has closed its output may go on.
-        let _ = self.0.kill();
-        let status = self.0.wait().map_or_else(|why| why.to_string(), |status| status.to_string());
+        let _ = self.child.kill();
+        let status =
+            self.child.wait().map_or_else(|why| why.to_string(), |status| status.to_string());
         NoAnswer::Ended { status }
     }
 }
 
-fn read(pipe: ChildStdout) -> Output {
-    let mut output = Output::default();
-    for line in BufReader::new(pipe.take(MAX_OUTPUT)).split(b'\n') {
-        let Ok(line) = line else { break };
-        let line = String::from_utf8_lossy(&line).into_owned();
-        if let Some(answer) = line.strip_prefix(ANSWER) {
-            output.answer = Some(answer.to_owned());
-            break;
+impl Output {
+    /// Adds a line.
+    fn add(&mut self, line: &[u8]) {
+        let line = String::from_utf8_lossy(line).into_owned();
+        match line.strip_prefix(ANSWER) {
+            Some(answer) => self.answer = Some(answer.to_owned()),
+            None => self.lines.push(line),
         }
-        output.lines.push(line);
     }
-    output
+}
+
+/// The standard output of a process, which is read with a time limit.
+#[cfg(unix)]
+struct OutputOf(UnixStream);
+
+#[cfg(unix)]
+impl OutputOf {
+    /// Returns both ends.
+    fn new() -> std::io::Result<(OutputOf, Stdio)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        Ok((OutputOf(ours), OwnedFd::from(theirs).into()))
+    }
+
+    fn read(&mut self, to: &mut [u8], limit: Duration) -> std::io::Result<usize> {
+        self.0.set_read_timeout(Some(limit))?;
+        self.0.read(to)
+    }
+}
+
+/// No other system tells a process that it was started to answer.
+#[cfg(not(unix))]
+struct OutputOf;
+
+#[cfg(not(unix))]
+impl OutputOf {
+    fn new() -> std::io::Result<(OutputOf, Stdio)> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    fn read(&mut self, _: &mut [u8], _: Duration) -> std::io::Result<usize> {
+        Ok(0)
+    }
 }
 
 /// Returns the variable as it was when this process began, also if the program has removed it. None if it was not set.
