@@ -112,7 +112,6 @@ impl Measurement for CounterMeasurement {
     }
 
     fn zero(&self) -> Counts<1> {
-        self.notes.begin();
         Counts::NONE
     }
 

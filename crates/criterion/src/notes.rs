@@ -23,7 +23,8 @@ pub(crate) struct SampleNotes {
 
 impl SampleNotes {
     pub(crate) fn take<const N: usize>(&self, sample: &Counts<N>) {
-        // Not at the ends of its intervals, which take no system call.
+        // Not at the ends of its intervals, which take no system call. The warm-up and the first sample are in no interval: threads that
+        // criterion has used for the benchmark before may not sleep yet.
         self.others.end();
         self.others.begin();
         self.samples.set(self.samples.get() + 1);
@@ -41,13 +42,6 @@ impl SampleNotes {
 
     pub(crate) fn are_of_process(&self) -> bool {
         self.is_of_process
-    }
-
-    /// A benchmark begins, or a sample or batch of it. The first call in a benchmark takes two system calls.
-    pub(crate) fn begin(&self) {
-        if !self.others.has_begun() {
-            self.others.begin();
-        }
     }
 
     /// Returns the share of the CPU time that other threads had. None if they did not work.

@@ -199,7 +199,6 @@ impl Recorder {
 
     /// A benchmark begins, or a sample of it. Returns whether it is the benchmark. `is_other` is whether this process was started to step it.
     pub(crate) fn begin(&self, is_other: bool) -> bool {
-        self.notes.begin();
         let Ok(mut before) = self.before.try_borrow_mut() else { return false };
         let is_first = before.is_none();
         before.get_or_insert_with(|| {
