@@ -319,7 +319,7 @@ fn compare(directory: &Path) -> io::Result<()> {
     }
     drop(load);
     println!(
-        "\nright verdicts, or of tools without an interval: estimates within half of the difference:\n"
+        "\nright signs, or of tools without an interval: estimates within half of the difference:\n"
     );
     println!("| {} | difference | pair", TOOLS.join(" | "));
     println!("|{}:-", "---:|".repeat(TOOLS.len() + 1));
