@@ -62,7 +62,7 @@ impl fmt::Display for NoFigure {
             ),
             NoFigure::OneIteration => write!(
                 f,
-                "there was time for one iteration, and the first one may do more than others. Raise {VARIABLE} and the warm-up time"
+                "there was time for one iteration only, and the first iteration may do more than later ones. Raise {VARIABLE} and the warm-up time"
             ),
             NoFigure::TooLong { instructions, by_warm_up } => {
                 let limit = if *by_warm_up { "the warm-up time" } else { VARIABLE };
@@ -75,9 +75,11 @@ impl fmt::Display for NoFigure {
                 "the benchmark calls `iter` more than once, and criterion uses the last one. Call it once in each benchmark",
             ),
             NoFigure::Estimated => f.write_str(
-                "other events had the counters for a while. Close other programs that count events",
+                "the counters were multiplexed with other events. Close other programs that count events",
             ),
-            NoFigure::OtherWay => f.write_str("its counters could not be opened as here"),
+            NoFigure::OtherWay => f.write_str(
+                "only one of two processes could open the counter of instructions. Close other programs that count events",
+            ),
         }
     }
 }

@@ -50,9 +50,9 @@
 //! [`counters`] calls [`contain_faults`](rdpmc::contain_faults). Call it yourself before you open another measurement, as for
 //! any counter whose read may fault: on riscv64, on machines with several core types, and if user access may be revoked.
 //!
-//! If a counter counts instructions, this program is started again after each benchmark, and each process counts its first iterations. If all
-//! iterations of a process have the same count, and another process has another one, a line `processes:` says so, and the gate compares the
-//! interval of all: see [`Builder::processes`].
+//! If a counter counts instructions, this program is started again after each benchmark, and each process counts its first iterations. If the
+//! count is constant in each process, but differs between processes, a line `processes:` says so. The gate then compares the interval of all
+//! processes: see [`Builder::processes`].
 //!
 //! # Without a counter of instructions
 //!

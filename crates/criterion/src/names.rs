@@ -58,10 +58,10 @@ impl Names {
         let names = self.listed().0.as_ref().map_err(String::clone)?;
         match one_of(names, &directory.to_string_lossy()) {
             Some(name) if name.ends_with(CUT_NAME) => {
-                Err("criterion has cut its name, and finds it by no other. Give it less than 100 characters".to_owned())
+                Err("criterion truncates names of more than 100 characters, and cannot run this benchmark by its name. Use a shorter name".to_owned())
             }
             Some(name) => Ok(name),
-            None => Err("criterion's list has not exactly one benchmark of its name".to_owned()),
+            None => Err("criterion lists no benchmark of this name, or several".to_owned()),
         }
     }
 }

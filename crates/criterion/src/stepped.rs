@@ -284,7 +284,7 @@ impl Stepper {
         if let Some(warm_up) = batches.warm_up.filter(|warm_up| *warm_up / 2 < stepped) {
             let (stepped, warm_up) = (stepped.as_millis(), warm_up.as_millis());
             lines.push(format!(
-                "stepping: it took {stepped} of {warm_up} ms of the warm-up, so the samples of the time may have few iterations. The argument `--warm-up-time` avoids that, or a longer warm-up"
+                "stepping: it took {stepped} of {warm_up} ms of the warm-up, so timing samples may have few iterations. Pass `--warm-up-time`, or set a longer warm-up"
             ));
         }
         let why_not = result.as_ref().err().map(NoFigure::to_string);
