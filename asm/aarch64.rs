@@ -1,8 +1,7 @@
 //! arm64: `mrs`, whose operand names the counter, so each counter has an instruction of its own in a table.
 #![allow(unsafe_code)]
 
-// Every `mrs` of the table has an entry in the exception table (`src/page/faults.rs`). One that faults resumes where
-// the table's entry for `index` 0 does: no counter.
+// An `mrs` of the table that faults continues at the table's entry for `index` 0: no counter (`src/page/faults.rs`).
 //
 // The table's entries have no landing pads (`bti`), which would cost every read an instruction. The loader enforces
 // them only in programs of which every object has them. Rust's standard library, as rustup installs it, has none. A
@@ -12,6 +11,7 @@
 use super::{ROUNDS, Value};
 use crate::kernel::{ControlPage, STRIDE};
 use std::arch::asm;
+use std::ffi::c_void;
 use std::mem::offset_of;
 
 /// The way from the page's `index` to a counter: a table of 33 entries of 16 bytes.
@@ -53,16 +53,10 @@ macro_rules! table {
                          pmevcntr18, pmevcntr19, pmevcntr20, pmevcntr21, pmevcntr22, pmevcntr23, \
                          pmevcntr24, pmevcntr25, pmevcntr26, pmevcntr27, pmevcntr28, pmevcntr29, \
                          pmevcntr30, pmccntr",      // index 1 to 32
-                "7:",
                 "mrs x9, \\n\\()_el0",
                 $extend,
                 "ret",
                 ".balign 16",
-                ".pushsection rdpmc_faults, \"aR\", @progbits",
-                ".balign 4",
-                ".long 7b - .",
-                ".long 8b - .",
-                ".popsection",
                 ".endr",
                 ".popsection",
                 "adrp {table}, 2b",
@@ -80,13 +74,17 @@ impl Registers {
     /// Returns the table for counters of this width (`pmc_width`). None for a width that only the kernel reads.
     ///
     /// The kernel's driver has counters of 64 and of 32 bits. The upper bits of the latter are undefined.
-    #[inline(never)]
     pub(crate) fn of_width(width: u16) -> Option<Registers> {
         match width {
             64 => Some(Registers::none()),
-            32 => Some(Registers(table!("sxtw x9, w9"))),
+            32 => Some(Registers::of_32_bits()),
             _ => None,
         }
+    }
+
+    #[inline(never)]
+    fn of_32_bits() -> Registers {
+        Registers(table!("sxtw x9, w9"))
     }
 
     /// Returns registers for a page whose `index` stays 0. Any table serves.
@@ -375,14 +373,9 @@ pub(crate) fn fence() {
 
 settled!();
 
-exception_table!(
-    "adrp {start}, __start_rdpmc_faults",
-    "add  {start}, {start}, :lo12:__start_rdpmc_faults",
-    "adrp {end}, __stop_rdpmc_faults",
-    "add  {end}, {end}, :lo12:__stop_rdpmc_faults"
-);
+saved_registers!(regs);
 
-interrupted!(regs, pc);
+refused_read!([Registers::none(), Registers::of_32_bits()], pc);
 
 #[path = "kernels/aarch64.rs"]
 #[allow(unreachable_pub, dead_code, reason = "tests compile this file too")]

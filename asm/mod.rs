@@ -24,9 +24,12 @@
 // - `WIDTH_IN_A_GROUP`: the width in bits that `counts` needs of all counters, if it needs one.
 // - `settled`: the same number, computed by this point.
 // - `known_work`: runs rounds of two instructions, one of which is a branch (`kernels/`). False if there is no such code.
-// - `program_counter`, `saved_registers`: where the CPU goes on after a signal handler, and the interrupted registers.
-//
-// Every instruction that reads a counter has an entry in the exception table (`src/page/faults.rs`).
+// - `saved_registers`: the registers of the code that a signal handler has interrupted.
+// - `refused_read`: the address of the interrupted instruction, if it is one of those here that read counters. They are known by
+//   their bytes or by their addresses, so nothing has to be registered.
+// - `continue_after`: makes the thread continue behind it as if there were no counter.
+// - `signal_handler`, `is_of_a_copy`: x86-64's reads look alike in all copies of this library, so its handlers have to know each
+//   other.
 
 /// The maximum number of retries of a seqlock. The kernel updates a page a thousand times a second at most, and a round takes
 /// a microsecond at most, or some with a hypervisor. So no thread needs as many, unless a debugger stops it after each
@@ -48,61 +51,50 @@ macro_rules! settled {
     };
 }
 
-/// Defines `program_counter` and `saved_registers`. `$registers` is the field of `mcontext_t` that has the general-purpose
-/// registers, and `$counter` the path to the program counter.
+/// Defines `saved_registers`. `$registers` is the field of `mcontext_t` that has the general-purpose registers.
 #[allow(unused_macros)] // none.rs does not use it
-macro_rules! interrupted {
-    ($registers:ident, $($counter:tt)+) => {
-        /// Returns the address of the saved program counter, where the CPU goes on after a signal handler.
-        ///
-        /// # Safety
-        /// `context` is what the kernel passed to the handler.
-        pub(crate) unsafe fn program_counter(context: *mut std::ffi::c_void) -> *mut usize {
-            // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`, of which this is a field.
-            unsafe { (&raw mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.$($counter)+).cast() }
-        }
-
+macro_rules! saved_registers {
+    ($registers:ident) => {
         /// Returns the saved general-purpose registers of the code that a signal handler has interrupted.
         ///
         /// # Safety
         /// `context` is what the kernel passed to the handler, which has not returned.
-        pub(crate) unsafe fn saved_registers<'a>(context: *mut std::ffi::c_void) -> &'a [usize] {
+        pub(crate) unsafe fn saved_registers<'a>(context: *mut c_void) -> &'a [usize] {
             // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`, which stays as it is until the
             // handler returns. Its registers are words.
             unsafe {
-                let registers = &raw const (*context.cast::<libc::ucontext_t>()).uc_mcontext.$registers;
+                let registers =
+                    &raw const (*context.cast::<libc::ucontext_t>()).uc_mcontext.$registers;
                 std::slice::from_raw_parts(registers.cast(), (*registers).len())
             }
         }
     };
 }
 
-/// Defines `exception_table`. The instructions load the section's bounds into `{start}` and `{end}`.
-#[allow(unused_macros)] // none.rs does not use it
-macro_rules! exception_table {
-    ($($instruction:literal),*) => {
-        /// Returns the exception table of the binary or shared object that this is inlined into: pairs of a faulting
-        /// instruction and where to resume, each relative to its own address.
-        #[inline(always)]
-        pub(crate) fn exception_table() -> std::ops::Range<*const [i32; 2]> {
-            let (start, end): (*const [i32; 2], *const [i32; 2]);
-            // SAFETY: forms two addresses. The linker defines the symbols, because the section exists: the empty entry
-            // emitted here is in it.
-            unsafe {
-                asm!(
-                    ".pushsection rdpmc_faults, \"aR\", @progbits",
-                    ".balign 4",
-                    ".4byte 0, 0",
-                    ".popsection",
-                    ".hidden __start_rdpmc_faults",
-                    ".hidden __stop_rdpmc_faults",
-                    $($instruction,)*
-                    start = out(reg) start,
-                    end = out(reg) end,
-                    options(nomem, nostack, preserves_flags),
-                );
-            }
-            start..end
+/// Defines `refused_read` and `continue_after` for counters that are read in tables of 33 entries, the first of which answers
+/// "no counter". `$counter` is the path to the program counter in `mcontext_t`.
+#[allow(unused_macros)] // x86_64.rs and none.rs do not use it
+macro_rules! refused_read {
+    ($tables:expr, $($counter:tt)+) => {
+        /// Returns the table that the interrupted instruction is in.
+        ///
+        /// # Safety
+        /// `context` is what the kernel passed to the handler of a fault, which has not returned.
+        pub(crate) unsafe fn refused_read(context: *mut c_void) -> Option<usize> {
+            // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`, of which this is a field.
+            let counter = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.$($counter)+ } as usize;
+            let tables = $tables.into_iter().map(|Registers(table)| table);
+            let mut ranges = tables.map(|table| table.addr()..table.wrapping_add(33).addr());
+            ranges.find(|range| range.contains(&counter)).map(|range| range.start)
+        }
+
+        /// Makes the thread continue at the table's entry for `index` 0.
+        ///
+        /// # Safety
+        /// As for [`refused_read`], which has returned `table`.
+        pub(crate) unsafe fn continue_after(table: usize, context: *mut c_void) {
+            // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`, of which this is a field.
+            unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.$($counter)+ = table as _ };
         }
     };
 }
@@ -151,6 +143,29 @@ pub(crate) use architecture::*;
     any(all(target_arch = "aarch64", target_endian = "little"), target_arch = "riscv64")
 ))]
 pub(crate) use table_value::Value;
+
+/// Returns the address of the handler of a signal.
+#[cfg(all(target_os = "linux", not(all(target_arch = "x86_64", target_pointer_width = "64"))))]
+macro_rules! signal_handler {
+    ($handler:path) => {
+        $handler as *const () as usize
+    };
+}
+#[cfg(all(
+    target_os = "linux",
+    not(all(target_arch = "x86_64", target_pointer_width = "64"))
+))]
+pub(crate) use signal_handler;
+
+/// Returns false: the reads of other copies are known by their addresses.
+///
+/// # Safety
+/// None needed.
+#[cfg(all(target_os = "linux", not(all(target_arch = "x86_64", target_pointer_width = "64"))))]
+#[allow(unsafe_code, reason = "the contract of x86-64's")]
+pub(crate) unsafe fn is_of_a_copy(_: usize) -> bool {
+    false
+}
 
 /// Reads a register `rounds` times, in rounds of three instructions. Returns false on targets without such code.
 ///

@@ -3,7 +3,7 @@
 
 use crate::kernel::ControlPage;
 #[cfg(target_os = "linux")]
-use std::{ffi::c_void, ops::Range};
+use std::ffi::c_void;
 
 /// The way to no counter.
 #[derive(Clone, Copy, Debug)]
@@ -101,21 +101,6 @@ impl Value {
 /// Does nothing.
 pub(crate) fn fence() {}
 
-/// Returns the empty exception table.
-#[cfg(target_os = "linux")]
-pub(crate) fn exception_table() -> Range<*const [i32; 2]> {
-    std::ptr::null()..std::ptr::null()
-}
-
-/// Returns null.
-///
-/// # Safety
-/// None needed: the context is not touched.
-#[cfg(target_os = "linux")]
-pub(crate) unsafe fn program_counter(_: *mut c_void) -> *mut usize {
-    std::ptr::null_mut()
-}
-
 /// Returns false: there is no code of known size here.
 pub(crate) fn known_work(_: u64) -> bool {
     false
@@ -129,6 +114,22 @@ pub(crate) fn known_work(_: u64) -> bool {
 pub(crate) unsafe fn saved_registers<'a>(_: *mut c_void) -> &'a [usize] {
     &[]
 }
+
+/// Returns None: there is no read.
+///
+/// # Safety
+/// None needed: the context is not touched.
+#[cfg(target_os = "linux")]
+pub(crate) unsafe fn refused_read(_: *mut c_void) -> Option<usize> {
+    None
+}
+
+/// Does nothing.
+///
+/// # Safety
+/// None needed: the context is not touched.
+#[cfg(target_os = "linux")]
+pub(crate) unsafe fn continue_after(_: usize, _: *mut c_void) {}
 
 /// Returns 0.
 ///

@@ -1,8 +1,7 @@
 //! riscv64: `csrr`, whose operand names the counter, so each counter has an instruction of its own in a table.
 #![allow(unsafe_code)]
 
-// Every `csrr` of the table has an entry in the exception table (`src/page/faults.rs`). One that faults resumes where
-// the table's entry for `index` 0 does: no counter.
+// A `csrr` of the table that faults continues at the table's entry for `index` 0: no counter (`src/page/faults.rs`).
 //
 // The table's entries have no landing pads (`lpad`, Zicfilp), which would cost every read an instruction. They are
 // enforced only in programs of which every object has them. Rust's standard library, as rustup installs it, has none.
@@ -13,6 +12,7 @@
 use super::{ROUNDS, Value};
 use crate::kernel::{ControlPage, STRIDE};
 use std::arch::asm;
+use std::ffi::c_void;
 use std::mem::offset_of;
 
 /// The way from the page's `index` to a counter: a table of 33 entries of 8 bytes.
@@ -47,27 +47,15 @@ impl Registers {
                 "2:",
                 "j    8b",                          // index 0
                 "nop",
-                "7:",
                 "csrr a0, 0xc00",                   // index 1: cycle
                 "jr   t0",
-                ".pushsection rdpmc_faults, \"aR\", @progbits",
-                ".balign 4",
-                ".word 7b - .",
-                ".word 8b - .",
-                ".popsection",
                 "j    8b",                          // index 2 would be time, which counts no event
                 "nop",
                 ".irp n, 0xc02, 0xc03, 0xc04, 0xc05, 0xc06, 0xc07, 0xc08, 0xc09, 0xc0a, 0xc0b, \
                          0xc0c, 0xc0d, 0xc0e, 0xc0f, 0xc10, 0xc11, 0xc12, 0xc13, 0xc14, 0xc15, \
                          0xc16, 0xc17, 0xc18, 0xc19, 0xc1a, 0xc1b, 0xc1c, 0xc1d, 0xc1e, 0xc1f",
-                "7:",
                 "csrr a0, \\n",                     // instret, hpmcounter3 to hpmcounter31
                 "jr   t0",
-                ".pushsection rdpmc_faults, \"aR\", @progbits",
-                ".balign 4",
-                ".word 7b - .",
-                ".word 8b - .",
-                ".popsection",
                 ".endr",
                 ".option pop",
                 ".popsection",
@@ -417,10 +405,10 @@ pub(crate) fn fence() {}
 
 settled!();
 
-exception_table!("lla {start}, __start_rdpmc_faults", "lla {end}, __stop_rdpmc_faults");
-
 // The program counter is in the slot of x0, which never changes.
-interrupted!(__gregs, __gregs[0]);
+saved_registers!(__gregs);
+
+refused_read!([Registers::none()], __gregs[0]);
 
 #[path = "kernels/riscv64.rs"]
 #[allow(unreachable_pub, dead_code, reason = "tests compile this file too")]

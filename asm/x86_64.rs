@@ -1,7 +1,8 @@
 //! x86-64: `rdpmc`, which takes the counter's number in ECX, so that one instruction reads every counter.
 #![allow(unsafe_code)]
 
-// Every `rdpmc` here has an entry in the exception table (`src/page/faults.rs`).
+// Every `rdpmc` here begins with two prefixes that have no effect, and that no compiler emits: see `READ`. So the handler
+// of faults (`src/page/faults.rs`) knows it by its bytes. A read that faults goes on as if the register were 0.
 //
 // A forbidden counter does not always fault. Since Intel's Panther Cove (CPUID.23H:EBX bit 2, "RDPMC user disable"),
 // it may read 0 instead. So 0 is never a count, on any CPU. This check takes one instruction. A check whether the CPU
@@ -11,6 +12,7 @@ use super::ROUNDS;
 use crate::kernel::{ControlPage, STRIDE};
 use std::arch::asm;
 use std::arch::x86_64::__cpuid;
+use std::ffi::c_void;
 use std::mem::offset_of;
 
 /// The way from the page's `index` to a counter. It is empty, because `rdpmc` takes the index directly.
@@ -49,49 +51,36 @@ pub(crate) const STALE_READ_FAULTS: bool = false;
 /// The width in bits that [`counts`] needs of all counters, if it needs one.
 pub(crate) const WIDTH_IN_A_GROUP: Option<u16> = None;
 
-/// `rdpmc` and its entry in the exception table. A fault resumes in a separate section, at a trampoline: `$instead`,
-/// then a jump to the label `$resume`.
+/// `rdpmc` with the prefixes of [`READ`].
 #[rustfmt::skip]
 macro_rules! rdpmc {
-    ($instead:literal, $resume:literal) => {
-        concat!(
-            "7: rdpmc\n",
-            ".pushsection .text.unlikely.rdpmc_faults, \"ax\", @progbits\n",
-            "8: ", $instead, "\n",
-            "jmp ", $resume, "\n",
-            ".popsection\n",
-            ".pushsection rdpmc_faults, \"aR\", @progbits\n",
-            ".balign 4\n",
-            ".long 7b - .\n",
-            ".long 8b - .\n",
-            ".popsection",
-        )
-    };
+    () => { ".byte 0x3e, 0x2e\nrdpmc" };
 }
 
-/// The trampoline for a read that returned 0, in a separate section. If `$compare` finds that a `lock` has changed, the
-/// counter was moved and its old register cleared: all is read again. Otherwise there is no count.
+/// The code for a read that returned 0, behind the function's code. If `$compare` finds that a `lock` has changed, the counter
+/// was moved and its old register cleared: all is read again. Otherwise there is no count. `$here` is the subsection of the
+/// code around it.
 #[rustfmt::skip]
 macro_rules! zero {
-    ($compare:expr, $again:literal, $end:literal) => {
+    ($compare:expr, $again:literal, $end:literal, $here:literal) => {
         concat!(
-            ".pushsection .text.unlikely.rdpmc_faults, \"ax\", @progbits\n",
+            ".subsection 2\n",
             "9: ", $compare, "\n",
             "jne ", $again, "\n",
             "mov ecx, -1\n",
             "jmp ", $end, "\n",
-            ".popsection",
+            ".subsection ", $here,
         )
     };
 }
 
-/// The code of retries, in a separate section: from label 5 on, `$round` at most [`ROUNDS`] times. Each ends at label 3 or,
+/// The code of retries, behind the function's code: from label 5 on, `$round` at most [`ROUNDS`] times. Each ends at label 3 or,
 /// if a `lock` has changed, at label 4. `$set`, `$begin` and `$next` use a register for their number. ECX is -1 in the end.
 #[rustfmt::skip]
 macro_rules! retries {
     ($set:literal, $begin:literal, $next:literal, $($round:expr),* $(,)?) => {
         concat!(
-            ".pushsection .text.unlikely.rdpmc_retries, \"ax\", @progbits\n",
+            ".subsection 1\n",
             "5: ", $set, "\n",
             "6: ", $begin, "\n",
             $($round, "\n",)*
@@ -99,7 +88,7 @@ macro_rules! retries {
             "jnz 6b\n",
             "mov ecx, -1\n",
             "jmp 3b\n",
-            ".popsection",
+            ".subsection 0",
         )
     };
 }
@@ -122,17 +111,17 @@ pub(crate) unsafe fn count(page: *const ControlPage, _: Registers) -> Option<(u6
     // upper half of `lock` has the number of those that are left: another register would cost the code around this one.
     #[rustfmt::skip]
     macro_rules! round {
-        ($lock:literal, $again:literal, $end:literal, $last:literal) => {
+        ($here:literal, $lock:literal, $again:literal, $end:literal, $last:literal) => {
             concat!(
                 $lock, "\n",                            // loads the lock; pairs with the last load of it
                 "mov   ecx, [{page} + {INDEX}]\n",
                 "sub   ecx, 1\n",                       // index counts from 1. 0 means no counter
                 "jb    ", $end, "\n",
-                rdpmc!("mov ecx, -1", $end), "\n",      // a fault looks like index 0
+                rdpmc!(), "\n",
                 "movsx {count}, dx\n",                  // bits 32..48, sign-extended
                 "shl   {count}, 32\n",
                 "or    {count}, rax\n",                 // rax has bits 0..32
-                zero!("cmp {lock:e}, [{page} + {LOCK}]", $again, $end), "\n", // pairs with the first load of lock
+                zero!("cmp {lock:e}, [{page} + {LOCK}]", $again, $end, $here), "\n", // pairs with the first load of lock
                 "jz    9b\n",                           // a forbidden counter reads 0
                 "add   {count}, [{page} + {OFFSET}]\n",
                 "cmp   {lock:e}, [{page} + {LOCK}]\n",  // pairs with the first load of lock
@@ -145,13 +134,13 @@ pub(crate) unsafe fn count(page: *const ControlPage, _: Registers) -> Option<(u6
     // non-zero index only.
     unsafe {
         asm!(
-            round!("mov {lock:e}, [{page} + {LOCK}]", "5f", "3f", "jne 5f"),
+            round!("0", "mov {lock:e}, [{page} + {LOCK}]", "5f", "3f", "jne 5f"),
             "3:",
             retries!(
                 "mov {lock:e}, {ROUNDS}",
                 "shl {lock}, 32",
                 "shr {lock}, 32\ndec {lock:e}",
-                round!("mov eax, [{page} + {LOCK}]\nor {lock}, rax", "4f", "3b", "je 3b")
+                round!("1", "mov eax, [{page} + {LOCK}]\nor {lock}, rax", "4f", "3b", "je 3b")
             ),
             page = in(reg) page,
             lock = out(reg) lock,
@@ -189,7 +178,7 @@ pub(crate) unsafe fn counts<const N: usize, const LOCKS: bool>(
     // Reads one counter into one register. Empty if the group does not have it.
     #[rustfmt::skip]
     macro_rules! one {
-        ($n:literal, $into:ident, $again:literal, $end:literal) => {
+        ($here:literal, $n:literal, $into:ident, $again:literal, $end:literal) => {
             concat!(
                 ".if ", $n, " < {N}\n",
                 ".if ", $n, " == 0\n",
@@ -200,7 +189,7 @@ pub(crate) unsafe fn counts<const N: usize, const LOCKS: bool>(
                 "mov   ecx, [{pages} + {STRIDE} * ", $n, " + {INDEX}]\n",
                 "sub   ecx, 1\n",
                 "jb    ", $end, "\n",
-                rdpmc!("mov ecx, -1", $end), "\n",
+                rdpmc!(), "\n",
                 "movsx {", stringify!($into), "}, dx\n",
                 "shl   {", stringify!($into), "}, 32\n",
                 "or    {", stringify!($into), "}, rax\n",
@@ -210,7 +199,7 @@ pub(crate) unsafe fn counts<const N: usize, const LOCKS: bool>(
                     "sub {locks:e}, [{pages} + {STRIDE} * \\k + {LOCK}]\n",
                     ".endif\n",
                     ".endr"
-                ), $again, $end), "\n",
+                ), $again, $end, $here), "\n",
                 "jz    9b\n",
                 "add   {", stringify!($into), "}, [{pages} + {STRIDE} * ", $n, " + {OFFSET}]\n",
                 ".endif",
@@ -231,7 +220,7 @@ pub(crate) unsafe fn counts<const N: usize, const LOCKS: bool>(
     macro_rules! counts {
         ($($n:literal $into:ident),*) => {
             asm!(
-                $(one!($n, $into, "5f", "3f"),)*
+                $(one!("0", $n, $into, "5f", "3f"),)*
                 ".if {LOCKS}",
                 "mov   eax, {locks:e}",
                 ".endif",
@@ -244,7 +233,7 @@ pub(crate) unsafe fn counts<const N: usize, const LOCKS: bool>(
                     "mov eax, {ROUNDS}\nmovd xmm15, eax",
                     "",
                     "movd eax, xmm15\ndec eax\nmovd xmm15, eax",
-                    $(one!($n, $into, "4f", "3b"),)*
+                    $(one!("1", $n, $into, "4f", "3b"),)*
                     ".if {LOCKS}",
                     "mov   eax, {locks:e}",
                     ".endif",
@@ -323,8 +312,7 @@ pub(crate) unsafe fn value(register: Register) -> Value {
     // SAFETY: `rdpmc` touches no memory. The caller accepts the trap of a forbidden read.
     unsafe {
         asm!(
-            rdpmc!("mov edx, -1", "2f"),
-            "2:",
+            rdpmc!(),
             out("rax") low,
             out("rdx") high,
             in("rcx") register.0,
@@ -347,11 +335,10 @@ impl Value {
         self.register
     }
 
-    /// Whether the read faulted, or returned 0 as a forbidden counter does. If the CPU returned ones above bit 47, a
-    /// value close to wrapping would be mistaken for a fault: a lost sample, never a wrong one.
+    /// Whether it is 0: the read faulted, or the CPU hides the counter.
     #[inline(always)]
     pub(crate) fn is_fault(self) -> bool {
-        self.high == u64::from(u32::MAX) || self.bits() == 0
+        self.bits() == 0
     }
 
     /// Returns the register's bits. Those above its width are undefined.
@@ -361,8 +348,7 @@ impl Value {
     }
 }
 
-/// Reads a register `rounds` times, at least once, in rounds of three instructions. Stops at a fault. Returns true: this
-/// target has such code.
+/// Reads a register `rounds` times, at least once, in rounds of three instructions. Returns true: this target has such code.
 ///
 /// # Safety
 /// As for [`value`].
@@ -371,8 +357,7 @@ pub(crate) unsafe fn known_reads(register: Register, rounds: u64) -> bool {
     unsafe {
         asm!(
             "2:",
-            rdpmc!("mov {left}, 1", "3f"),
-            "3:",
+            rdpmc!(),
             "dec {left}",
             "jnz 2b",
             left = inout(reg) rounds.max(1) => _,
@@ -394,12 +379,95 @@ pub(crate) fn fence() {
 
 settled!();
 
-exception_table!(
-    "lea {start}, [rip + __start_rdpmc_faults]",
-    "lea {end}, [rip + __stop_rdpmc_faults]"
-);
+saved_registers!(gregs);
 
-interrupted!(gregs, gregs[libc::REG_RIP as usize]);
+/// The bytes of each `rdpmc` here: `ds` and `cs`, which have no effect on it, and the instruction. If several copies of this
+/// library are in a program, the handler of any of them continues the reads of all. So they must never change.
+const READ: [u8; 4] = [0x3e, 0x2e, 0x0f, 0x33];
+
+/// Returns the address of the interrupted instruction, if it is a read of this library or of a copy, which the CPU has refused.
+///
+/// # Safety
+/// `context` is what the kernel passed to the handler of a fault, which has not returned.
+pub(crate) unsafe fn refused_read(context: *mut c_void) -> Option<usize> {
+    // With these two, the CPU has fetched the whole instruction, so its bytes are readable, unless the program's code is in
+    // memory for execution alone.
+    const INVALID_OPCODE: i64 = 6;
+    const GENERAL_PROTECTION: i64 = 13;
+    /// Above, a faulting address may be no address.
+    const END_OF_CODE: i64 = 1 << 47;
+    const RIP: usize = libc::REG_RIP as usize;
+    const TRAP: usize = libc::REG_TRAPNO as usize;
+    // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`, which stays as it is until the handler returns.
+    let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let (trap, at) = (registers[TRAP], registers[RIP]);
+    let is_code =
+        matches!(trap, INVALID_OPCODE | GENERAL_PROTECTION) && (0..END_OF_CODE).contains(&at);
+    // SAFETY: each byte is one of the instruction: after a prefix, and after 0x0f, it goes on.
+    (is_code && unsafe { begins_with(at as usize, &READ) }).then_some(at as usize)
+}
+
+/// Makes the thread continue behind a [`refused_read`], as if the register were 0.
+///
+/// # Safety
+/// As for [`refused_read`], which has returned `read`.
+pub(crate) unsafe fn continue_after(read: usize, context: *mut c_void) {
+    const RAX: usize = libc::REG_RAX as usize;
+    const RDX: usize = libc::REG_RDX as usize;
+    const RIP: usize = libc::REG_RIP as usize;
+    // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`, which stays writable until the handler returns.
+    let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    registers[RAX] = 0;
+    registers[RDX] = 0;
+    registers[RIP] = (read + READ.len()) as i64;
+}
+
+/// Whether the bytes from `address` on are these. Reads as far as they are.
+///
+/// # Safety
+/// Each byte is readable if those before it are these.
+unsafe fn begins_with(address: usize, bytes: &[u8]) -> bool {
+    let start = std::ptr::with_exposed_provenance::<u8>(address);
+    bytes.iter().enumerate().all(|(place, byte)| {
+        // SAFETY: the caller promises that this one is readable, because those before it were equal.
+        *byte == unsafe { start.wrapping_add(place).read_volatile() }
+    })
+}
+
+/// The beginning of [`signal_handler`]'s code: a jump over a mark. It must never change.
+const HANDLER: &[u8; 10] = b"\xeb\x08rdpmc 1\n";
+
+/// Returns the address of code that goes to the handler of a signal, and that [`is_of_a_copy`] knows. Each use is another address.
+macro_rules! signal_handler {
+    ($handler:path) => {{
+        let address: usize;
+        // SAFETY: the emitted code is in a section of its own and does not run here. What runs here forms an address.
+        unsafe {
+            std::arch::asm!(
+                ".pushsection .text.rdpmc_handlers, \"ax\", @progbits",
+                "2: jmp 3f",
+                ".ascii \"rdpmc 1\\n\"",
+                "3: jmp {handler}",
+                ".popsection",
+                "lea {address}, [rip + 2b]",
+                handler = sym $handler,
+                address = out(reg) address,
+                options(nomem, nostack, preserves_flags),
+            );
+        }
+        address
+    }};
+}
+pub(crate) use signal_handler;
+
+/// Whether this handler of a signal is one of this library, or of a copy of it in another shared object.
+///
+/// # Safety
+/// It is the address of code.
+pub(crate) unsafe fn is_of_a_copy(handler: usize) -> bool {
+    // SAFETY: the caller promises that it is code. After the jump, it goes on.
+    unsafe { begins_with(handler, HANDLER) }
+}
 
 #[path = "kernels/x86_64.rs"]
 #[allow(unreachable_pub, dead_code, reason = "tests compile this file too")]

@@ -218,9 +218,10 @@ pub struct ControlPage {
     pub aux_size: u64,
 }
 
-/// The distance between the control pages of a group, in bytes: the largest page size of the targets on which user
-/// space reads counters. arm64 has pages of 4, 16 and 64 KiB, the others of 4 KiB.
-pub const STRIDE: usize = 1 << 16;
+/// The distance between the control pages of a group, in bytes: the largest page size of this architecture's kernels. arm64 has
+/// pages of 4, 16 and 64 KiB, x86-64 and riscv64 of 4 KiB.
+pub const STRIDE: usize =
+    if cfg!(any(target_arch = "x86_64", target_arch = "riscv64")) { 1 << 12 } else { 1 << 16 };
 
 /// Bits of [`ControlPage::capabilities`].
 pub mod capability {

@@ -1,14 +1,6 @@
 //! Contains the faults of counter reads.
 #![allow(unsafe_code)]
 
-// Every instruction of `asm/` that reads a counter has an entry in the section `rdpmc_faults`. The linker collects
-// the entries into one table for each binary or shared object. Each entry is two self-relative `i32`s: the faulting
-// instruction and the resume address. (0, 0) is padding. The resume code itself produces the "no counter" result. If
-// several copies of this library are in one object, the handler of any of them can use the table. So the format must
-// never change.
-
-#[cfg(target_os = "linux")]
-use crate::asm;
 use crate::error::OpenError;
 use crate::kernel;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -36,14 +28,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 ///
 /// # Operation
 ///
-/// Installs a handler in front of the existing ones for SIGSEGV and SIGILL, once. Later calls do nothing, except that
-/// a call from another shared object covers that object's reads too.
+/// Installs a handler in front of the existing ones for SIGSEGV and SIGILL, once. Later calls do nothing.
 ///
-/// The handler takes only the faults of this library's own reads, each known by its address. Every other signal is
+/// The handler takes only the faults of this library's own reads, each known by its instruction (x86-64) or its address. Every other signal is
 /// passed on to the previous action, as if this handler did not exist. A previous handler runs on its own stack with
 /// its own signal mask, and receives the original `siginfo` and context. If the previous action is the default, the
 /// handler restores the default and raises the signal again. The handler is async-signal-safe. It costs nothing until a
-/// fault occurs, except that the linker keeps unused functions that read counters.
+/// fault occurs.
 ///
 /// # Limits
 ///
@@ -67,12 +58,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// # Errors
 /// [`OpenError::Unsupported`] on systems without these signals. [`OpenError::System`] for any other kernel error; no
 /// such error is known.
-#[inline(always)]
 pub fn contain_faults() -> Result<(), OpenError> {
-    // Inlined, so that this is the table of the caller's object, into which most reads are inlined too.
-    #[cfg(target_os = "linux")]
-    handler::add_table(asm::exception_table()).map_err(OpenError::of_call("dlopen"))?;
-    contain()
+    if !kernel::SUPPORTED {
+        return Err(OpenError::Unsupported);
+    }
+    handler::install().map_err(OpenError::of_call("sigaction"))?;
+    CALLED.store(true, Ordering::Release);
+    Ok(())
 }
 
 /// Keeps the shared object of an address loaded until the process ends. For rdpmc-spans, which gives the kernel addresses of
@@ -80,15 +72,6 @@ pub fn contain_faults() -> Result<(), OpenError> {
 #[doc(hidden)]
 pub fn keep_loaded(address: *const ()) -> Result<(), OpenError> {
     kernel::keep_loaded(address.cast()).map_err(OpenError::of_call("dlopen"))
-}
-
-fn contain() -> Result<(), OpenError> {
-    if !kernel::SUPPORTED {
-        return Err(OpenError::Unsupported);
-    }
-    handler::install().map_err(OpenError::of_call("sigaction"))?;
-    CALLED.store(true, Ordering::Release);
-    Ok(())
 }
 
 static CALLED: AtomicBool = AtomicBool::new(false);
@@ -115,10 +98,9 @@ static CONTAINED: AtomicUsize = AtomicUsize::new(0);
 #[cfg(target_os = "linux")]
 mod handler {
     use crate::asm;
-    use crate::kernel::{self, Errno, List};
+    use crate::kernel::{self, Errno};
     use crate::page::mapped;
     use libc::{SIG_DFL, SIG_IGN, c_int, c_void, siginfo_t};
-    use std::ops::Range;
     use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
     use std::{mem, ptr};
 
@@ -129,29 +111,6 @@ mod handler {
     /// Whether the handler was installed, for each of [`SIGNALS`].
     static INSTALLED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
-    /// An exception table. The program and each shared object have one.
-    #[derive(PartialEq)]
-    struct Table(Range<*const [i32; 2]>);
-
-    // SAFETY: the linker has built the table, and nothing changes it.
-    unsafe impl Send for Table {}
-    // SAFETY: as above.
-    unsafe impl Sync for Table {}
-
-    /// The known tables.
-    static TABLES: List<Table> = List::new();
-
-    /// Adds a table to the known ones, unless it is known or empty, and keeps its object loaded. Two threads that call
-    /// this at the same time may add it twice, which does no harm.
-    pub(super) fn add_table(entries: Range<*const [i32; 2]>) -> Result<(), Errno> {
-        let table = Table(entries);
-        if !table.0.is_empty() && !TABLES.iter().any(|known| *known == table) {
-            kernel::keep_loaded(table.0.start.cast())?;
-            TABLES.push(table);
-        }
-        Ok(())
-    }
-
     /// A handler with `SA_SIGINFO`.
     type Handler = unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
@@ -159,10 +118,8 @@ mod handler {
     /// releases. Threads that do this at the same time all install the handler, and the first stores the previous
     /// action.
     pub(super) fn install() -> Result<(), Errno> {
-        // The reads that are not inlined are in the table of this library's object.
-        add_table(asm::exception_table())?;
-        if TABLES.newest().is_none() {
-            return Ok(());
+        if asm::TICKS.is_none() {
+            return Ok(()); // this target reads neither ticks nor counters
         }
         for ((signal, before), installed) in SIGNALS.into_iter().zip(&BEFORE).zip(&INSTALLED) {
             // Once only. A handler that was installed in front of ours since then may call ours. If ours were
@@ -171,7 +128,8 @@ mod handler {
                 continue;
             }
             // The handler is in the object of this code.
-            kernel::keep_loaded(on_fault as Handler as *const c_void)?;
+            let [ours, _] = handlers();
+            kernel::keep_loaded(ptr::without_provenance(ours))?;
             // The previous action must be stored before the handler can run.
             let found = sigaction(signal, None)?;
             if !is_ours(&found) {
@@ -188,9 +146,21 @@ mod handler {
         Ok(())
     }
 
+    /// Returns the addresses of [`on_fault`] and [`on_fault_or_default`].
+    #[inline(never)] // each copy of this code has others
+    fn handlers() -> [usize; 2] {
+        [asm::signal_handler!(on_fault), asm::signal_handler!(on_fault_or_default)]
+    }
+
     fn is_ours(action: &libc::sigaction) -> bool {
-        [on_fault as Handler as usize, on_fault_or_default as Handler as usize]
-            .contains(&action.sa_sigaction)
+        handlers().contains(&action.sa_sigaction)
+    }
+
+    /// Returns the action before ours.
+    fn before(signal: c_int) -> Option<&'static libc::sigaction> {
+        let slot = SIGNALS.iter().zip(&BEFORE).find(|(known, _)| **known == signal)?.1;
+        // SAFETY: null, or from a Box that is never freed.
+        unsafe { slot.load(Ordering::Acquire).as_ref() }
     }
 
     /// Stores the previous action for ever: the handler may use it at any time.
@@ -214,7 +184,7 @@ mod handler {
     /// Returns the action with our handler, called as the previous handler would be: on its stack, with its mask.
     fn in_front_of(before: &libc::sigaction) -> libc::sigaction {
         let mut ours = *before;
-        ours.sa_sigaction = on_fault as Handler as usize;
+        [ours.sa_sigaction, _] = handlers();
         ours.sa_flags = if matches!(before.sa_sigaction, SIG_DFL | SIG_IGN) {
             // An ignored signal does not interrupt system calls.
             libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART
@@ -237,7 +207,7 @@ mod handler {
         }
     }
 
-    /// Resumes after a fault in a table. Passes every other signal on.
+    /// Continues after a fault of a read. Passes every other signal on.
     ///
     /// # Safety
     /// The arguments are those that the kernel passes to a handler.
@@ -245,7 +215,7 @@ mod handler {
         // SAFETY: the kernel's arguments: both pointers are valid while this runs, and the context is restored when
         // it returns.
         unsafe {
-            if !resume(info, context) {
+            if !continue_after_fault(before(signal), info, context) {
                 pass_on(signal, info, context);
             }
         }
@@ -263,52 +233,43 @@ mod handler {
         // SAFETY: the kernel's arguments: both pointers are valid while this runs, and the context is restored when
         // it returns.
         unsafe {
-            if !resume(info, context) {
+            if !continue_after_fault(None, info, context) {
                 default(signal, info);
             }
         }
     }
 
-    /// Makes the thread resume elsewhere if this is a fault in a table. Returns whether it is.
+    /// Makes the thread continue behind a read of this library that has faulted. Returns whether it does. Leaves the reads of
+    /// another copy's handles to that copy's handler, if it is the one before ours.
     ///
     /// # Safety
     /// The arguments are those that the kernel passes to a handler.
-    unsafe fn resume(info: *mut siginfo_t, context: *mut c_void) -> bool {
-        // SAFETY: the caller promises the kernel's arguments: both pointers are valid while this runs.
+    unsafe fn continue_after_fault(
+        before: Option<&libc::sigaction>,
+        info: *mut siginfo_t,
+        context: *mut c_void,
+    ) -> bool {
+        // SAFETY: the caller promises the kernel's arguments: both pointers are valid while this runs. A previous action other
+        // than the default, and than ignoring, is the address of a function.
         unsafe {
             // A code above 0 comes from the kernel. Among processes, only this one can forge it. A forged fault at a
             // read makes the read return "no counter".
-            let is_fault = (*info).si_code > 0;
-            let counter = asm::program_counter(context);
-            match resumption(*counter) {
-                Some(place) if is_fault => {
-                    super::CONTAINED.fetch_add(1, Ordering::Relaxed);
-                    let registers = asm::saved_registers(context);
-                    kernel::keeping_errno(|| mapped::give_up(registers));
-                    *counter = place;
-                    true
-                }
-                _ => false,
+            let Some(read) = asm::refused_read(context).filter(|_| (*info).si_code > 0) else {
+                return false;
+            };
+            let mut is_known = false;
+            kernel::keeping_errno(|| is_known = mapped::give_up(asm::saved_registers(context)));
+            let is_of_a_copy = |before: &libc::sigaction| {
+                !matches!(before.sa_sigaction, SIG_DFL | SIG_IGN)
+                    && asm::is_of_a_copy(before.sa_sigaction)
+            };
+            if !is_known && before.is_some_and(is_of_a_copy) {
+                return false;
             }
+            super::CONTAINED.fetch_add(1, Ordering::Relaxed);
+            asm::continue_after(read, context);
+            true
         }
-    }
-
-    /// Returns where to resume after a fault at this address. None if no table has it.
-    fn resumption(address: usize) -> Option<usize> {
-        for Table(entries) in TABLES.iter() {
-            let mut entry = entries.start;
-            while entry < entries.end {
-                // SAFETY: within the table, which the linker has built of such entries and nothing changes.
-                let [instruction, resumption] = unsafe { entry.read() };
-                let from = entry.addr();
-                let is_one = [instruction, resumption] != [0, 0];
-                if is_one && from.wrapping_add_signed(instruction as isize) == address {
-                    return Some((from + 4).wrapping_add_signed(resumption as isize));
-                }
-                entry = entry.wrapping_add(1);
-            }
-        }
-        None
     }
 
     /// The beginning of `struct ucontext`, on every architecture.
@@ -376,7 +337,7 @@ mod handler {
                     sigaction(signal, None)
                 {
                     let mut ours = in_front_of(&now);
-                    ours.sa_sigaction = on_fault_or_default as Handler as usize;
+                    [_, ours.sa_sigaction] = handlers();
                     match sigaction(signal, Some(&ours)) {
                         // Another thread has installed this one in between.
                         Ok(other) if other.sa_sigaction != SIG_DFL && !is_ours(&other) => {

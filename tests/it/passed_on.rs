@@ -251,3 +251,47 @@ fn installed_by_many_threads_at_once() {
         assert_eq!(status, 0);
     }
 }
+
+/// Faults of code that is no read of this library, each at a place where the handler looks at the instruction, or could not.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn instructions_of_others_fault_as_before() {
+    use std::arch::asm;
+    fn reported() {
+        extern "C" fn report(_: c_int) {
+            // SAFETY: ends this child.
+            unsafe { libc::_exit(42) };
+        }
+        set(libc::SIGSEGV, report as *const () as usize, 0);
+    }
+    /// Goes to the last bytes of a page, behind which nothing is mapped.
+    fn at_the_end_of_a_page(code: &[u8]) {
+        // SAFETY: maps two new pages, writes to the first, removes the second, and jumps to what was written.
+        unsafe {
+            let access = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let page = libc::mmap(std::ptr::null_mut(), 8192, access, flags, -1, 0).cast::<u8>();
+            libc::munmap(page.add(4096).cast(), 4096);
+            let start = page.add(4096 - code.len());
+            start.copy_from_nonoverlapping(code.as_ptr(), code.len());
+            asm!("jmp {start}", start = in(reg) start, options(noreturn));
+        }
+    }
+    // SAFETY: each ends this child.
+    let others: [(&str, fn()); 6] = unsafe {
+        [
+            // Reads counters that no CPU has.
+            ("rdpmc", || asm!("rdpmc", in("ecx") u32::MAX, out("eax") _, out("edx") _)),
+            ("ds rdpmc", || {
+                asm!(".byte 0x3e", "rdpmc", in("ecx") u32::MAX, out("eax") _, out("edx") _);
+            }),
+            ("hlt", || at_the_end_of_a_page(&[0xf4])),
+            ("ds cs hlt", || at_the_end_of_a_page(&[0x3e, 0x2e, 0xf4])),
+            ("a jump to nothing", || asm!("jmp {}", in(reg) 8, options(noreturn))),
+            ("a jump to no address", || asm!("jmp {}", in(reg) 1_u64 << 62, options(noreturn))),
+        ]
+    };
+    for (name, fault) in others {
+        assert_eq!(ends(reported, fault), 42 << 8, "{name}");
+    }
+}
