@@ -1,6 +1,6 @@
 //! Private code for tests in packages of their own: the emulated machines, faults in shared objects, fuzzing. Only with
 //! `--cfg rdpmc_internals`, so it is no part of the library as others build it.
-#![allow(missing_docs)]
+#![allow(missing_docs, unsafe_code)]
 
 pub use crate::kernel::abi;
 
@@ -11,16 +11,18 @@ use crate::kernel::Descriptor;
 use crate::names;
 use crate::page::Pages;
 use crate::page::fork;
-use crate::page::monitor::Monitor;
-use crate::page::reader;
+use crate::page::reader::View;
 use crate::pmu::field;
 use crate::pmu::files::SysfsFiles;
 use crate::pmu::{CpuSet, Pmu, Pmus};
 use crate::region::Region;
 use std::os::fd::OwnedFd;
 
-/// The reader of a group's control pages.
-pub struct Reader<const N: usize>(reader::Reader<N>);
+/// The control pages of a group, and reads of them.
+pub struct Reader<const N: usize> {
+    view: View,
+    _pages: Pages,
+}
 
 impl<const N: usize> Reader<N> {
     /// Maps the pages of these descriptors. An error if the kernel refuses, or if the pages cannot be read.
@@ -29,33 +31,33 @@ impl<const N: usize> Reader<N> {
         let descriptors: Vec<Descriptor> =
             descriptors.iter().map(imitate).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
         let process = fork::process().map_err(|errno| errno.to_string())?;
-        let pages = Pages::map(descriptors.iter(), process, Monitor::new())
-            .map_err(|errno| errno.to_string())?;
-        let pages = pages.ok_or("forked")?;
-        reader::Reader::new(pages)
-            .map(Reader)
-            .map_err(|(place, why)| format!("page {place}: {why}"))
+        let pages = Pages::map(&descriptors.iter().collect::<Vec<_>>(), process);
+        let pages = pages.map_err(|errno| errno.to_string())?.ok_or("forked")?;
+        // SAFETY: the view is kept beside the pages.
+        let view = unsafe { View::of(&pages) };
+        let view = view.map_err(|(place, why)| format!("page {place}: {why}"))?;
+        Ok(Reader { view, _pages: pages })
     }
 
     /// A reader that always returns None.
     pub fn none() -> Reader<N> {
-        Reader(reader::Reader::none())
+        Reader { view: View::none(), _pages: Pages::empty() }
     }
 
     #[inline(always)]
     pub fn counts(&self) -> Option<[u64; N]> {
-        self.0.counts()
+        self.view.counts()
     }
 
-    pub fn region<'a>(&'a self, events: &'a [Event; N]) -> Region<'a, N> {
-        Region::new(&self.0, events)
+    pub fn region(&self) -> Region<'_, N> {
+        Region::new(&self.view)
     }
 }
 
 /// Reads in the library itself, rather than inlined into the caller.
 #[inline(never)]
 pub fn is_none_in_the_library(reader: &Reader<1>) -> bool {
-    reader.0.counts().is_none()
+    reader.counts().is_none()
 }
 
 /// The contents of a PMU's files.

@@ -109,17 +109,17 @@ pub fn fence() {
 
 #[doc(inline)]
 pub use clock::Clock;
-pub use counter::{Counter, DynGroup, Fit, Group, PerEvent, ReadCost, Reading, WithGroup};
+pub use counter::{Counter, DynGroup, Fit, Group, Mock, PerEvent, Reading, WithGroup};
 #[doc(inline)]
 pub use error::Error;
 pub use error::access::Access;
 #[doc(inline)]
 pub use event::Event;
 pub use names::IntoEvent;
+pub use open::ReadBy;
 pub use open::builder::Builder;
-pub use open::{Mock, ReadBy};
+pub use open::cost::ReadCost;
 pub use page::faults::{contain_faults, contained_faults, faults_are_contained, keep_loaded};
-pub use page::monitor::Monitor;
 #[doc(inline)]
 pub use region::Region;
 pub use threads::{PerThread, Scope, SyscallGroup};

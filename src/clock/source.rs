@@ -13,7 +13,6 @@ use crate::kernel::{self, AtomicU64, Unreadable, machine};
 use crate::open::{Options, open_events, why_not_mapped};
 use crate::page::Pages;
 use crate::page::fork;
-use crate::page::monitor::Monitor;
 use crate::page::process::Process;
 use std::cell::{Cell, UnsafeCell};
 use std::rc::Rc;
@@ -41,7 +40,7 @@ pub(crate) struct Source {
     /// The lock of a clock without a page: grows by two with each new `line`.
     lines: Rc<AtomicU32>,
     /// The control page. If the clock was opened without one, a page that never changes.
-    pages: Pages<1>,
+    pages: Pages,
     /// Why the clock was opened without a page.
     reason: Option<ClockReason>,
     /// The offset to CLOCK_MONOTONIC_RAW with which a clock continues its timeline that has lost its page, or whose process has
@@ -142,7 +141,7 @@ impl Source {
     }
 
     pub(crate) fn new(
-        pages: Pages<1>,
+        pages: Pages,
         kind: Kind,
         reason: Option<ClockReason>,
         is_forbidden: bool,
@@ -322,7 +321,7 @@ impl Source {
 
     /// Updates without calibrating. None if the page is lost, or the calibration no longer holds.
     fn update(&self, state: &mut State) -> Option<(u64, Conversion)> {
-        let [page] = self.pages.each();
+        let page = self.pages.first();
         let mut seen_before = None;
         for _ in 0..ROUNDS {
             let lock = page.lock(); // pairs with the load after the ticks
@@ -505,14 +504,13 @@ impl Kind {
 }
 
 /// Opens an event that counts nothing, and maps its page. An error if the page has no clock.
-fn open_page(process: Process) -> Result<Pages<1>, ClockReason> {
+fn open_page(process: Process) -> Result<Pages, ClockReason> {
     let opened = open_events(&Options::default(), &[Event::DUMMY]).map_err(ClockReason::NoEvent)?;
     // The mapping keeps the event alive.
-    let pages = Pages::<1>::map([&opened.leader].into_iter(), process, Monitor::new())
+    let pages = Pages::map(&[&opened.leader], process)
         .map_err(|errno| ClockReason::NotMapped(why_not_mapped(errno)))?
         .ok_or(ClockReason::Forked)?;
-    let [page] = pages.each();
-    match page.since_zero() {
+    match pages.first().since_zero() {
         Some(_) => Ok(pages),
         None => Err(ClockReason::NotOffered),
     }

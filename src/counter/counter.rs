@@ -1,19 +1,21 @@
 //! The handle of one event.
 #![allow(unsafe_code)]
 
-use super::cost::ReadCost;
-use super::group::Group;
+use super::mock::Mock;
 use super::reading::Reading;
 use super::sum::Sum;
 use crate::asm;
 use crate::error::access::Access;
-use crate::error::{OpenError, ReadError, RegionError};
+use crate::error::{OpenError, ReadError, RegionError, SyscallReason};
 use crate::event::Event;
-use crate::open::Mock;
+use crate::kernel::Control;
+use crate::names::named;
 use crate::open::builder::Builder;
+use crate::open::cost::ReadCost;
+use crate::open::{OpenGroup, open};
 use crate::page::fork;
-use crate::page::monitor::Monitor;
-use crate::page::reader::Timed;
+use crate::page::process::Process;
+use crate::page::reader::{Timed, View};
 use crate::pmu::core_types;
 use crate::region::{Region, Snapshot};
 use std::fmt;
@@ -166,15 +168,37 @@ use std::fmt;
 /// `PERF_EVENT_IOC_RESET`, would change the count in ways that this library cannot account for.
 #[repr(C)]
 pub struct Counter {
-    /// The group that reads go to first. On several core types it has no pages, so its reads in user space return None.
-    group: Group<1>,
-    /// The same event on the PMU of each core type, if the counter is their sum.
-    sum: Option<Box<Sum>>,
+    /// What reads in user space, and what `read` reads there: the pages of the only group. Nothing for other handles.
+    user: View,
+    read: View,
+    handle: Handle,
+}
+
+/// What a counter is.
+enum Handle {
+    One(OpenGroup),
+    /// The same event on the PMU of each core type.
+    Sum(Box<Sum>),
+    /// A test's, in the process that made it.
+    Mock {
+        event: Event,
+        mock: Mock,
+        process: Process,
+    },
 }
 
 impl Counter {
-    pub(crate) fn of(group: Group<1>) -> Counter {
-        Counter { group, sum: None }
+    fn of(handle: Handle) -> Counter {
+        let (user, read) = match &handle {
+            Handle::One(group) => (*group.user(), *group.read()),
+            Handle::Sum(_) | Handle::Mock { .. } => (View::none(), View::none()),
+        };
+        Counter { user, read, handle }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_group(group: super::Group<1>) -> Counter {
+        Counter::of(Handle::One(group.open))
     }
 
     /// Opens a counter of `event` for this thread, counting from now, in user mode alone.
@@ -219,19 +243,12 @@ impl Counter {
     /// what [`event`](Counter::event) returns, and need not exist on this machine.
     ///
     /// A mock has no register: [`region`](Counter::region) returns an error, [`reading_user`](Counter::reading_user) None, and
-    /// [`read_cost`](Counter::read_cost) no times. Its group ([`into_group`](Counter::into_group)) is read by `read` and
-    /// `reading` only.
+    /// [`read_cost`](Counter::read_cost) no times.
     pub fn mock(event: Event) -> (Counter, Mock) {
         let mock = Mock::new();
-        (Counter::of(Group::mocked(event, mock.clone())), mock)
-    }
-
-    /// Turns the counter into a group of one event. On a hybrid CPU, the group keeps only the current core type.
-    pub fn into_group(self) -> Group<1> {
-        match self.sum {
-            None => self.group,
-            Some(sum) => sum.into_here(),
-        }
+        // Where forks cannot be counted, a mock is as good in a child as in its parent.
+        let process = fork::process().unwrap_or_else(|_| Process::current());
+        (Counter::of(Handle::Mock { event, mock: mock.clone(), process }), mock)
     }
 
     /// Returns the count without a system call: no call into the C library, no allocation. The count starts at 0 when
@@ -245,7 +262,7 @@ impl Counter {
     /// cost`). Without a [`fence`](crate::fence), an out-of-order CPU may move surrounding instructions across the read.
     #[inline(always)]
     pub fn read_user(&self) -> Option<u64> {
-        match self.group.reader.count() {
+        match self.user.count() {
             Some(count) => Some(count),
             None => self.count_elsewhere(),
         }
@@ -257,7 +274,7 @@ impl Counter {
     /// None in the same cases as [`read_user`](Counter::read_user).
     #[inline(always)]
     pub fn snapshot(&self) -> Option<Snapshot<1>> {
-        match self.group.snapshot() {
+        match Snapshot::take(&self.user) {
             Some(snapshot) => Some(snapshot),
             None => self.snapshot_elsewhere(),
         }
@@ -275,7 +292,7 @@ impl Counter {
     /// other kernel error; no such error is known.
     #[inline(always)]
     pub fn read(&self) -> Result<u64, ReadError> {
-        match self.group.view_of_read().count() {
+        match self.read.count() {
             Some(count) => Ok(count),
             None => self.read_otherwise(),
         }
@@ -291,11 +308,8 @@ impl Counter {
     /// # Errors
     /// As [`read`](Counter::read).
     pub fn reading(&self) -> Result<Reading, ReadError> {
-        // Not by way of the group, whose arrays of readings take more instructions at `opt-level = "z"`.
-        match self.group.view_of_read().timed::<true>() {
-            Some(Timed { counts: [value], time_enabled, time_running }) => {
-                Ok(Reading { value, time_enabled, time_running })
-            }
+        match timed(&self.read) {
+            Some(reading) => Ok(reading),
             None => self.reading_by_system_call(),
         }
     }
@@ -305,8 +319,7 @@ impl Counter {
     /// None in any of these cases: the event is not on a hardware counter now; the page has no clock (`cap_user_time`;
     /// most virtual machines); user space may not read the counter; the count is a sum over several core types.
     pub fn reading_user(&self) -> Option<Reading> {
-        let [reading] = self.group.reading_user()?;
-        Some(reading)
+        timed(&self.user)
     }
 
     /// Returns the [`reading`](Counter::reading) by `read(2)`, always a system call.
@@ -316,13 +329,13 @@ impl Counter {
     #[cold]
     #[inline(never)]
     pub fn reading_by_system_call(&self) -> Result<Reading, ReadError> {
-        match &self.sum {
-            None => {
-                let [reading] = self.group.reading_by_system_call()?;
-                Ok(reading)
-            }
-            Some(sum) => sum.reading(),
-        }
+        let [value, time_enabled, time_running] = match &self.handle {
+            Handle::One(group) => group.count_by_system_call()?,
+            Handle::Sum(sum) => return sum.reading(),
+            Handle::Mock { process, .. } if process.is_past() => return Err(ReadError::Forked),
+            Handle::Mock { mock, .. } => mock.read().ok_or(ReadError::ErrorState)?,
+        };
+        Ok(Reading { value, time_enabled, time_running })
     }
 
     /// Returns a [`Region`], which measures pieces of code with this counter. No system call if the event is on a
@@ -331,7 +344,17 @@ impl Counter {
     /// # Errors
     /// As [`Group::region`].
     pub fn region(&self) -> Result<Region<'_, 1>, RegionError> {
-        self.here().region()
+        match &self.handle {
+            Handle::Mock { event, .. } => Err(RegionError::UserReadUnavailable {
+                event: named(*event),
+                reason: SyscallReason::NotInItsRegister,
+            }),
+            Handle::One(_) | Handle::Sum(_) => {
+                let group = self.here().ok_or(RegionError::Forked)?; // there is one
+                group.check_region()?;
+                Ok(Region::new(group.user()))
+            }
+        }
     }
 
     /// Continues counting. Two system calls (`PERF_EVENT_IOC_ID`, `PERF_EVENT_IOC_ENABLE`).
@@ -341,7 +364,7 @@ impl Counter {
     /// [closed the descriptor](Counter#closed-descriptors), [`ReadError::System`] for any other kernel error; no such error
     /// is known.
     pub fn enable(&self) -> Result<(), ReadError> {
-        self.with_each(Group::enable)
+        self.request(OpenGroup::enable, Control::Enable)
     }
 
     /// Stops counting. The count stays, and reads are system calls until [`enable`](Counter::enable). Two system
@@ -350,7 +373,7 @@ impl Counter {
     /// # Errors
     /// As [`enable`](Counter::enable).
     pub fn disable(&self) -> Result<(), ReadError> {
-        self.with_each(Group::disable)
+        self.request(OpenGroup::disable, Control::Disable)
     }
 
     /// Sets the count to 0. The enabled time and the running time do not change. Two system calls
@@ -360,7 +383,7 @@ impl Counter {
     /// # Errors
     /// As [`enable`](Counter::enable).
     pub fn reset(&self) -> Result<(), ReadError> {
-        self.with_each(Group::reset)
+        self.request(OpenGroup::reset, Control::Reset)
     }
 
     /// Returns how this counter is read now, and if not from user space, the reason.
@@ -369,21 +392,18 @@ impl Counter {
     /// count by system call, which shows an error state or a closed descriptor. Revocation while the counter is open is detected only if
     /// [`contain_faults`](crate::contain_faults) was called, because detecting it takes a read that may fault.
     pub fn access(&self) -> Access {
-        match &self.sum {
-            None => self.group.access_of_mock().unwrap_or_else(|| self.group.access()),
-            Some(sum) => sum.access(),
+        match &self.handle {
+            Handle::One(group) => group.access(),
+            Handle::Sum(sum) => sum.access(),
+            Handle::Mock { process, .. } if process.is_past() => Access::Forked,
+            Handle::Mock { mock, .. } => mock.access(),
         }
     }
 
     /// Returns the time that a read takes on this machine: see [`Group::read_cost`]. On a hybrid CPU, that of the current
     /// core type's counter.
     pub fn read_cost(&self) -> ReadCost {
-        self.here().read_cost()
-    }
-
-    /// Returns a view of this handle for other threads. On a hybrid CPU, that of the first core type's counter.
-    pub fn monitor(&self) -> Monitor {
-        self.first().monitor()
+        self.here().map(OpenGroup::read_cost).unwrap_or_default()
     }
 
     /// Reads in user space again after a read there faulted: see [`Group::retry_user`].
@@ -391,25 +411,34 @@ impl Counter {
     /// # Errors
     /// As [`Group::retry_user`].
     pub fn retry_user(&mut self) -> Result<Access, ReadError> {
-        match &mut self.sum {
-            None if self.group.access_of_mock().is_some() => Ok(self.access()),
-            None => self.group.retry_user(),
-            Some(sum) => {
-                sum.retry_user()?;
-                Ok(sum.access())
+        match &mut self.handle {
+            Handle::One(group) => {
+                let access = group.retry_user();
+                (self.user, self.read) = (*group.user(), *group.read());
+                access
             }
+            Handle::Sum(sum) => {
+                let ids = |sum: &Sum| -> Vec<u32> {
+                    sum.each().iter().map(|one| one.user().id()).collect()
+                };
+                let before = ids(sum);
+                let result = sum.retry_user();
+                if ids(sum) != before {
+                    self.user.renumber(); // snapshots of the sum have this number
+                }
+                result.map(|()| sum.access())
+            }
+            Handle::Mock { .. } => Ok(self.access()),
         }
     }
 
     /// Returns the event: the one that was requested or, if the thread's affinity mask is within one core type, the
     /// same event on the PMU of that type.
     pub fn event(&self) -> Event {
-        match &self.sum {
-            None => {
-                let [event] = self.group.events();
-                event
-            }
-            Some(sum) => sum.event(),
+        match &self.handle {
+            Handle::One(group) => group.events.first().copied().unwrap_or(Event::DUMMY), // there is one
+            Handle::Sum(sum) => sum.event(),
+            Handle::Mock { event, .. } => *event,
         }
     }
 
@@ -418,18 +447,20 @@ impl Counter {
     /// None if user space cannot read it: it is a software event, its page is not mapped or names no width, or a read of it
     /// has faulted.
     pub fn width(&self) -> Option<u16> {
-        let [width] = self.first().reader.widths();
-        (self.first().is_readable() && width > 0).then_some(width)
+        let group = self.first().filter(|group| group.is_readable())?;
+        let [width] = group.user().widths();
+        (width > 0).then_some(width)
     }
 
     /// Reads its register `rounds` times, at least once, with three instructions per round. False on other architectures than
     /// x86-64, or if the event has no register now. For rdpmc-doctor, which finds out what a hypervisor's trap of the read
     /// adds: no promise of this library.
     ///
-    /// Faults as [`read_user`](Counter::read_user) does. A contained fault ends the rounds.
+    /// Faults as [`read_user`](Counter::read_user) does, in each round.
     #[doc(hidden)]
     pub fn known_reads(&self, rounds: u64) -> bool {
-        let Some([register]) = self.first().reader.named() else { return false };
+        let named = self.first().and_then(|group| group.user().named());
+        let Some([register]) = named else { return false };
         // SAFETY: the page names the register, so this thread may read it. If that has changed since then, the read faults,
         // as documented.
         unsafe { asm::known_reads(register, rounds) }
@@ -438,20 +469,29 @@ impl Counter {
     /// Whether all privilege levels are counted, because the PMU cannot exclude any. Always false unless
     /// [`allow_all_privilege_levels`](Builder::allow_all_privilege_levels) was set.
     pub fn counts_all_privilege_levels(&self) -> bool {
-        match &self.sum {
-            None => self.group.counts_all_privilege_levels(),
-            Some(sum) => sum.each().any(Group::counts_all_privilege_levels),
+        match &self.handle {
+            Handle::One(group) => group.counts_all_privilege_levels(),
+            Handle::Sum(sum) => sum.each().iter().any(OpenGroup::counts_all_privilege_levels),
+            Handle::Mock { .. } => false,
         }
     }
 
-    /// The first core type's group.
-    fn first(&self) -> &Group<1> {
-        self.sum.as_ref().map_or(&self.group, |sum| sum.first())
+    /// The first core type's group. None for a mock.
+    fn first(&self) -> Option<&OpenGroup> {
+        match &self.handle {
+            Handle::One(group) => Some(group),
+            Handle::Sum(sum) => sum.each().first(),
+            Handle::Mock { .. } => None,
+        }
     }
 
-    /// The group of the core type that the thread is on.
-    fn here(&self) -> &Group<1> {
-        self.sum.as_ref().map_or(&self.group, |sum| sum.here())
+    /// The group of the core type that the thread is on. None for a mock.
+    fn here(&self) -> Option<&OpenGroup> {
+        match &self.handle {
+            Handle::One(group) => Some(group),
+            Handle::Sum(sum) => sum.here(),
+            Handle::Mock { .. } => None,
+        }
     }
 
     /// Returns the count that the group's pages do not have: the sum over several core types, one of which has a counter now,
@@ -464,9 +504,11 @@ impl Counter {
 
     /// Returns the count, and the sum of the pages' locks.
     fn sum_or_mock(&self) -> Option<(u64, u32)> {
-        match &self.sum {
-            Some(sum) => sum.read_user(),
-            None => self.group.count_of_mock(),
+        match &self.handle {
+            Handle::One(_) => None,
+            Handle::Sum(sum) => sum.read_user(),
+            Handle::Mock { process, .. } if process.is_past() => None,
+            Handle::Mock { mock, .. } => mock.count_in_user_space(),
         }
     }
 
@@ -474,15 +516,15 @@ impl Counter {
     #[inline(never)]
     fn snapshot_elsewhere(&self) -> Option<Snapshot<1>> {
         let (count, locks) = self.sum_or_mock()?;
-        Some(Snapshot::new([count], locks, &self.first().reader))
+        Some(Snapshot::new([count], locks, &self.user))
     }
 
     /// Returns the count that the group's pages do not have, or what the kernel reads.
     #[cold]
     #[inline(never)]
     fn read_otherwise(&self) -> Result<u64, ReadError> {
-        let count = match &self.sum {
-            Some(sum) if sum.prefers_system_call() => None,
+        let count = match &self.handle {
+            Handle::Sum(sum) if sum.prefers_system_call() => None,
             _ => self.count_elsewhere(),
         };
         match count {
@@ -491,20 +533,35 @@ impl Counter {
         }
     }
 
-    fn with_each(&self, request: fn(&Group<1>) -> Result<(), ReadError>) -> Result<(), ReadError> {
-        match &self.sum {
-            None => request(&self.group),
-            Some(sum) => sum.with_each(request),
+    fn request(
+        &self,
+        of_group: fn(&OpenGroup) -> Result<(), ReadError>,
+        of_mock: Control,
+    ) -> Result<(), ReadError> {
+        match &self.handle {
+            Handle::One(group) => of_group(group),
+            Handle::Sum(sum) => sum.with_each(of_group),
+            Handle::Mock { process, .. } if process.is_past() => Err(ReadError::Forked),
+            Handle::Mock { mock, .. } => {
+                mock.control(of_mock);
+                Ok(())
+            }
         }
     }
+}
+
+fn timed(view: &View) -> Option<Reading> {
+    let Timed { counts: [value], time_enabled, time_running } = view.timed::<1, true>()?;
+    Some(Reading { value, time_enabled, time_running })
 }
 
 impl fmt::Debug for Counter {
     /// Writes its event, and how it is read as far as the control page tells. No system call.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let access = match &self.sum {
-            None => self.group.access_of_mock().unwrap_or_else(|| self.group.access_in_memory()),
-            Some(sum) => sum.access_in_memory(),
+        let access = match &self.handle {
+            Handle::One(group) => group.access_in_memory(),
+            Handle::Sum(sum) => sum.access_in_memory(),
+            Handle::Mock { .. } => self.access(),
         };
         f.debug_struct("Counter").field("event", &self.event()).field("access", &access).finish()
     }
@@ -517,26 +574,24 @@ impl Builder<Event> {
     /// As [`Counter::open`].
     pub fn open(self) -> Result<Counter, OpenError> {
         let event = self.events;
-        let alone = self.of([event]);
-        match core_types::counting(&event)? {
-            [] => Ok(Counter::of(alone.open()?)),
-            [one] => Ok(Counter::of(alone.open_on(one.pmu)?)),
-            [first, others @ ..] => {
-                // A signal handler may fork between one and the next.
-                let process = fork::process().map_err(OpenError::of_call("pthread_atfork"))?;
-                // Disabled, so that there is little time between the start of one and of the next.
-                let idle = alone.disabled(true);
-                let first = idle.open_on(first.pmu)?;
-                let group = first.without_pages();
-                let others: Result<Vec<_>, _> =
-                    others.iter().map(|one| idle.open_on(one.pmu)).collect();
-                let sum = Sum::new(event, first, others?, self.options.is_pinned(&event));
-                if !self.options.is_disabled() {
-                    sum.with_each(Group::enable).map_err(OpenError::of_start)?;
-                }
-                let sum = Some(Box::new(sum));
-                if process.is_past() { Err(OpenError::Forked) } else { Ok(Counter { group, sum }) }
-            }
+        let open = |options, pmu| open(&[event], options, pmu, View::repeat::<1>);
+        let types = match core_types::counting(&event)? {
+            [] => return Ok(Counter::of(Handle::One(open(self.options, None)?))),
+            [one] => return Ok(Counter::of(Handle::One(open(self.options, Some(one.pmu))?))),
+            types => types,
+        };
+        // A signal handler may fork between one and the next.
+        let process = fork::process().map_err(OpenError::of_call("pthread_atfork"))?;
+        // Disabled, so that there is little time between the start of one and of the next.
+        let idle = self.disabled(true).options;
+        let groups: Result<Vec<_>, _> = types.iter().map(|one| open(idle, Some(one.pmu))).collect();
+        let sum = Sum::new(event, groups?, self.options.is_pinned(&event));
+        if !self.options.is_disabled() {
+            sum.with_each(OpenGroup::enable).map_err(OpenError::of_start)?;
+        }
+        match process.is_past() {
+            true => Err(OpenError::Forked),
+            false => Ok(Counter::of(Handle::Sum(Box::new(sum)))),
         }
     }
 }

@@ -1,17 +1,18 @@
 //! A group of a size known only at run time.
 
-use super::cost::ReadCost;
-use super::group::Group;
-use super::reading::Reading;
+use super::group::{Group, timed};
+use super::per_event::PerEvent;
+use super::reading::{Reading, readings_of};
 use crate::error::access::Access;
 use crate::error::{OpenError, ReadError};
 use crate::event::Event;
 use crate::open::builder::Builder;
+use crate::open::cost::ReadCost;
+use crate::open::{OpenGroup, open};
 use crate::page::MAX_EVENTS;
-use crate::page::monitor::Monitor;
+use crate::page::reader::{Repeat, View};
 use crate::region::Snapshot;
 use std::fmt;
-use std::ops::Deref;
 use std::time::Duration;
 
 /// Counters of 1 to 8 events for the thread that opened them: a [`Group`] of a size known only at run time.
@@ -35,32 +36,20 @@ use std::time::Duration;
 ///
 /// A read takes some instructions more than that of a [`Group`], to choose the code for the number of events. For
 /// [regions](crate::Region), use a `Group`: [`DynGroup::with`] has it.
-pub struct DynGroup(BySize);
+pub struct DynGroup(OpenGroup);
 
-/// One group type for each number of events.
-enum BySize {
-    Of1(Group<1>),
-    Of2(Group<2>),
-    Of3(Group<3>),
-    Of4(Group<4>),
-    Of5(Group<5>),
-    Of6(Group<6>),
-    Of7(Group<7>),
-    Of8(Group<8>),
-}
-
-/// Evaluates the expression for whichever group it is.
-macro_rules! with_group {
-    ($sized:expr, $group:ident => $value:expr) => {
-        match $sized {
-            BySize::Of1($group) => $value,
-            BySize::Of2($group) => $value,
-            BySize::Of3($group) => $value,
-            BySize::Of4($group) => $value,
-            BySize::Of5($group) => $value,
-            BySize::Of6($group) => $value,
-            BySize::Of7($group) => $value,
-            BySize::Of8($group) => $value,
+/// Evaluates the expression with `$n` as the constant that `$events` is. None for other numbers.
+macro_rules! by_size {
+    ($events:expr, $n:ident => $value:expr) => {
+        by_size!($events, $n => $value; 1, 2, 3, 4, 5, 6, 7, 8)
+    };
+    ($events:expr, $n:ident => $value:expr; $($size:literal),*) => {
+        match $events {
+            $($size => {
+                const $n: usize = $size;
+                Some($value)
+            })*
+            _ => None,
         }
     };
 }
@@ -72,84 +61,6 @@ pub trait WithGroup {
 
     /// Takes the group.
     fn with<const N: usize>(self, group: Group<N>) -> Self::Output;
-}
-
-/// A value for each event of a [`DynGroup`] or [`SyscallGroup`](crate::SyscallGroup), in the events' order. Dereferences to a
-/// slice.
-#[derive(Clone, Copy)]
-pub struct PerEvent<T> {
-    values: [T; MAX_EVENTS],
-    events: usize,
-}
-
-impl<T: Copy + Default> PerEvent<T> {
-    fn of<const N: usize>(values: [T; N]) -> PerEvent<T> {
-        let mut all = [T::default(); MAX_EVENTS];
-        for (into, value) in all.iter_mut().zip(values) {
-            *into = value;
-        }
-        PerEvent { values: all, events: N }
-    }
-}
-
-impl<T: Copy> PerEvent<T> {
-    /// The first values of a slice. `none` fills what is not used.
-    pub(crate) fn of_slice(values: &[T], none: T) -> PerEvent<T> {
-        let mut all = [none; MAX_EVENTS];
-        for (into, value) in all.iter_mut().zip(values) {
-            *into = *value;
-        }
-        PerEvent { values: all, events: values.len().min(MAX_EVENTS) }
-    }
-
-    /// Returns what `change` makes of each value.
-    pub(crate) fn map<U>(self, change: impl FnMut(T) -> U) -> PerEvent<U> {
-        PerEvent { values: self.values.map(change), events: self.events }
-    }
-
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.values.iter_mut().take(self.events)
-    }
-}
-
-impl<T> Deref for PerEvent<T> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        self.values.get(..self.events).unwrap_or(&self.values)
-    }
-}
-
-impl<T> IntoIterator for PerEvent<T> {
-    type Item = T;
-    type IntoIter = std::iter::Take<std::array::IntoIter<T, MAX_EVENTS>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.values.into_iter().take(self.events)
-    }
-}
-
-impl<'a, T> IntoIterator for &'a PerEvent<T> {
-    type Item = &'a T;
-    type IntoIter = std::slice::Iter<'a, T>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
-}
-
-impl<T: PartialEq> PartialEq for PerEvent<T> {
-    fn eq(&self, other: &PerEvent<T>) -> bool {
-        **self == **other
-    }
-}
-
-impl<T: Eq> Eq for PerEvent<T> {}
-
-impl<T: fmt::Debug> fmt::Debug for PerEvent<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
 }
 
 impl DynGroup {
@@ -169,29 +80,40 @@ impl DynGroup {
     /// Passes the group, whose size is known then, to `code`: for regions, or a loop that is compiled for the number of
     /// events.
     pub fn with<W: WithGroup>(self, code: W) -> W::Output {
-        with_group!(self.0, group => code.with(group))
+        let open = self.0;
+        match open.events.len() {
+            1 => code.with(Group::<1> { open }),
+            2 => code.with(Group::<2> { open }),
+            3 => code.with(Group::<3> { open }),
+            4 => code.with(Group::<4> { open }),
+            5 => code.with(Group::<5> { open }),
+            6 => code.with(Group::<6> { open }),
+            7 => code.with(Group::<7> { open }),
+            _ => code.with(Group::<8> { open }),
+        }
     }
 
     /// Returns the counts, all of one instant, without a system call: see [`Group::read_user`].
-    #[inline]
     pub fn read_user(&self) -> Option<PerEvent<u64>> {
-        with_group!(&self.0, group => group.read_user().map(PerEvent::of))
+        counts(self.0.user(), self.0.events.len())
     }
 
     /// Returns the counts of this instant as a plain value, without a system call: see [`Group::snapshot`]. Counts after
     /// those of the group's events are 0.
-    #[inline]
     pub fn snapshot(&self) -> Option<Snapshot<MAX_EVENTS>> {
-        with_group!(&self.0, group => group.snapshot().map(Snapshot::widened))
+        let view = self.0.user();
+        by_size!(self.0.events.len(), N => Snapshot::<N>::take(view)?.widened())
     }
 
     /// Returns the counts, by a system call if user space cannot read them: see [`Group::read`].
     ///
     /// # Errors
     /// As [`Group::read`].
-    #[inline]
     pub fn read(&self) -> Result<PerEvent<u64>, ReadError> {
-        with_group!(&self.0, group => group.read().map(PerEvent::of))
+        match counts(self.0.read(), self.0.events.len()) {
+            Some(counts) => Ok(counts),
+            None => Ok(self.reading_by_system_call()?.map(|reading| reading.value)),
+        }
     }
 
     /// Returns the counts with their times: see [`Group::reading`].
@@ -199,12 +121,15 @@ impl DynGroup {
     /// # Errors
     /// As [`Group::read`].
     pub fn reading(&self) -> Result<PerEvent<Reading>, ReadError> {
-        with_group!(&self.0, group => group.reading().map(PerEvent::of))
+        match readings(self.0.read(), self.0.events.len()) {
+            Some(readings) => Ok(readings),
+            None => self.reading_by_system_call(),
+        }
     }
 
     /// Returns the counts with their times without a system call: see [`Group::reading_user`].
     pub fn reading_user(&self) -> Option<PerEvent<Reading>> {
-        with_group!(&self.0, group => group.reading_user().map(PerEvent::of))
+        readings(self.0.user(), self.0.events.len())
     }
 
     /// Returns the counts with their times, always by a system call: see [`Group::reading_by_system_call`].
@@ -212,12 +137,13 @@ impl DynGroup {
     /// # Errors
     /// As [`Group::read`].
     pub fn reading_by_system_call(&self) -> Result<PerEvent<Reading>, ReadError> {
-        with_group!(&self.0, group => group.reading_by_system_call().map(PerEvent::of))
+        let readings = readings_of(self.0.counts_by_system_call()?);
+        Ok(readings.take(self.0.events.len()).collect())
     }
 
     /// Returns how long the group has been enabled but not scheduled: see [`Group::time_without_counters`].
     pub fn time_without_counters(&self) -> Option<Duration> {
-        with_group!(&self.0, group => group.time_without_counters())
+        self.0.absence().map(Duration::from_nanos)
     }
 
     /// Continues counting: see [`Group::enable`].
@@ -225,7 +151,7 @@ impl DynGroup {
     /// # Errors
     /// As [`Group::enable`].
     pub fn enable(&self) -> Result<(), ReadError> {
-        with_group!(&self.0, group => group.enable())
+        self.0.enable()
     }
 
     /// Stops counting: see [`Group::disable`].
@@ -233,7 +159,7 @@ impl DynGroup {
     /// # Errors
     /// As [`Group::enable`].
     pub fn disable(&self) -> Result<(), ReadError> {
-        with_group!(&self.0, group => group.disable())
+        self.0.disable()
     }
 
     /// Sets the counts to 0: see [`Group::reset`].
@@ -241,22 +167,17 @@ impl DynGroup {
     /// # Errors
     /// As [`Group::enable`].
     pub fn reset(&self) -> Result<(), ReadError> {
-        with_group!(&self.0, group => group.reset())
+        self.0.reset()
     }
 
     /// Returns how these counters are read now: see [`Group::access`].
     pub fn access(&self) -> Access {
-        with_group!(&self.0, group => group.access())
+        self.0.access()
     }
 
     /// Returns the time that a read takes on this machine: see [`Group::read_cost`].
     pub fn read_cost(&self) -> ReadCost {
-        with_group!(&self.0, group => group.read_cost())
-    }
-
-    /// Returns a view of this handle for other threads.
-    pub fn monitor(&self) -> Monitor {
-        with_group!(&self.0, group => group.monitor())
+        self.0.read_cost()
     }
 
     /// Reads in user space again after a read there faulted: see [`Group::retry_user`].
@@ -264,28 +185,34 @@ impl DynGroup {
     /// # Errors
     /// As [`Group::retry_user`].
     pub fn retry_user(&mut self) -> Result<Access, ReadError> {
-        with_group!(&mut self.0, group => group.retry_user())
+        self.0.retry_user()
     }
 
     /// Returns the events.
     pub fn events(&self) -> PerEvent<Event> {
-        with_group!(&self.0, group => {
-            PerEvent::of_slice(&group.events(), Event::DUMMY)
-        })
+        PerEvent::of_slice(&self.0.events, Event::DUMMY)
     }
 
     /// Whether all privilege levels are counted: see [`Group::counts_all_privilege_levels`].
     pub fn counts_all_privilege_levels(&self) -> bool {
-        with_group!(&self.0, group => group.counts_all_privilege_levels())
+        self.0.counts_all_privilege_levels()
     }
+}
+
+fn counts(view: &View, events: usize) -> Option<PerEvent<u64>> {
+    by_size!(events, N => PerEvent::of(view.counts::<N>()?))
+}
+
+fn readings(view: &View, events: usize) -> Option<PerEvent<Reading>> {
+    by_size!(events, N => PerEvent::of(timed::<N>(view)?))
 }
 
 impl fmt::Debug for DynGroup {
     /// Writes its events, and how they are read as far as the control pages tell. No system call.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DynGroup")
-            .field("events", &self.events())
-            .field("access", &with_group!(&self.0, group => group.access_in_memory()))
+            .field("events", &self.0.events)
+            .field("access", &self.0.access_in_memory())
             .finish()
     }
 }
@@ -296,16 +223,9 @@ impl Builder<&[Event]> {
     /// # Errors
     /// As [`DynGroup::open`].
     pub fn open(self) -> Result<DynGroup, OpenError> {
-        Ok(DynGroup(match *self.events {
-            [a] => BySize::Of1(self.of([a]).open()?),
-            [a, b] => BySize::Of2(self.of([a, b]).open()?),
-            [a, b, c] => BySize::Of3(self.of([a, b, c]).open()?),
-            [a, b, c, d] => BySize::Of4(self.of([a, b, c, d]).open()?),
-            [a, b, c, d, e] => BySize::Of5(self.of([a, b, c, d, e]).open()?),
-            [a, b, c, d, e, f] => BySize::Of6(self.of([a, b, c, d, e, f]).open()?),
-            [a, b, c, d, e, f, g] => BySize::Of7(self.of([a, b, c, d, e, f, g]).open()?),
-            [a, b, c, d, e, f, g, h] => BySize::Of8(self.of([a, b, c, d, e, f, g, h]).open()?),
-            _ => return Err(OpenError::GroupSize { events: self.events.len() }),
-        }))
+        let events = self.events.len();
+        let repeat = by_size!(events, N => View::repeat::<N> as Repeat);
+        let repeat = repeat.ok_or(OpenError::GroupSize { events })?;
+        Ok(DynGroup(open(self.events, self.options, None, repeat)?))
     }
 }

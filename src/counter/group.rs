@@ -1,25 +1,16 @@
 //! The handle of several events that are counted together.
-#![allow(unsafe_code)]
 
-use super::cost::{self, ReadCost};
-use super::reading::Reading;
-use crate::asm;
+use super::reading::{Reading, readings_of};
 use crate::error::access::Access;
-use crate::error::{OpenError, ReadError, RegionError, SyscallReason};
+use crate::error::{OpenError, ReadError, RegionError};
 use crate::event::Event;
-use crate::kernel::{Control, machine};
-use crate::names::named;
 use crate::open::builder::Builder;
-use crate::open::{Answers, Counts, Mock, OpenGroup, Options, open, open_on, setting_that_forbids};
-use crate::page::fork;
-use crate::page::monitor::Monitor;
-use crate::page::process::Process;
-use crate::page::reader::{Reader, Timed, View};
-use crate::page::{MAX_EVENTS, faults};
-use crate::pmu::core_types;
+use crate::open::cost::ReadCost;
+use crate::open::{OpenGroup, open};
+use crate::page::MAX_EVENTS;
+use crate::page::reader::{Timed, View};
 use crate::region::{Region, Snapshot};
 use std::fmt;
-use std::rc::Rc;
 use std::time::Duration;
 
 /// Counters of `N` events, at most 8, for the thread that opened them.
@@ -68,12 +59,7 @@ use std::time::Duration;
 /// memory mapped read-only. Dropping it releases them.
 #[repr(C)]
 pub struct Group<const N: usize> {
-    // First, so that it is unmapped before the descriptors close: a mapping keeps an event alive, and its counter taken.
-    pub(crate) reader: Reader<N>,
-    /// The view that `read` uses: one of `reader`'s pages, or none if it makes system calls.
-    read: View<N>,
-    /// Shared with nothing but [`Group::without_pages`].
-    open: Rc<OpenGroup<N>>,
+    pub(crate) open: OpenGroup,
 }
 
 impl<const N: usize> Group<N> {
@@ -119,37 +105,9 @@ impl<const N: usize> Group<N> {
         Builder::new(events)
     }
 
-    /// Makes the handle of an open group, and chooses how `read` reads it.
-    pub(crate) fn new(
-        (reader, mut open): (Reader<N>, OpenGroup<N>),
-        options: Options,
-    ) -> Result<Group<N>, OpenError> {
-        open.choice = cost::choose(options, &reader, &open);
-        // A signal handler may have forked meanwhile.
-        if open.process.is_past() { Err(OpenError::Forked) } else { Ok(Group::of(reader, open)) }
-    }
-
-    pub(crate) fn of(reader: Reader<N>, open: OpenGroup<N>) -> Group<N> {
-        let read = view_to_read(&reader, &open);
-        if !reader.is_given_up() {
-            reader.monitor().set(open.is_in_user_space());
-        }
-        Group { reader, read, open: Rc::new(open) }
-    }
-
-    /// Returns a group of the same events that user space never reads.
-    pub(crate) fn without_pages(&self) -> Group<N> {
-        Group { reader: Reader::none(), read: View::none(), open: Rc::clone(&self.open) }
-    }
-
     /// Whether this process is a fork of the one that opened the group.
     pub(crate) fn is_forked(&self) -> bool {
-        self.open.process.is_past()
-    }
-
-    /// The PMU that the first event names.
-    pub(crate) fn pmu(&self) -> Option<u32> {
-        core_types::of(self.open.events.first()?).ok()?
+        self.open.is_forked()
     }
 
     /// Returns the counts, all of one instant, without a system call: no call into the C library, no allocation. They
@@ -168,7 +126,7 @@ impl<const N: usize> Group<N> {
     /// instructions across the read.
     #[inline(always)]
     pub fn read_user(&self) -> Option<[u64; N]> {
-        self.reader.counts()
+        self.open.user().counts()
     }
 
     /// Returns the counts of this instant as a plain value, without a system call. The difference of two snapshots shows
@@ -180,7 +138,7 @@ impl<const N: usize> Group<N> {
     /// (`tests/vm/run TARGET cost`).
     #[inline(always)]
     pub fn snapshot(&self) -> Option<Snapshot<N>> {
-        Snapshot::take(&self.reader)
+        Snapshot::take(self.open.user())
     }
 
     /// Returns the counts by [`read_user`](Group::read_user), or if that is None, by one `read(2)` for all
@@ -196,7 +154,7 @@ impl<const N: usize> Group<N> {
     /// any other kernel error; no such error is known.
     #[inline(always)]
     pub fn read(&self) -> Result<[u64; N], ReadError> {
-        match self.read.counts() {
+        match self.open.read().counts() {
             Some(counts) => Ok(counts),
             None => self.read_by_system_call(),
         }
@@ -204,7 +162,7 @@ impl<const N: usize> Group<N> {
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn read_by_system_call(&self) -> Result<[u64; N], ReadError> {
+    fn read_by_system_call(&self) -> Result<[u64; N], ReadError> {
         Ok(self.reading_by_system_call()?.map(|reading| reading.value))
     }
 
@@ -217,7 +175,7 @@ impl<const N: usize> Group<N> {
     /// # Errors
     /// As [`read`](Group::read).
     pub fn reading(&self) -> Result<[Reading; N], ReadError> {
-        match Self::timed(&self.read) {
+        match timed(self.open.read()) {
             Some(readings) => Ok(readings),
             None => self.reading_by_system_call(),
         }
@@ -228,13 +186,7 @@ impl<const N: usize> Group<N> {
     /// None in any of these cases: the group is not scheduled now; the first event's page has no clock
     /// (`cap_user_time`; most virtual machines); user space may not read the counters.
     pub fn reading_user(&self) -> Option<[Reading; N]> {
-        Self::timed(&self.reader)
-    }
-
-    #[inline(always)]
-    fn timed(view: &View<N>) -> Option<[Reading; N]> {
-        let Timed { counts, time_enabled, time_running } = view.timed::<true>()?;
-        Some(counts.map(|value| Reading { value, time_enabled, time_running }))
+        timed(self.open.user())
     }
 
     /// Returns the [`reading`](Group::reading) by `read(2)`, always a system call.
@@ -244,30 +196,12 @@ impl<const N: usize> Group<N> {
     #[cold]
     #[inline(never)]
     pub fn reading_by_system_call(&self) -> Result<[Reading; N], ReadError> {
-        if self.open.answers.mock().is_none() {
-            self.reader.monitor().count_system_call();
-        }
-        self.ask_kernel()
-    }
-
-    fn ask_kernel(&self) -> Result<[Reading; N], ReadError> {
-        if self.open.process.is_past() {
-            return Err(ReadError::Forked);
-        }
-        let failed = |errno| ReadError::of_call("read", errno);
         if N == 1 {
-            let one = self.open.answers.read_one().map_err(failed)?;
-            let [value, time_enabled, time_running] = one.ok_or(ReadError::ErrorState)?;
+            let [value, time_enabled, time_running] = self.open.count_by_system_call()?;
             return Ok([Reading { value, time_enabled, time_running }; N]);
         }
-        let counts = self.open.answers.read().map_err(failed)?.ok_or(ReadError::ErrorState)?;
-        let Counts { values, time_enabled, time_running } = counts;
-        let mut values = values.into_iter();
-        Ok([(); N].map(|()| Reading {
-            value: values.next().unwrap_or(0), // N is no more than MAX_EVENTS
-            time_enabled,
-            time_running,
-        }))
+        let mut readings = readings_of(self.open.counts_by_system_call()?);
+        Ok([(); N].map(|()| readings.next().unwrap_or_default())) // N is no more than MAX_EVENTS
     }
 
     /// Returns the total time, since the group was opened, for which it was enabled but not scheduled. No system call
@@ -276,7 +210,7 @@ impl<const N: usize> Group<N> {
     /// None while the group is not scheduled. If the result is the same before and after a piece of code, the group was
     /// scheduled all the time in between.
     pub fn time_without_counters(&self) -> Option<Duration> {
-        self.reader.absence().map(Duration::from_nanos)
+        self.open.absence().map(Duration::from_nanos)
     }
 
     /// Returns the time that a read takes on this machine, in user space and by system call.
@@ -288,12 +222,7 @@ impl<const N: usize> Group<N> {
     /// The measured reads may fault as others do. The kernel and the hypervisor do more work per read while other
     /// counters are open, so first open all counters that the program uses.
     pub fn read_cost(&self) -> ReadCost {
-        cost::of_group(&self.reader, &self.open)
-    }
-
-    /// Returns a view of this handle for other threads.
-    pub fn monitor(&self) -> Monitor {
-        self.reader.monitor().clone()
+        self.open.read_cost()
     }
 
     /// Reads in user space again after a read there faulted, for example when the administrator has enabled user access
@@ -308,35 +237,7 @@ impl<const N: usize> Group<N> {
     /// [closed a descriptor](crate::Counter#closed-descriptors). [`ReadError::System`] if the counters could not be stopped
     /// and started; no such error is known.
     pub fn retry_user(&mut self) -> Result<Access, ReadError> {
-        if !self.reader.is_given_up() {
-            return Ok(self.access());
-        }
-        let mut reader = match self.open.map_again(self.monitor())? {
-            Ok(reader) => reader,
-            Err(reason) => return Ok(Access::SystemCall(reason)),
-        };
-        if reader.is_scheduled() {
-            // The kernel has written the new page from what it last read of the register, taken as unsigned. When it
-            // schedules the event again, the page is right: see `reset`.
-            self.control(Control::Disable)?;
-            self.control(Control::Enable)?;
-        }
-        reader.must_advance = self.reader.must_advance;
-        // The view first: the old pages are unmapped with the old reader.
-        self.read = view_to_read(&reader, &self.open);
-        self.reader = reader;
-        self.reader.monitor().set(self.open.is_in_user_space());
-        Ok(self.access())
-    }
-
-    /// Returns the view that `read` uses.
-    pub(crate) fn view_of_read(&self) -> &View<N> {
-        &self.read
-    }
-
-    /// Whether user space reads it, whenever it has its counters.
-    pub(crate) fn is_readable(&self) -> bool {
-        self.open.obstacle.is_none()
+        self.open.retry_user()
     }
 
     /// Returns a [`Region`], which measures pieces of code with these counters. No system call if the group is
@@ -350,23 +251,8 @@ impl<const N: usize> Group<N> {
     /// - [`RegionError::Unreadable`] if the PMU list in `/sys` exists and cannot be read.
     /// - [`RegionError::Forked`] in the child of a fork.
     pub fn region(&self) -> Result<Region<'_, N>, RegionError> {
-        if self.open.process.is_past() {
-            return Err(RegionError::Forked);
-        }
-        match self.obstacle() {
-            // They may have their counters when the region starts, and widths may differ here.
-            None | Some((_, SyscallReason::NotScheduled)) => {}
-            Some((_, SyscallReason::Width { .. })) if self.open.obstacle.is_none() => {}
-            Some((event, reason)) => {
-                return Err(RegionError::UserReadUnavailable { event: named(event), reason });
-            }
-        }
-        if !faults::faults_are_contained()
-            && (asm::STALE_READ_FAULTS || core_types::may_be_several()?)
-        {
-            return Err(RegionError::FaultsNotContained);
-        }
-        Ok(Region::new(&self.reader, &self.open.events))
+        self.open.check_region()?;
+        Ok(Region::new(self.open.user()))
     }
 
     /// Continues counting. Two system calls (`PERF_EVENT_IOC_ID`, `PERF_EVENT_IOC_ENABLE`).
@@ -376,7 +262,7 @@ impl<const N: usize> Group<N> {
     /// [closed the descriptor](crate::Counter#closed-descriptors) of the first event, [`ReadError::System`] for any other kernel
     /// error; no such error is known.
     pub fn enable(&self) -> Result<(), ReadError> {
-        self.control(Control::Enable)
+        self.open.enable()
     }
 
     /// Stops counting. The counts stay, and reads are system calls until [`enable`](Group::enable). Two system
@@ -385,7 +271,7 @@ impl<const N: usize> Group<N> {
     /// # Errors
     /// As [`enable`](Group::enable).
     pub fn disable(&self) -> Result<(), ReadError> {
-        self.control(Control::Disable)
+        self.open.disable()
     }
 
     /// Sets the counts to 0. The enabled time and the running time do not change. Two system calls
@@ -395,30 +281,7 @@ impl<const N: usize> Group<N> {
     /// # Errors
     /// As [`enable`](Group::enable).
     pub fn reset(&self) -> Result<(), ReadError> {
-        // If the event is reset while it counts, the kernel computes the page's `offset` from the register taken as
-        // unsigned. Sign extension then leaves the count one whole range short: 2^32 on arm64 with 32-bit counters,
-        // 2^48 on x86-64 (both seen with Linux 6.12). When the kernel schedules the event again, the offset is right.
-        if self.open.process.is_past() {
-            return Err(ReadError::Forked);
-        }
-        if !self.reader.is_scheduled() {
-            self.control(Control::Reset)?;
-            if !self.reader.is_scheduled() {
-                return Ok(());
-            }
-            // It got a counter just now, before the reset or after it: repeat the reset below.
-        }
-        self.control(Control::Disable)?;
-        let result = self.control(Control::Reset);
-        self.control(Control::Enable)?;
-        result
-    }
-
-    fn control(&self, request: Control) -> Result<(), ReadError> {
-        if self.open.process.is_past() {
-            return Err(ReadError::Forked);
-        }
-        self.open.answers.control(request).map_err(|errno| ReadError::of_call("ioctl", errno))
+        self.open.reset()
     }
 
     /// Returns how these counters are read now, and if not from user space, the reason.
@@ -427,103 +290,26 @@ impl<const N: usize> Group<N> {
     /// counts by system call, which shows an error state or a closed descriptor. Revocation while the group is open is detected only if
     /// [`contain_faults`](crate::contain_faults) was called, because detecting it takes a read that may fault.
     pub fn access(&self) -> Access {
-        if self.open.process.is_past() {
-            return Access::Forked;
-        }
-        // First, as `read` does.
-        if !self.reader.is_scheduled() {
-            match self.ask_kernel() {
-                Err(ReadError::ErrorState) => {
-                    return Access::SystemCall(SyscallReason::ErrorState);
-                }
-                Err(ReadError::Closed) => return Access::SystemCall(SyscallReason::Closed),
-                _ => {}
-            }
-        }
-        match self.obstacle() {
-            None => self.chosen(),
-            Some((_, reason)) => Access::SystemCall(reason),
-        }
-    }
-
-    /// How it is read if user space can read it.
-    fn chosen(&self) -> Access {
-        self.open.choice.map_or(Access::UserSpace, Access::SystemCall)
-    }
-
-    /// Returns what [`access`](Group::access) does as far as this process's memory tells. Reads no setting and no
-    /// counter, and makes no system call.
-    pub(crate) fn access_in_memory(&self) -> Access {
-        if self.open.process.is_past() {
-            return Access::Forked;
-        }
-        match &self.open.obstacle {
-            Some((_, reason)) => Access::SystemCall(*reason),
-            None if self.reader.is_given_up() => Access::SystemCall(SyscallReason::Refused),
-            None if self.reader.is_scheduled() => self.chosen(),
-            None => Access::SystemCall(SyscallReason::NotScheduled),
-        }
-    }
-
-    /// Returns why user space cannot read now, and which event. None if it can.
-    fn obstacle(&self) -> Option<(Event, SyscallReason)> {
-        if let Some(obstacle) = &self.open.obstacle {
-            return Some(*obstacle);
-        }
-        let leader = self.open.events.first().copied()?;
-        if self.reader.is_given_up() {
-            return Some(self.switched_off().unwrap_or((leader, SyscallReason::Refused)));
-        }
-        if self.reader.is_scheduled() {
-            let is_other =
-                |width: &u16| N > 1 && asm::WIDTH_IN_A_GROUP.is_some_and(|needed| needed != *width);
-            let mut widths = self.open.events.into_iter().zip(self.reader.widths());
-            if let Some((event, bits)) = widths.find(|(_, width)| is_other(width)) {
-                return Some((event, SyscallReason::Width { bits }));
-            }
-            // A refused read has the page replaced by zeros, so that the read itself looks undecided.
-            let is_refused = || self.reader.is_refused() || self.reader.is_given_up();
-            if !faults::faults_are_contained() || !is_refused() {
-                return None;
-            }
-            return Some(self.switched_off().unwrap_or((leader, SyscallReason::Refused)));
-        }
-        let off = self.switched_off();
-        Some(match off {
-            Some(off) => off,
-            // On riscv64, the page cannot tell that the kernel is too old. The missing setting can.
-            None if !asm::FIXED_WHEN_MAPPED && machine::lacks_user_access() => {
-                (leader, SyscallReason::NotOffered)
-            }
-            // Or in error state, which a region does not ask.
-            None => (leader, SyscallReason::NotScheduled),
-        })
-    }
-
-    /// The first event for which the administrator has disabled user access.
-    fn switched_off(&self) -> Option<(Event, SyscallReason)> {
-        self.open.events.into_iter().find_map(|event| Some((event, setting_that_forbids(event)?)))
+        self.open.access()
     }
 
     /// Returns the events.
     pub fn events(&self) -> [Event; N] {
-        self.open.events
+        let mut events = self.open.events.iter().copied();
+        [(); N].map(|()| events.next().unwrap_or(Event::DUMMY)) // there are N
     }
 
     /// Whether at least one event is counted at all privilege levels, because its PMU cannot exclude any level. Always
     /// false unless [`allow_all_privilege_levels`](Builder::allow_all_privilege_levels) was set.
     pub fn counts_all_privilege_levels(&self) -> bool {
-        self.open.answers.opened().is_some_and(|opened| opened.counts_all_levels)
+        self.open.counts_all_privilege_levels()
     }
 }
 
-/// Returns a view for `read`, to be dropped with the reader.
-fn view_to_read<const N: usize>(reader: &Reader<N>, open: &OpenGroup<N>) -> View<N> {
-    match open.choice {
-        // SAFETY: each handle drops its views with its reader.
-        None => unsafe { reader.view() },
-        Some(_) => View::none(),
-    }
+#[inline(always)]
+pub(super) fn timed<const N: usize>(view: &View) -> Option<[Reading; N]> {
+    let Timed { counts, time_enabled, time_running } = view.timed::<N, true>()?;
+    Some(counts.map(|value| Reading { value, time_enabled, time_running }))
 }
 
 impl<const N: usize> Builder<[Event; N]> {
@@ -532,47 +318,7 @@ impl<const N: usize> Builder<[Event; N]> {
     /// # Errors
     /// As [`Group::open`].
     pub fn open(self) -> Result<Group<N>, OpenError> {
-        Group::new(open(self.events, self.options)?, self.options)
-    }
-
-    /// Opens the group with events that name no core type on this PMU.
-    pub(crate) fn open_on(self, pmu: u32) -> Result<Group<N>, OpenError> {
-        Group::new(open_on(self.events, self.options, pmu)?, self.options)
-    }
-}
-
-impl Group<1> {
-    /// Returns a group whose counts are those of the mock.
-    pub(super) fn mocked(event: Event, mock: Mock) -> Group<1> {
-        // Where forks cannot be counted, a mock is as good in a child as in its parent.
-        let process = fork::process().unwrap_or_else(|_| Process::current());
-        let obstacle = Some((event, SyscallReason::NotInItsRegister));
-        let (events, answers, choice) = ([event], Answers::OfATest(mock), None);
-        let mut reader = Reader::none();
-        reader.renumber(); // its snapshots are of no other handle
-        let open = OpenGroup { events, answers, obstacle, choice, flags: 0, process };
-        let group = Group::of(reader, open);
-        group.reader.monitor().set(true); // its counter is read so, if not the group
-        group
-    }
-
-    /// Returns how a mock's counter is read now. None if this is an event of the kernel.
-    pub(super) fn access_of_mock(&self) -> Option<Access> {
-        let mock = self.open.answers.mock()?;
-        Some(if self.open.process.is_past() { Access::Forked } else { mock.access() })
-    }
-
-    /// Returns the count of a mock and the number of its updates, if user space could read it now.
-    pub(super) fn count_of_mock(&self) -> Option<(u64, u32)> {
-        let mock = self.open.answers.mock()?;
-        if self.open.process.is_past() { None } else { mock.count_in_user_space() }
-    }
-}
-
-impl<const N: usize> Drop for Group<N> {
-    fn drop(&mut self) {
-        // Not when a reader is dropped: a new one may have its monitor, after `retry_user`.
-        self.reader.monitor().close();
+        Ok(Group { open: open(&self.events, self.options, None, View::repeat::<N>)? })
     }
 }
 
@@ -581,7 +327,7 @@ impl<const N: usize> fmt::Debug for Group<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Group")
             .field("events", &self.open.events)
-            .field("access", &self.access_in_memory())
+            .field("access", &self.open.access_in_memory())
             .finish()
     }
 }

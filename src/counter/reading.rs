@@ -1,5 +1,6 @@
 //! A count with its enabled and running time.
 
+use crate::open::Counts;
 use std::time::Duration;
 
 /// A count and its times, from [`Counter::reading`](crate::Counter::reading) or
@@ -78,6 +79,12 @@ impl Reading {
     pub fn scaled(&self) -> Option<u64> {
         scale(self.value, self.time_enabled, self.time_running)
     }
+}
+
+/// Returns a reading for each count, and after the last event, of zeros.
+pub(super) fn readings_of(counts: Counts) -> impl Iterator<Item = Reading> {
+    let Counts { values, time_enabled, time_running } = counts;
+    values.into_iter().map(move |value| Reading { value, time_enabled, time_running })
 }
 
 /// Scales a count from `running` to `enabled` nanoseconds, rounded down. None if the event never ran, or if the

@@ -24,10 +24,6 @@ pub enum Disturbed {
     Faulted,
     /// The region was started with other counters than those of the region that stops it.
     OtherCounters,
-    /// A counter of instructions did not move, although the regions ran some: from
-    /// [`Overhead::measure`](crate::region::Overhead::measure). In a virtual machine, the host may have no counter for it.
-    /// All counts of the group are in doubt.
-    StandsStill,
 }
 
 impl std::error::Error for Disturbed {}
@@ -53,11 +49,6 @@ impl Disturbed {
             Disturbed::OtherCounters => say!(
                 "disturbed: the region was started with other counters than those that stop it",
                 "Stop it with a region of the same counters"
-            ),
-            Disturbed::StandsStill => say!(
-                "disturbed: the instruction counter stood still during the region, possibly \
-                 because the host of this virtual machine has no counter for it",
-                "Open fewer events, and run `rdpmc-doctor`"
             ),
         }
     }

@@ -3,7 +3,7 @@
 use super::{NamedEvent, SyscallReason};
 use crate::kernel::{Message, Unreadable, has_message, say};
 
-/// Why a [`Region`](crate::Region) could not be made or corrected.
+/// Why a [`Region`](crate::Region) could not be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegionError {
@@ -18,9 +18,6 @@ pub enum RegionError {
     /// Reading a counter at the end of a region may fault on this machine.
     /// Call [`contain_faults`](crate::contain_faults) first.
     FaultsNotContained,
-    /// The overhead was measured with other events than those of the region, or only one of the two is
-    /// [fenced](crate::Region::fenced).
-    OtherOverhead,
     /// This process is a fork of the one that opened the counters.
     Forked,
     /// The kernel's list of PMUs could not be read. It tells whether there are several core types.
@@ -67,11 +64,6 @@ impl RegionError {
                 "on this machine a counter may be gone when a region ends, and reading it then \
                  faults",
                 "Call rdpmc::contain_faults() before making regions"
-            ),
-            RegionError::OtherOverhead => say!(
-                "the overhead was measured with other events than those of the region, or only one of \
-                 the two has fences",
-                "Measure it with Overhead::measure and a region of the same counters and fences"
             ),
             RegionError::Forked => super::ReadError::Forked.message(),
             RegionError::Unreadable(unreadable) => unreadable.message(),

@@ -198,8 +198,10 @@ impl Pmus {
 
     /// Returns the event of this PMU that the terms encode.
     pub(crate) fn event_of(&self, pmu: &Pmu, terms: &str) -> Result<Event, NameError> {
-        if let Some(event) = self.generic_event_of(pmu, terms)? {
-            return Ok(event);
+        if let Some(generic) = generic::generic(terms) {
+            if let Some(event) = self.on_pmu(pmu, terms, generic)? {
+                return Ok(event);
+            }
         }
         let terms: Vec<Term<'_>> = match terms.trim() {
             "" => Vec::new(),
@@ -221,7 +223,7 @@ impl Pmus {
             for own in event.terms.split(',').map(Term::parse) {
                 match own.value {
                     Some("?") => wanting.push(own.name),
-                    _ => words = own.put(pmu, words)?,
+                    _ => words = own.put(pmu, words).map_err(|wrong| own.error(pmu, wrong))?,
                 }
             }
         }
@@ -237,7 +239,7 @@ impl Pmus {
             if said.iter().zip(bits).any(|(said, bits)| said & bits != 0) {
                 return Err(twice(term));
             }
-            words = term.put(pmu, words)?;
+            words = term.put(pmu, words).map_err(|wrong| term.error(pmu, wrong))?;
             for ((said, bits), word) in said.iter_mut().zip(bits).zip(words) {
                 // For a whole word only its set bits, so that terms may set the others.
                 *said |= if is_word(&term) { bits & word } else { bits };
@@ -246,18 +248,15 @@ impl Pmus {
         }
         match wanting.first() {
             None => Ok(Event::of_words(pmu.type_id(), words)),
-            Some(term) => {
-                Err(NameError::NeedsValue { pmu: pmu.name().to_owned(), term: (*term).to_owned() })
-            }
+            Some(name) => Err(Term { name, value: None }.error(pmu, Wrong::NeedsValue)),
         }
     }
 
-    /// Returns the kernel's event of this name, counted by this PMU. None if the PMU has an event or a term of that
-    /// name.
-    fn generic_event_of(&self, pmu: &Pmu, name: &str) -> Result<Option<Event>, Unreadable> {
-        let generic = generic::generic(name).filter(|event| pmu.is_core() && event.is_generic());
-        let Some(event) = generic else { return Ok(None) };
-        if pmu.event_named(name).is_some() || pmu.field(name).is_some() {
+    /// Returns the event that the kernel defines for all CPUs, counted by this PMU. None if it is no core PMU, or has an event or a
+    /// term of this name.
+    fn on_pmu(&self, pmu: &Pmu, name: &str, event: Event) -> Result<Option<Event>, Unreadable> {
+        let is_own = || pmu.event_named(name).is_some() || pmu.field(name).is_some();
+        if !pmu.is_core() || !event.is_generic() || is_own() {
             return Ok(None);
         }
         // If there is only one such PMU, the event need not name it, which older kernels do not support.
@@ -279,9 +278,7 @@ impl Pmus {
         let pmu = self.with_type(number).ok().flatten();
         let terms = match (&pmu, generic) {
             (Some(pmu), Some(name))
-                if self
-                    .generic_event_of(pmu, &name)
-                    .is_ok_and(|own| own.map(Event::plain) == Some(event.plain())) =>
+                if self.on_pmu(pmu, &name, event.bare()) == Ok(Some(event.plain())) =>
             {
                 name
             }
@@ -364,58 +361,64 @@ impl<'a> Term<'a> {
     }
 
     /// Returns the words with the term's value set.
-    fn put(&self, pmu: &Pmu, words: Words) -> Result<Words, NameError> {
-        let needs_value =
-            || NameError::NeedsValue { pmu: pmu.name().to_owned(), term: self.name.to_owned() };
+    fn put(&self, pmu: &Pmu, words: Words) -> Result<Words, Wrong> {
         if let Some(field) = pmu.field(self.name) {
-            let bits = field.width();
             let value = match self.value {
-                Some(text) => self.number(pmu, text)?,
-                None if bits == 1 => 1,
-                None => return Err(needs_value()),
+                Some(text) => number(text)?,
+                None if field.width() == 1 => 1,
+                None => return Err(Wrong::NeedsValue),
             };
-            return field.put(value, words).ok_or_else(|| NameError::TooLarge {
-                pmu: pmu.name().to_owned(),
-                term: self.name.to_owned(),
-                bits,
-            });
+            return field.put(value, words).ok_or(Wrong::TooLarge { bits: field.width() });
         }
         let mut result = words;
-        let Some(word) = self.word(pmu).and_then(|word| result.get_mut(word)) else {
-            return Err(self.unknown(pmu));
-        };
+        let word = self.word(pmu).and_then(|word| result.get_mut(word)).ok_or(Wrong::Unknown)?;
         *word = match self.value {
-            Some(text) => self.number(pmu, text)?,
-            None => raw(self.name).ok_or_else(needs_value)?,
+            Some(text) => number(text)?,
+            None => raw(self.name).ok_or(Wrong::NeedsValue)?,
         };
         Ok(result)
     }
 
-    fn number(&self, pmu: &Pmu, text: &str) -> Result<u64, NameError> {
-        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-            Some(digits) => hexadecimal(digits),
-            None => text.parse().ok().filter(|_| digits),
-        };
-        number.ok_or_else(|| NameError::NotANumber {
-            pmu: pmu.name().to_owned(),
-            term: self.name.to_owned(),
-            value: text.to_owned(),
-        })
-    }
-
-    fn unknown(&self, pmu: &Pmu) -> NameError {
-        let terms = pmu.terms().map(|(name, _)| name.to_owned());
-        let known = terms.chain(pmu.events().iter().map(|event| event.name.clone()));
-        let core: Vec<String> = if pmu.is_core() { generic::all().collect() } else { Vec::new() };
-        // The wrong term itself is not a suggestion.
-        let known = known.chain(core).filter(|known| known != self.name);
-        NameError::UnknownTerm {
-            pmu: pmu.name().to_owned(),
-            term: self.name.to_owned(),
-            nearest: suggest::nearest(self.name, known),
+    /// Returns the error for a term that cannot be put. Apart from [`put`](Term::put), so that programs that print names and parse
+    /// none do not carry the search for similar ones.
+    fn error(&self, pmu: &Pmu, wrong: Wrong) -> NameError {
+        let (pmu_name, term) = (pmu.name().to_owned(), self.name.to_owned());
+        match wrong {
+            Wrong::NeedsValue => NameError::NeedsValue { pmu: pmu_name, term },
+            Wrong::TooLarge { bits } => NameError::TooLarge { pmu: pmu_name, term, bits },
+            Wrong::NotANumber => {
+                let value = self.value.unwrap_or_default().to_owned();
+                NameError::NotANumber { pmu: pmu_name, term, value }
+            }
+            Wrong::Unknown => {
+                let terms = pmu.terms().map(|(name, _)| name.to_owned());
+                let known = terms.chain(pmu.events().iter().map(|event| event.name.clone()));
+                let core: Vec<String> =
+                    if pmu.is_core() { generic::all().collect() } else { Vec::new() };
+                // The wrong term itself is not a suggestion.
+                let known = known.chain(core).filter(|known| known != self.name);
+                let nearest = suggest::nearest(self.name, known);
+                NameError::UnknownTerm { pmu: pmu_name, term, nearest }
+            }
         }
     }
+}
+
+/// Why a term cannot be put into the words.
+enum Wrong {
+    Unknown,
+    NeedsValue,
+    NotANumber,
+    TooLarge { bits: u32 },
+}
+
+fn number(text: &str) -> Result<u64, Wrong> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => hexadecimal(digits),
+        None => text.parse().ok().filter(|_| digits),
+    };
+    number.ok_or(Wrong::NotANumber)
 }
 
 /// Returns terms of this PMU that encode the event's words: the name of an equal event of the PMU, else the PMU's
@@ -438,10 +441,14 @@ pub(crate) fn terms_of(pmu: &Pmu, event: &Event) -> String {
     }
     let has = |bits: &Words| words.iter().zip(bits).any(|(word, bits)| word & bits != 0);
     // In the usual order: the event and unit mask, then flags, then wider fields.
-    let mut fields: Vec<(&str, &Field)> =
-        pmu.fields().filter(|(_, field)| has(field.bits())).collect();
-    let first = |name| FIRST.iter().position(|known| *known == name).unwrap_or(FIRST.len());
-    fields.sort_by_key(|(name, field)| (first(*name), field.width(), *name));
+    let key = |(name, field): &(&str, &Field)| {
+        (FIRST.iter().position(|known| known == name).unwrap_or(FIRST.len()), field.width())
+    };
+    let mut fields: Vec<(&str, &Field)> = Vec::new();
+    for field in pmu.fields().filter(|(_, field)| has(field.bits())) {
+        // The fields of a PMU are in the order of their names already.
+        fields.insert(fields.partition_point(|known| key(known) <= key(&field)), field);
+    }
     let mut left = words;
     let mut terms = Vec::new();
     for (name, field) in &fields {

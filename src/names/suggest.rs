@@ -10,26 +10,32 @@ const MAX_LENGTH: usize = 64;
 /// the word in its place: `mem-loads` is not a misspelt `LLC-loads`.
 pub(crate) fn nearest(name: &str, known: impl Iterator<Item = String>) -> Vec<String> {
     let wanted = name.as_bytes();
-    let mut found: Vec<(usize, String)> = known
-        .filter_map(|known| {
-            let candidate = known.as_bytes();
-            // `name` may be a prefix, or up to a third of it may be wrong.
-            let begins = candidate.get(..wanted.len());
-            let more = candidate.len().abs_diff(wanted.len());
-            if wanted.len() >= 3 && begins.is_some_and(|begun| begun.eq_ignore_ascii_case(wanted)) {
-                return Some((more, known));
+    let mut found: Vec<(usize, String)> = Vec::new();
+    for known in known {
+        if let Some(far) = distance(wanted, known.as_bytes()) {
+            let one = (far, known);
+            let place = found.partition_point(|other| *other < one);
+            if found.get(place) != Some(&one) {
+                found.insert(place, one);
+                found.truncate(SUGGESTED);
             }
-            if !near(more, wanted, candidate) || !words_are_near(wanted, candidate) {
-                return None;
-            }
-            let far = edit_distance(wanted, candidate)?;
-            near(far, wanted, candidate).then_some((far, known))
-        })
-        .collect();
-    found.sort();
-    found.dedup();
-    found.truncate(SUGGESTED);
+        }
+    }
     found.into_iter().map(|(_, name)| name).collect()
+}
+
+/// Returns how far a candidate is from what is wanted. None if it is not near.
+fn distance(wanted: &[u8], candidate: &[u8]) -> Option<usize> {
+    // What is wanted may be a prefix, or up to a third of it may be wrong.
+    let begins = candidate.get(..wanted.len());
+    let more = candidate.len().abs_diff(wanted.len());
+    if wanted.len() >= 3 && begins.is_some_and(|begun| begun.eq_ignore_ascii_case(wanted)) {
+        return Some(more);
+    }
+    if !near(more, wanted, candidate) || !words_are_near(wanted, candidate) {
+        return None;
+    }
+    edit_distance(wanted, candidate).filter(|far| near(*far, wanted, candidate))
 }
 
 /// Whether a distance is at most a third of the longer one.

@@ -91,23 +91,12 @@ impl<E> Builder<E> {
         self.set(flag::EXCLUDE_HOST, exclude)
     }
 
-    /// Excludes idle time (`exclude_idle`). Default: false. A thread's own counter counts no idle time, and arm64
-    /// refuses the flag.
-    pub fn exclude_idle(self, exclude: bool) -> Builder<E> {
-        self.set(flag::EXCLUDE_IDLE, exclude)
-    }
-
     /// Keeps the event or group on the PMU at all times, without multiplexing (`pinned`). Default: false.
     ///
     /// If it does not get its counters, it goes into error state, and reads fail with
     /// [`ReadError::ErrorState`](crate::error::ReadError::ErrorState).
     pub fn pinned(self, pinned: bool) -> Builder<E> {
         self.set(flag::PINNED, pinned)
-    }
-
-    /// Gives the event or group the PMU exclusively while it is scheduled (`exclusive`). Default: false.
-    pub fn exclusive(self, exclusive: bool) -> Builder<E> {
-        self.set(flag::EXCLUSIVE, exclusive)
     }
 
     /// Opens the event or group without starting it (`disabled`). It counts from
@@ -158,9 +147,7 @@ mod tests {
         for (set, flag) in [
             (none.exclude_user(true), flag::EXCLUDE_USER),
             (none.exclude_host(true), flag::EXCLUDE_HOST),
-            (none.exclude_idle(true), flag::EXCLUDE_IDLE),
             (none.pinned(true), flag::PINNED),
-            (none.exclusive(true), flag::EXCLUSIVE),
             (none.disabled(true), flag::DISABLED),
         ] {
             assert_eq!(flags(set), unless_said | flag);

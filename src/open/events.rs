@@ -157,14 +157,6 @@ pub(crate) struct Counts {
     pub(crate) time_running: u64,
 }
 
-impl Counts {
-    pub(super) fn of_one([value, time_enabled, time_running]: [u64; 3]) -> Counts {
-        let mut counts = Counts { time_enabled, time_running, ..Counts::default() };
-        counts.values[0] = value;
-        counts
-    }
-}
-
 impl Opened {
     pub(super) fn each(&self) -> impl Iterator<Item = &Descriptor> + Clone {
         std::iter::once(&self.leader).chain(&self.siblings)
@@ -181,7 +173,11 @@ impl Opened {
         if !self.siblings.is_empty() {
             return self.read_group::<WORDS>();
         }
-        Ok(self.read_one()?.map(Counts::of_one))
+        Ok(self.read_one()?.map(|[value, time_enabled, time_running]| {
+            let mut counts = Counts { time_enabled, time_running, ..Counts::default() };
+            counts.values[0] = value;
+            counts
+        }))
     }
 
     /// Returns the same for an event without siblings, in fewer instructions: its count, enabled and running time.

@@ -1,181 +1,307 @@
-//! Opens and maps the events of a group.
+//! An open group: its descriptors, its pages, and how it is read. The handles add the number of events that their reads are
+//! compiled for.
 
-use super::checks;
-use super::events::{self, Opened};
-use super::mapping::map_and_judge;
-use super::mock::Answers;
-use super::options::Options;
-use crate::error::{OpenError, ReadError, SyscallReason};
+use super::cost::{self, ReadCost};
+use super::events::{Counts, Opened};
+use super::mapping::{Mapped, map_and_judge, setting_that_forbids};
+use crate::asm;
+use crate::error::access::Access;
+use crate::error::{ReadError, RegionError, SyscallReason};
 use crate::event::Event;
-use crate::page::MAX_EVENTS;
-use crate::page::fork;
-use crate::page::monitor::Monitor;
+use crate::kernel::{Control, Errno, machine};
+use crate::names::named;
+use crate::page::Pages;
+use crate::page::faults;
 use crate::page::process::Process;
-use crate::page::reader::Reader;
+use crate::page::reader::{Repeat, View};
 use crate::pmu::core_types;
 
-/// An open group without its reader: the parts that only the slower paths need.
-pub(crate) struct OpenGroup<const N: usize> {
-    pub(crate) events: [Event; N],
-    pub(crate) answers: Answers,
-    /// Why user space never reads the group, and the event that is the cause. None if it does while the events have
-    /// counters.
-    pub(crate) obstacle: Option<(Event, SyscallReason)>,
-    /// Why `read` makes system calls although user space can read the group. None if it reads in user space, and until the
-    /// handle has chosen.
-    pub(crate) choice: Option<SyscallReason>,
+/// An open group.
+#[repr(C)]
+pub(crate) struct OpenGroup {
+    /// What reads in user space read: `pages`.
+    user: View,
+    /// What `read` reads: `user`, or nothing if it makes system calls.
+    read: View,
+    // Unmapped before the descriptors close: a mapping keeps an event alive, and its counter taken.
+    pages: Pages,
+    opened: Opened,
+    pub(crate) events: Vec<Event>,
+    path: Path,
     /// The settings that influence the cost of a read.
-    pub(crate) flags: u64,
-    pub(crate) process: Process,
+    cost_flags: u64,
+    process: Process,
+    repeat: Repeat,
 }
 
-/// Opens a group. Events that name no core type are opened on the one that [`core_types::of_group`] chooses.
-pub(crate) fn open<const N: usize>(
-    events: [Event; N],
-    options: Options,
-) -> Result<(Reader<N>, OpenGroup<N>), OpenError> {
-    match core_types::of_group(&events)? {
-        Some(pmu) => open_on(events, options, pmu),
-        None => by_either_name(events, |events| open_as_is(events, options)),
+/// How the group is read while its events have counters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Path {
+    /// In user space.
+    UserSpace,
+    /// By system call for this reason, although user space can.
+    Chosen(SyscallReason),
+    /// By system call, because user space cannot read this event.
+    Never(Event, SyscallReason),
+}
+
+impl OpenGroup {
+    /// Opens nothing: puts together what is open.
+    pub(crate) fn new(
+        events: Vec<Event>,
+        opened: Opened,
+        mapped: Mapped,
+        cost_flags: u64,
+        process: Process,
+        repeat: Repeat,
+    ) -> OpenGroup {
+        let (pages, user, path) = match mapped {
+            Ok((pages, view)) => (pages, view, Path::UserSpace),
+            Err((event, why)) => (Pages::empty(), View::none(), Path::Never(event, why)),
+        };
+        OpenGroup { user, read: user, pages, opened, events, path, cost_flags, process, repeat }
     }
-}
 
-/// Opens a group. Events that name no core type are opened on the PMU of type `pmu`.
-pub(crate) fn open_on<const N: usize>(
-    events: [Event; N],
-    options: Options,
-    pmu: u32,
-) -> Result<(Reader<N>, OpenGroup<N>), OpenError> {
-    by_either_name(core_types::on_pmu(events, pmu)?, |events| open_as_is(events, options))
-}
-
-/// Opens events, with the architectural numbers if the kernel is older than the encoding that names a PMU.
-pub(crate) fn by_either_name<E: AsMut<[Event]> + Clone + PartialEq, T>(
-    events: E,
-    open: impl Fn(E) -> Result<T, OpenError>,
-) -> Result<T, OpenError> {
-    match open(events.clone()) {
-        Err(refusal @ OpenError::EventNotSupported { .. }) => {
-            core_types::by_architecture(events)?.map_or(Err(refusal), open)
+    /// Makes `read` make system calls, for this reason.
+    pub(crate) fn choose_system_call(&mut self, reason: SyscallReason) {
+        if self.path == Path::UserSpace {
+            (self.path, self.read) = (Path::Chosen(reason), View::none());
         }
-        other => other,
-    }
-}
-
-pub(crate) fn open_as_is<const N: usize>(
-    events: [Event; N],
-    options: Options,
-) -> Result<(Reader<N>, OpenGroup<N>), OpenError> {
-    // Taken before anything is opened: from here on a signal handler may fork, and the child must not use what the
-    // parent has opened and mapped.
-    let process = fork::process().map_err(OpenError::of_call("pthread_atfork"))?;
-    let group = open_in(process, events, options);
-    if process.is_past() { Err(OpenError::Forked) } else { group }
-}
-
-fn open_in<const N: usize>(
-    process: Process,
-    events: [Event; N],
-    options: Options,
-) -> Result<(Reader<N>, OpenGroup<N>), OpenError> {
-    let opened = open_checked(&events, &options)?;
-    let (mut reader, obstacle) = match map_and_judge(&events, &opened, process, Monitor::new())? {
-        Ok(reader) => (reader, None),
-        Err(obstacle) => (Reader::none(), Some(obstacle)),
-    };
-    let flags = options.flags_of_cost();
-    reader.must_advance = events.iter().rev().fold(0, |bits, event| {
-        bits << 1 | u8::from(event.bare() == Event::INSTRUCTIONS && options.counts_user(*event))
-    });
-    if N > 1 && !options.is_disabled() && !reader.is_scheduled() {
-        check_if_idle(&events, &options, &opened, process)?;
-    }
-    let answers = Answers::OfTheKernel(opened);
-    Ok((reader, OpenGroup { events, answers, obstacle, choice: None, flags, process }))
-}
-
-/// Opens events as a group that is only ever read by system call, of the thread in `options`.
-pub(crate) fn open_unmapped(
-    events: &[Event],
-    options: &Options,
-    process: Process,
-) -> Result<Opened, OpenError> {
-    if options.thread != 0 {
-        return events::open_events(options, events);
-    }
-    let opened = open_checked(events, options)?;
-    if events.len() > 1 && !options.is_disabled() {
-        check_if_idle(events, options, &opened, process)?;
-    }
-    Ok(opened)
-}
-
-/// Opens events, after checks that their counters exist and advance.
-fn open_checked(events: &[Event], options: &Options) -> Result<Opened, OpenError> {
-    if events.len() > 1 && checks::is_virtual() {
-        checks::check_that_they_count(events)?;
-    }
-    events.iter().try_for_each(|event| checks::check_fixed(options, *event))?;
-    events::open_events(options, events).map_err(|error| or_fewer(error, events))
-}
-
-/// Checks that a group fits that has had no counters yet: it may never get any.
-fn check_if_idle(
-    events: &[Event],
-    options: &Options,
-    opened: &Opened,
-    process: Process,
-) -> Result<(), OpenError> {
-    if process.is_past() {
-        return Err(OpenError::Forked);
-    }
-    let counts = match events.len() > MAX_EVENTS {
-        true => opened.read_but_last(),
-        false => opened.read(),
-    };
-    let counts = counts.map_err(OpenError::of_call("read"))?; // None in error state
-    if counts.is_some_and(|counts| counts.time_running > 0) {
-        return Ok(());
-    }
-    checks::check_that_they_fit(options, events, opened.config1_request)
-        .map_err(|error| or_fewer(error, events))
-}
-
-/// If not all events fit, checks that those that do also count, as far as that is in doubt.
-fn or_fewer(error: OpenError, events: &[Event]) -> OpenError {
-    match error {
-        OpenError::GroupTooLarge { fit: fit @ 2.., .. } if checks::is_virtual() => {
-            let fitting = events.get(..fit).unwrap_or(events);
-            checks::check_that_they_count(fitting).err().unwrap_or(error)
-        }
-        error => error,
-    }
-}
-
-impl<const N: usize> OpenGroup<N> {
-    /// Whether `read` reads in user space, unless that faults.
-    pub(crate) fn is_in_user_space(&self) -> bool {
-        self.obstacle.is_none() && self.choice.is_none()
     }
 
-    /// Maps the pages again. The inner error is the reason why that is not possible now.
-    ///
-    /// # Errors
-    /// [`ReadError::Forked`], or [`ReadError::Closed`] if other code has closed one of the descriptors.
-    pub(crate) fn map_again(
-        &self,
-        monitor: Monitor,
-    ) -> Result<Result<Reader<N>, SyscallReason>, ReadError> {
+    /// Returns what reads in user space read.
+    #[inline(always)]
+    pub(crate) fn user(&self) -> &View {
+        &self.user
+    }
+
+    /// Returns what `read` reads.
+    #[inline(always)]
+    pub(crate) fn read(&self) -> &View {
+        &self.read
+    }
+
+    /// Whether this process is a fork of the one that opened the group.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.process.is_past()
+    }
+
+    /// The PMU that the first event names.
+    pub(crate) fn pmu(&self) -> Option<u32> {
+        core_types::of(self.events.first()?).ok()?
+    }
+
+    /// Whether user space reads it, whenever it has its counters.
+    pub(crate) fn is_readable(&self) -> bool {
+        !matches!(self.path, Path::Never(..))
+    }
+
+    /// Whether it has its counters now, as its pages tell.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.pages.are_scheduled()
+    }
+
+    /// Returns the total time without counters, in nanoseconds: see [`Pages::absence`].
+    pub(crate) fn absence(&self) -> Option<u64> {
+        self.pages.absence()
+    }
+
+    pub(crate) fn counts_all_privilege_levels(&self) -> bool {
+        self.opened.counts_all_levels
+    }
+
+    /// Returns the cost of a read in this process, known or measured now.
+    pub(crate) fn read_cost(&self) -> ReadCost {
+        let mut user = |times| (self.repeat)(&self.user, times);
+        cost::known_or_measured(&self.events, self.cost_flags, &self.opened, &mut user)
+    }
+
+    /// Returns the known cost of a read.
+    pub(super) fn known_cost(&self) -> Option<ReadCost> {
+        cost::known(&self.events, self.cost_flags)
+    }
+
+    /// Reads counts and times by system call.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn counts_by_system_call(&self) -> Result<Counts, ReadError> {
+        self.asked(Opened::read)
+    }
+
+    /// Reads count, enabled and running time of the only event by system call, in fewer instructions.
+    pub(crate) fn count_by_system_call(&self) -> Result<[u64; 3], ReadError> {
+        self.asked(Opened::read_one)
+    }
+
+    fn asked<T>(&self, read: fn(&Opened) -> Result<Option<T>, Errno>) -> Result<T, ReadError> {
         if self.process.is_past() {
             return Err(ReadError::Forked);
         }
-        let Some(opened) = self.answers.opened() else {
-            return Ok(Err(SyscallReason::NotInItsRegister));
-        };
-        opened.are_own().map_err(|_| ReadError::Closed)?;
-        match map_and_judge(&self.events, opened, self.process, monitor) {
-            Ok(mapped) => Ok(mapped.map_err(|(_, reason)| reason)),
-            Err(_) => Err(ReadError::Forked),
+        let counts = read(&self.opened).map_err(|errno| ReadError::of_call("read", errno))?;
+        counts.ok_or(ReadError::ErrorState)
+    }
+
+    /// Reads in user space again: see [`Group::retry_user`](crate::Group::retry_user).
+    pub(crate) fn retry_user(&mut self) -> Result<Access, ReadError> {
+        if !self.pages.are_given_up() {
+            return Ok(self.access());
         }
+        if self.process.is_past() {
+            return Err(ReadError::Forked);
+        }
+        self.opened.are_own().map_err(|_| ReadError::Closed)?;
+        let (pages, view) = match map_and_judge(&self.events, &self.opened, self.process) {
+            Ok(Ok(mapped)) => mapped,
+            Ok(Err((_, reason))) => return Ok(Access::SystemCall(reason)),
+            Err(_) => return Err(ReadError::Forked),
+        };
+        if pages.are_scheduled() {
+            // The kernel has written the new page from what it last read of the register, taken as unsigned. When it
+            // schedules the event again, the page is right: see `reset`.
+            self.control(Control::Disable)?;
+            self.control(Control::Enable)?;
+        }
+        // The views first: the old pages are unmapped when they are replaced.
+        self.user = view;
+        if self.path == Path::UserSpace {
+            self.read = view;
+        }
+        self.pages = pages;
+        Ok(self.access())
+    }
+
+    /// Continues counting.
+    pub(crate) fn enable(&self) -> Result<(), ReadError> {
+        self.control(Control::Enable)
+    }
+
+    /// Stops counting.
+    pub(crate) fn disable(&self) -> Result<(), ReadError> {
+        self.control(Control::Disable)
+    }
+
+    /// Sets the counts to 0.
+    pub(crate) fn reset(&self) -> Result<(), ReadError> {
+        // If the event is reset while it counts, the kernel computes the page's `offset` from the register taken as
+        // unsigned. Sign extension then leaves the count one whole range short: 2^32 on arm64 with 32-bit counters,
+        // 2^48 on x86-64 (both seen with Linux 6.12). When the kernel schedules the event again, the offset is right.
+        if self.process.is_past() {
+            return Err(ReadError::Forked);
+        }
+        if !self.is_scheduled() {
+            self.control(Control::Reset)?;
+            if !self.is_scheduled() {
+                return Ok(());
+            }
+            // It got a counter just now, before the reset or after it: repeat the reset below.
+        }
+        self.control(Control::Disable)?;
+        let result = self.control(Control::Reset);
+        self.control(Control::Enable)?;
+        result
+    }
+
+    fn control(&self, request: Control) -> Result<(), ReadError> {
+        if self.process.is_past() {
+            return Err(ReadError::Forked);
+        }
+        self.opened.leader.control(request).map_err(|errno| ReadError::of_call("ioctl", errno))
+    }
+
+    /// Checks that a region can read the counters: see [`Group::region`](crate::Group::region).
+    pub(crate) fn check_region(&self) -> Result<(), RegionError> {
+        if self.process.is_past() {
+            return Err(RegionError::Forked);
+        }
+        match self.obstacle() {
+            // They may have their counters when the region starts, and widths may differ here.
+            None | Some((_, SyscallReason::NotScheduled)) => {}
+            Some((_, SyscallReason::Width { .. })) if self.is_readable() => {}
+            Some((event, reason)) => {
+                return Err(RegionError::UserReadUnavailable { event: named(event), reason });
+            }
+        }
+        let may_fault = asm::STALE_READ_FAULTS || core_types::may_be_several()?;
+        if may_fault && !faults::faults_are_contained() {
+            return Err(RegionError::FaultsNotContained);
+        }
+        Ok(())
+    }
+
+    /// Returns how the counters are read now: see [`Group::access`](crate::Group::access).
+    pub(crate) fn access(&self) -> Access {
+        if self.process.is_past() {
+            return Access::Forked;
+        }
+        // First, as `read` does.
+        if !self.is_scheduled() {
+            match self.counts_by_system_call() {
+                Err(ReadError::ErrorState) => {
+                    return Access::SystemCall(SyscallReason::ErrorState);
+                }
+                Err(ReadError::Closed) => return Access::SystemCall(SyscallReason::Closed),
+                _ => {}
+            }
+        }
+        match (self.obstacle(), self.path) {
+            (Some((_, reason)), _) | (None, Path::Chosen(reason)) => Access::SystemCall(reason),
+            (None, _) => Access::UserSpace,
+        }
+    }
+
+    /// Returns what [`access`](OpenGroup::access) does as far as this process's memory tells. Reads no setting and no
+    /// counter, and makes no system call.
+    pub(crate) fn access_in_memory(&self) -> Access {
+        if self.process.is_past() {
+            return Access::Forked;
+        }
+        match self.path {
+            Path::Never(_, reason) => Access::SystemCall(reason),
+            _ if self.pages.are_given_up() => Access::SystemCall(SyscallReason::Refused),
+            _ if !self.is_scheduled() => Access::SystemCall(SyscallReason::NotScheduled),
+            Path::Chosen(reason) => Access::SystemCall(reason),
+            Path::UserSpace => Access::UserSpace,
+        }
+    }
+
+    /// Returns why user space cannot read now, and which event. None if it can.
+    fn obstacle(&self) -> Option<(Event, SyscallReason)> {
+        if let Path::Never(event, reason) = self.path {
+            return Some((event, reason));
+        }
+        // The first event for which the administrator has disabled user access, or else the leader with this reason.
+        let off_or = |reason: SyscallReason| {
+            let off = |event: &Event| Some((*event, setting_that_forbids(*event)?));
+            let leader = self.events.first().map(|leader| (*leader, reason));
+            self.events.iter().find_map(off).or(leader)
+        };
+        if self.pages.are_given_up() {
+            return off_or(SyscallReason::Refused);
+        }
+        if self.is_scheduled() {
+            // One event may have any width.
+            let needed = asm::WIDTH_IN_A_GROUP.filter(|_| self.events.len() > 1);
+            let mut widths = self.events.iter().zip(self.pages.each().map(|page| page.width()));
+            let other = widths.find(|(_, width)| needed.is_some_and(|needed| needed != *width));
+            if let Some((event, bits)) = other {
+                return Some((*event, SyscallReason::Width { bits }));
+            }
+            if !faults::faults_are_contained() || !self.is_refused() {
+                return None;
+            }
+            return off_or(SyscallReason::Refused);
+        }
+        // On riscv64, the page cannot tell that the kernel is too old. The missing setting can.
+        if !asm::FIXED_WHEN_MAPPED && machine::lacks_user_access() {
+            return off_or(SyscallReason::NotOffered);
+        }
+        off_or(SyscallReason::NotScheduled) // or in error state, which a region does not ask
+    }
+
+    /// Whether a read fails although the pages name counters: user access was revoked. Nothing else makes it fail while
+    /// the kernel leaves the pages alone. False if the kernel does not. A refused read has its page replaced by zeros.
+    fn is_refused(&self) -> bool {
+        let is_none = || (self.repeat)(&self.user, 1).is_none() && self.is_scheduled();
+        self.pages.undisturbed(is_none).unwrap_or(false) || self.pages.are_given_up()
     }
 }

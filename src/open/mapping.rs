@@ -1,14 +1,14 @@
 //! Maps the control pages of open events, and decides whether user space can read them.
+#![allow(unsafe_code)]
 
 use super::events::Opened;
 use crate::asm;
 use crate::error::{OpenError, SyscallReason};
 use crate::event::Event;
-use crate::kernel::{self, Errno, machine};
+use crate::kernel::{self, Descriptor, Errno, machine};
 use crate::page::Pages;
-use crate::page::monitor::Monitor;
 use crate::page::process::Process;
-use crate::page::reader::Reader;
+use crate::page::reader::View;
 
 /// Returns the reason for which a control page could not be mapped.
 pub(crate) fn why_not_mapped(errno: Errno) -> SyscallReason {
@@ -18,35 +18,37 @@ pub(crate) fn why_not_mapped(errno: Errno) -> SyscallReason {
     }
 }
 
-/// Maps the pages of a group, and checks whether user space can read them. The inner error is the event that it
-/// cannot read, and the reason.
+/// The pages of a group and the view of them, or the event that user space cannot read, and the reason.
+pub(crate) type Mapped = Result<(Pages, View), (Event, SyscallReason)>;
+
+/// Maps the pages of a group, and checks whether user space can read them.
 ///
 /// # Errors
 /// [`OpenError::Forked`] if this process is a fork of `process` by then.
-pub(super) fn map_and_judge<const N: usize>(
-    events: &[Event; N],
+pub(super) fn map_and_judge(
+    events: &[Event],
     opened: &Opened,
     process: Process,
-    monitor: Monitor,
-) -> Result<Result<Reader<N>, (Event, SyscallReason)>, OpenError> {
-    let [first, ..] = events.as_slice() else {
-        return Ok(Err((Event::DUMMY, SyscallReason::NotOffered)));
-    };
-    if let Some(obstacle) = events.iter().find_map(|event| Some((*event, known_obstacle(*event)?)))
-    {
+) -> Result<Mapped, OpenError> {
+    let known = events.iter().find_map(|event| Some((*event, known_obstacle(*event)?)));
+    if let Some(obstacle) = known {
         return Ok(Err(obstacle));
     }
-    let pages = match Pages::map(opened.each(), process, monitor) {
+    let at = |place: usize| events.get(place).copied().unwrap_or(Event::DUMMY);
+    let descriptors: Vec<&Descriptor> = opened.each().collect();
+    let pages = match Pages::map(&descriptors, process) {
         Ok(pages) => pages.ok_or(OpenError::Forked)?,
-        Err(errno) => return Ok(Err((*first, why_not_mapped(errno)))),
+        Err(errno) => return Ok(Err((at(0), why_not_mapped(errno)))),
     };
-    Ok(Reader::new(pages).map_err(|(place, obstacle)| {
-        let event = events.get(place).copied().unwrap_or(*first);
-        match obstacle {
-            SyscallReason::NotOffered => (event, setting_that_forbids(event).unwrap_or(obstacle)),
-            obstacle => (event, obstacle),
+    // SAFETY: the caller keeps the view beside the pages.
+    Ok(match unsafe { View::of(&pages) } {
+        Ok(view) => Ok((pages, view)),
+        Err((place, SyscallReason::NotOffered)) => {
+            let forbidden = setting_that_forbids(at(place));
+            Err((at(place), forbidden.unwrap_or(SyscallReason::NotOffered)))
         }
-    }))
+        Err((place, obstacle)) => Err((at(place), obstacle)),
+    })
 }
 
 /// Returns why user space cannot read this event, as far as that is known without its page.

@@ -9,7 +9,6 @@
 // `Process` first. A page that is listed after such a fork is never read and never unmapped: in the child, its
 // address may belong to another mapping.
 
-use super::monitor::Monitor;
 use super::process::{self, Process};
 use crate::asm::{self, Registers};
 use crate::kernel::{self, ControlPage};
@@ -51,7 +50,6 @@ struct Entry {
     /// Whether a read has faulted, and the page's `lock` then.
     has_faulted: AtomicBool,
     lock_at_fault: AtomicU32,
-    monitor: Monitor,
     older: AtomicPtr<Entry>,
     newer: AtomicPtr<Entry>,
 }
@@ -93,7 +91,6 @@ impl Entry {
         if !is_certain {
             return true;
         }
-        self.monitor.set(false);
         // SAFETY: this library has mapped the page, and its readers take zeros for an event without a counter.
         let replaced = unsafe { kernel::replace_by_zeros(self.page, lock) };
         // If the kernel has removed the page and had no memory for the zeros, there is nothing at the address.
@@ -117,18 +114,13 @@ impl Mapped {
     /// # Safety
     /// [`kernel`] mapped the page on this thread, after `process` was taken. It has no other owner, and is not read
     /// after this is dropped.
-    pub(crate) unsafe fn new(
-        page: NonNull<ControlPage>,
-        process: Process,
-        monitor: Monitor,
-    ) -> Mapped {
+    pub(crate) unsafe fn new(page: NonNull<ControlPage>, process: Process) -> Mapped {
         let older = NEWEST.with(|newest| newest.load(Ordering::Relaxed));
         let entry = NonNull::from(Box::leak(Box::new(Entry {
             page,
             backing: AtomicU8::new(Backing::Event as u8),
             has_faulted: AtomicBool::new(false),
             lock_at_fault: AtomicU32::new(0),
-            monitor,
             older: AtomicPtr::new(older),
             newer: AtomicPtr::new(ptr::null_mut()),
         })));

@@ -4,20 +4,18 @@
 // Floor 4. Uses `kernel`, `asm`, `event`, `pmu` and `error`.
 //
 // This file maps the pages and loads their fields. `mapped` has the list of them, `process` tells a fork from its parent,
-// `fork` has the fork handlers, `reader` is the hot path over the pages, `faults` contains the faults of reads, and
-// `monitor` shows other threads how a handle is read.
+// `fork` has the fork handlers, `reader` is the hot path over the pages, and `faults` contains the faults of reads.
 
 pub(crate) mod faults;
 pub(crate) mod fork;
 mod mapped;
-pub(crate) mod monitor;
 pub(crate) mod process;
 pub(crate) mod reader;
 
+use crate::asm::ROUNDS;
 use crate::kernel::conversion::Conversion;
-use crate::kernel::{self, ControlPage, Descriptor, EEXIST, EINVAL, Errno, STRIDE, capability};
+use crate::kernel::{self, ControlPage, Descriptor, EEXIST, Errno, STRIDE, capability};
 use mapped::Mapped;
-use monitor::Monitor;
 use process::Process;
 use std::marker::PhantomData;
 use std::ptr;
@@ -46,73 +44,93 @@ pub(crate) fn empty() -> *const ControlPage {
     (&raw const EMPTY).cast()
 }
 
-/// `N` readable control pages, [`STRIDE`] apart, so that one base address reaches all of them: the events' pages, or
-/// pages of zeros.
+/// The readable control pages of a group's events, [`STRIDE`] apart, so that one base address reaches all of them. Or pages of
+/// zeros.
 #[derive(Debug)]
-pub(crate) struct Pages<const N: usize> {
-    /// Unmaps the pages when dropped.
-    owner: Option<[Mapped; N]>,
+pub(crate) struct Pages {
+    /// Unmaps the pages when dropped. One for each event, or none for pages of zeros.
+    owners: Vec<Mapped>,
     address: *const ControlPage,
-    monitor: Monitor,
 }
 
 /// The maximum number of address ranges to try, if other threads map something into those chosen before.
 const PLACES: u32 = 64;
 
-impl<const N: usize> Pages<N> {
+impl Pages {
     /// Returns pages of zeros.
-    pub(crate) fn empty() -> Pages<N> {
-        const { assert!(N <= MAX_EVENTS) };
-        Pages { owner: None, address: empty(), monitor: Monitor::new() }
+    pub(crate) fn empty() -> Pages {
+        Pages { owners: Vec::new(), address: empty() }
     }
 
-    /// Maps the pages of `N` events. None if this process is a fork of `process` by then. In that case, a page that
-    /// this child may have mapped itself stays mapped: see [`Mapped::new`]. `monitor` is shown when a page is given up.
+    /// Maps the pages of these events. None if this process is a fork of `process` by then. In that case, a page that
+    /// this child may have mapped itself stays mapped: see [`Mapped::new`].
     ///
     /// Never maps over an existing mapping. If it did and the kernel refused the page, the old mapping would already
     /// be gone, and another thread's mapping could take its address.
-    pub(crate) fn map<'a>(
-        events: impl Iterator<Item = &'a Descriptor> + Clone,
-        process: Process,
-        monitor: Monitor,
-    ) -> Result<Option<Pages<N>>, Errno> {
+    pub(crate) fn map(events: &[&Descriptor], process: Process) -> Result<Option<Pages>, Errno> {
         let mut others = 1..PLACES;
         let pages = loop {
-            match map_in_a_row(events.clone(), process, &monitor) {
+            match map_in_a_row(events, process) {
                 // Another thread has mapped something there.
                 Err(Errno(EEXIST)) if others.next().is_some() => {}
                 pages => break pages,
             }
         };
         // A signal handler has forked. This child may have holes in place of the pages.
-        if process.is_past() {
-            return Ok(None);
-        }
-        let (pages, address) = pages?;
-        Ok(Some(Pages { owner: Some(pages), address, monitor }))
+        if process.is_past() { Ok(None) } else { pages.map(Some) }
     }
 
     /// Returns the address of the first page. The others follow, [`STRIDE`] apart. They are readable while `self`
     /// lives, and the kernel changes them.
-    #[inline(always)]
     pub(crate) fn address(&self) -> *const ControlPage {
         self.address
     }
 
-    /// Returns what other threads can see of the handle.
-    pub(crate) fn monitor(&self) -> &Monitor {
-        &self.monitor
+    /// Returns the first page.
+    #[inline(always)]
+    pub(crate) fn first(&self) -> Page<'_> {
+        Page(self.address, PhantomData)
+    }
+
+    /// Returns each event's page.
+    pub(crate) fn each(&self) -> impl Iterator<Item = Page<'_>> {
+        let at = |place: usize| self.address.wrapping_byte_add(place * STRIDE);
+        (0..self.owners.len()).map(move |place| Page(at(place), PhantomData))
     }
 
     /// Whether zeros are in place of a page, because reading its counter faults.
     pub(crate) fn are_given_up(&self) -> bool {
-        self.owner.as_ref().is_some_and(|pages| pages.iter().any(Mapped::is_given_up))
+        self.owners.iter().any(Mapped::is_given_up)
     }
 
-    /// Returns each page.
-    #[inline(always)]
-    pub(crate) fn each(&self) -> [Page<'_>; N] {
-        each(self.address)
+    /// Whether each page names a register now. Reads no counter.
+    pub(crate) fn are_scheduled(&self) -> bool {
+        !self.owners.is_empty() && self.each().all(|page| page.index() != 0)
+    }
+
+    /// Calls `read` until the kernel leaves the pages alone during a call, and returns that result. None if it never
+    /// does.
+    pub(crate) fn undisturbed<T>(&self, mut read: impl FnMut() -> T) -> Option<T> {
+        let locks = || self.each().fold(0, |sum, page| sum + u64::from(page.lock()));
+        for _ in 0..ROUNDS {
+            let before = locks(); // pairs with the loads at the end of the round
+            let result = read();
+            if locks() == before {
+                return Some(result);
+            }
+        }
+        None
+    }
+
+    /// Returns for how many nanoseconds the first event has been without its counter while it was enabled and the
+    /// thread running. None while an `index` is 0, or if the kernel updates a page each time. Reads no counter.
+    pub(crate) fn absence(&self) -> Option<u64> {
+        self.undisturbed(|| {
+            let (time_enabled, time_running) = self.first().times();
+            // Both times advance equally after the page's last update. Seen in the wild: a running time above the enabled
+            // one.
+            self.are_scheduled().then(|| time_enabled.saturating_sub(time_running))
+        })?
     }
 }
 
@@ -128,32 +146,29 @@ fn each<'a, const N: usize>(address: *const ControlPage) -> [Page<'a>; N] {
     })
 }
 
-/// Maps the pages of `N` events, [`STRIDE`] apart, and returns the address of the first. `EEXIST` if another thread
-/// has mapped something there.
+/// Maps the pages of these events, [`STRIDE`] apart. `EEXIST` if another thread has mapped something there.
 ///
 /// Each page is on the thread's list before the next is mapped. If one is refused, the owners of those before it
 /// unmap them.
-fn map_in_a_row<'a, const N: usize>(
-    events: impl Iterator<Item = &'a Descriptor>,
-    process: Process,
-    monitor: &Monitor,
-) -> Result<([Mapped; N], *const ControlPage), Errno> {
-    let first = if N == 1 { ptr::null_mut() } else { kernel::free_place(N * STRIDE)? };
-    let (mut place, mut address) = (first, first);
-    let mut pages = Vec::with_capacity(N);
-    for event in events.take(N) {
+fn map_in_a_row(events: &[&Descriptor], process: Process) -> Result<Pages, Errno> {
+    let first = match events.len() {
+        1 => ptr::null_mut(),
+        more => kernel::free_place(more * STRIDE)?,
+    };
+    let (mut place, mut pages) = (first, Pages { owners: Vec::new(), address: first });
+    for event in events {
         if process.is_past() {
             break; // this child's mappings would keep the parent's events open
         }
         let page = kernel::map_at(event, place)?;
-        if pages.is_empty() {
-            address = page.as_ptr();
+        if pages.owners.is_empty() {
+            pages.address = page.as_ptr();
         }
         // SAFETY: this thread has just mapped the page, and nothing else knows its address.
-        pages.push(unsafe { Mapped::new(page, process, monitor.clone()) });
+        pages.owners.push(unsafe { Mapped::new(page, process) });
         place = place.wrapping_byte_add(STRIDE);
     }
-    Ok((pages.try_into().map_err(|_| Errno(EINVAL))?, address)) // EINVAL: a fork or too few events
+    Ok(pages)
 }
 
 /// One control page, while its owner lives.

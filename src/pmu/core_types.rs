@@ -169,14 +169,14 @@ pub(crate) fn are_of_one_pmu(first: &Event, second: &Event) -> Result<bool, Unre
     })
 }
 
-/// Returns the events on this PMU, in the encoding of Linux 5.13 (x86-64) or 6.6 (arm64) and later.
-pub(crate) fn on_pmu<E: AsMut<[Event]>>(mut events: E, pmu: u32) -> Result<E, Unreadable> {
-    for event in events.as_mut() {
+/// Puts the events on this PMU, in the encoding of Linux 5.13 (x86-64) or 6.6 (arm64) and later.
+pub(crate) fn put_on_pmu(events: &mut [Event], pmu: u32) -> Result<(), Unreadable> {
+    for event in events {
         if !counting(event)?.is_empty() {
             *event = event.on_core_pmu(pmu);
         }
     }
-    Ok(events)
+    Ok(())
 }
 
 /// The architectural events that arm64's driver uses for the generic ones: name in `events`, and number.
@@ -195,14 +195,12 @@ const ARM64: [(Event, &str, u64); 9] = [
 /// Returns the events in the encoding of older kernels: generic events that name a PMU, by their architectural
 /// numbers. None if no event is one, if one has no such number, or if the PMU does not list it. None on targets other
 /// than arm64.
-pub(crate) fn by_architecture<E: AsMut<[Event]> + Clone + PartialEq>(
-    events: E,
-) -> Result<Option<E>, Unreadable> {
+pub(crate) fn by_architecture(events: Vec<Event>) -> Result<Option<Vec<Event>>, Unreadable> {
     if !cfg!(target_arch = "aarch64") {
         return Ok(None);
     }
     let mut result = events.clone();
-    for event in result.as_mut().iter_mut().filter(|event| event.is_generic()) {
+    for event in result.iter_mut().filter(|event| event.is_generic()) {
         let Some(type_id) = event.pmu() else { continue };
         let own = ARM64.iter().find(|(generic, ..)| event.bare() == *generic);
         let Some((_, name, number)) = own else { return Ok(None) };

@@ -40,9 +40,11 @@ impl Files {
                 return Err(Unreadable { path: directory.to_owned(), errno: Errno(kernel::EFBIG) });
             }
             // A name that is not UTF-8 is not one of perf's.
-            names.extend(name.into_string());
+            if let Ok(name) = name.into_string() {
+                // There are some dozens. A sort of std's would be the largest part of a program with one counter.
+                names.insert(names.partition_point(|known| *known < name), name);
+            }
         }
-        names.sort();
         Ok(Some(names))
     }
 

@@ -156,10 +156,16 @@ pub struct PmuEvent {
     pub name: String,
     /// The terms it stands for, e.g. `event=0xcd,umask=0x1,ldlat=3`. A term with `=?` must be given a value.
     pub terms: String,
-    /// The factor that turns a count into [`unit`](PmuEvent::unit)s. None if the PMU gives none (`NAME.scale`).
-    pub scale: Option<f64>,
+    scale: Option<String>,
     /// The unit, e.g. `Joules` or `MiB`. None if the PMU gives none (`NAME.unit`).
     pub unit: Option<String>,
+}
+
+impl PmuEvent {
+    /// Returns the factor that turns a count into [`unit`](PmuEvent::unit)s. None if the PMU gives none (`NAME.scale`).
+    pub fn scale(&self) -> Option<f64> {
+        self.scale.as_ref()?.parse().ok().filter(|scale: &f64| scale.is_finite())
+    }
 }
 
 impl Pmu {
@@ -179,8 +185,8 @@ impl Pmu {
             is_core: is_core(name, type_id, texts.cpus.is_some()),
             counts_for_cpus: texts.cpumask.is_some(),
             cpus: cpus(&texts.cpus).or_else(|| cpus(&texts.cpumask)),
-            terms: sorted(texts.format.iter().filter_map(term).collect(), |(name, _)| name),
-            events: sorted(events(&texts.events), |event| &event.name),
+            terms: texts.format.iter().filter_map(term).collect(),
+            events: events(&texts.events),
         })
     }
 
@@ -268,24 +274,16 @@ impl Pmu {
     }
 
     pub(crate) fn event_named(&self, name: &str) -> Option<&PmuEvent> {
-        let place = self.events.binary_search_by(|event| event.name.as_str().cmp(name)).ok()?;
-        self.events.get(place)
+        self.events.iter().find(|event| event.name == name)
     }
 
     pub(crate) fn field(&self, term: &str) -> Option<&Field> {
-        let place = self.terms.binary_search_by(|(name, _)| name.as_str().cmp(term)).ok()?;
-        self.terms.get(place).map(|(_, field)| field)
+        self.fields().find(|(name, _)| *name == term).map(|(_, field)| field)
     }
 
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, &Field)> {
         self.terms.iter().map(|(name, field)| (name.as_str(), field))
     }
-}
-
-/// Sorts by name, for binary searches. The files of a hostile directory may have any order and number.
-fn sorted<T>(mut all: Vec<T>, name: impl Fn(&T) -> &str) -> Vec<T> {
-    all.sort_by(|one, other| name(one).cmp(name(other)));
-    all
 }
 
 /// Returns the events among the files, each with its scale and unit.
@@ -298,11 +296,10 @@ fn events(texts: &[(String, String)]) -> Vec<PmuEvent> {
             let is_it = |known: &str| known.strip_prefix(name.as_str()) == Some(what);
             texts.iter().find(|(known, _)| is_it(known)).map(|(_, text)| text)
         };
-        let scale = about(".scale").and_then(|scale| scale.parse().ok());
         PmuEvent {
             name: name.clone(),
             terms: terms.clone(),
-            scale: scale.filter(|scale: &f64| scale.is_finite()),
+            scale: about(".scale").cloned(),
             unit: about(".unit").cloned(),
         }
     };

@@ -1,19 +1,15 @@
 //! Counts of the code between two points: regions, which count nothing else, and differences of snapshots.
 #![allow(unsafe_code)]
 
-// Floor 5. `overhead` measures the empty region, `snapshot` has the counts at one instant. Uses `asm`, `event`,
-// `error` and `page`.
+// Floor 5. `snapshot` has the counts at one instant. Uses `asm`, `error` and `page`.
 
-mod overhead;
 mod snapshot;
 
 pub use crate::error::Disturbed;
-pub use overhead::Overhead;
 pub use snapshot::{Delta, Snapshot};
 
 use crate::asm::{self, Value};
-use crate::event::Event;
-use crate::page::reader::Reader;
+use crate::page::reader::View;
 use std::fmt;
 use std::ptr;
 
@@ -42,8 +38,9 @@ use std::ptr;
 ///
 /// The read of the counter is the last operation of [`start`](Region::start) and the first of [`stop`](Region::stop),
 /// so almost nothing but the code is between the two reads. An empty region counts 3 instructions on x86-64, 4 on arm64
-/// (5 with 32-bit counters), 4 on riscv64 (`tests/vm/run TARGET cost`). [`Overhead::measure`] returns this overhead,
-/// and [`corrected`](Region::corrected) subtracts it. Size-optimised and debug builds take more.
+/// (5 with 32-bit counters), 4 on riscv64 (`tests/vm/run TARGET cost`). Size-optimised and debug builds take more. To subtract
+/// this overhead from counts of instructions, measure an empty region. For cycles, which overlap, measure loops with the crate
+/// `rdpmc-bench`.
 ///
 /// `stop` loads the control page only after both reads. If its `lock` word has not changed since the start, there was
 /// no context switch, and the counter was neither taken away nor moved. The difference is then what this thread did
@@ -95,24 +92,17 @@ use std::ptr;
 /// memory. Pass inputs and results through [`black_box`](std::hint::black_box).
 #[derive(Clone, Copy)]
 pub struct Region<'a, const N: usize, const FENCED: bool = false> {
-    pub(crate) reader: &'a Reader<N>,
-    pub(crate) events: &'a [Event; N],
-    /// The counts to subtract. None if the region is not corrected.
-    pub(crate) overhead: Option<[u64; N]>,
+    view: &'a View,
 }
 
 impl<const N: usize, const FENCED: bool> fmt::Debug for Region<'_, N, FENCED> {
-    /// Writes its events and its overhead. No system call.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Region")
-            .field("events", self.events)
-            .field("overhead", &self.overhead)
-            .finish_non_exhaustive()
+        f.debug_struct("Region").finish_non_exhaustive()
     }
 }
 
-/// The start of a region, from [`Region::start`]. A fenced region stops only a fenced start. Otherwise its fences would differ
-/// from those of its overhead:
+/// The start of a region, from [`Region::start`]. A fenced region stops only a fenced start. Otherwise the sample would have
+/// other fences than the empty region that it is compared with:
 ///
 /// ```compile_fail,E0308
 /// # fn mixed(region: rdpmc::Region<'_, 1>) -> Result<(), rdpmc::Error> {
@@ -123,7 +113,7 @@ impl<const N: usize, const FENCED: bool> fmt::Debug for Region<'_, N, FENCED> {
 #[must_use = "a region that is not stopped measures nothing"]
 #[derive(Clone, Copy)]
 pub struct Start<'a, const N: usize, const FENCED: bool = false> {
-    reader: &'a Reader<N>,
+    view: &'a View,
     locks: u64,
     values: [Value; N],
 }
@@ -135,18 +125,17 @@ impl<const N: usize, const FENCED: bool> fmt::Debug for Start<'_, N, FENCED> {
 }
 
 impl<'a, const N: usize> Region<'a, N> {
-    pub(crate) fn new(reader: &'a Reader<N>, events: &'a [Event; N]) -> Region<'a, N> {
-        Region { reader, events, overhead: None }
+    pub(crate) fn new(view: &'a View) -> Region<'a, N> {
+        Region { view }
     }
 
     /// Returns this region with a [`fence`](crate::fence) before and after the reads of its start, and of its stop. The
     /// code in between begins after everything before it is complete, and is complete itself at the stop.
     ///
-    /// Two of the fences are between the reads: two instructions more on x86-64 and arm64. The result is
-    /// uncorrected: measure its [`Overhead`] anew.
+    /// Two of the fences are between the reads: two instructions more on x86-64 and arm64.
     #[must_use = "the region itself stays as it is"]
     pub fn fenced(self) -> Region<'a, N, true> {
-        Region { reader: self.reader, events: self.events, overhead: None }
+        Region { view: self.view }
     }
 }
 
@@ -158,9 +147,9 @@ impl<'a, const N: usize, const FENCED: bool> Region<'a, N, FENCED> {
     /// child of a fork.
     #[inline(always)]
     pub fn start(&self) -> Result<Start<'a, N, FENCED>, Disturbed> {
-        let reader = self.reader;
-        let locks = asm::settled(reader.locks()); // pairs with the locks in stop
-        let registers = reader.named().ok_or(Disturbed::NoCounter)?;
+        let view = self.view;
+        let locks = asm::settled(view.locks::<N>()); // pairs with the locks in stop
+        let registers = view.named::<N>().ok_or(Disturbed::NoCounter)?;
         let mut values = registers.map(Value::unread);
         if FENCED {
             asm::fence();
@@ -173,14 +162,13 @@ impl<'a, const N: usize, const FENCED: bool> Region<'a, N, FENCED> {
         if FENCED {
             asm::fence();
         }
-        Ok(Start { reader, locks, values })
+        Ok(Start { view, locks, values })
     }
 
     /// Ends the region. This method's first operation is the read of the first counter. No system call.
     ///
-    /// Returns what each counter counted since the start, modulo the range of its register (2^48 on x86-64). If the
-    /// region is [`corrected`](Region::corrected), the overhead is subtracted. `start` can be reused: each `stop`
-    /// measures from the same beginning.
+    /// Returns what each counter counted since the start, modulo the range of its register (2^48 on x86-64). `start` can be
+    /// reused: each `stop` measures from the same beginning.
     ///
     /// # Errors
     /// - [`Disturbed::Interrupted`] if the kernel updated a control page during the region, or if the first read of a
@@ -202,12 +190,11 @@ impl<'a, const N: usize, const FENCED: bool> Region<'a, N, FENCED> {
         if FENCED {
             asm::fence();
         }
-        // The values are from the counters that were started, and this region's overhead does not belong to those.
-        let reader = self.reader;
-        if !ptr::eq(reader, start.reader) {
+        let view = self.view;
+        if !ptr::eq(view, start.view) {
             return Err(Disturbed::OtherCounters);
         }
-        let lock_moved = reader.locks().wrapping_sub(start.locks); // pairs with the locks in start
+        let lock_moved = view.locks::<N>().wrapping_sub(start.locks); // pairs with the locks in start
         if lock_moved != 0 {
             return Err(Disturbed::Interrupted { lock_moved });
         }
@@ -215,13 +202,10 @@ impl<'a, const N: usize, const FENCED: bool> Region<'a, N, FENCED> {
             return Err(Disturbed::Faulted);
         }
         // The widths have not changed either, because no lock has moved.
-        let widths = reader.widths();
-        let mut counts = self.overhead.unwrap_or([0; N]);
-        for ((count, width), (start, end)) in
-            counts.iter_mut().zip(widths).zip(start.values.iter().zip(&values))
-        {
-            let all = distance(start.bits(), end.bits(), width).ok_or(Disturbed::NoCounter)?;
-            *count = all.saturating_sub(*count);
+        let mut counts = [0; N];
+        let each = counts.iter_mut().zip(view.widths::<N>());
+        for ((count, width), (start, end)) in each.zip(start.values.iter().zip(&values)) {
+            *count = distance(start.bits(), end.bits(), width).ok_or(Disturbed::NoCounter)?;
         }
         Ok(counts)
     }

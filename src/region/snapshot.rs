@@ -44,12 +44,12 @@ pub struct Snapshot<const N: usize> {
 impl<const N: usize> Snapshot<N> {
     /// Returns the snapshot of these pages. None while an `index` is 0.
     #[inline(always)]
-    pub(crate) fn take(view: &View<N>) -> Option<Snapshot<N>> {
-        let (counts, locks) = view.counts_and_locks::<true>()?;
+    pub(crate) fn take(view: &View) -> Option<Snapshot<N>> {
+        let (counts, locks) = view.counts_and_locks::<N, true>()?;
         Some(Snapshot { counts, locks, reader: view.id() })
     }
 
-    pub(crate) fn new(counts: [u64; N], locks: u32, view: &View<N>) -> Snapshot<N> {
+    pub(crate) fn new(counts: [u64; N], locks: u32, view: &View) -> Snapshot<N> {
         Snapshot { counts, locks, reader: view.id() }
     }
 

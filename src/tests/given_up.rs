@@ -5,17 +5,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use super::process::{self, in_child};
+use super::reader::{Reader, map};
 use super::skips;
 use crate::counter::{Counter, Group};
 use crate::error::access::Access;
 use crate::error::{Disturbed, RegionError, SyscallReason};
 use crate::event::Event;
 use crate::kernel::{ControlPage, Descriptor, capability};
-use crate::open::{Answers, OpenGroup, Options, open_events};
-use crate::page::Pages;
+use crate::open::{OpenGroup, Opened, Options, open_events};
 use crate::page::fork;
-use crate::page::monitor::Monitor;
-use crate::page::reader::Reader;
+use crate::page::reader::View;
 use crate::pmu::core_types;
 use std::arch::asm;
 use std::cell::Cell;
@@ -45,21 +44,19 @@ fn page_of(index: u32) -> Descriptor {
 }
 
 fn reader_of(index: u32) -> Reader<1> {
-    let (memory, process) = (page_of(index), fork::process().unwrap());
-    let pages = Pages::map([&memory].into_iter(), process, Monitor::new()).unwrap().unwrap();
-    Reader::new(pages).unwrap()
+    Reader::new(map(&[&page_of(index)]))
 }
 
 /// Returns a handle whose user reads fault, and whose system calls read the thread's time.
 fn group_of(index: u32) -> Group<1> {
     let opened = open_events(&Options::default(), &[Event::TASK_CLOCK]).unwrap();
-    group(reader_of(index), Answers::OfTheKernel(opened))
+    group(reader_of(index), opened)
 }
 
-fn group(reader: Reader<1>, answers: Answers) -> Group<1> {
-    let events = [Event::raw(1)];
-    let (obstacle, choice, process) = (None, None, fork::process().unwrap());
-    Group::of(reader, OpenGroup { events, answers, obstacle, choice, flags: 0, process })
+fn group(reader: Reader<1>, opened: Opened) -> Group<1> {
+    let mapped = Ok((reader.pages, reader.view));
+    let (events, process) = (vec![Event::raw(1)], fork::process().unwrap());
+    Group { open: OpenGroup::new(events, opened, mapped, 0, process, View::repeat::<1>) }
 }
 
 /// Returns whether this can be tried. If not, skips the test with the reason.
@@ -104,12 +101,10 @@ fn a_fault_is_noticed_whoever_meets_it_first() {
         contain_faults();
         let faults = crate::contained_faults;
         let is_refused = |group: &Group<1>| {
-            let (access, in_user) = (group.access(), group.monitor().is_in_user_space());
+            let access = group.access();
             let region = group.region().err();
             let is_unavailable = matches!(region, Some(RegionError::UserReadUnavailable { .. }));
-            check(access == REFUSED && !in_user && is_unavailable, || {
-                format!("{access:?}, {in_user}, {region:?}")
-            })
+            check(access == REFUSED && is_unavailable, || format!("{access:?}, {region:?}"))
         };
         // The question itself.
         is_refused(&group_of(1))?;
@@ -118,7 +113,7 @@ fn a_fault_is_noticed_whoever_meets_it_first() {
         check(group.region().is_err(), || "a region of what cannot be read".into())?;
         is_refused(&group)?;
         // A read.
-        let counter = Counter::of(group_of(3));
+        let counter = Counter::of_group(group_of(3));
         let before = faults();
         for _ in 0..100 {
             let (user, read) = (counter.read_user(), counter.read());
@@ -128,8 +123,7 @@ fn a_fault_is_noticed_whoever_meets_it_first() {
         check(counter.access() == REFUSED, || format!("{:?}", counter.access()))?;
         // A region over the revocation.
         let reader = reader_of(4);
-        let region: crate::Region<'_, 1> =
-            crate::Region::new(&reader, const { &[Event::INSTRUCTIONS] });
+        let region: crate::Region<'_, 1> = crate::Region::new(&reader.view);
         let samples = [(); 3].map(|()| region.measure(|| ()).1);
         let is_told = matches!(samples[0], Err(Disturbed::Interrupted { .. }));
         check(is_told && samples[1..] == [Err(Disturbed::NoCounter); 2], || format!("{samples:?}"))
@@ -163,7 +157,7 @@ fn a_handle_that_gave_up_is_controlled_as_before() {
     .unwrap_or_else(|why| panic!("{why}"));
 }
 
-/// A retry that the kernel refuses is not the last one, and monitors stay those of the handle.
+/// A retry that the kernel refuses is not the last one.
 #[test]
 fn a_retry_may_fail() {
     if !can_fault("a_retry_may_fail") {
@@ -172,7 +166,6 @@ fn a_retry_may_fail() {
     in_child(|| {
         contain_faults();
         let mut group = group_of(1);
-        let monitor = group.monitor();
         check(group.read_user().is_none(), || "a count".into())?;
         let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: `limits` is valid for the calls.
@@ -184,19 +177,12 @@ fn a_retry_may_fail() {
         // SAFETY: as above.
         unsafe { libc::setrlimit(libc::RLIMIT_AS, &limits) };
         let is_told = matches!(refused, Ok(Access::SystemCall(SyscallReason::NotMapped { .. })));
-        check(is_told && !monitor.is_in_user_space() && !monitor.is_closed(), || {
-            format!("{refused:?}")
-        })?;
+        check(is_told, || format!("{refused:?}"))?;
         // The descriptor is a software event's, whose page offers nothing.
         let offered = group.retry_user();
         let is_told = matches!(offered, Ok(Access::SystemCall(SyscallReason::NotOffered)));
         check(is_told, || format!("{offered:?}"))?;
-        let before = monitor.system_calls();
-        group.read().unwrap();
-        let calls = monitor.system_calls() - before;
-        check(calls == 1, || format!("{calls} system calls"))?;
-        drop(group);
-        check(monitor.is_closed() && !monitor.is_in_user_space(), || format!("{monitor:?}"))
+        check(group.read().is_ok(), || "no count".into())
     })
     .unwrap_or_else(|why| panic!("{why}"));
 }
@@ -222,9 +208,7 @@ fn a_handler_that_may_not_map() {
         let faults = crate::contained_faults() - before;
         check(counts == [None; 5] && faults == 5 && errno == 99, || {
             format!("{counts:?}, {faults} faults, errno {errno}")
-        })?;
-        let monitor = reader.monitor();
-        check(!monitor.is_in_user_space(), || format!("{monitor:?}"))
+        })
     })
     .unwrap_or_else(|why| panic!("{why}"));
 }
@@ -239,9 +223,7 @@ fn a_counter_of_a_child_without_fork_handlers() {
         contain_faults();
         let options = Options::default();
         let opened = open_events(&options, &[Event::TASK_CLOCK]).unwrap();
-        let process = fork::process().unwrap();
-        let parents: Pages<1> =
-            Pages::map([&opened.leader].into_iter(), process, Monitor::new()).unwrap().unwrap();
+        let parents = map(&[&opened.leader]);
         let reader = reader_of(1);
         // SAFETY: the child only reads and ends.
         let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } as i32;
@@ -315,35 +297,33 @@ fn a_fault_after_every_single_instruction_of_a_drop() {
     assert!(steps > 50, "{steps} steps");
 }
 
-/// The monitor of a handle whose pages are mapped again is that of an open handle.
+/// A handle whose pages are mapped again reads the new ones.
 #[test]
-fn a_retry_keeps_the_monitor_open() {
-    if !can_fault("a_retry_keeps_the_monitor_open") {
+fn a_retry_maps_the_pages_again() {
+    if !can_fault("a_retry_maps_the_pages_again") {
         return;
     }
     in_child(|| {
         contain_faults();
         // The leader is the file of the page, so that it can be mapped again.
         let memory = page_of(1);
-        let process = fork::process().unwrap();
-        let pages = Pages::map([&memory].into_iter(), process, Monitor::new()).unwrap().unwrap();
-        let reader: Reader<1> = Reader::new(pages).unwrap();
+        let reader: Reader<1> = Reader::new(map(&[&memory]));
         // SAFETY: the number is that of the page's file.
         let file = unsafe { BorrowedFd::borrow_raw(memory.number()) };
         let file = File::from(file.try_clone_to_owned().unwrap());
         let mut opened = open_events(&Options::default(), &[Event::TASK_CLOCK]).unwrap();
         opened.leader = memory;
-        let mut group = group(reader, Answers::OfTheKernel(opened));
-        let monitor = group.monitor();
-        check(group.read_user().is_none() && group.reader.is_given_up(), || "a count".into())?;
-        check(!monitor.is_in_user_space() && !monitor.is_closed(), || format!("{monitor:?}"))?;
+        let mut group = group(reader, opened);
+        check(group.read_user().is_none() && group.access() == REFUSED, || "a count".into())?;
         let index = offset_of!(ControlPage, index) as u64;
         file.write_all_at(&0_u32.to_ne_bytes(), index).unwrap(); // no counter now, so that nothing is stopped
         let retried = group.retry_user();
-        check(!group.reader.is_given_up(), || format!("{retried:?}"))?;
-        check(monitor.is_in_user_space() && !monitor.is_closed(), || format!("{monitor:?}"))?;
-        drop(group);
-        check(monitor.is_closed(), || format!("{monitor:?}"))
+        let is_mapped = retried == Ok(Access::SystemCall(SyscallReason::NotScheduled));
+        check(is_mapped && !group.open.is_scheduled(), || format!("{retried:?}"))?;
+        let faults = crate::contained_faults();
+        file.write_all_at(&1_u32.to_ne_bytes(), index).unwrap();
+        check(group.open.is_scheduled() && group.read_user().is_none(), || "a count".into())?;
+        check(crate::contained_faults() == faults + 1, || "the new page is not read".into())
     })
     .unwrap_or_else(|why| panic!("{why}"));
 }

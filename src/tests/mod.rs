@@ -3,6 +3,8 @@
 
 #[macro_use]
 mod random;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod reader;
 
 mod arithmetic;
 #[cfg(target_os = "linux")]

@@ -5,7 +5,6 @@ use super::skips;
 use crate::kernel::{self, Attr, Errno, kind, software};
 use crate::page::Pages;
 use crate::page::fork;
-use crate::page::monitor::Monitor;
 use std::process::Command;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -91,26 +90,26 @@ fn mapped_unmapped_and_lost_in_a_fork() -> Result<(), Errno> {
     let process = fork::process()?;
     for _ in 0..10_000 {
         // A new event each time, because the kernel is slow to map an event again.
-        Pages::<1>::map([&open()?].into_iter(), process, Monitor::new())?;
+        Pages::map(&[&open()?], process)?;
     }
     assert_eq!(perf_mappings(), 0);
 
     let map = || {
-        let pages = Pages::<1>::map([&event].into_iter(), process, Monitor::new())?;
+        let pages = Pages::map(&[&event], process)?;
         pages.ok_or(Errno(0)) // nothing forks here
     };
     let [first, second, third] = [map()?, map()?, map()?];
     assert_eq!(perf_mappings(), 3);
-    let is_real = |pages: &Pages<1>| {
-        let [page] = pages.each();
+    let is_real = |pages: &Pages| {
+        let page = pages.first();
         page.capabilities().are_sure() && page.lock() > 0
     };
     assert!(is_real(&first) && is_real(&second) && is_real(&third));
     // From the middle of the list of mappings.
     drop(second);
 
-    let is_zeros = |pages: &Pages<1>| {
-        let [page] = pages.each();
+    let is_zeros = |pages: &Pages| {
+        let page = pages.first();
         let zeros = page.lock() == 0 && page.times() == (0, 0) && page.since_update().is_none();
         if zeros { Ok(()) } else { Err(format!("{pages:?} at lock {}", page.lock())) }
     };

@@ -265,13 +265,17 @@ fn open(
     }
     let on_thread = |thread| -> Result<Vec<Opened>, OpenError> {
         let options = options.on_thread(thread);
-        let open = |events| {
-            by_either_name(events, |events: Vec<Event>| open_unmapped(&events, &options, process))
-        };
+        let open =
+            |events| by_either_name(events, |events| open_unmapped(&events, &options, process));
         match pmus.as_slice() {
             [] => Ok(vec![open(events.clone())?]),
             pmus => {
-                pmus.iter().map(|pmu| open(core_types::on_pmu(events.clone(), *pmu)?)).collect()
+                let on_one = |pmu: &u32| {
+                    let mut events = events.clone();
+                    core_types::put_on_pmu(&mut events, *pmu)?;
+                    open(events)
+                };
+                pmus.iter().map(on_one).collect()
             }
         }
     };

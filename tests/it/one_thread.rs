@@ -34,10 +34,8 @@ fn plain_values_go_anywhere() {
     fn goes_anywhere<T: Send + Sync + Clone + 'static>() {}
     goes_anywhere::<Event>();
     goes_anywhere::<rdpmc::Reading>();
-    goes_anywhere::<rdpmc::region::Overhead<2>>();
     goes_anywhere::<rdpmc::clock::Conversion>();
     goes_anywhere::<rdpmc::Error>();
     goes_anywhere::<rdpmc::Builder<Event>>();
-    goes_anywhere::<rdpmc::Monitor>();
     goes_anywhere::<rdpmc::ReadCost>();
 }

@@ -287,7 +287,7 @@ fn instructions_of_others_fault_as_before() {
             }),
             ("hlt", || at_the_end_of_a_page(&[0xf4])),
             ("ds cs hlt", || at_the_end_of_a_page(&[0x3e, 0x2e, 0xf4])),
-            ("a jump to nothing", || asm!("jmp {}", in(reg) 8, options(noreturn))),
+            ("a jump to nothing", || asm!("jmp {}", in(reg) 8_u64, options(noreturn))),
             ("a jump to no address", || asm!("jmp {}", in(reg) 1_u64 << 62, options(noreturn))),
         ]
     };

@@ -120,7 +120,7 @@ fn every_event_of_every_machine() {
                 let known = pmu.events().iter().find(|known| known.name == *event).unwrap();
                 assert_eq!(known.terms, *terms);
                 let scale = machine.file(&format!("{name}/events/{event}.scale"));
-                assert_eq!(known.scale, scale.map(|scale| scale.parse().unwrap()), "{written}");
+                assert_eq!(known.scale(), scale.map(|scale| scale.parse().unwrap()), "{written}");
                 assert_eq!(
                     known.unit.as_deref(),
                     machine.file(&format!("{name}/events/{event}.unit"))
@@ -537,7 +537,7 @@ fn a_strange_folder_is_no_trouble() {
         assert_eq!(pmus.event(&pmus.name_of(event)), Ok(event), "{config:#x}");
     }
     assert_eq!(odd.cpus(), None);
-    assert_eq!(odd.events()[4].scale, None);
+    assert_eq!(odd.events()[4].scale(), None);
     let unknown = |name: &str| matches!(pmus.event(name), Err(NameError::UnknownTerm { .. }));
     assert!(unknown("odd/circle/") && unknown("odd/empty/"));
     assert!(pmus.event("odd/good=3/").is_ok());

@@ -16,6 +16,7 @@ pub(crate) enum Counts {
 
 /// Counters that are open.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for each set of events")]
 pub(crate) enum Counters {
     OfThisThread(DynGroup),
     OfThreads(Box<SyscallGroup>),

@@ -8,7 +8,7 @@ use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::error::OpenError;
 use rdpmc::pmu::Pmus;
-use rdpmc::{Counter, Event};
+use rdpmc::{Event, Group};
 use std::cell::Cell;
 
 /// A measurement of one event for criterion.
@@ -58,26 +58,27 @@ impl CounterMeasurement {
         CounterMeasurement::open(Event::INSTRUCTIONS)
     }
 
-    /// Opens a measurement of `event` for this thread, as [`Counter::open`] does. Reads the counter some hundred
+    /// Opens a measurement of `event` for this thread, as [`Group::open`] does. Reads the counter some hundred
     /// times, to measure the cost of a read.
     ///
     /// # Errors
-    /// As [`Counter::open`].
+    /// As [`Group::open`].
     pub fn open(event: Event) -> Result<CounterMeasurement, OpenError> {
-        Ok(CounterMeasurement::from(Counter::open(event)?))
+        Ok(CounterMeasurement::from(Group::open([event])?))
     }
 }
 
-/// Makes a measurement of a [counter](rdpmc::Counter) with other settings, for example one that counts the kernel,
-/// too. The counter must be enabled.
+/// Makes a measurement of a [group](rdpmc::Group) of one event with other settings, for example one that counts the kernel,
+/// too. The group must be enabled.
 ///
 /// If other events have the PMU's counters for long, the cost of measuring stays unknown, and all samples are
 /// estimates.
-impl From<Counter> for CounterMeasurement {
-    fn from(counter: Counter) -> CounterMeasurement {
-        let unit = Unit::of(counter.event());
+impl From<Group<1>> for CounterMeasurement {
+    fn from(group: Group<1>) -> CounterMeasurement {
+        let [event] = group.events();
+        let unit = Unit::of(event);
         let mut counter = CounterMeasurement {
-            meter: Meter::new(counter.into_group()),
+            meter: Meter::new(group),
             overhead: Cost::Wanted,
             floor: 0,
             unit,

@@ -1,12 +1,13 @@
 //! Counts of one event, sums of two, and readings.
 
+use super::Reader;
 use super::kernel::{CHANGES, Change, Kernel, MASK, Moment, WIDTH};
 use super::map;
 use super::stepper::{Over, Walk, stepping, with};
 use super::times::clock;
 use crate::error::SyscallReason;
 use crate::kernel::capability;
-use crate::page::reader::{self, Reader, Timed};
+use crate::page::reader::{self, Timed, View};
 use crate::region::Snapshot;
 use crate::tests::arithmetic::sign_extend;
 use crate::tests::skips;
@@ -15,8 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 /// Reads as a counter does.
 #[inline(always)]
 pub(super) fn read_one(reader: &Reader<1>) -> Option<u64> {
-    // SAFETY: the reader outlives the view.
-    unsafe { reader.view() }.count()
+    reader.count()
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_sum_interrupted_after_every_single_instruction() {
                 let done = kernel.sum(|event| &event.done);
                 kernel.plan.set(Some((Moment::AfterStep(step), change)));
                 let sum = stepping(&kernel, || {
-                    reader::sum([&first, &second].into_iter()).map(|(sum, _)| sum)
+                    reader::sum([&first.view, &second.view].into_iter()).map(|(sum, _)| sum)
                 });
                 assert!(!kernel.broken.load(SeqCst), "rdpmc of a register of nobody");
                 let begun = kernel.sum(|event| &event.begun);
@@ -201,12 +201,12 @@ fn reads_that_are_never_left_alone_end() {
             ("a count", &|| read_one(&first).is_none()),
             ("two counts", &|| group.counts().is_none()),
             ("four counts", &|| all.counts().is_none()),
-            ("a snapshot", &|| Snapshot::take(&all).is_none()),
+            ("a snapshot", &|| Snapshot::<4>::take(&all).is_none()),
             ("a reading", &|| first.timed::<true>().is_none()),
             ("a group's reading", &|| all.timed::<true>().is_none()),
-            ("an absence", &|| all.absence().is_none()),
-            ("a sum", &|| reader::sum([&first, &other].into_iter()).is_none()),
-            ("a question", &|| !all.is_refused()),
+            ("an absence", &|| all.pages.absence().is_none()),
+            ("a sum", &|| reader::sum([&first.view, &other.view].into_iter()).is_none()),
+            ("a question", &|| all.pages.undisturbed(|| all.counts().is_none()).is_none()),
             ("a time", &|| clock.now() > 0),
         ];
         for (what, read) in reads {
@@ -261,7 +261,9 @@ fn a_page_that_is_not_sure_is_not_read() {
             (&raw mut (*page).capabilities).write_volatile(capabilities);
             (&raw mut (*page).pmc_width).write_volatile(width);
         });
-        Reader::<1>::new(map([&kernel.events[0].memory].into_iter())).err().map(|(_, why)| why)
+        let pages = map(&[&kernel.events[0].memory]);
+        // SAFETY: the view is not read.
+        unsafe { View::of(&pages) }.err().map(|(_, why)| why)
     };
     let sure = capability::BIT0_IS_DEPRECATED;
     // Before Linux 3.12, bit 0 is user time, or user reads, or both.

@@ -1,9 +1,9 @@
 //! Simultaneous counts of several events.
 
+use super::Reader;
 use super::kernel::{CHANGES, Change, Kernel, Moment, TURN};
 use super::regions::{empty, region};
 use super::stepper::{Over, Walk, stepping, with};
-use crate::page::reader::Reader;
 use crate::tests::skips;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 

@@ -1,10 +1,11 @@
 //! The kernel, the registers under it, and what it may do to its events.
 
+use super::Reader;
 use super::event::Event;
 use super::map;
 use crate::clock::Clock;
+use crate::kernel::Descriptor;
 use crate::kernel::capability;
-use crate::page::reader::Reader;
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -118,14 +119,13 @@ impl Kernel {
     }
 
     pub(super) fn reader<const N: usize>(&self) -> Reader<N> {
-        let descriptors = self.events.iter().map(|event| &event.memory);
-        Reader::new(map(descriptors)).unwrap()
+        let descriptors: Vec<&Descriptor> = self.events.iter().map(|event| &event.memory).collect();
+        Reader::new(map(&descriptors))
     }
 
     /// Returns a reader of one event.
     pub(super) fn reader_of(&self, event: usize) -> Reader<1> {
-        let memory = &self.events[event].memory;
-        Reader::new(map([memory].into_iter())).unwrap()
+        Reader::new(map(&[&self.events[event].memory]))
     }
 
     /// Returns the sum over all events.
@@ -327,16 +327,16 @@ impl Kernel {
     pub(super) fn emulate(&self, registers: &mut [libc::greg_t; 23]) -> bool {
         let [ip, ax, cx, dx] = [libc::REG_RIP, libc::REG_RAX, libc::REG_RCX, libc::REG_RDX]
             .map(|register| register as usize);
-        // SAFETY: RIP is the address of the instruction that faulted, which has two bytes.
-        let code = unsafe { *(registers[ip] as *const [u8; 2]) };
-        let value = match code {
-            [0x0f, 0x33] => {
+        // SAFETY: RIP is the address of the instruction that faulted. Either has two bytes, and code behind it.
+        let code = unsafe { *(registers[ip] as *const [u8; 4]) };
+        let (value, length) = match code {
+            [0x3e, 0x2e, 0x0f, 0x33] => {
                 self.faults.fetch_add(1, SeqCst);
                 self.moment(Moment::BeforeRead);
                 if self.noise.get() {
                     self.count_some();
                 }
-                match place(registers[cx] as u32) {
+                let value = match place(registers[cx] as u32) {
                     Some(place) => {
                         self.remember(place);
                         self.registers[place].load(SeqCst)
@@ -345,15 +345,16 @@ impl Kernel {
                         self.broken.store(true, SeqCst);
                         0
                     }
-                }
+                };
+                (value, 4)
             }
-            [0x0f, 0x31] => self.ticks.load(SeqCst) & self.mask.load(SeqCst),
+            [0x0f, 0x31, ..] => (self.ticks.load(SeqCst) & self.mask.load(SeqCst), 2),
             _ => return false,
         };
         registers[ax] = (value & 0xffff_ffff) as i64;
         registers[dx] = (value >> 32) as i64;
-        registers[ip] += 2;
-        if code == [0x0f, 0x33] {
+        registers[ip] += length;
+        if length == 4 {
             self.moment(Moment::AfterRead);
             if registers[libc::REG_EFL as usize] & TRAP != 0 {
                 // The trap itself comes only after the next instruction.

@@ -16,11 +16,4 @@ mod regions;
 mod stepper;
 mod times;
 
-use crate::kernel::Descriptor;
-use crate::page::Pages;
-use crate::page::fork;
-use crate::page::monitor::Monitor;
-
-fn map<'a, const N: usize>(events: impl Iterator<Item = &'a Descriptor> + Clone) -> Pages<N> {
-    Pages::map(events, fork::process().unwrap(), Monitor::new()).unwrap().unwrap()
-}
+use super::reader::{Reader, map};

@@ -1,7 +1,7 @@
 //! Instructions that fault are answered by the thread's kernel, and traps after each instruction are its moments.
 
+use super::Reader;
 use super::kernel::{Change, Kernel};
-use crate::page::reader::Reader;
 use crate::tests::skips;
 use std::arch::asm;
 use std::cell::Cell;

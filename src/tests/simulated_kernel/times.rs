@@ -1,5 +1,6 @@
 //! The clock on a page.
 
+use super::Reader;
 use super::kernel::{CHANGES, Change, Kernel, Moment, NARROW};
 use super::map;
 use super::stepper::{Walk, stepping, with};
@@ -7,12 +8,11 @@ use crate::clock::source::{Kind, Source};
 use crate::clock::{Clock, ClockKind, ClockReason};
 use crate::kernel::capability;
 use crate::page::fork;
-use crate::page::reader::Reader;
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 
 pub(super) fn clock(kernel: &Kernel) -> Clock {
-    let pages = map([&kernel.events[0].memory].into_iter());
+    let pages = map(&[&kernel.events[0].memory]);
     Clock::of(Source::new(pages, Kind::Page, None, false, fork::process().unwrap()))
 }
 

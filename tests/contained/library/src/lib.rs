@@ -2,7 +2,6 @@
 //! open event.
 #![allow(unreachable_pub)]
 
-use rdpmc::Event;
 pub use rdpmc::contain_faults;
 use rdpmc::internals::abi::capability;
 use rdpmc::internals::{Reader, is_none_in_the_library};
@@ -36,8 +35,8 @@ fn reader<const N: usize>() -> Reader<N> {
 fn region_is_contained<const FENCED: bool>(
     fenced: impl FnOnce(Region<'_, 4>) -> Region<'_, 4, FENCED>,
 ) -> bool {
-    let (reader, events) = (reader::<4>(), [Event::INSTRUCTIONS; 4]);
-    let region = fenced(reader.region(&events));
+    let reader = reader::<4>();
+    let region = fenced(reader.region());
     matches!(region.measure(|| ()).1, Err(Disturbed::Interrupted { .. }))
         && region.measure(|| ()).1 == Err(Disturbed::NoCounter)
 }

@@ -89,7 +89,7 @@ fn describe(architecture: Architecture) -> Result<(String, Vec<String>), String>
                 .arg(format!("--disassemble={function}"))
                 .arg(&binary),
         )?;
-        let code = objdump::code(&disassembly, &Listed { architecture, function });
+        let code = objdump::code(&disassembly, &Listed { function });
         if code.is_empty() {
             // Without fences, the linker merges the ordered function with the unordered one, at one address.
             let plain = function.trim_end_matches("_ordered");

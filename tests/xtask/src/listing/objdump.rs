@@ -1,11 +1,8 @@
 //! The parts of objdump's output that stay the same from build to build: no addresses, hashes or distances to other
 //! functions.
 
-use super::rules::Architecture;
-
 /// A function of the package `listing`.
 pub(super) struct Listed<'a> {
-    pub(super) architecture: Architecture,
     pub(super) function: &'a str,
 }
 
@@ -13,14 +10,8 @@ pub(super) struct Listed<'a> {
 pub(super) fn code(disassembly: &str, listed: &Listed<'_>) -> Vec<String> {
     let header = format!("<{}>:", listed.function);
     let lines = disassembly.lines().skip_while(|line| !line.ends_with(&header)).skip(1);
-    let mut code: Vec<String> = lines
-        .take_while(|line| !line.is_empty())
-        .map(|line| listed.instruction(without_address(line).unwrap_or(line)))
-        .collect();
-    if listed.architecture == Architecture::X86_64 {
-        hide_distances(&mut code);
-    }
-    code
+    let code = lines.take_while(|line| !line.is_empty());
+    code.map(|line| listed.instruction(without_address(line).unwrap_or(line))).collect()
 }
 
 /// Returns the instructions of a section in an object file.
@@ -107,7 +98,7 @@ impl Listed<'_> {
     /// Names the slow path also where its address is in memory, or in two parts.
     fn with_slow_path_by_name(&self, line: String) -> String {
         let Some((_, name)) = self.slow_path() else { return line };
-        let line = line.replace("*FAULTS(%rip)", name);
+        let line = line.replace("*FAR(%rip)", name);
         if name == "count_elsewhere" {
             return if has_distance(&line, "jalr ", "(ra)") {
                 "jalr count_elsewhere".to_owned()
@@ -118,8 +109,8 @@ impl Listed<'_> {
         if has_distance(&line, "jr ", "(t1)") {
             return format!("jr {name}");
         }
-        // The clock has no exception table, so what was taken for its address is the slow path's.
-        line.replace("FAULTS(%rip)", name).replace("FAULTS", name)
+        // The only address in a clock's code is the slow path's.
+        line.replace("FAR(%rip)", name).replace("FAR", name)
     }
 }
 
@@ -132,12 +123,12 @@ fn has_distance(line: &str, begin: &str, end: &str) -> bool {
     })
 }
 
-/// Replaces the address of the exception table, or its parts, by `FAULTS`.
+/// Replaces an address that the linker chooses, or its parts, by `FAR`.
 fn hide_address(line: &str) -> String {
     // x86-64: an address relative to the next instruction.
     let relative = line.split_once("(%rip)").and_then(|(before, after)| {
         let (kept, distance) = before.split_at(before.rfind("0x")?);
-        is_hexadecimal(distance.strip_prefix("0x")?).then(|| format!("{kept}FAULTS(%rip){after}"))
+        is_hexadecimal(distance.strip_prefix("0x")?).then(|| format!("{kept}FAR(%rip){after}"))
     });
     if let Some(relative) = relative {
         return relative;
@@ -146,42 +137,16 @@ fn hide_address(line: &str) -> String {
     for (mnemonic, separator) in [("adrp ", ", "), ("auipc ", ",")] {
         let register = line.strip_prefix(mnemonic).and_then(|rest| rest.split_once(separator));
         if let Some((register, _)) = register {
-            return format!("{mnemonic}{register}{separator}FAULTS");
+            return format!("{mnemonic}{register}{separator}FAR");
         }
     }
     if line.starts_with("ldr x12, [x12, #") {
-        return "ldr x12, [x12, FAULTS]".to_owned();
+        return "ldr x12, [x12, FAR]".to_owned();
     }
     if has_distance(line, "ld t3,", "(a1)") {
-        return "ld t3,FAULTS(a1)".to_owned();
+        return "ld t3,FAR(a1)".to_owned();
     }
     line.to_owned()
-}
-
-/// Hides the distances of the branches for a read of 0 and for a retry. They lead to a part of the function that the
-/// linker places elsewhere.
-fn hide_distances(code: &mut [String]) {
-    for index in 1..code.len() {
-        let Some([before, branch]) = code.get_mut(index - 1..=index) else { continue };
-        let words: Vec<&str> = before.split_whitespace().collect();
-        let is_zero = matches!(words.as_slice(), ["or", operands] if operands.starts_with("%rax,"));
-        // After the last lock of one page, or of four.
-        let is_retry = match words.as_slice() {
-            ["cmp", operands] => operands.starts_with("0x8("),
-            ["sub", operands] => operands.starts_with("0x30008("),
-            _ => false,
-        };
-        if is_zero && is_branch_away(branch, "je") {
-            *branch = "je     ZERO".to_owned();
-        } else if is_retry && is_branch_away(branch, "jne") {
-            *branch = "jne    RETRY".to_owned();
-        }
-    }
-}
-
-fn is_branch_away(instruction: &str, mnemonic: &str) -> bool {
-    let target = instruction.split_once(' ').filter(|(found, _)| *found == mnemonic);
-    target.is_some_and(|(_, target)| target.trim_start().starts_with('+'))
 }
 
 #[cfg(test)]

@@ -87,7 +87,8 @@ pub(super) fn faults(architecture: Architecture, function: &str, code: &[String]
 }
 
 fn read_or_fence(instruction: &str) -> Option<char> {
-    let (mnemonic, operands) = parts(instruction);
+    // The prefixes by which the handler of faults knows a read.
+    let (mnemonic, operands) = parts(instruction.strip_prefix("ds cs ").unwrap_or(instruction));
     match mnemonic {
         "rdpmc" | "rdtsc" | "blr" | "rdtime" => Some('r'),
         "jalr" if operands.starts_with("t0") => Some('r'),

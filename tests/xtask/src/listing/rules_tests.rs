@@ -7,7 +7,7 @@ fn faults_of(architecture: Architecture, function: &str, code: &[&str]) -> Vec<S
 
 #[test]
 fn limits_and_order() {
-    assert!(faults_of(X86_64, "read_user", &["rdpmc", "ret"]).is_empty());
+    assert!(faults_of(X86_64, "read_user", &["ds cs rdpmc", "ret"]).is_empty());
     let long = ["nop"; 22];
     let faults = faults_of(X86_64, "read_user", &[&["rdpmc"][..], &long].concat());
     assert_eq!(faults, ["read_user has 23 instructions, more than 22"]);

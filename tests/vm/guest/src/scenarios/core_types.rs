@@ -278,7 +278,6 @@ fn sum_of_pinned_events(_: &Facts) -> Outcome {
     core_types()?;
     let pinned = Counter::builder(Event::INSTRUCTIONS).pinned(true).open()?;
     equal("access", pinned.access(), Access::SystemCall(SyscallReason::PinnedOnSeveralTypes))?;
-    equal("in user space", pinned.monitor().is_in_user_space(), false)?;
     equal("read_user", pinned.read_user(), None)?;
     keep_on(Some(0));
     let before = pinned.read()?;

@@ -85,20 +85,18 @@ fn foreign_use(facts: &Facts) -> Outcome {
         ];
         for event in events {
             // These need no PMU, whatever the bits. But context switches without the kernel leave nothing to count.
-            let software = [(Event::TASK_CLOCK, 1 << 8), (Event::CONTEXT_SWITCHES, 1 << 7)];
+            let software = [(Event::TASK_CLOCK, 1 << 6), (Event::CONTEXT_SWITCHES, 1 << 5)];
             let software = software.iter().find(|(known, _)| *known == event);
             let mut opened = 0;
-            for bits in (0..1 << 8).filter(|bits| software.is_some() || share.has(*bits)) {
+            for bits in (0..1 << 6).filter(|bits| software.is_some() || share.has(*bits)) {
                 let bit = |n: u32| bits >> n & 1 == 1;
                 let counter = Counter::builder(event)
                     .exclude_user(bit(0))
                     .exclude_kernel(bit(1))
                     .exclude_hypervisor(bit(2))
-                    .exclude_idle(bit(3))
-                    .pinned(bit(4))
-                    .exclusive(bit(5))
-                    .disabled(bit(6))
-                    .allow_all_privilege_levels(bit(7))
+                    .pinned(bit(3))
+                    .disabled(bit(4))
+                    .allow_all_privilege_levels(bit(5))
                     .open();
                 opened += u32::from(counter.is_ok());
             }

@@ -1,9 +1,8 @@
 //! Events whose counts a test sets, in place of the kernel's.
 
-use super::events::{Counts, Opened};
 use crate::error::SyscallReason;
 use crate::error::access::Access;
-use crate::kernel::{AtomicU64, Control, Errno};
+use crate::kernel::{AtomicU64, Control};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -46,7 +45,7 @@ struct State {
 
 // One thread and its signal handlers change these, so Relaxed is enough.
 impl Mock {
-    pub(crate) fn new() -> Mock {
+    pub(super) fn new() -> Mock {
         Mock(Rc::new(State {
             count: AtomicU64::new(0),
             time_enabled: AtomicU64::new(0),
@@ -100,12 +99,12 @@ impl Mock {
     }
 
     /// Returns the count and the number of updates, if user space could read the count now.
-    pub(crate) fn count_in_user_space(&self) -> Option<(u64, u32)> {
+    pub(super) fn count_in_user_space(&self) -> Option<(u64, u32)> {
         let is_there = self.access() == Access::UserSpace;
         is_there.then(|| (self.0.count.load(Relaxed), self.0.updates.load(Relaxed)))
     }
 
-    pub(crate) fn access(&self) -> Access {
+    pub(super) fn access(&self) -> Access {
         let state = &self.0;
         if state.is_in_error_state.load(Relaxed) {
             Access::SystemCall(SyscallReason::ErrorState)
@@ -117,7 +116,7 @@ impl Mock {
     }
 
     /// Answers `read(2)`, as the kernel does for an event that is no group.
-    fn read(&self) -> Option<[u64; 3]> {
+    pub(super) fn read(&self) -> Option<[u64; 3]> {
         let State { count, time_enabled, time_running, is_in_error_state, .. } = &*self.0;
         if is_in_error_state.load(Relaxed) {
             return None;
@@ -125,7 +124,7 @@ impl Mock {
         Some([count, time_enabled, time_running].map(|word| word.load(Relaxed)))
     }
 
-    fn control(&self, what: Control) {
+    pub(super) fn control(&self, what: Control) {
         match what {
             Control::Enable => {
                 self.0.is_enabled.store(true, Relaxed);
@@ -135,63 +134,5 @@ impl Mock {
             Control::Reset => self.set(0),
         }
         self.update();
-    }
-}
-
-/// What answers the system calls of a handle.
-#[derive(Debug)]
-pub(crate) enum Answers {
-    OfTheKernel(Opened),
-    OfATest(Mock),
-}
-
-impl Answers {
-    /// As [`Opened::read`].
-    pub(crate) fn read(&self) -> Result<Option<Counts>, Errno> {
-        match self {
-            Answers::OfTheKernel(opened) => opened.read(),
-            Answers::OfATest(mock) => Ok(mock.read().map(Counts::of_one)),
-        }
-    }
-
-    /// As [`Opened::read_one`].
-    pub(crate) fn read_one(&self) -> Result<Option<[u64; 3]>, Errno> {
-        match self {
-            Answers::OfTheKernel(opened) => opened.read_one(),
-            Answers::OfATest(mock) => Ok(mock.read()),
-        }
-    }
-
-    /// As [`Descriptor::empty_call`](crate::kernel::Descriptor::empty_call).
-    pub(crate) fn empty_call(&self) {
-        match self {
-            Answers::OfTheKernel(opened) => opened.leader.empty_call(),
-            Answers::OfATest(_) => {}
-        }
-    }
-
-    /// Sends a request to the whole group. `EBADF` if other code has closed the leader's descriptor.
-    pub(crate) fn control(&self, what: Control) -> Result<(), Errno> {
-        match self {
-            Answers::OfTheKernel(opened) => opened.leader.control(what),
-            Answers::OfATest(mock) => {
-                mock.control(what);
-                Ok(())
-            }
-        }
-    }
-
-    pub(crate) fn opened(&self) -> Option<&Opened> {
-        match self {
-            Answers::OfTheKernel(opened) => Some(opened),
-            Answers::OfATest(_) => None,
-        }
-    }
-
-    pub(crate) fn mock(&self) -> Option<&Mock> {
-        match self {
-            Answers::OfTheKernel(_) => None,
-            Answers::OfATest(mock) => Some(mock),
-        }
     }
 }

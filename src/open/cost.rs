@@ -1,12 +1,11 @@
 //! The cost of a read on this machine, and the cheaper way to read.
 #![allow(unsafe_code)]
 
+use super::events::Opened;
 use crate::asm;
 use crate::error::SyscallReason;
 use crate::event::Event;
-use crate::kernel::{self, List, flag};
-use crate::open::{self, Answers, OpenGroup, Options, ReadBy};
-use crate::page::reader::Reader;
+use crate::kernel::{self, List};
 use std::time::Duration;
 
 /// The median time that a read takes, rounded to nanoseconds, from [`Counter::read_cost`](crate::Counter::read_cost) or
@@ -76,7 +75,7 @@ struct Timing {
 ///
 /// The loop is in the operation, so that one measurement, compiled once, times groups of all sizes: it adds one call to a
 /// sample.
-type Repeated<'a> = &'a mut dyn FnMut(u64) -> Option<()>;
+pub(super) type Repeated<'a> = &'a mut dyn FnMut(u64) -> Option<()>;
 
 fn repeated(mut operation: impl FnMut() -> Option<()>) -> impl FnMut(u64) -> Option<()> {
     move |calls| {
@@ -181,63 +180,31 @@ fn measure(
     ReadCost { user, system_call, tick, is_trapped }
 }
 
-/// Measures an open group, or returns what this process knows of its events.
-pub(crate) fn of_group<const N: usize>(reader: &Reader<N>, group: &OpenGroup<N>) -> ReadCost {
-    if group.answers.mock().is_some() {
-        return ReadCost::default();
-    }
-    let mut user = repeated(|| reader.counts().map(drop));
-    known_or_measured(&group.events, group.flags, &group.answers, &mut user)
-}
-
-fn known_or_measured(
+/// Measures an open group, or returns what this process knows of its events. `user` reads it in user space.
+pub(super) fn known_or_measured(
     events: &[Event],
     flags: u64,
-    answers: &Answers,
+    opened: &Opened,
     user: Repeated<'_>,
 ) -> ReadCost {
     if let Some(known) = known(events, flags) {
         return known;
     }
     // The calls would read another file.
-    if answers.opened().is_some_and(|opened| opened.are_own().is_err()) {
+    if opened.are_own().is_err() {
         return ReadCost::default();
     }
     let mut empty_call = repeated(|| {
-        answers.empty_call();
+        opened.leader.empty_call();
         Some(())
     });
-    let mut system_call = repeated(|| answers.read().ok().flatten().map(drop));
+    let mut system_call = repeated(|| opened.read().ok().flatten().map(drop));
     let cost = measure(events.len(), user, &mut empty_call, &mut system_call);
     // Only a complete answer is kept.
     if cost.user.is_some() && cost.system_call.is_some() {
         keep(events, flags, cost);
     }
     cost
-}
-
-/// Returns why `read` should make system calls, if user space can read the group.
-pub(super) fn choose<const N: usize>(
-    options: Options,
-    reader: &Reader<N>,
-    group: &OpenGroup<N>,
-) -> Option<SyscallReason> {
-    match options.read_by {
-        ReadBy::SystemCall => Some(SyscallReason::Requested),
-        ReadBy::UserSpace => None,
-        ReadBy::Cheaper if group.obstacle.is_some() || !open::is_virtual() => None,
-        ReadBy::Cheaper if reader.is_scheduled() => of_group(reader, group).reason(),
-        ReadBy::Cheaper => match known(&group.events, group.flags) {
-            Some(known) => known.reason(),
-            None if options.is_disabled() => {
-                let running = options.with(flag::DISABLED, false);
-                let (reader, group) = open::open_as_is(group.events, running).ok()?;
-                of_group(&reader, &group).reason()
-            }
-            // Others have its counters now, so there is nothing to measure.
-            None => None,
-        },
-    }
 }
 
 /// What was measured for a set of events.
@@ -252,7 +219,7 @@ static COSTS: List<Known> = List::new();
 /// Costs of more sets of events are not kept.
 const MAX_KNOWN: usize = 64;
 
-fn known(events: &[Event], flags: u64) -> Option<ReadCost> {
+pub(super) fn known(events: &[Event], flags: u64) -> Option<ReadCost> {
     let mut all = COSTS.iter();
     Some(all.find(|known| known.flags == flags && known.events == events)?.cost)
 }
