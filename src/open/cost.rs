@@ -25,7 +25,7 @@ pub struct ReadCost {
 }
 
 impl ReadCost {
-    /// Returns the median time of the way that `read` takes by [`ReadBy::Cheaper`]. None if neither way could be
+    /// Returns the median time of the way that `read` takes by [`ReadBy::Cheaper`](crate::ReadBy::Cheaper). None if neither way could be
     /// measured.
     pub fn cheaper(&self) -> Option<Duration> {
         match (self.user, self.system_call) {
