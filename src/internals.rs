@@ -4,7 +4,7 @@
 
 pub use crate::kernel::abi;
 
-use crate::error::NameError;
+use crate::error::Error;
 use crate::event::Event;
 use crate::event::WORDS;
 use crate::kernel::Descriptor;
@@ -87,7 +87,7 @@ impl PmuFiles {
 }
 
 /// The event that these terms of the PMU make.
-pub fn event_of(pmu: &Pmu, terms: &str) -> Result<Event, NameError> {
+pub fn event_of(pmu: &Pmu, terms: &str) -> Result<Event, Error> {
     // No file is read.
     Pmus::from_dir("/nonexistent").event_of(pmu, terms)
 }
@@ -121,40 +121,5 @@ impl Field {
     }
     pub fn take(&self, words: &[u64; WORDS.len()]) -> Option<u64> {
         self.0.take(words)
-    }
-}
-
-/// Errors and reasons as a test expects them: outside of the library, their variants cannot be constructed.
-pub mod expected {
-    use crate::error::{Errno, OpenError, RegionError, SyscallReason};
-    use crate::event::Event;
-
-    pub fn switched_off(setting: &'static str, value: i32) -> SyscallReason {
-        SyscallReason::SwitchedOff { setting, value }
-    }
-    pub fn mlock_limit(kilobytes: u64) -> SyscallReason {
-        SyscallReason::MlockLimit { kilobytes: Some(kilobytes) }
-    }
-    pub fn user_read_unavailable(event: Event, reason: SyscallReason) -> RegionError {
-        RegionError::UserReadUnavailable { event: event.into(), reason }
-    }
-    pub fn paranoid(level: i32, allowed: i32) -> OpenError {
-        OpenError::Paranoid { level, allowed }
-    }
-    pub fn seccomp(errno: i32) -> OpenError {
-        OpenError::Seccomp { call: "perf_event_open", errno: Errno(errno) }
-    }
-    pub fn too_many_open_files() -> OpenError {
-        OpenError::TooManyOpenFiles { is_system_wide: false }
-    }
-    pub fn no_pmu(event: Event, is_virtual: bool) -> OpenError {
-        let event = event.into();
-        OpenError::NoPmu { event, is_virtual, is_guest_of_hybrid: false, is_wsl: false }
-    }
-    pub fn group_too_large(fit: usize, event: Event) -> OpenError {
-        OpenError::GroupTooLarge { fit, event: event.into(), stands_still: false }
-    }
-    pub fn several_pmus(first: Event, event: Event) -> OpenError {
-        OpenError::SeveralPmus { first: first.into(), event: event.into() }
     }
 }

@@ -38,7 +38,7 @@
 //! whole CPUs, and sampling are out of scope. `tests/vm`, which the documentation mentions, is in the repository: emulated machines in which every
 //! instruction counts exactly once.
 //!
-//! On other systems than Linux, everything compiles and opening returns [`OpenError::Unsupported`](error::OpenError).
+//! On other systems than Linux, everything compiles and opening returns [`ErrorKind::Unsupported`](error::ErrorKind::Unsupported).
 #![deny(unsafe_code)]
 
 // The folders are on floors. Each uses lower floors only: `cargo test layers` proves it.

@@ -1,18 +1,18 @@
 //! Time without a system call, in ticks and in nanoseconds.
 #![allow(unsafe_code)]
 
-// Floor 7. Uses `open` for the page of an event that counts nothing, and the floors below it.
+// Floor 8. Uses `open` for the page of an event that counts nothing, and the floors below it.
 
 pub(crate) mod calibration;
 pub(crate) mod source;
 mod step;
 mod timeline;
 
-pub use crate::error::clock::{ClockKind, ClockReason};
+pub use crate::error::clock::ClockKind;
 pub use crate::kernel::conversion::Conversion;
 
 use crate::asm;
-use crate::error::OpenError;
+use crate::error::Error;
 use source::Source;
 use std::fmt;
 use std::marker::PhantomData;
@@ -130,9 +130,9 @@ impl Clock {
     /// CLOCK_MONOTONIC_RAW for 200 microseconds.
     ///
     /// # Errors
-    /// [`OpenError::Unsupported`] if the target is not Linux. [`OpenError::System`] if there is no CLOCK_MONOTONIC_RAW or no
-    /// memory for a fork handler; neither is known to occur.
-    pub fn open() -> Result<Clock, OpenError> {
+    /// [`ErrorKind::Unsupported`](crate::error::ErrorKind) if the target is not Linux. `System` if there is no
+    /// CLOCK_MONOTONIC_RAW, or `OutOfMemory` if there is none for a fork handler; neither is known to occur.
+    pub fn open() -> Result<Clock, Error> {
         Source::open().map(Clock::of)
     }
 

@@ -5,11 +5,11 @@ use super::calibration::{Calibration, MAX_BETWEEN, Sample};
 use super::step::step_of;
 use super::timeline::{HELD, continuation, is_before, later};
 use crate::asm::{self, ROUNDS};
-use crate::error::OpenError;
-use crate::error::clock::{ClockKind, ClockReason};
+use crate::error::clock::ClockKind;
+use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::kernel::conversion::{Conversion, Line};
-use crate::kernel::{self, AtomicU64, Unreadable, machine};
+use crate::kernel::{self, AtomicU64, machine};
 use crate::open::{Options, open_events, why_not_mapped};
 use crate::page::Pages;
 use crate::page::fork;
@@ -41,8 +41,8 @@ pub(crate) struct Source {
     lines: Rc<AtomicU32>,
     /// The control page. If the clock was opened without one, a page that never changes.
     pages: Pages,
-    /// Why the clock was opened without a page.
-    reason: Option<ClockReason>,
+    /// Why the clock was opened without a page, or as the kernel's.
+    reason: Option<Error>,
     /// The offset to CLOCK_MONOTONIC_RAW with which a clock continues its timeline that has lost its page, or whose process has
     /// entered another time namespace.
     offset: AtomicU64,
@@ -83,12 +83,12 @@ impl<T> Reserved<T> {
     }
 }
 
-/// [`ClockKind`] without the reason for which there is no page, which stays the same.
-#[derive(Clone, Debug, PartialEq)]
+/// [`ClockKind`] without the reasons, which allocate: signal handlers change this.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     Page,
     Calibrated,
-    Kernel(ClockReason),
+    Kernel(ErrorKind),
 }
 
 /// The state that only the slower paths need.
@@ -111,23 +111,31 @@ struct State {
 
 impl Source {
     /// Opens a clock for this thread: see [`Clock::open`](super::Clock::open).
-    pub(super) fn open() -> Result<Source, OpenError> {
+    pub(super) fn open() -> Result<Source, Error> {
         if !kernel::SUPPORTED {
-            return Err(OpenError::Unsupported);
+            return Err(Error::unsupported());
         }
-        let process = fork::process().map_err(OpenError::of_call("pthread_atfork"))?;
+        let process = fork::process().map_err(Error::of_call("pthread_atfork"))?;
         let is_forbidden = asm::TICKS.is_some() && kernel::ticks_are_forbidden();
-        kernel::monotonic_raw(is_forbidden).map_err(OpenError::of_call("clock_gettime"))?;
+        kernel::monotonic_raw(is_forbidden).map_err(Error::of_call("clock_gettime"))?;
         let page = match asm::TICKS {
-            None => Err((Kind::Kernel(ClockReason::NotHere), None)),
-            Some(_) if is_forbidden => Err((Kind::Kernel(ClockReason::Forbidden), None)),
+            None => Err((Kind::Kernel(ErrorKind::NoTickCounter), None)),
+            Some(_) if is_forbidden => Err((Kind::Kernel(ErrorKind::TicksForbidden), None)),
             Some(name) => open_page(process).map_err(|reason| {
                 // On other architectures, there is one counter for all CPUs.
                 let trust = match cfg!(target_arch = "x86_64") {
                     true => machine::trusts_clock_source(name),
                     false => Ok(true),
                 };
-                (Kind::without_page(trust), Some(reason))
+                match trust {
+                    Ok(is_trusted) => (Kind::without_page(is_trusted), Some(reason)),
+                    Err(unreadable) => {
+                        let unknown =
+                            "nothing shows whether the kernel trusts the tick counter: {0}";
+                        let why = Error::from(unreadable).in_words(unknown);
+                        (Kind::Kernel(ErrorKind::Unreadable), Some(why))
+                    }
+                }
             }),
         };
         if page.is_ok() {
@@ -143,7 +151,7 @@ impl Source {
     pub(crate) fn new(
         pages: Pages,
         kind: Kind,
-        reason: Option<ClockReason>,
+        reason: Option<Error>,
         is_forbidden: bool,
         process: Process,
     ) -> Source {
@@ -262,29 +270,30 @@ impl Source {
     /// Returns the clock's current source: see [`Clock::kind`](super::Clock::kind).
     pub(super) fn kind(&self) -> ClockKind {
         self.kind_of(self.state.with(|state| match (self.update(state), &state.kind) {
-            (None, Kind::Page) => Kind::without_page(Ok(self.process.is_past())),
-            (_, kind) => kind.clone(),
+            (None, Kind::Page) => Kind::without_page(self.process.is_past()),
+            (_, kind) => *kind,
         }))
     }
 
     /// Returns the kind as of the last update.
     pub(super) fn kind_in_memory(&self) -> ClockKind {
-        self.kind_of(self.state.with(|state| state.kind.clone()))
+        self.kind_of(self.state.with(|state| state.kind))
     }
 
     /// Adds the reason to a kind. `kind` is None in a signal handler that interrupts a use of the state. Then
     /// the kind is derived from the other fields.
     fn kind_of(&self, kind: Option<Kind>) -> ClockKind {
         let kind = kind.unwrap_or(match (self.ticking.get(), &self.reason) {
-            (false, _) => Kind::Kernel(ClockReason::NotTrusted),
+            (false, _) => Kind::Kernel(ErrorKind::TicksNotTrusted),
             (true, None) if !self.process.is_past() => Kind::Page,
             (true, _) => Kind::Calibrated,
         });
         match (kind, &self.reason) {
             (Kind::Page, _) => ClockKind::Page,
-            (Kind::Kernel(reason), _) => ClockKind::Kernel(reason),
-            (Kind::Calibrated, Some(reason)) => ClockKind::Calibrated(reason.clone()),
-            (Kind::Calibrated, None) => ClockKind::Calibrated(ClockReason::Forked),
+            (Kind::Kernel(ErrorKind::Unreadable), Some(why)) => ClockKind::Kernel(why.clone()),
+            (Kind::Kernel(why), _) => ClockKind::Kernel(no_ticks(why)),
+            (Kind::Calibrated, Some(why)) => ClockKind::Calibrated(why.clone()),
+            (Kind::Calibrated, None) => ClockKind::Calibrated(forked()),
         }
     }
 
@@ -415,7 +424,9 @@ impl Source {
             Kind::Calibrated => {
                 state.calibration = calibrate(false);
                 match (state.calibration, state.expired.take()) {
-                    (None, _) => self.become_kind(state, Kind::Kernel(ClockReason::NotInvariant)),
+                    (None, _) => {
+                        self.become_kind(state, Kind::Kernel(ErrorKind::TicksNotInvariant))
+                    }
                     (Some(new), Some(expired)) => self.align(state, expired, new),
                     (Some(_), None) => {}
                 }
@@ -476,7 +487,7 @@ impl Source {
         }
         // No future lock may equal one of the page that an interrupted call still holds.
         self.lines.store(self.lock.load(Relaxed), Relaxed);
-        self.become_kind(state, Kind::without_page(Ok(self.process.is_past())));
+        self.become_kind(state, Kind::without_page(self.process.is_past()));
     }
 }
 
@@ -493,26 +504,60 @@ fn has_moved(namespace: &mut Option<u64>) -> bool {
 
 impl Kind {
     /// Returns the best kind without a page, by whether the kernel trusts the tick counter.
-    fn without_page(is_trusted: Result<bool, Unreadable>) -> Kind {
+    fn without_page(is_trusted: bool) -> Kind {
         match is_trusted {
-            Ok(false) => Kind::Kernel(ClockReason::NotTrusted),
-            _ if !asm::ticks_are_invariant() => Kind::Kernel(ClockReason::NotInvariant),
-            Ok(true) => Kind::Calibrated,
-            Err(unreadable) => Kind::Kernel(ClockReason::Unreadable(unreadable)),
+            false => Kind::Kernel(ErrorKind::TicksNotTrusted),
+            true if !asm::ticks_are_invariant() => Kind::Kernel(ErrorKind::TicksNotInvariant),
+            true => Kind::Calibrated,
         }
     }
 }
 
+/// Returns why the tick counter is not used.
+fn no_ticks(why: ErrorKind) -> Error {
+    let (cause, remedy) = match why {
+        ErrorKind::NoTickCounter => {
+            ("this library knows no tick counter of this CPU", "No action needed")
+        }
+        ErrorKind::TicksForbidden => (
+            "this thread may not read the tick counter",
+            "Allow it with prctl(PR_SET_TSC, PR_TSC_ENABLE), then open the clock again",
+        ),
+        ErrorKind::TicksNotInvariant => (
+            "the CPU does not advertise a constant-rate tick counter (no `nonstop_tsc` in /proc/cpuinfo on x86-64), or \
+             the counter stood still",
+            "In a virtual machine, enable the feature in the hypervisor (QEMU: `-cpu host,+invtsc`)",
+        ),
+        _ => (
+            "the kernel does not list the tick counter in \
+             /sys/devices/system/clocksource/clocksource0/available_clocksource",
+            "Its log has the cause (`dmesg | grep -i tsc`)",
+        ),
+    };
+    Error::new(why, cause, remedy)
+}
+
+fn forked() -> Error {
+    Error::new(
+        ErrorKind::Forked,
+        "this process is a fork of the one that opened the clock",
+        "Open a new clock in this process",
+    )
+}
+
 /// Opens an event that counts nothing, and maps its page. An error if the page has no clock.
-fn open_page(process: Process) -> Result<Pages, ClockReason> {
-    let opened = open_events(&Options::default(), &[Event::DUMMY]).map_err(ClockReason::NoEvent)?;
+fn open_page(process: Process) -> Result<Pages, Error> {
+    let opened = open_events(&Options::default(), &[Event::DUMMY])?;
     // The mapping keeps the event alive.
-    let pages = Pages::map(&[&opened.leader], process)
-        .map_err(|errno| ClockReason::NotMapped(why_not_mapped(errno)))?
-        .ok_or(ClockReason::Forked)?;
+    let pages =
+        Pages::map(&[&opened.leader], process).map_err(why_not_mapped)?.ok_or_else(forked)?;
     match pages.first().since_zero() {
         Some(_) => Ok(pages),
-        None => Err(ClockReason::NotOffered),
+        None => Err(Error::new(
+            ErrorKind::NotOffered,
+            "the kernel's scheduler clock is not the tick counter (usual in virtual machines)",
+            "No action needed",
+        )),
     }
 }
 
@@ -556,8 +601,8 @@ mod tests {
 
     /// Imitates a sample that shows that the clock ran ahead.
     #[test]
-    fn a_clock_that_was_ahead_stands_still_and_says_by_how_much() -> Result<(), OpenError> {
-        let process = fork::process().map_err(|_| OpenError::Unsupported)?;
+    fn a_clock_that_was_ahead_stands_still_and_says_by_how_much() -> Result<(), Error> {
+        let process = fork::process().map_err(Error::of_call("pthread_atfork"))?;
         let clock = Source::new(Pages::empty(), Kind::Calibrated, None, false, process);
         // Any call updates the latest time that the hot path knows.
         let told = clock.now::<false>();
@@ -580,15 +625,15 @@ mod tests {
 
     /// Only a request for the time calibrates.
     #[test]
-    fn what_has_to_be_calibrated_has_no_bound() -> Result<(), OpenError> {
-        let process = fork::process().map_err(|_| OpenError::Unsupported)?;
-        let reason = Some(ClockReason::NotOffered);
+    fn what_has_to_be_calibrated_has_no_bound() -> Result<(), Error> {
+        let process = fork::process().map_err(Error::of_call("pthread_atfork"))?;
+        let reason = Some(forked());
         let clock = Source::new(Pages::empty(), Kind::Calibrated, reason, false, process);
         assert!(clock.error_bound().is_some());
         let is_calibrated = || clock.state.with(|state| state.calibration.is_some());
         clock.state.with(|state| state.calibration = None);
         assert_eq!(clock.error_bound(), None);
-        assert_eq!(clock.kind(), ClockKind::Calibrated(ClockReason::NotOffered));
+        assert_eq!(clock.kind(), ClockKind::Calibrated(forked()));
         assert_eq!(is_calibrated(), Some(false));
         clock.now::<false>();
         // A second later it would take another sample, and not calibrate.

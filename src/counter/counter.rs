@@ -5,14 +5,15 @@ use super::mock::Mock;
 use super::reading::Reading;
 use super::sum::Sum;
 use crate::asm;
+#[cfg(doc)]
+use crate::error::ErrorKind;
 use crate::error::access::Access;
-use crate::error::{OpenError, ReadError, RegionError, SyscallReason};
+use crate::error::{Error, ReadError};
 use crate::event::Event;
 use crate::kernel::Control;
-use crate::names::named;
 use crate::open::builder::Builder;
 use crate::open::cost::ReadCost;
-use crate::open::{OpenGroup, open};
+use crate::open::{OpenGroup, open, why_no_region};
 use crate::page::fork;
 use crate::page::process::Process;
 use crate::page::reader::{Timed, View};
@@ -82,7 +83,7 @@ use std::fmt;
 ///
 /// A signal handler may read the counters of the thread that it interrupts ([`read_user`](Counter::read_user),
 /// [`read`](Counter::read), [`reading`](Counter::reading)). It is also allowed to fork, at any point. If it forks
-/// during `open`, then `open` returns [`OpenError::Forked`] in the child. A handler must not open, drop or control
+/// during `open`, then `open` returns [`ErrorKind::Forked`] in the child. A handler must not open, drop or control
 /// handles, make regions, or call [`contain_faults`](crate::contain_faults). It must
 /// not read a handle whose [`retry_user`](Counter::retry_user) it interrupts. All of these allocate memory, or modify
 /// state that the interrupted code may be using.
@@ -125,7 +126,7 @@ use std::fmt;
 ///   cannot.
 /// - Raw events are opened on each type on arm64, and on `cpu_core` on Intel's hybrids.
 /// - Without `/sys`, the core types are unknown, and the kernel opens the event on a type of its choice. If the
-///   PMU list in `/sys` exists and cannot be read, `open` fails with [`OpenError::Unreadable`].
+///   PMU list in `/sys` exists and cannot be read, `open` fails with [`ErrorKind::Unreadable`].
 ///
 /// # Closed descriptors
 ///
@@ -215,19 +216,19 @@ impl Counter {
     /// reads are system calls, and [`access`](Counter::access) has the reason.
     ///
     /// # Errors
-    /// - The machine lacks something: [`OpenError::NoPmu`], [`OpenError::EventNotSupported`],
-    ///   [`OpenError::NoPrivilegeFilter`], [`OpenError::NotPerThread`]. [`OpenError::NoPmuList`] if `/sys` has no list of PMUs.
-    /// - The process lacks permission: [`OpenError::Paranoid`], [`OpenError::Seccomp`], [`OpenError::Denied`].
-    /// - A resource is used up: [`OpenError::TooManyOpenFiles`], [`OpenError::OutOfMemory`], [`OpenError::Busy`].
-    /// - The kernel is too old, or was built without perf: [`OpenError::NoSystemCall`],
-    ///   [`OpenError::UnsupportedField`], [`OpenError::Unsupported`].
-    /// - [`OpenError::CountsNothing`] if the settings exclude everything, [`OpenError::IncludesGuests`] if they include
+    /// - The machine lacks something: [`ErrorKind::NoPmu`], [`ErrorKind::EventNotSupported`],
+    ///   [`ErrorKind::NoPrivilegeFilter`], [`ErrorKind::NotPerThread`]. [`ErrorKind::NoPmuList`] if `/sys` has no list of PMUs.
+    /// - The process lacks permission: [`ErrorKind::Paranoid`], [`ErrorKind::Seccomp`], [`ErrorKind::Denied`].
+    /// - A resource is used up: [`ErrorKind::TooManyOpenFiles`], [`ErrorKind::OutOfMemory`], [`ErrorKind::Busy`].
+    /// - The kernel is too old, or was built without perf: [`ErrorKind::NoSystemCall`],
+    ///   [`ErrorKind::UnsupportedField`], [`ErrorKind::Unsupported`].
+    /// - [`ErrorKind::CountsNothing`] if the settings exclude everything, [`ErrorKind::IncludesGuests`] if they include
     ///   guests and the kernel refuses that.
-    /// - [`OpenError::Unreadable`] if the kernel's list of PMUs exists and cannot be read.
-    /// - [`OpenError::Forked`] if a signal handler forked during the call, and this is the child.
-    /// - [`OpenError::Closed`] if another thread closed the descriptor during the call.
-    /// - [`OpenError::System`] for any other kernel error; no such error is known.
-    pub fn open(event: Event) -> Result<Counter, OpenError> {
+    /// - [`ErrorKind::Unreadable`] if the kernel's list of PMUs exists and cannot be read.
+    /// - [`ErrorKind::Forked`] if a signal handler forked during the call, and this is the child.
+    /// - [`ErrorKind::Closed`] if another thread closed the descriptor during the call.
+    /// - [`ErrorKind::System`] for any other kernel error; no such error is known.
+    pub fn open(event: Event) -> Result<Counter, Error> {
         Counter::builder(event).open()
     }
 
@@ -342,15 +343,12 @@ impl Counter {
     /// hardware counter now.
     ///
     /// # Errors
-    /// As [`Group::region`].
-    pub fn region(&self) -> Result<Region<'_, 1>, RegionError> {
+    /// As [`Group::region`](crate::Group::region).
+    pub fn region(&self) -> Result<Region<'_, 1>, Error> {
         match &self.handle {
-            Handle::Mock { event, .. } => Err(RegionError::UserReadUnavailable {
-                event: named(*event),
-                reason: SyscallReason::NotInItsRegister,
-            }),
+            Handle::Mock { event, .. } => Err(why_no_region(*event, Error::not_in_its_register())),
             Handle::One(_) | Handle::Sum(_) => {
-                let group = self.here().ok_or(RegionError::Forked)?; // there is one
+                let group = self.here().ok_or(ReadError::Forked)?; // there is one
                 group.check_region()?;
                 Ok(Region::new(group.user()))
             }
@@ -400,16 +398,16 @@ impl Counter {
         }
     }
 
-    /// Returns the time that a read takes on this machine: see [`Group::read_cost`]. On a hybrid CPU, that of the current
+    /// Returns the time that a read takes on this machine: see [`Group::read_cost`](crate::Group::read_cost). On a hybrid CPU, that of the current
     /// core type's counter.
     pub fn read_cost(&self) -> ReadCost {
         self.here().map(OpenGroup::read_cost).unwrap_or_default()
     }
 
-    /// Reads in user space again after a read there faulted: see [`Group::retry_user`].
+    /// Reads in user space again after a read there faulted: see [`Group::retry_user`](crate::Group::retry_user).
     ///
     /// # Errors
-    /// As [`Group::retry_user`].
+    /// As [`Group::retry_user`](crate::Group::retry_user).
     pub fn retry_user(&mut self) -> Result<Access, ReadError> {
         match &mut self.handle {
             Handle::One(group) => {
@@ -572,7 +570,7 @@ impl Builder<Event> {
     ///
     /// # Errors
     /// As [`Counter::open`].
-    pub fn open(self) -> Result<Counter, OpenError> {
+    pub fn open(self) -> Result<Counter, Error> {
         let event = self.events;
         let open = |options, pmu| open(&[event], options, pmu, View::repeat::<1>);
         let types = match core_types::counting(&event)? {
@@ -581,16 +579,16 @@ impl Builder<Event> {
             types => types,
         };
         // A signal handler may fork between one and the next.
-        let process = fork::process().map_err(OpenError::of_call("pthread_atfork"))?;
+        let process = fork::process().map_err(Error::of_call("pthread_atfork"))?;
         // Disabled, so that there is little time between the start of one and of the next.
         let idle = self.disabled(true).options;
         let groups: Result<Vec<_>, _> = types.iter().map(|one| open(idle, Some(one.pmu))).collect();
         let sum = Sum::new(event, groups?, self.options.is_pinned(&event));
         if !self.options.is_disabled() {
-            sum.with_each(OpenGroup::enable).map_err(OpenError::of_start)?;
+            sum.with_each(OpenGroup::enable).map_err(Error::from)?;
         }
         match process.is_past() {
-            true => Err(OpenError::Forked),
+            true => Err(Error::forked_meanwhile()),
             false => Ok(Counter::of(Handle::Sum(Box::new(sum)))),
         }
     }

@@ -4,7 +4,7 @@ use super::group::{Group, timed};
 use super::per_event::PerEvent;
 use super::reading::{Reading, readings_of};
 use crate::error::access::Access;
-use crate::error::{OpenError, ReadError};
+use crate::error::{Error, ReadError};
 use crate::event::Event;
 use crate::open::builder::Builder;
 use crate::open::cost::ReadCost;
@@ -67,8 +67,8 @@ impl DynGroup {
     /// Opens counters of `events` for this thread: see [`Group::open`].
     ///
     /// # Errors
-    /// As [`Group::open`], and [`OpenError::GroupSize`] if there are no events or more than 8.
-    pub fn open(events: &[Event]) -> Result<DynGroup, OpenError> {
+    /// As [`Group::open`], and [`ErrorKind::GroupSize`](crate::error::ErrorKind::GroupSize) if there are no events or more than 8.
+    pub fn open(events: &[Event]) -> Result<DynGroup, Error> {
         DynGroup::builder(events).open()
     }
 
@@ -222,10 +222,10 @@ impl Builder<&[Event]> {
     ///
     /// # Errors
     /// As [`DynGroup::open`].
-    pub fn open(self) -> Result<DynGroup, OpenError> {
+    pub fn open(self) -> Result<DynGroup, Error> {
         let events = self.events.len();
         let repeat = by_size!(events, N => View::repeat::<N> as Repeat);
-        let repeat = repeat.ok_or(OpenError::GroupSize { events })?;
+        let repeat = repeat.ok_or_else(|| Error::of_group_size(events))?;
         Ok(DynGroup(open(self.events, self.options, None, repeat)?))
     }
 }

@@ -1,6 +1,6 @@
 //! Which of several events can be counted together.
 
-use crate::error::OpenError;
+use crate::error::Error;
 use crate::event::Event;
 use crate::open::ReadBy;
 use crate::open::builder::Builder;
@@ -12,7 +12,7 @@ pub struct Fit {
     /// The events that can be counted together, in their order. At least one.
     pub events: Vec<Event>,
     /// The other events, in their order, each with why it cannot be counted beside those before it. A group has at most 8.
-    pub missing: Vec<(Event, OpenError)>,
+    pub missing: Vec<(Event, Error)>,
 }
 
 impl Fit {
@@ -51,7 +51,7 @@ impl Builder<&[Event]> {
     /// # Errors
     /// Those of [`Group::open`](crate::Group::open), if none of the events can be counted: that of the first event, unless this
     /// process may open no events at all.
-    pub fn fit(self) -> Result<Fit, OpenError> {
+    pub fn fit(self) -> Result<Fit, Error> {
         // What a read costs does not matter here.
         let builder = self.read_by(ReadBy::UserSpace);
         let (mut events, mut missing) = (Vec::new(), Vec::new());
@@ -73,7 +73,7 @@ impl Builder<&[Event]> {
         if events.is_empty() {
             // The most important event's reason.
             let first = missing.into_iter().next().map(|(_, why)| why);
-            return Err(first.unwrap_or(OpenError::GroupSize { events: 0 }));
+            return Err(first.unwrap_or_else(|| Error::of_group_size(0)));
         }
         Ok(Fit { events, missing })
     }

@@ -1,8 +1,10 @@
 //! The handle of several events that are counted together.
 
 use super::reading::{Reading, readings_of};
+#[cfg(doc)]
+use crate::error::ErrorKind;
 use crate::error::access::Access;
-use crate::error::{OpenError, ReadError, RegionError};
+use crate::error::{Error, ReadError};
 use crate::event::Event;
 use crate::open::builder::Builder;
 use crate::open::cost::ReadCost;
@@ -91,11 +93,11 @@ impl<const N: usize> Group<N> {
     ///
     /// # Errors
     /// As [`Counter::open`](crate::Counter::open), and:
-    /// - [`OpenError::GroupTooLarge`], with the number of events that fit, if the PMU has too few counters, if pinned
+    /// - [`ErrorKind::GroupTooLarge`], with the number of events that fit, if the PMU has too few counters, if pinned
     ///   events hold them, or if one of the counters stands still. On x86-64, the kernel's watchdog holds a counter
     ///   unless `kernel.nmi_watchdog` is 0.
-    /// - [`OpenError::SeveralPmus`].
-    pub fn open(events: [Event; N]) -> Result<Group<N>, OpenError> {
+    /// - [`ErrorKind::SeveralPmus`].
+    pub fn open(events: [Event; N]) -> Result<Group<N>, Error> {
         Group::builder(events).open()
     }
 
@@ -244,13 +246,13 @@ impl<const N: usize> Group<N> {
     /// scheduled now.
     ///
     /// # Errors
-    /// - [`RegionError::UserReadUnavailable`] if user space cannot read them, unless the only reason is that the group
+    /// - [`ErrorKind::UserReadUnavailable`] if user space cannot read them, unless the only reason is that the group
     ///   is not scheduled now. A region has no fallback to `read(2)`.
-    /// - [`RegionError::FaultsNotContained`] on riscv64, on hybrid CPUs, or where the PMUs cannot be listed, if
+    /// - [`ErrorKind::FaultsNotContained`] on riscv64, on hybrid CPUs, or where the PMUs cannot be listed, if
     ///   [`contain_faults`](crate::contain_faults) was not called.
-    /// - [`RegionError::Unreadable`] if the PMU list in `/sys` exists and cannot be read.
-    /// - [`RegionError::Forked`] in the child of a fork.
-    pub fn region(&self) -> Result<Region<'_, N>, RegionError> {
+    /// - [`ErrorKind::Unreadable`] if the PMU list in `/sys` exists and cannot be read.
+    /// - [`ErrorKind::Forked`] in the child of a fork.
+    pub fn region(&self) -> Result<Region<'_, N>, Error> {
         self.open.check_region()?;
         Ok(Region::new(self.open.user()))
     }
@@ -317,7 +319,7 @@ impl<const N: usize> Builder<[Event; N]> {
     ///
     /// # Errors
     /// As [`Group::open`].
-    pub fn open(self) -> Result<Group<N>, OpenError> {
+    pub fn open(self) -> Result<Group<N>, Error> {
         Ok(Group { open: open(&self.events, self.options, None, View::repeat::<N>)? })
     }
 }

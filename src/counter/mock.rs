@@ -1,7 +1,7 @@
 //! Events whose counts a test sets, in place of the kernel's.
 
-use crate::error::SyscallReason;
 use crate::error::access::Access;
+use crate::error::{Error, ReadError};
 use crate::kernel::{AtomicU64, Control};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -66,7 +66,7 @@ impl Mock {
     /// [disabled](crate::Counter::disable), not [scheduled](Mock::set_scheduled) or in
     /// [error state](Mock::set_error_state).
     pub fn add(&self, events: u64) {
-        if self.access() == Access::UserSpace {
+        if self.is_counting() {
             self.set(self.0.count.load(Relaxed).wrapping_add(events));
         }
     }
@@ -100,18 +100,22 @@ impl Mock {
 
     /// Returns the count and the number of updates, if user space could read the count now.
     pub(super) fn count_in_user_space(&self) -> Option<(u64, u32)> {
-        let is_there = self.access() == Access::UserSpace;
-        is_there.then(|| (self.0.count.load(Relaxed), self.0.updates.load(Relaxed)))
+        self.is_counting().then(|| (self.0.count.load(Relaxed), self.0.updates.load(Relaxed)))
+    }
+
+    /// Whether it counts, and user space can read it.
+    fn is_counting(&self) -> bool {
+        let State { is_enabled, is_scheduled, is_in_error_state, .. } = &*self.0;
+        is_enabled.load(Relaxed) && is_scheduled.load(Relaxed) && !is_in_error_state.load(Relaxed)
     }
 
     pub(super) fn access(&self) -> Access {
-        let state = &self.0;
-        if state.is_in_error_state.load(Relaxed) {
-            Access::SystemCall(SyscallReason::ErrorState)
-        } else if state.is_enabled.load(Relaxed) && state.is_scheduled.load(Relaxed) {
+        if self.is_counting() {
             Access::UserSpace
+        } else if self.0.is_in_error_state.load(Relaxed) {
+            Access::SystemCall(ReadError::ErrorState.into())
         } else {
-            Access::SystemCall(SyscallReason::NotScheduled)
+            Access::SystemCall(Error::not_scheduled())
         }
     }
 

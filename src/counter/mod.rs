@@ -1,4 +1,4 @@
-//! Floor 6: the handles, [`Counter`] and [`Group`], and what they return. Uses all floors below: `open`, `region`,
+//! Floor 7: the handles, [`Counter`] and [`Group`], and what they return. Uses all floors below: `open`, `region`,
 //! `page`, `names`, `error`, `pmu`, `event`, `asm`, `kernel`.
 
 #[allow(clippy::module_inception)]

@@ -4,7 +4,7 @@ use crate::page::MAX_EVENTS;
 use std::fmt;
 use std::ops::Deref;
 
-/// A value for each event of a [`DynGroup`] or [`SyscallGroup`](crate::SyscallGroup), in the events' order. Dereferences to a
+/// A value for each event of a [`DynGroup`](crate::DynGroup) or [`SyscallGroup`](crate::SyscallGroup), in the events' order. Dereferences to a
 /// slice.
 #[derive(Clone, Copy)]
 pub struct PerEvent<T> {

@@ -2,7 +2,7 @@
 
 use super::reading::Reading;
 use crate::error::access::Access;
-use crate::error::{ReadError, SyscallReason};
+use crate::error::{Error, ErrorKind, ReadError};
 use crate::event::Event;
 use crate::kernel;
 use crate::open::OpenGroup;
@@ -140,12 +140,18 @@ impl Sum {
     /// Returns the access of the sum, by that of each group and of the group that counts `here`.
     fn access_by(&self, here: Option<&OpenGroup>, access: fn(&OpenGroup) -> Access) -> Access {
         // A group that can never be read prevents reading the sum.
-        let later = Access::SystemCall(SyscallReason::NotScheduled);
-        let never = |access: &Access| !matches!(access, Access::UserSpace) && *access != later;
+        let never = |access: &Access| {
+            *access != Access::UserSpace
+                && access.why_system_call() != Some(ErrorKind::NotScheduled)
+        };
         match self.groups.iter().map(access).find(never) {
             Some(access) => access,
-            None if self.are_pinned => Access::SystemCall(SyscallReason::PinnedOnSeveralTypes),
-            None => here.map_or(later, access),
+            None if self.are_pinned => Access::SystemCall(Error::new(
+                ErrorKind::PinnedOnSeveralTypes,
+                "the event is pinned and open on several core types",
+                "Keep the thread on one type while opening it, or do not pin the event",
+            )),
+            None => here.map_or_else(|| Access::SystemCall(Error::not_scheduled()), access),
         }
     }
 }

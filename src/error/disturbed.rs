@@ -1,6 +1,7 @@
 //! Why a region's sample is not a measurement.
 
-use crate::kernel::{Message, has_message, say};
+use super::{Error, ErrorKind};
+use std::fmt;
 
 /// Why a sample of a [`Region`](crate::Region) does not measure its code. Usually the remedy is to take another
 /// sample.
@@ -28,28 +29,32 @@ pub enum Disturbed {
 
 impl std::error::Error for Disturbed {}
 
-has_message!(Disturbed);
+impl fmt::Display for Disturbed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Error::from(*self).fmt(f)
+    }
+}
 
-impl Disturbed {
-    fn message(&self) -> Message {
-        match self {
-            Disturbed::NoCounter => say!(
+impl From<Disturbed> for Error {
+    fn from(disturbed: Disturbed) -> Error {
+        let (cause, remedy) = match disturbed {
+            Disturbed::NoCounter => (
                 "disturbed: the event had no counter when the region started",
-                "Take another sample, or open fewer events than the PMU has counters"
+                "Take another sample, or open fewer events than the PMU has counters",
             ),
-            Disturbed::Interrupted { .. } => say!(
-                "disturbed: the kernel switched the thread out or moved the counter during the \
-                 region",
-                "Take another sample"
+            Disturbed::Interrupted { .. } => (
+                "disturbed: the kernel switched the thread out or moved the counter during the region",
+                "Take another sample",
             ),
-            Disturbed::Faulted => say!(
+            Disturbed::Faulted => (
                 "disturbed: the counter could not be read when the region started or ended",
-                "Take another sample, and if this persists, see access()"
+                "Take another sample, and if this persists, see access()",
             ),
-            Disturbed::OtherCounters => say!(
+            Disturbed::OtherCounters => (
                 "disturbed: the region was started with other counters than those that stop it",
-                "Stop it with a region of the same counters"
+                "Stop it with a region of the same counters",
             ),
-        }
+        };
+        Error::new(ErrorKind::Disturbed, cause, remedy)
     }
 }

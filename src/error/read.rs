@@ -1,6 +1,9 @@
 //! Errors of an open counter.
 
-use crate::kernel::{self, EACCES, ENOSYS, EPERM, Errno, Message, has_message, say};
+use super::{Error, ErrorKind};
+use crate::kernel::{self, EACCES, ENOSYS, EPERM, Errno};
+use std::fmt;
+use std::io;
 
 /// Why an open counter or group could not be read, started, stopped or reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +35,6 @@ impl std::error::Error for ReadError {
     }
 }
 
-has_message!(ReadError);
-
 impl ReadError {
     /// Makes an error of a call with the counter's descriptor.
     pub(crate) fn of_call(call: &'static str, errno: Errno) -> ReadError {
@@ -42,30 +43,53 @@ impl ReadError {
             errno => ReadError::System { call, errno },
         }
     }
+}
 
-    pub(crate) fn message(&self) -> Message {
-        match self {
-            ReadError::ErrorState => say!(
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Error::from(*self).fmt(f)
+    }
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Error {
+        match error {
+            ReadError::ErrorState => Error::new(
+                ErrorKind::ErrorState,
                 "the pinned event has no counter and is in error state",
-                "Pin fewer events, then call enable() again"
+                "Pin fewer events, then call enable() again",
             ),
-            ReadError::Forked => say!(
+            ReadError::Forked => Error::new(
+                ErrorKind::Forked,
                 "this process is a fork, and the counter counts the parent's thread",
-                "Open a new counter in this process"
+                "Open a new counter in this process",
             ),
-            ReadError::Closed => say!(
+            ReadError::Closed => Error::new(
+                ErrorKind::Closed,
                 "other code of this process has closed the counter's descriptor",
-                "Find the call with `strace -f -e trace=close,close_range,dup2,dup3`, and open the \
-                 counter after it"
+                "Find the call with `strace -f -e trace=close,close_range,dup2,dup3`, and open the counter \
+                 after it",
             ),
-            ReadError::System { call, errno: errno @ Errno(EPERM | EACCES | ENOSYS) } => say!(
-                "{call} of the counter was denied ({errno}), as by a seccomp filter or a security module",
-                "Allow the call in the sandbox, or run outside of it"
-            ),
-            ReadError::System { call, errno } => say!(
-                "{call} failed with {errno}, which is not known to occur",
-                "Please report it with the kernel's version"
-            ),
+            ReadError::System { call, errno } => {
+                let (cause, remedy) = match errno.0 {
+                    EPERM | EACCES | ENOSYS => (
+                        "{0} of the counter was denied ({errno}), as by a seccomp filter or a security module",
+                        "Allow the call in the sandbox, or run outside of it",
+                    ),
+                    _ => (
+                        "{0} failed with {errno}, which is not known to occur",
+                        "Please report it with the kernel's version",
+                    ),
+                };
+                Error::new(ErrorKind::System, cause, remedy).with(call).errno_is(errno)
+            }
         }
+    }
+}
+
+impl From<ReadError> for io::Error {
+    /// Converts as [`Error`] does.
+    fn from(error: ReadError) -> io::Error {
+        Error::from(error).into()
     }
 }

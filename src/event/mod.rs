@@ -6,8 +6,6 @@ pub(crate) mod generic;
 pub(crate) mod modifiers;
 mod unit;
 
-pub use unit::Unit;
-
 use crate::kernel::{HW_EVENT_MASK, PMU_TYPE_SHIFT, cache, hardware, kind, software};
 use modifiers::Modifiers;
 

@@ -1,84 +1,34 @@
 //! The unit of an event's count.
 
 use super::{Event, cache, kind};
-use std::fmt;
-
-/// The unit of an event's count, from [`Event::unit`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Unit {
-    /// Nanoseconds.
-    Nanoseconds,
-    /// Cycles of a clock.
-    Cycles,
-    /// Retired instructions.
-    Instructions,
-    /// Branches.
-    Branches,
-    /// Accesses to a cache.
-    Accesses,
-    /// Misses of a cache, or mispredictions.
-    Misses,
-    /// Faults that the kernel handled.
-    Faults,
-    /// Switches to another thread.
-    Switches,
-    /// Migrations to another CPU.
-    Migrations,
-    /// Events of another kind, such as a PMU's own.
-    Events,
-}
-
-impl Unit {
-    /// Returns the unit's name in the plural, such as `cycles`; `ns` for nanoseconds.
-    pub fn name(self) -> &'static str {
-        match self {
-            Unit::Nanoseconds => "ns",
-            Unit::Cycles => "cycles",
-            Unit::Instructions => "instructions",
-            Unit::Branches => "branches",
-            Unit::Accesses => "accesses",
-            Unit::Misses => "misses",
-            Unit::Faults => "faults",
-            Unit::Switches => "switches",
-            Unit::Migrations => "migrations",
-            Unit::Events => "events",
-        }
-    }
-}
-
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 impl Event {
-    /// Returns the unit of the event's count.
-    pub fn unit(&self) -> Unit {
+    /// Returns the unit of the event's count in the plural, such as `cycles`; `ns` for nanoseconds, and `events` for events of
+    /// other kinds, such as a PMU's own.
+    pub fn unit(&self) -> &'static str {
         match self.bare() {
-            Event::CPU_CLOCK | Event::TASK_CLOCK => Unit::Nanoseconds,
+            Event::CPU_CLOCK | Event::TASK_CLOCK => "ns",
             Event::CYCLES
             | Event::BUS_CYCLES
             | Event::REF_CYCLES
             | Event::STALLED_CYCLES_FRONTEND
-            | Event::STALLED_CYCLES_BACKEND => Unit::Cycles,
-            Event::INSTRUCTIONS => Unit::Instructions,
-            Event::BRANCHES => Unit::Branches,
-            Event::CACHE_REFERENCES => Unit::Accesses,
-            Event::CACHE_MISSES | Event::BRANCH_MISSES => Unit::Misses,
+            | Event::STALLED_CYCLES_BACKEND => "cycles",
+            Event::INSTRUCTIONS => "instructions",
+            Event::BRANCHES => "branches",
+            Event::CACHE_REFERENCES => "accesses",
+            Event::CACHE_MISSES | Event::BRANCH_MISSES => "misses",
             Event::PAGE_FAULTS
             | Event::MINOR_FAULTS
             | Event::MAJOR_FAULTS
             | Event::ALIGNMENT_FAULTS
-            | Event::EMULATION_FAULTS => Unit::Faults,
-            Event::CONTEXT_SWITCHES | Event::CGROUP_SWITCHES => Unit::Switches,
-            Event::CPU_MIGRATIONS => Unit::Migrations,
+            | Event::EMULATION_FAULTS => "faults",
+            Event::CONTEXT_SWITCHES | Event::CGROUP_SWITCHES => "switches",
+            Event::CPU_MIGRATIONS => "migrations",
             Event { kind: kind::HW_CACHE, config, .. } => match config >> 16 & 0xff {
-                cache::RESULT_MISS => Unit::Misses,
-                _ => Unit::Accesses,
+                cache::RESULT_MISS => "misses",
+                _ => "accesses",
             },
-            _ => Unit::Events,
+            _ => "events",
         }
     }
 }
@@ -92,12 +42,12 @@ mod tests {
         let misses = Event::L1D_LOAD_MISSES;
         let loads = Event::L1D_LOADS;
         for (event, unit) in [
-            (Event::CYCLES.on_core_pmu(10), Unit::Cycles),
-            (Event::INSTRUCTIONS.kernel(), Unit::Instructions),
-            (Event::TASK_CLOCK, Unit::Nanoseconds),
-            (misses, Unit::Misses),
-            (loads, Unit::Accesses),
-            (Event::raw(0xc0), Unit::Events),
+            (Event::CYCLES.on_core_pmu(10), "cycles"),
+            (Event::INSTRUCTIONS.kernel(), "instructions"),
+            (Event::TASK_CLOCK, "ns"),
+            (misses, "misses"),
+            (loads, "accesses"),
+            (Event::raw(0xc0), "events"),
         ] {
             assert_eq!(event.unit(), unit, "{event}");
         }

@@ -1,5 +1,5 @@
 //! Floor 1: the kernel's interface for counting, its system calls, facts about the machine from `/proc` and `/sys`,
-//! the conversion of ticks to nanoseconds, lists without a lock, and messages. Uses nothing else of this library.
+//! the conversion of ticks to nanoseconds, and lists without a lock. Uses nothing else of this library.
 
 pub mod abi;
 #[cfg_attr(not(target_os = "linux"), path = "calls_none.rs")]
@@ -11,7 +11,6 @@ mod errno;
 mod files;
 mod loaded;
 pub(crate) mod machine;
-mod message;
 mod publish;
 pub(crate) mod threads;
 mod unreadable;
@@ -24,9 +23,8 @@ pub(crate) use descriptor::Descriptor;
 pub use errno::Errno;
 pub(crate) use files::read_file;
 pub(crate) use loaded::keep_loaded;
-pub(crate) use message::{Message, has_message, say};
 pub(crate) use publish::List;
-pub use unreadable::Unreadable;
+pub(crate) use unreadable::Unreadable;
 pub(crate) use visible::{Thousands, Visible};
 pub(crate) use wide::AtomicU64;
 

@@ -1,11 +1,10 @@
 //! Converts event names in perf's syntax to events, and back.
 
-// Floor 4: the parser, and the nearest names for a wrong one (`suggest`). Uses `kernel`, `event`, `pmu` and `error`.
+// Floor 5: the parser, and the nearest names for a wrong one (`suggest`). Uses `kernel`, `event`, `error` and `pmu`.
 
-mod foreign;
 mod suggest;
 
-use crate::error::{NameError, NamedEvent};
+use crate::error::{Error, ErrorKind};
 use crate::event::modifiers::Modifiers;
 use crate::event::{Event, WORDS, Words, generic};
 use crate::kernel::{Unreadable, machine};
@@ -18,10 +17,10 @@ use std::str::FromStr;
 const MAX_NAME_LENGTH: usize = 1024;
 
 impl FromStr for Event {
-    type Err = NameError;
+    type Err = Error;
 
     /// Parses the name of an event on this machine: see [`Event`] and [`Pmus::event`].
-    fn from_str(name: &str) -> Result<Event, NameError> {
+    fn from_str(name: &str) -> Result<Event, Error> {
         Pmus::local().event(name)
     }
 }
@@ -38,38 +37,106 @@ pub trait IntoEvent: fmt::Display {
     /// Returns the event. A name is parsed on this machine: see [`Pmus::event`].
     ///
     /// # Errors
-    /// [`NameError`] for a name that is not that of an event here. [`NameError::NoPmu`] if the machine lacks the PMU that it
-    /// needs.
-    fn into_event(self) -> Result<Event, NameError>;
+    /// [`ErrorKind::UnknownName`] or [`ErrorKind::InvalidName`] for a name that is not that of an event here.
+    /// [`ErrorKind::NoPmu`] or [`ErrorKind::NoPmuList`] if the machine lacks the PMU that it needs, or the list.
+    /// [`ErrorKind::Unreadable`] if the files of the PMUs cannot be read.
+    fn into_event(self) -> Result<Event, Error>;
 }
 
 impl IntoEvent for Event {
-    fn into_event(self) -> Result<Event, NameError> {
+    fn into_event(self) -> Result<Event, Error> {
         Ok(self)
     }
 }
 
 impl<T: IntoEvent + Clone> IntoEvent for &T {
-    fn into_event(self) -> Result<Event, NameError> {
+    fn into_event(self) -> Result<Event, Error> {
         self.clone().into_event()
     }
 }
 
 impl IntoEvent for &str {
-    fn into_event(self) -> Result<Event, NameError> {
+    fn into_event(self) -> Result<Event, Error> {
         self.parse()
     }
 }
 
 impl IntoEvent for String {
-    fn into_event(self) -> Result<Event, NameError> {
+    fn into_event(self) -> Result<Event, Error> {
         self.parse()
     }
 }
 
 /// Returns the event with its name on this machine, for an error. Reads the files that [`Pmus::name_of`] reads.
-pub(crate) fn named(event: Event) -> NamedEvent {
-    NamedEvent::new(event, Pmus::local().name_of(event))
+pub(crate) fn named(event: Event) -> (Event, String) {
+    (event, Pmus::local().name_of(event))
+}
+
+/// Makes the error of an event or a name that needs a hardware counter, on a machine without a PMU.
+pub(crate) fn no_pmu(is_virtual: bool, is_guest_of_hybrid: bool, is_wsl: bool) -> Error {
+    let (cause, remedy) = if is_guest_of_hybrid {
+        (
+            "{event} needs a hardware counter, and this virtual machine has none: KVM gives no PMU to guests on hybrid \
+             Intel CPUs, as this model usually is",
+            "Run on the host, or use software events",
+        )
+    } else if is_wsl {
+        (
+            "{event} needs a hardware counter, and Windows gives this machine of WSL2 none (no core PMU in \
+             /sys/bus/event_source/devices)",
+            "Remove `hardwarePerformanceCounters=false` from .wslconfig if it is there, and run `wsl --shutdown`. If no \
+             PMU appears, use software events, or Linux without Windows",
+        )
+    } else if is_virtual {
+        (
+            "{event} needs a hardware counter, and this virtual machine has none (no core PMU in \
+             /sys/bus/event_source/devices)",
+            "Enable the virtual PMU in the hypervisor, run on the host, or use software events",
+        )
+    } else {
+        (
+            "{event} needs a hardware counter, and the kernel offers none (no core PMU in \
+             /sys/bus/event_source/devices): the driver may be missing, or the firmware may have disabled the PMU",
+            "Use software events, or another machine",
+        )
+    };
+    Error::new(ErrorKind::NoPmu { is_virtual, is_guest_of_hybrid, is_wsl }, cause, remedy)
+}
+
+fn no_pmu_list(name: &str) -> Error {
+    Error::new(
+        ErrorKind::NoPmuList,
+        "{event} needs the list of this machine's PMUs, and there is no /sys/bus/event_source/devices",
+        "Mount /sys in this container or chroot. Constants such as Event::CYCLES do not need it",
+    )
+    .about(name)
+}
+
+fn invalid(cause: &'static str, remedy: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidName, cause, remedy)
+}
+
+/// Makes the error of a name that is unknown: asks for the nearest names, or without any tells where all are.
+fn unknown(cause: &'static str, name: &str, nearest: &[String], all: String) -> Error {
+    let remedy = match nearest {
+        [] => all,
+        [one] => format!("Did you mean {one}?"),
+        [first @ .., last] => format!("Did you mean {} or {last}?", first.join(", ")),
+    };
+    Error::new(ErrorKind::UnknownName, cause, "{1}").with(name).with(remedy)
+}
+
+fn unknown_event(name: &str, nearest: &[String]) -> Error {
+    if name.is_empty() {
+        return invalid("the event name is empty", "Give one, such as cycles");
+    }
+    if name.contains(',') {
+        let remedy = "Parse one event at a time, and open a group for several";
+        return invalid("`{0}` is not an event name", remedy).with(name);
+    }
+    let all = "Run `perf list` to see them. For an event that exists only in perf's own tables, use the encoding that `perf \
+               stat -vv -e NAME true` prints, e.g. cpu/event=0xc0,umask=0x1/";
+    unknown("there is no event `{0}` on this machine", name, nearest, all.into())
 }
 
 impl Pmus {
@@ -79,29 +146,27 @@ impl Pmus {
     /// PMU, or of all PMUs if the name has none.
     ///
     /// # Errors
-    /// [`NameError`] with the fault in the name, and the nearest known names.
-    pub fn event(&self, name: &str) -> Result<Event, NameError> {
+    /// As [`IntoEvent::into_event`]. The message has the fault in the name, and the nearest known names.
+    pub fn event(&self, name: &str) -> Result<Event, Error> {
         if name.len() > MAX_NAME_LENGTH {
-            return Err(NameError::TooLong { limit: MAX_NAME_LENGTH });
+            let cause = "the name is longer than {0} bytes";
+            return Err(invalid(cause, "Give the name of one event").with(MAX_NAME_LENGTH));
         }
         let name = name.trim();
         let Some((pmu, rest)) = name.split_once('/') else {
             let (name, modifiers) = match name.split_once(':') {
-                Some((event, letters)) => {
-                    let modifiers = of_letters(letters);
-                    if modifiers.is_err() && self.event_of_no_pmu(event).is_err() {
-                        if let Some(foreign) = foreign::with_colon(event, letters) {
-                            return Err(foreign.named(name));
-                        }
-                    }
-                    (event, modifiers?)
-                }
+                Some((event, letters)) => match of_letters(letters) {
+                    Ok(modifiers) => (event, modifiers),
+                    // What has a colon for other tools is no event at all: `sched:sched_switch`.
+                    Err(wrong) => return Err(self.event_of_no_pmu(event).err().unwrap_or(wrong)),
+                },
                 None => (name, Modifiers::NONE),
             };
             return Ok(self.event_of_no_pmu(name)?.modified(modifiers));
         };
         let Some((terms, letters)) = rest.split_once('/') else {
-            return Err(NameError::NotClosed { name: name.to_owned() });
+            let cause = "`{0}` has no second slash";
+            return Err(invalid(cause, "Write PMU/TERM=VALUE,.../").with(name));
         };
         let modifiers = of_letters(letters.strip_prefix(':').unwrap_or(letters))?;
         let is_number = pmu.bytes().all(|byte| byte.is_ascii_digit());
@@ -117,17 +182,17 @@ impl Pmus {
                         .map(|event| event.modified(modifiers));
                 }
                 None if self.are_local() && self.core()?.is_none() => {
-                    return Err(NameError::NoPmuList { name: name.to_owned() });
+                    return Err(no_pmu_list(name));
                 }
                 None => {
-                    return Err(NameError::UnknownPmu {
-                        name: pmu.to_owned(),
-                        // perf accepts settings of its own between the slashes of `cycles//`.
-                        nearest: match generic::generic(pmu) {
-                            Some(_) => vec![pmu.to_owned()],
-                            None => suggest::nearest(pmu, self.names()?.into_iter()),
-                        },
-                    });
+                    // perf accepts settings of its own between the slashes of `cycles//`.
+                    let nearest = match generic::generic(pmu) {
+                        Some(_) => vec![pmu.to_owned()],
+                        None => suggest::nearest(pmu, &mut self.names()?.into_iter()),
+                    };
+                    let all = "Each PMU has a directory in /sys/bus/event_source/devices";
+                    let cause = "there is no PMU `{0}` on this machine";
+                    return Err(unknown(cause, pmu, &nearest, all.into()));
                 }
             },
         };
@@ -142,21 +207,17 @@ impl Pmus {
 
     /// Returns the event of the core PMU that this machine lacks, so that a program that names it continues as far as with a
     /// constant: until it opens the event.
-    fn event_without_pmu(&self, name: &str, pmu: &str, terms: &str) -> Result<Event, NameError> {
+    fn event_without_pmu(&self, name: &str, pmu: &str, terms: &str) -> Result<Event, Error> {
         let event = Pmu::usual(pmu).map(|pmu| self.event_of(&pmu, terms));
         match event {
-            None | Some(Err(NameError::UnknownTerm { .. })) if self.core()?.is_none() => {
-                Err(NameError::NoPmuList { name: name.to_owned() })
-            }
-            None | Some(Err(NameError::UnknownTerm { .. })) => {
-                let (is_virtual, is_wsl) = (is_virtual(), machine::is_wsl());
-                Err(NameError::NoPmu { name: name.to_owned(), is_virtual, is_wsl })
-            }
-            Some(event) => event,
+            Some(Ok(event)) => Ok(event),
+            Some(Err(why)) if why.kind() != ErrorKind::UnknownName => Err(why),
+            _ if self.core()?.is_none() => Err(no_pmu_list(name)),
+            _ => Err(no_pmu(is_virtual(), false, machine::is_wsl()).about(name)),
         }
     }
 
-    fn event_of_no_pmu(&self, name: &str) -> Result<Event, NameError> {
+    fn event_of_no_pmu(&self, name: &str) -> Result<Event, Error> {
         if let Some(event) = generic::generic(name) {
             return Ok(event);
         }
@@ -169,17 +230,12 @@ impl Pmus {
         match having.as_slice() {
             [pmu] => self.event_of(pmu, name),
             [] => {
-                if let Some(foreign) = foreign::of(name) {
-                    return Err(foreign.named(name));
-                }
                 if self.are_local() && self.core()?.is_none() {
-                    return Err(NameError::NoPmuList { name: name.to_owned() });
+                    return Err(no_pmu_list(name));
                 }
-                let events = |pmu: &'_ Pmu| {
-                    pmu.events().iter().map(|event| event.name.clone()).collect::<Vec<_>>()
-                };
-                let known = generic::all().chain(pmus.iter().flat_map(events));
-                let mut nearest = suggest::nearest(name, known);
+                let events = pmus.iter().flat_map(|pmu| pmu.events());
+                let known = events.map(|event| event.name.clone());
+                let mut nearest = suggest::nearest(name, &mut generic::all().chain(known));
                 for near in &mut nearest {
                     // With the PMU, so that the suggestion can be used as it is.
                     let pmu = pmus.iter().find(|pmu| pmu.event_named(near).is_some());
@@ -187,17 +243,18 @@ impl Pmus {
                         *near = whole(pmu, near);
                     }
                 }
-                Err(NameError::UnknownEvent { name: name.to_owned(), nearest })
+                Err(unknown_event(name, &nearest))
             }
-            several => Err(NameError::Ambiguous {
-                name: name.to_owned(),
-                choices: several.iter().map(|pmu| whole(pmu, name)).collect(),
-            }),
+            several => {
+                let choices: Vec<_> = several.iter().map(|pmu| whole(pmu, name)).collect();
+                let cause = "several PMUs have an event `{0}`";
+                Err(invalid(cause, "Choose one of {1}").with(name).with(choices.join(", ")))
+            }
         }
     }
 
     /// Returns the event of this PMU that the terms encode.
-    pub(crate) fn event_of(&self, pmu: &Pmu, terms: &str) -> Result<Event, NameError> {
+    pub(crate) fn event_of(&self, pmu: &Pmu, terms: &str) -> Result<Event, Error> {
         if let Some(generic) = generic::generic(terms) {
             if let Some(event) = self.on_pmu(pmu, terms, generic)? {
                 return Ok(event);
@@ -210,12 +267,12 @@ impl Pmus {
             }
         };
         if terms.iter().any(|term| term.name == "percore" && !term.is_own(pmu)) {
-            return Err(NameError::NotOfACounter { part: "percore".to_owned() });
+            return Err(invalid(
+                "`percore` counts all threads of a core, and a counter counts its own thread",
+                "Remove it",
+            ));
         }
-        let twice = |term: &Term<'_>| NameError::Twice {
-            pmu: pmu.name().to_owned(),
-            term: term.name.to_owned(),
-        };
+        let twice = |term: &Term<'_>| term.error(pmu, Wrong::Twice);
         // A named event's own terms come first, so that explicit terms override them in any position.
         let (mut words, mut wanting) = (Words::default(), Vec::new());
         let mut events = terms.iter().filter_map(|term| Some((term, term.event_of(pmu)?)));
@@ -290,13 +347,18 @@ impl Pmus {
     }
 }
 
-fn of_letters(letters: &str) -> Result<Modifiers, NameError> {
+fn of_letters(letters: &str) -> Result<Modifiers, Error> {
     match Modifiers::parse(letters) {
         Some(modifiers) if modifiers.are_precise() => {
-            Err(NameError::NotOfACounter { part: format!(":{letters}") })
+            let cause = "`:{0}` requests precise samples, and a counter takes no samples";
+            Err(invalid(cause, "Remove it").with(letters))
         }
         Some(modifiers) => Ok(modifiers),
-        None => Err(NameError::Modifier { letters: letters.to_owned() }),
+        None => Err(invalid(
+            "`{0}` are not valid event modifiers",
+            "Use any of u, k, h, G, H, I, D, e, S and W, each at most once",
+        )
+        .with(letters)),
     }
 }
 
@@ -381,26 +443,41 @@ impl<'a> Term<'a> {
 
     /// Returns the error for a term that cannot be put. Apart from [`put`](Term::put), so that programs that print names and parse
     /// none do not carry the search for similar ones.
-    fn error(&self, pmu: &Pmu, wrong: Wrong) -> NameError {
-        let (pmu_name, term) = (pmu.name().to_owned(), self.name.to_owned());
+    fn error(&self, pmu: &Pmu, wrong: Wrong) -> Error {
+        let (cause, remedy) = match wrong {
+            Wrong::NeedsValue => ("`{0}` (PMU {1}) needs a value", "Write `{0}=VALUE`"),
+            Wrong::Twice => {
+                ("`{0}` (PMU {1}) sets bits that another term sets", "Remove one of them")
+            }
+            Wrong::TooLarge { bits: 1 } => {
+                ("the value of `{0}` (PMU {1}) does not fit into {2} bit", "Give a smaller one")
+            }
+            Wrong::TooLarge { .. } => {
+                ("the value of `{0}` (PMU {1}) does not fit into {2} bits", "Give a smaller one")
+            }
+            Wrong::NotANumber => (
+                "`{2}` is not a valid value for `{0}` (PMU {1})",
+                "Give a decimal or 0x-prefixed number of at most 64 bits",
+            ),
+            Wrong::Unknown => return self.unknown(pmu),
+        };
+        let error = invalid(cause, remedy).with(self.name).with(pmu.name());
         match wrong {
-            Wrong::NeedsValue => NameError::NeedsValue { pmu: pmu_name, term },
-            Wrong::TooLarge { bits } => NameError::TooLarge { pmu: pmu_name, term, bits },
-            Wrong::NotANumber => {
-                let value = self.value.unwrap_or_default().to_owned();
-                NameError::NotANumber { pmu: pmu_name, term, value }
-            }
-            Wrong::Unknown => {
-                let terms = pmu.terms().map(|(name, _)| name.to_owned());
-                let known = terms.chain(pmu.events().iter().map(|event| event.name.clone()));
-                let core: Vec<String> =
-                    if pmu.is_core() { generic::all().collect() } else { Vec::new() };
-                // The wrong term itself is not a suggestion.
-                let known = known.chain(core).filter(|known| known != self.name);
-                let nearest = suggest::nearest(self.name, known);
-                NameError::UnknownTerm { pmu: pmu_name, term, nearest }
-            }
+            Wrong::TooLarge { bits } => error.with(bits),
+            _ => error.with(self.value.unwrap_or_default()),
         }
+    }
+
+    fn unknown(&self, pmu: &Pmu) -> Error {
+        let terms = pmu.terms().map(|(name, _)| name.to_owned());
+        let known = terms.chain(pmu.events().iter().map(|event| event.name.clone()));
+        let core = generic::all().filter(|_| pmu.is_core());
+        // The wrong term itself is not a suggestion.
+        let mut known = known.chain(core).filter(|known| known != self.name);
+        let nearest = suggest::nearest(self.name, &mut known);
+        let cause = "the PMU {2} has no term and no event `{0}`";
+        let all = format!("See /sys/bus/event_source/devices/{}/format and events", pmu.name());
+        unknown(cause, self.name, &nearest, all).with(pmu.name())
     }
 }
 
@@ -409,6 +486,7 @@ enum Wrong {
     Unknown,
     NeedsValue,
     NotANumber,
+    Twice,
     TooLarge { bits: u32 },
 }
 

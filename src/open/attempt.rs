@@ -2,12 +2,12 @@
 
 use super::options::{FILTER, NO_GUESTS, Options};
 use crate::asm;
-use crate::error::OpenError;
+use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::kernel::{
     self, ATTR_SIZES, Attr, Descriptor, Errno, arm64_config1, flag, format, machine,
 };
-use crate::names::named;
+use crate::names::{named, no_pmu};
 use crate::pmu::{Pmus, core_types, is_virtual};
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
@@ -38,7 +38,7 @@ pub(super) struct Attempt<'a> {
 
 impl Attempt<'_> {
     /// Opens one event. The flag is true if it counts all privilege levels although a filter was requested.
-    pub(super) fn open_with(self, options: &Options) -> Result<(Descriptor, bool), OpenError> {
+    pub(super) fn open_with(self, options: &Options) -> Result<(Descriptor, bool), Error> {
         let refusal = match self.open() {
             Ok(descriptor) => return Ok((descriptor, false)),
             Err(refusal) => refusal,
@@ -48,7 +48,13 @@ impl Attempt<'_> {
             return Err(self.diagnose(refusal));
         }
         if refusal.errno.0 == kernel::EOPNOTSUPP && self.is_refused_for_guests()? {
-            return Err(OpenError::IncludesGuests { event: named(self.event) });
+            let error = Error::new(
+                ErrorKind::IncludesGuests,
+                "{event} includes guests, and they cannot be counted: a virtual machine on this host owns the PMU \
+                 (mediated PMU), or the PMU cannot count guests",
+                "Exclude guests with exclude_guest(true), or drop `G` from the name",
+            );
+            return Err(error.of(named(self.event)));
         }
         // Excluding guests is only the default, and a PMU that has no guests may refuse it.
         let guests = self.flags & NO_GUESTS & !self.event.modifiers.flags(options.set);
@@ -65,8 +71,15 @@ impl Attempt<'_> {
         options: &Options,
         refusal: Refusal,
         guests: u64,
-    ) -> Result<(Descriptor, bool), OpenError> {
-        let no_filter = || OpenError::NoPrivilegeFilter { event: named(self.event) };
+    ) -> Result<(Descriptor, bool), Error> {
+        let no_filter = || {
+            Error::new(
+                ErrorKind::NoPrivilegeFilter,
+                "{event} cannot be counted for user mode alone, because this PMU cannot exclude privilege levels",
+                "Call allow_all_privilege_levels(true) to count all of them",
+            )
+            .of(named(self.event))
+        };
         let unfiltered = self.without(FILTER | guests);
         let mut answer = unfiltered.open();
         if guests != 0 && answer.as_ref().map_or_else(Refusal::is_permission_denied, |_| true) {
@@ -130,7 +143,7 @@ impl Attempt<'_> {
     }
 
     /// Opens the event. None if the kernel refuses it, an error if resources ran out.
-    fn open_if_possible(&self) -> Result<Option<Descriptor>, OpenError> {
+    fn open_if_possible(&self) -> Result<Option<Descriptor>, Error> {
         match self.open() {
             Ok(descriptor) => Ok(Some(descriptor)),
             Err(refusal) if refusal.is_out_of_resources() => Err(self.diagnose(refusal)),
@@ -139,7 +152,7 @@ impl Attempt<'_> {
     }
 
     /// Whether the request was refused because it includes guests: the kernel grants it without them.
-    fn is_refused_for_guests(&self) -> Result<bool, OpenError> {
+    fn is_refused_for_guests(&self) -> Result<bool, Error> {
         if self.flags & flag::EXCLUDE_GUEST != 0 {
             return Ok(false);
         }
@@ -165,16 +178,23 @@ impl Attempt<'_> {
     }
 
     /// Finds the reason for a refusal on this machine.
-    fn diagnose(&self, refusal: Refusal) -> OpenError {
+    fn diagnose(&self, refusal: Refusal) -> Error {
         let event = self.event;
         let Errno(errno) = refusal.errno;
         if event.is_of_the_core()
             && matches!(errno, kernel::ENOENT | kernel::ENODEV | kernel::EOPNOTSUPP)
         {
             match core_types::is_there_one() {
-                Ok(Some(false)) => return no_pmu(event),
+                Ok(Some(false)) => return no_pmu_for(event),
                 Ok(None) if matches!(Pmus::local().core(), Ok(None)) => {
-                    return OpenError::NoPmuList { event: named(event), errno: refusal.errno };
+                    return Error::new(
+                        ErrorKind::NoPmuList,
+                        "{event} cannot be opened ({errno}), and nothing shows whether this machine has a PMU, because \
+                         there is no /sys/bus/event_source/devices",
+                        "Mount /sys in this container or chroot to learn the cause. Without a PMU, use software events",
+                    )
+                    .of(named(event))
+                    .errno_is(refusal.errno);
                 }
                 Ok(_) => {}
                 Err(unreadable) => return unreadable.into(),
@@ -182,31 +202,50 @@ impl Attempt<'_> {
         }
         match errno {
             kernel::EACCES | kernel::EPERM | kernel::ENOSYS => self.diagnose_permission(errno),
-            kernel::EBUSY => OpenError::Busy { event: named(event) },
-            kernel::E2BIG => {
-                OpenError::UnsupportedField { needed: refusal.needed, known: refusal.known }
-            }
+            kernel::EBUSY => Error::new(
+                ErrorKind::Busy,
+                "another profiler or the firmware has exclusive use of what {event} needs",
+                "Stop it and try again",
+            )
+            .of(named(event)),
+            kernel::E2BIG => Error::new(
+                ErrorKind::UnsupportedField,
+                "the event needs {0} bytes of perf_event_attr, and this kernel knows {1}",
+                "Leave the newest config words at 0, or use a newer kernel",
+            )
+            .with(refusal.needed)
+            .with(refusal.known),
             kernel::ENOENT
             | kernel::ENODEV
             | kernel::EINVAL
             | kernel::EOPNOTSUPP
             | kernel::ENOSPC => match event.pmu().map(|pmu| Pmus::local().with_type(pmu)) {
-                Some(Ok(Some(pmu))) if pmu.counts_for_cpus() => {
-                    OpenError::NotPerThread { event: named(event) }
-                }
+                Some(Ok(Some(pmu))) if pmu.counts_for_cpus() => Error::new(
+                    ErrorKind::NotPerThread,
+                    "{event} is counted for CPUs or the whole machine, not for a thread, and this library counts for a \
+                     thread",
+                    "Use `perf stat -a -e {event}`",
+                )
+                .of(named(event)),
                 Some(Err(unreadable)) => unreadable.into(),
-                _ => OpenError::EventNotSupported { event: named(event), errno: refusal.errno },
+                _ => Error::new(
+                    ErrorKind::EventNotSupported,
+                    "{event} is not supported by this machine's PMU or kernel, at least not with these settings ({errno})",
+                    "Choose an event that `perf list` shows, or other privilege levels",
+                )
+                .of(named(event))
+                .errno_is(refusal.errno),
             },
             // The kernel never returns these.
             0 | kernel::EINTR if machine::has_seccomp_filter() == Some(true) => {
-                OpenError::seccomp(refusal.errno)
+                denied_by_filter(refusal.errno)
             }
-            _ => OpenError::of_call("perf_event_open")(refusal.errno),
+            _ => Error::of_call("perf_event_open")(refusal.errno),
         }
     }
 
     /// Finds what denied permission: the paranoid level (always with `EACCES`), a seccomp filter, or something else.
-    fn diagnose_permission(&self, errno: i32) -> OpenError {
+    fn diagnose_permission(&self, errno: i32) -> Error {
         let allowed = if self.flags & flag::EXCLUDE_KERNEL != 0 { 2 } else { 1 };
         let level = machine::paranoid_level();
         if let (None, Some(unreadable)) = (level, machine::no_descriptor_for_the_level()) {
@@ -216,24 +255,83 @@ impl Attempt<'_> {
         let is_of_a_level = errno == kernel::EACCES && level.is_none_or(|level| level > allowed);
         let may_be_level = is_of_a_level && machine::capability().is_none();
         if let (true, Some(level)) = (may_be_level, level) {
-            return OpenError::Paranoid { level, allowed };
+            let remedy = match allowed {
+                2 => {
+                    "Run `sysctl kernel.perf_event_paranoid={1}` as root, or give the program the capability"
+                }
+                _ => {
+                    "Run `sysctl kernel.perf_event_paranoid={1}` as root, or give the program the capability, or count \
+                     user mode alone if the PMU can"
+                }
+            };
+            return Error::new(
+                ErrorKind::Paranoid,
+                "kernel.perf_event_paranoid is {0}, and this process does not have CAP_PERFMON",
+                remedy,
+            )
+            .with(level)
+            .with(allowed);
         }
         let has_filter = machine::has_seccomp_filter();
         match has_filter {
-            Some(true) if !may_be_level => OpenError::seccomp(Errno(errno)),
-            Some(false) if errno == kernel::ENOSYS => OpenError::NoSystemCall,
-            _ => OpenError::Denied {
-                errno: Errno(errno),
-                allowed: may_be_level.then_some(allowed),
-                may_be_filter: has_filter != Some(false),
-            },
+            Some(true) if !may_be_level => denied_by_filter(Errno(errno)),
+            Some(false) if errno == kernel::ENOSYS => Error::new(
+                ErrorKind::NoSystemCall,
+                "this kernel has no perf_event_open",
+                "Use one built with CONFIG_PERF_EVENTS",
+            ),
+            has_filter => {
+                let may_be_level = may_be_level.then_some(allowed);
+                denied(Errno(errno), may_be_level, has_filter != Some(false))
+            }
         }
     }
 }
 
+/// The error of a `perf_event_open` that a filter has answered.
+pub(crate) fn denied_by_filter(errno: Errno) -> Error {
+    let (cause, remedy) = match errno {
+        Errno(0) => (
+            "perf_event_open returned 0 and opened no event, because a seccomp filter answers for the kernel",
+            "Run with a profile that allows the call (`--security-opt seccomp=...`), or outside of the sandbox",
+        ),
+        _ => (
+            "perf_event_open was denied ({errno}) by a seccomp filter, as container runtimes do by default",
+            "Run the container with `--cap-add PERFMON` or with a profile that allows the call (`--security-opt \
+             seccomp=...`), or run outside of the sandbox",
+        ),
+    };
+    Error::new(ErrorKind::Seccomp, cause, remedy).errno_is(errno)
+}
+
+/// The error of a `perf_event_open` that something has denied. `allowed` is the paranoid level that allows it, if the level may be
+/// the cause and cannot be read.
+pub(crate) fn denied(errno: Errno, allowed: Option<i32>, may_be_filter: bool) -> Error {
+    let (cause, remedy) = match (allowed, may_be_filter) {
+        (Some(_), _) => (
+            "perf_event_open was denied ({errno}). The cause may be {0}, which cannot be read{2}",
+            "Make it readable in this container or sandbox (mount all of /proc) to learn the cause, or run `sysctl \
+             kernel.perf_event_paranoid={1}` as root",
+        ),
+        (None, true) => (
+            "perf_event_open was denied ({errno}), and nothing shows whether a seccomp filter is the cause",
+            "Make /proc readable in this container or sandbox to learn it, or run outside of it",
+        ),
+        (None, false) => (
+            "perf_event_open was denied ({errno}), and neither kernel.perf_event_paranoid nor seccomp is the cause",
+            "Check the security module's log (SELinux, AppArmor) and /sys/kernel/security/lockdown",
+        ),
+    };
+    Error::new(ErrorKind::Denied, cause, remedy)
+        .errno_is(errno)
+        .with(machine::PARANOID)
+        .with(allowed.unwrap_or_default())
+        .with(if may_be_filter { ", or a seccomp filter" } else { "" })
+}
+
 /// The error of an event that needs a PMU, on a machine without one. What the machine is does not change, and is found out
 /// once: programs open counters often and drop the error.
-fn no_pmu(event: Event) -> OpenError {
+fn no_pmu_for(event: Event) -> Error {
     const KNOWN: u8 = 1;
     const VIRTUAL: u8 = 2;
     const GUEST_OF_HYBRID: u8 = 4;
@@ -253,16 +351,11 @@ fn no_pmu(event: Event) -> OpenError {
         MACHINE.store(machine, Relaxed); // every thread stores an equal value
     }
     let is = |bit| machine & bit != 0;
-    OpenError::NoPmu {
-        event: named(event),
-        is_virtual: is(VIRTUAL),
-        is_guest_of_hybrid: is(GUEST_OF_HYBRID),
-        is_wsl: is(WSL),
-    }
+    no_pmu(is(VIRTUAL), is(GUEST_OF_HYBRID), is(WSL)).of(named(event))
 }
 
 /// Whether this event takes one of [`CONFIG1_REQUESTS`] as its `config1`.
-pub(super) fn takes_config1_requests(event: Event) -> Result<bool, OpenError> {
+pub(super) fn takes_config1_requests(event: Event) -> Result<bool, Error> {
     if !cfg!(target_arch = "aarch64") || event.config1 != 0 || event.is_software() {
         return Ok(false);
     }

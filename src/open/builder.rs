@@ -51,7 +51,7 @@ impl<E> Builder<E> {
     /// Excludes user mode (`exclude_user`). Default: false.
     ///
     /// The kernel is excluded by default, so this alone leaves nothing to count, and opening fails with
-    /// [`OpenError::CountsNothing`](crate::error::OpenError::CountsNothing). Include the kernel with
+    /// [`ErrorKind::CountsNothing`](crate::error::ErrorKind::CountsNothing). Include the kernel with
     /// [`exclude_kernel(false)`](Builder::exclude_kernel).
     pub fn exclude_user(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_USER, exclude)
@@ -78,7 +78,7 @@ impl<E> Builder<E> {
     ///
     /// Include guests only if this thread is a VM's virtual CPU. Since Linux 7.0, an event that includes guests
     /// prevents VMs with a mediated PMU (passed through by the host) from starting. While such a VM runs, opening the
-    /// event fails with [`OpenError::IncludesGuests`](crate::error::OpenError::IncludesGuests).
+    /// event fails with [`ErrorKind::IncludesGuests`](crate::error::ErrorKind::IncludesGuests).
     pub fn exclude_guest(self, exclude: bool) -> Builder<E> {
         self.set(flag::EXCLUDE_GUEST, exclude)
     }
@@ -124,7 +124,7 @@ impl<E> Builder<E> {
 
     /// Counts all privilege levels if the PMU cannot exclude any (riscv64 without the Sscofpmf extension). Default:
     /// false, so that opening fails with
-    /// [`OpenError::NoPrivilegeFilter`](crate::error::OpenError::NoPrivilegeFilter).
+    /// [`ErrorKind::NoPrivilegeFilter`](crate::error::ErrorKind::NoPrivilegeFilter).
     ///
     /// [`Counter::counts_all_privilege_levels`](crate::Counter::counts_all_privilege_levels) reports whether all are
     /// counted.

@@ -1,9 +1,9 @@
 //! Whether open events really count: a kernel may promise counters that others hold, that stand still or that do not exist.
 
-use super::events::open_group;
+use super::events::{group_too_large, open_group};
 use super::options::Options;
 use crate::asm;
-use crate::error::OpenError;
+use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::kernel::{flag, kind, machine};
 use crate::names::named;
@@ -22,7 +22,7 @@ pub(super) fn check_that_they_fit(
     options: &Options,
     events: &[Event],
     config1_request: u64,
-) -> Result<(), OpenError> {
+) -> Result<(), Error> {
     let fits = |events: &[Event]| match open_group(options, events, config1_request, flag::PINNED) {
         Ok(pinned) => !matches!(pinned.read(), Ok(None)),
         Err(_) => true,
@@ -32,8 +32,7 @@ pub(super) fn check_that_they_fit(
     }
     for (fit, &event) in events.iter().enumerate() {
         if !events.get(..=fit).is_none_or(fits) {
-            let event = named(event);
-            return Err(OpenError::GroupTooLarge { fit, event, stands_still: false });
+            return Err(group_too_large(fit, false).of(named(event)));
         }
     }
     Ok(()) // by now, they do
@@ -46,8 +45,8 @@ pub(super) fn check_that_they_fit(
 /// fit, that is not an error.
 ///
 /// # Errors
-/// [`OpenError::GroupTooLarge`].
-pub(super) fn check_that_they_count(events: &[Event]) -> Result<(), OpenError> {
+/// [`ErrorKind::GroupTooLarge`].
+pub(super) fn check_that_they_count(events: &[Event]) -> Result<(), Error> {
     // Whether as many counters have counted before in this process: by the number of events, and by how many of
     // them are not the first of cycles or instructions, which may have counters of their own.
     static COUNTING: [AtomicU16; MAX_EVENTS + 1] = [const { AtomicU16::new(0) }; MAX_EVENTS + 1];
@@ -92,10 +91,7 @@ pub(super) fn check_that_they_count(events: &[Event]) -> Result<(), OpenError> {
             known.fetch_or(bit, Ordering::Relaxed);
             Ok(())
         }
-        Some((fit, event)) => {
-            let event = named(*event);
-            Err(OpenError::GroupTooLarge { fit, event, stands_still: true })
-        }
+        Some((fit, event)) => Err(group_too_large(fit, true).of(named(*event))),
     }
 }
 
@@ -103,8 +99,8 @@ pub(super) fn check_that_they_count(events: &[Event]) -> Result<(), OpenError> {
 /// one, on which it never happens.
 ///
 /// # Errors
-/// [`OpenError::NoFixedCounter`] if known work leaves the event at 0.
-pub(super) fn check_fixed(options: &Options, event: Event) -> Result<(), OpenError> {
+/// [`ErrorKind::NoFixedCounter`] if known work leaves the event at 0.
+pub(super) fn check_fixed(options: &Options, event: Event) -> Result<(), Error> {
     /// Event 0 with these unit masks: reference cycles and slots, both of which advance in any work.
     const FIXED: [u64; 2] = [0x0300, 0x0400];
     let is_fixed = event.kind == kind::RAW && FIXED.contains(&(event.config & 0xffff));
@@ -116,9 +112,12 @@ pub(super) fn check_fixed(options: &Options, event: Event) -> Result<(), OpenErr
     let before = count();
     asm::known_work(ROUNDS);
     match before.zip(count()) {
-        Some((before, after)) if before == after => {
-            Err(OpenError::NoFixedCounter { event: named(event) })
-        }
+        Some((before, after)) if before == after => Err(Error::new(
+            ErrorKind::NoFixedCounter,
+            "{event} belongs to a fixed counter that this CPU does not have: known work leaves it at 0",
+            "Choose an event that `perf list` shows",
+        )
+        .of(named(event))),
         _ => Ok(()),
     }
 }

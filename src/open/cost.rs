@@ -3,9 +3,9 @@
 
 use super::events::Opened;
 use crate::asm;
-use crate::error::SyscallReason;
+use crate::error::{Error, ErrorKind};
 use crate::event::Event;
-use crate::kernel::{self, List};
+use crate::kernel::{self, List, Thousands};
 use std::time::Duration;
 
 /// The median time that a read takes, rounded to nanoseconds, from [`Counter::read_cost`](crate::Counter::read_cost) or
@@ -41,9 +41,18 @@ impl ReadCost {
     }
 
     /// Returns the reason to read by system call: it takes less time than user space.
-    pub(crate) fn reason(&self) -> Option<SyscallReason> {
+    pub(crate) fn reason(&self) -> Option<Error> {
         let (user, system_call) = (self.user?, self.system_call?);
-        (system_call < user).then_some(SyscallReason::Slower { user, system_call })
+        let why = || {
+            Error::new(
+                ErrorKind::Slower,
+                "user space is slower than the system call here: a read takes {0} ns in user space, for example because \
+                 a hypervisor traps it, and {1} ns by system call",
+                "No action needed",
+            )
+        };
+        let ns = |time: Duration| Thousands(time.as_nanos());
+        (system_call < user).then(|| why().with(ns(user)).with(ns(system_call)))
     }
 }
 

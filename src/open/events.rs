@@ -2,7 +2,7 @@
 
 use super::attempt::{Attempt, CONFIG1_REQUESTS, takes_config1_requests};
 use super::options::{OF_THE_LEADER, Options};
-use crate::error::OpenError;
+use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::kernel::{self, Control, Descriptor, Errno, flag, format, machine};
 use crate::names::named;
@@ -11,15 +11,22 @@ use crate::pmu::core_types;
 
 /// Opens the events as one group, with the first as its leader. Takes four system calls for each event if the first
 /// request is granted, and more otherwise.
-pub(crate) fn open_events(options: &Options, events: &[Event]) -> Result<Opened, OpenError> {
+pub(crate) fn open_events(options: &Options, events: &[Event]) -> Result<Opened, Error> {
     if !kernel::SUPPORTED {
-        return Err(OpenError::Unsupported);
+        return Err(Error::unsupported());
     }
     let nothing = |event: &&Event| Options::leave_nothing(event, options.flags(**event));
     if let Some(&event) = events.iter().find(nothing) {
-        return Err(OpenError::CountsNothing { event: named(event) });
+        let error = Error::new(
+            ErrorKind::CountsNothing,
+            "{event} would count nothing, because the settings exclude every privilege level at which it happens, or \
+             both guests and the host",
+            "Include one with exclude_kernel(false) or exclude_guest(false), or change modifiers such as `u` or `G` in \
+             the name, which take precedence",
+        );
+        return Err(error.of(named(event)));
     }
-    let mut refusal = OpenError::Unsupported; // overwritten: there is a request
+    let mut refusal = Error::unsupported(); // overwritten: there is a request
     // If the name of one event sets such a flag, it applies to the whole group, which is scheduled as a unit.
     let asked = events.iter().fold(options.set, |flags, event| event.modifiers.flags(flags));
     // User space reads no event that threads inherit.
@@ -31,19 +38,18 @@ pub(crate) fn open_events(options: &Options, events: &[Event]) -> Result<Opened,
             Err(error) => error,
         };
         // One of the events, or all of them together, may need another `config1`.
-        let of_the_request = matches!(
-            error,
-            OpenError::GroupTooLarge { .. }
-                | OpenError::EventNotSupported {
-                    errno: Errno(kernel::EINVAL | kernel::EOPNOTSUPP),
-                    ..
-                }
-        );
-        if !of_the_request {
+        let may_be_config1 = match error.kind() {
+            ErrorKind::GroupTooLarge { .. } => true,
+            ErrorKind::EventNotSupported => {
+                matches!(error.errno(), Some(Errno(kernel::EINVAL | kernel::EOPNOTSUPP)))
+            }
+            _ => false,
+        };
+        if !may_be_config1 {
             return Err(error);
         }
-        let fit = |error: &OpenError| match error {
-            OpenError::GroupTooLarge { fit, .. } => *fit,
+        let fit = |error: &Error| match error.kind() {
+            ErrorKind::GroupTooLarge { fit, .. } => fit,
             _ => 0,
         };
         if fit(&error) >= fit(&refusal) {
@@ -58,9 +64,9 @@ pub(super) fn open_group(
     events: &[Event],
     config1_request: u64,
     asked: u64,
-) -> Result<Opened, OpenError> {
+) -> Result<Opened, Error> {
     let Some((&first, others)) = events.split_first() else {
-        return Err(OpenError::Unsupported);
+        return Err(Error::of_group_size(0));
     };
     // The leader is disabled until all siblings are open, so that all start together. When arm64's driver checks
     // whether they fit, it omits disabled events, unless they have enable_on_exec. On exec, the descriptors close
@@ -71,7 +77,7 @@ pub(super) fn open_group(
     let group = if others.is_empty() { 0 } else { format::GROUP };
     let config1 = |event| {
         Ok(if takes_config1_requests(event)? { config1_request } else { event.config1 })
-            as Result<_, OpenError>
+            as Result<_, Error>
     };
     let (leader, mut counts_all_levels) = Attempt {
         event: first,
@@ -93,23 +99,27 @@ pub(super) fn open_group(
                 siblings.push(sibling);
                 counts_all_levels |= without_filter;
             }
-            Err(refusal @ OpenError::EventNotSupported { .. }) => {
+            Err(refusal) if refusal.kind() == ErrorKind::EventNotSupported => {
                 match (Attempt { leader: None, ..attempt }).open_with(options) {
                     // The event opens alone, so the other events are the reason.
                     Ok(_) => {}
-                    Err(OpenError::EventNotSupported { .. }) => return Err(refusal),
+                    Err(alone) if alone.kind() == ErrorKind::EventNotSupported => {
+                        return Err(refusal);
+                    }
                     // Any other error hides the reason.
                     Err(other) => return Err(other),
                 }
                 let counted = |event: &&Event| !event.is_software();
                 let first = events.iter().find(counted).copied().unwrap_or(first);
                 return Err(match core_types::are_of_one_pmu(&first, &event)? {
-                    true => OpenError::GroupTooLarge {
-                        fit: 1 + siblings.len(),
-                        event: named(event),
-                        stands_still: false,
-                    },
-                    false => OpenError::SeveralPmus { first: named(first), event: named(event) },
+                    true => group_too_large(1 + siblings.len(), false).of(named(event)),
+                    false => Error::new(
+                        ErrorKind::SeveralPmus,
+                        "{event} and {0} belong to different PMUs, and a group stays on one",
+                        "Put {event} into a group of its own, or open a counter for each",
+                    )
+                    .of(named(event))
+                    .with(named(first).1),
                 });
             }
             Err(error) => return Err(error),
@@ -120,13 +130,45 @@ pub(super) fn open_group(
             kernel::EPERM | kernel::EACCES | kernel::ENOSYS
                 if machine::has_seccomp_filter() == Some(true) =>
             {
-                OpenError::Seccomp { call: "ioctl", errno }
+                Error::new(
+                    ErrorKind::Seccomp,
+                    "ioctl was denied ({errno}) by a seccomp filter",
+                    "Allow the requests PERF_EVENT_IOC_* in the filter, or run outside of the sandbox",
+                )
+                .errno_is(errno)
             }
-            _ => OpenError::of_call("ioctl")(errno),
+            _ => Error::of_call("ioctl")(errno),
         })?;
     }
     let is_software = events.iter().all(Event::is_software);
     Ok(Opened { leader, siblings, counts_all_levels, config1_request, is_software })
+}
+
+/// The error of a group of which the first `fit` events fit. The next one has no counter, or one that stands still.
+pub(crate) fn group_too_large(fit: usize, stands_still: bool) -> Error {
+    let (cause, remedy) = match (fit, stands_still) {
+        (0, true) => (
+            "{event} cannot be counted now, because its counter stands still: the host of this virtual machine has no \
+             counter for it",
+            "Try again later, or count on the host",
+        ),
+        (_, true) => (
+            "{event} cannot be counted together with the {0} before it, because its counter stands still: the host of \
+             this virtual machine has too few counters",
+            "Open it in a group of its own, and fewer events at a time",
+        ),
+        (0, false) => (
+            "{event} cannot be counted now, because pinned events occupy every counter it could use",
+            "Close some of them, or open the group disabled and enable it when they are closed",
+        ),
+        (_, false) => (
+            "{event} cannot be counted together with the {0} before it: the PMU has no counter left for it (pinned \
+             events and, on x86-64, the kernel's watchdog hold some), or it belongs to another PMU",
+            "Put it into a group of its own, or run `sysctl kernel.nmi_watchdog=0` as root",
+        ),
+    };
+    let before = if fit == 1 { "1 event".to_owned() } else { format!("{fit} events") };
+    Error::new(ErrorKind::GroupTooLarge { fit, stands_still }, cause, remedy).with(before)
 }
 
 /// The open events of a group.

@@ -6,7 +6,7 @@ use super::events::{Counts, Opened};
 use super::mapping::{Mapped, map_and_judge, setting_that_forbids};
 use crate::asm;
 use crate::error::access::Access;
-use crate::error::{ReadError, RegionError, SyscallReason};
+use crate::error::{Error, ErrorKind, ReadError};
 use crate::event::Event;
 use crate::kernel::{Control, Errno, machine};
 use crate::names::named;
@@ -35,14 +35,14 @@ pub(crate) struct OpenGroup {
 }
 
 /// How the group is read while its events have counters.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Debug)]
 enum Path {
     /// In user space.
     UserSpace,
     /// By system call for this reason, although user space can.
-    Chosen(SyscallReason),
+    Chosen(Error),
     /// By system call, because user space cannot read this event.
-    Never(Event, SyscallReason),
+    Never(Event, Error),
 }
 
 impl OpenGroup {
@@ -63,9 +63,9 @@ impl OpenGroup {
     }
 
     /// Makes `read` make system calls, for this reason.
-    pub(crate) fn choose_system_call(&mut self, reason: SyscallReason) {
-        if self.path == Path::UserSpace {
-            (self.path, self.read) = (Path::Chosen(reason), View::none());
+    pub(crate) fn choose_system_call(&mut self, why: Error) {
+        if matches!(self.path, Path::UserSpace) {
+            (self.path, self.read) = (Path::Chosen(why), View::none());
         }
     }
 
@@ -152,7 +152,7 @@ impl OpenGroup {
         self.opened.are_own().map_err(|_| ReadError::Closed)?;
         let (pages, view) = match map_and_judge(&self.events, &self.opened, self.process) {
             Ok(Ok(mapped)) => mapped,
-            Ok(Err((_, reason))) => return Ok(Access::SystemCall(reason)),
+            Ok(Err((_, why))) => return Ok(Access::SystemCall(why)),
             Err(_) => return Err(ReadError::Forked),
         };
         if pages.are_scheduled() {
@@ -163,7 +163,7 @@ impl OpenGroup {
         }
         // The views first: the old pages are unmapped when they are replaced.
         self.user = view;
-        if self.path == Path::UserSpace {
+        if matches!(self.path, Path::UserSpace) {
             self.read = view;
         }
         self.pages = pages;
@@ -209,21 +209,25 @@ impl OpenGroup {
     }
 
     /// Checks that a region can read the counters: see [`Group::region`](crate::Group::region).
-    pub(crate) fn check_region(&self) -> Result<(), RegionError> {
+    pub(crate) fn check_region(&self) -> Result<(), Error> {
         if self.process.is_past() {
-            return Err(RegionError::Forked);
+            return Err(ReadError::Forked.into());
         }
-        match self.obstacle() {
-            // They may have their counters when the region starts, and widths may differ here.
-            None | Some((_, SyscallReason::NotScheduled)) => {}
-            Some((_, SyscallReason::Width { .. })) if self.is_readable() => {}
-            Some((event, reason)) => {
-                return Err(RegionError::UserReadUnavailable { event: named(event), reason });
+        if let Some((event, why)) = self.obstacle() {
+            match why.kind() {
+                // They may have their counters when the region starts, and widths may differ here.
+                ErrorKind::NotScheduled => {}
+                ErrorKind::Width if self.is_readable() => {}
+                _ => return Err(why_no_region(event, why)),
             }
         }
         let may_fault = asm::STALE_READ_FAULTS || core_types::may_be_several()?;
         if may_fault && !faults::faults_are_contained() {
-            return Err(RegionError::FaultsNotContained);
+            return Err(Error::new(
+                ErrorKind::FaultsNotContained,
+                "on this machine a counter may be gone when a region ends, and reading it then faults",
+                "Call rdpmc::contain_faults() before making regions",
+            ));
         }
         Ok(())
     }
@@ -235,16 +239,14 @@ impl OpenGroup {
         }
         // First, as `read` does.
         if !self.is_scheduled() {
-            match self.counts_by_system_call() {
-                Err(ReadError::ErrorState) => {
-                    return Access::SystemCall(SyscallReason::ErrorState);
-                }
-                Err(ReadError::Closed) => return Access::SystemCall(SyscallReason::Closed),
-                _ => {}
+            let counts = self.counts_by_system_call();
+            if let Err(why @ (ReadError::ErrorState | ReadError::Closed)) = counts {
+                return Access::SystemCall(why.into());
             }
         }
-        match (self.obstacle(), self.path) {
-            (Some((_, reason)), _) | (None, Path::Chosen(reason)) => Access::SystemCall(reason),
+        match (self.obstacle(), &self.path) {
+            (Some((_, why)), _) => Access::SystemCall(why),
+            (None, Path::Chosen(why)) => Access::SystemCall(why.clone()),
             (None, _) => Access::UserSpace,
         }
     }
@@ -255,28 +257,28 @@ impl OpenGroup {
         if self.process.is_past() {
             return Access::Forked;
         }
-        match self.path {
-            Path::Never(_, reason) => Access::SystemCall(reason),
-            _ if self.pages.are_given_up() => Access::SystemCall(SyscallReason::Refused),
-            _ if !self.is_scheduled() => Access::SystemCall(SyscallReason::NotScheduled),
-            Path::Chosen(reason) => Access::SystemCall(reason),
+        match &self.path {
+            Path::Never(_, why) => Access::SystemCall(why.clone()),
+            _ if self.pages.are_given_up() => Access::SystemCall(refused()),
+            _ if !self.is_scheduled() => Access::SystemCall(Error::not_scheduled()),
+            Path::Chosen(why) => Access::SystemCall(why.clone()),
             Path::UserSpace => Access::UserSpace,
         }
     }
 
     /// Returns why user space cannot read now, and which event. None if it can.
-    fn obstacle(&self) -> Option<(Event, SyscallReason)> {
-        if let Path::Never(event, reason) = self.path {
-            return Some((event, reason));
+    fn obstacle(&self) -> Option<(Event, Error)> {
+        if let Path::Never(event, why) = &self.path {
+            return Some((*event, why.clone()));
         }
         // The first event for which the administrator has disabled user access, or else the leader with this reason.
-        let off_or = |reason: SyscallReason| {
+        let off_or = |why: fn() -> Error| {
             let off = |event: &Event| Some((*event, setting_that_forbids(*event)?));
-            let leader = self.events.first().map(|leader| (*leader, reason));
-            self.events.iter().find_map(off).or(leader)
+            let leader = || Some((*self.events.first()?, why()));
+            self.events.iter().find_map(off).or_else(leader)
         };
         if self.pages.are_given_up() {
-            return off_or(SyscallReason::Refused);
+            return off_or(refused);
         }
         if self.is_scheduled() {
             // One event may have any width.
@@ -284,18 +286,18 @@ impl OpenGroup {
             let mut widths = self.events.iter().zip(self.pages.each().map(|page| page.width()));
             let other = widths.find(|(_, width)| needed.is_some_and(|needed| needed != *width));
             if let Some((event, bits)) = other {
-                return Some((*event, SyscallReason::Width { bits }));
+                return Some((*event, Error::of_width(bits)));
             }
             if !faults::faults_are_contained() || !self.is_refused() {
                 return None;
             }
-            return off_or(SyscallReason::Refused);
+            return off_or(refused);
         }
         // On riscv64, the page cannot tell that the kernel is too old. The missing setting can.
         if !asm::FIXED_WHEN_MAPPED && machine::lacks_user_access() {
-            return off_or(SyscallReason::NotOffered);
+            return off_or(Error::not_offered);
         }
-        off_or(SyscallReason::NotScheduled) // or in error state, which a region does not ask
+        off_or(Error::not_scheduled) // or in error state, which a region does not ask
     }
 
     /// Whether a read fails although the pages name counters: user access was revoked. Nothing else makes it fail while
@@ -304,4 +306,27 @@ impl OpenGroup {
         let is_none = || (self.repeat)(&self.user, 1).is_none() && self.is_scheduled();
         self.pages.undisturbed(is_none).unwrap_or(false) || self.pages.are_given_up()
     }
+}
+
+fn refused() -> Error {
+    Error::new(
+        ErrorKind::Refused,
+        "the CPU refused to read a counter that the kernel offers, for example because user access was disabled for a while",
+        "Call retry_user(), or open the counter again",
+    )
+}
+
+/// Makes the error of a region of an event that user space cannot read.
+pub(crate) fn why_no_region(event: Event, why: Error) -> Error {
+    let why = match why.kind() {
+        ErrorKind::SoftwareEvent => Error::new(
+            ErrorKind::SoftwareEvent,
+            "a region reads its counters in user space, and the kernel counts {event} in software",
+            "Take the difference of two reads, or choose a hardware event",
+        ),
+        _ => why.in_words(
+            "a region reads its counters in user space, and {event} cannot be read there: {0}",
+        ),
+    };
+    why.of(named(event)).of_kind(ErrorKind::UserReadUnavailable)
 }

@@ -5,7 +5,7 @@ use super::events::{self, Opened};
 use super::group::OpenGroup;
 use super::mapping::map_and_judge;
 use super::options::{Options, ReadBy};
-use crate::error::{OpenError, SyscallReason};
+use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::kernel::flag;
 use crate::page::MAX_EVENTS;
@@ -21,7 +21,7 @@ pub(crate) fn open(
     options: Options,
     pmu: Option<u32>,
     repeat: Repeat,
-) -> Result<OpenGroup, OpenError> {
+) -> Result<OpenGroup, Error> {
     let pmu = match pmu {
         None => core_types::of_group(events)?,
         chosen => chosen,
@@ -35,17 +35,17 @@ pub(crate) fn open(
         group.choose_system_call(reason);
     }
     // A signal handler may have forked meanwhile.
-    if group.is_forked() { Err(OpenError::Forked) } else { Ok(group) }
+    if group.is_forked() { Err(Error::forked_meanwhile()) } else { Ok(group) }
 }
 
 /// Returns why `read` should make system calls.
-fn why_by_system_call(
-    group: &OpenGroup,
-    options: Options,
-    repeat: Repeat,
-) -> Option<SyscallReason> {
+fn why_by_system_call(group: &OpenGroup, options: Options, repeat: Repeat) -> Option<Error> {
     match options.read_by {
-        ReadBy::SystemCall => Some(SyscallReason::Requested),
+        ReadBy::SystemCall => Some(Error::new(
+            ErrorKind::Requested,
+            "the builder requested system calls",
+            "To use the cheaper way, pass ReadBy::Cheaper",
+        )),
         ReadBy::UserSpace => None,
         ReadBy::Cheaper if !group.is_readable() || !checks::is_virtual() => None,
         ReadBy::Cheaper if group.is_scheduled() => group.read_cost().reason(),
@@ -64,26 +64,22 @@ fn why_by_system_call(
 /// Opens events, with the architectural numbers if the kernel is older than the encoding that names a PMU.
 pub(crate) fn by_either_name<T>(
     events: Vec<Event>,
-    open: impl Fn(Vec<Event>) -> Result<T, OpenError>,
-) -> Result<T, OpenError> {
+    open: impl Fn(Vec<Event>) -> Result<T, Error>,
+) -> Result<T, Error> {
     match open(events.clone()) {
-        Err(refusal @ OpenError::EventNotSupported { .. }) => {
+        Err(refusal) if refusal.kind() == ErrorKind::EventNotSupported => {
             core_types::by_architecture(events)?.map_or(Err(refusal), open)
         }
         other => other,
     }
 }
 
-fn open_as_is(
-    events: Vec<Event>,
-    options: Options,
-    repeat: Repeat,
-) -> Result<OpenGroup, OpenError> {
+fn open_as_is(events: Vec<Event>, options: Options, repeat: Repeat) -> Result<OpenGroup, Error> {
     // Taken before anything is opened: from here on a signal handler may fork, and the child must not use what the
     // parent has opened and mapped.
-    let process = fork::process().map_err(OpenError::of_call("pthread_atfork"))?;
+    let process = fork::process().map_err(Error::of_call("pthread_atfork"))?;
     let group = open_in(process, events, options, repeat);
-    if process.is_past() { Err(OpenError::Forked) } else { group }
+    if process.is_past() { Err(Error::forked_meanwhile()) } else { group }
 }
 
 fn open_in(
@@ -91,7 +87,7 @@ fn open_in(
     events: Vec<Event>,
     options: Options,
     repeat: Repeat,
-) -> Result<OpenGroup, OpenError> {
+) -> Result<OpenGroup, Error> {
     let opened = open_checked(&events, &options)?;
     let mapped = map_and_judge(&events, &opened, process)?;
     let is_scheduled = mapped.as_ref().is_ok_and(|(pages, _)| pages.are_scheduled());
@@ -106,7 +102,7 @@ pub(crate) fn open_unmapped(
     events: &[Event],
     options: &Options,
     process: Process,
-) -> Result<Opened, OpenError> {
+) -> Result<Opened, Error> {
     if options.thread != 0 {
         return events::open_events(options, events);
     }
@@ -118,7 +114,7 @@ pub(crate) fn open_unmapped(
 }
 
 /// Opens events, after checks that their counters exist and advance.
-fn open_checked(events: &[Event], options: &Options) -> Result<Opened, OpenError> {
+fn open_checked(events: &[Event], options: &Options) -> Result<Opened, Error> {
     if events.len() > 1 && checks::is_virtual() {
         checks::check_that_they_count(events)?;
     }
@@ -132,15 +128,15 @@ fn check_if_idle(
     options: &Options,
     opened: &Opened,
     process: Process,
-) -> Result<(), OpenError> {
+) -> Result<(), Error> {
     if process.is_past() {
-        return Err(OpenError::Forked);
+        return Err(Error::forked_meanwhile());
     }
     let counts = match events.len() > MAX_EVENTS {
         true => opened.read_but_last(),
         false => opened.read(),
     };
-    let counts = counts.map_err(OpenError::of_call("read"))?; // None in error state
+    let counts = counts.map_err(Error::of_call("read"))?; // None in error state
     if counts.is_some_and(|counts| counts.time_running > 0) {
         return Ok(());
     }
@@ -149,12 +145,12 @@ fn check_if_idle(
 }
 
 /// If not all events fit, checks that those that do also count, as far as that is in doubt.
-fn or_fewer(error: OpenError, events: &[Event]) -> OpenError {
-    match error {
-        OpenError::GroupTooLarge { fit: fit @ 2.., .. } if checks::is_virtual() => {
+fn or_fewer(error: Error, events: &[Event]) -> Error {
+    match error.kind() {
+        ErrorKind::GroupTooLarge { fit: fit @ 2.., .. } if checks::is_virtual() => {
             let fitting = events.get(..fit).unwrap_or(events);
             checks::check_that_they_count(fitting).err().unwrap_or(error)
         }
-        error => error,
+        _ => error,
     }
 }

@@ -1,7 +1,7 @@
 //! Contains the faults of counter reads.
 #![allow(unsafe_code)]
 
-use crate::error::OpenError;
+use crate::error::Error;
 use crate::kernel;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -56,13 +56,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 ///   disable them for itself (`PR_SET_TSC`).
 ///
 /// # Errors
-/// [`OpenError::Unsupported`] on systems without these signals. [`OpenError::System`] for any other kernel error; no
+/// [`ErrorKind::Unsupported`](crate::error::ErrorKind) on systems without these signals. `System` for any other kernel error; no
 /// such error is known.
-pub fn contain_faults() -> Result<(), OpenError> {
+pub fn contain_faults() -> Result<(), Error> {
     if !kernel::SUPPORTED {
-        return Err(OpenError::Unsupported);
+        return Err(Error::unsupported());
     }
-    handler::install().map_err(OpenError::of_call("sigaction"))?;
+    handler::install().map_err(Error::of_call("sigaction"))?;
     CALLED.store(true, Ordering::Release);
     Ok(())
 }
@@ -70,8 +70,8 @@ pub fn contain_faults() -> Result<(), OpenError> {
 /// Keeps the shared object of an address loaded until the process ends. For rdpmc-spans, which gives the kernel addresses of
 /// its own: no promise of this library.
 #[doc(hidden)]
-pub fn keep_loaded(address: *const ()) -> Result<(), OpenError> {
-    kernel::keep_loaded(address.cast()).map_err(OpenError::of_call("dlopen"))
+pub fn keep_loaded(address: *const ()) -> Result<(), Error> {
+    kernel::keep_loaded(address.cast()).map_err(Error::of_call("dlopen"))
 }
 
 static CALLED: AtomicBool = AtomicBool::new(false);

@@ -1,7 +1,7 @@
 //! From a descriptor to its control page, and the reads of pages.
 #![allow(unsafe_code)]
 
-// Floor 4. Uses `kernel`, `asm`, `event`, `pmu` and `error`.
+// Floor 5. Uses `kernel`, `asm`, `event`, `error` and `pmu`.
 //
 // This file maps the pages and loads their fields. `mapped` has the list of them, `process` tells a fork from its parent,
 // `fork` has the fork handlers, `reader` is the hot path over the pages, and `faults` contains the faults of reads.

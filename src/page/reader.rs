@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::asm::{self, ROUNDS, Register, Registers};
-use crate::error::SyscallReason;
+use crate::error::{Error, ErrorKind};
 use crate::kernel::{ControlPage, capability};
 use crate::page::{self, Page, Pages};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,16 +30,20 @@ impl View {
     ///
     /// # Safety
     /// The view is not read after the pages are dropped.
-    pub(crate) unsafe fn of(pages: &Pages) -> Result<View, (usize, SyscallReason)> {
+    pub(crate) unsafe fn of(pages: &Pages) -> Result<View, (usize, Error)> {
         let mut registers = Registers::none();
         let mut widths = None;
         for (place, page) in pages.each().enumerate() {
             let obstacle = |why| Err((place, why));
             if !page.capabilities().are_sure() {
-                return obstacle(SyscallReason::PageTooOld);
+                return obstacle(Error::new(
+                    ErrorKind::PageTooOld,
+                    "the control page has the layout of a kernel before 3.12, whose capability bits are ambiguous",
+                    "Use a newer kernel",
+                ));
             }
             if asm::FIXED_WHEN_MAPPED && !page.capabilities().have(capability::USER_RDPMC) {
-                return obstacle(SyscallReason::NotOffered);
+                return obstacle(Error::not_offered());
             }
             let bits = page.width();
             match Registers::of_width(bits) {
@@ -47,7 +51,7 @@ impl View {
                 Some(all) if !asm::FIXED_WHEN_MAPPED || *widths.get_or_insert(bits) == bits => {
                     registers = all;
                 }
-                _ => return obstacle(SyscallReason::Width { bits }),
+                _ => return obstacle(Error::of_width(bits)),
             }
         }
         Ok(View { address: pages.address(), registers, id: next_id() })

@@ -1,6 +1,6 @@
 //! The PMUs of a machine: their events, the terms of events, and their CPUs.
 
-// Floor 3: the kernel's list of PMUs, one directory each, and the core types. Uses `kernel` and `event`.
+// Floor 4: the kernel's list of PMUs, one directory each, and the core types. Uses `kernel`, `asm`, `event` and `error`.
 //
 // What is absent or not understood is left out. What exists and cannot be read is an error, `Unreadable`: it may be
 // readable a moment later, and to treat it as absent would be wrong.
@@ -13,6 +13,7 @@ pub(crate) mod files;
 pub use cpus::CpuSet;
 
 use crate::asm;
+use crate::error::Error;
 use crate::event::WORDS;
 use crate::kernel::{PMU_DIRECTORY, Unreadable, kind, machine};
 use field::Field;
@@ -59,8 +60,8 @@ impl Pmus {
     /// Reads all PMUs, ordered by name. Empty if the directory does not exist. Reads every file.
     ///
     /// # Errors
-    /// [`Unreadable`], with the file and the cause, if a file exists and cannot be read.
-    pub fn all(&self) -> Result<Vec<Pmu>, Unreadable> {
+    /// [`ErrorKind::Unreadable`](crate::error::ErrorKind), with the file and the cause, if a file exists and cannot be read.
+    pub fn all(&self) -> Result<Vec<Pmu>, Error> {
         let files = Files::new();
         let mut pmus = Vec::new();
         for name in self.names_in(&files)?.unwrap_or_default() {
@@ -73,8 +74,8 @@ impl Pmus {
     ///
     /// # Errors
     /// As [`all`](Pmus::all).
-    pub fn get(&self, name: &str) -> Result<Option<Pmu>, Unreadable> {
-        self.get_in(&Files::new(), name)
+    pub fn get(&self, name: &str) -> Result<Option<Pmu>, Error> {
+        Ok(self.get_in(&Files::new(), name)?)
     }
 
     fn get_in(&self, files: &Files, name: &str) -> Result<Option<Pmu>, Unreadable> {

@@ -1,7 +1,7 @@
 //! Counts of the code between two points: regions, which count nothing else, and differences of snapshots.
 #![allow(unsafe_code)]
 
-// Floor 5. `snapshot` has the counts at one instant. Uses `asm`, `error` and `page`.
+// Floor 6. `snapshot` has the counts at one instant. Uses `asm`, `error` and `page`.
 
 mod snapshot;
 

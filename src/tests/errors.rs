@@ -1,148 +1,78 @@
-//! Every message names its cause and the remedy, and every error has its source.
+//! Every message names its cause and the remedy, and every error has its source. Those that need a machine or a sandbox are in
+//! `provoked.rs` and `sandboxes.rs`.
 
 #![allow(clippy::unwrap_used)]
 
-use crate::error::clock::ClockReason;
-use crate::error::{
-    Disturbed, Errno, Error, NameError, OpenError, ReadError, RegionError, SyscallReason,
-    Unreadable,
-};
+use crate::error::{Disturbed, Errno, Error, ErrorKind, ReadError};
 use crate::event::Event;
-use crate::kernel;
+use crate::kernel::{self, Unreadable};
+use crate::names::{named, no_pmu};
+use crate::open::{denied, denied_by_filter, group_too_large, why_no_region, why_not_mapped};
 use std::error::Error as _;
 
 #[test]
 fn every_message_names_cause_and_remedy() {
-    let event = Event::INSTRUCTIONS;
-    let no_pmu = |is_virtual, is_guest_of_hybrid| OpenError::NoPmu {
-        event: event.into(),
-        is_virtual,
-        is_guest_of_hybrid,
-        is_wsl: false,
-    };
-    let wsl = OpenError::NoPmu {
-        event: event.into(),
-        is_virtual: true,
-        is_guest_of_hybrid: false,
-        is_wsl: true,
-    };
-    let denied = |errno, allowed, may_be_filter| {
-        Error::from(OpenError::Denied { errno: Errno(errno), allowed, may_be_filter })
-    };
-    let clock = |errno| {
-        let path = "/sys/devices/system/clocksource/clocksource0/available_clocksource".into();
-        ClockReason::Unreadable(Unreadable { path, errno: Errno(errno) })
-    };
-    for (errno, name, remedy) in [
-        (kernel::ENOENT, "ENOENT", "mount /sys"),
-        (kernel::EMFILE, "EMFILE", "ulimit -n"),
-        (kernel::EACCES, "EACCES", "read access to it"),
-    ] {
-        let (cause, found) = (clock(errno).cause(), clock(errno).remedy());
-        assert!(cause.contains("trusts the tick counter") && cause.contains(name), "{cause}");
-        assert!(found.contains(remedy), "{found}");
-    }
-    for (path, remedy) in [
-        ("/proc/self/task", "Make it visible in this container or chroot (mount /proc)"),
-        (
-            "/sys/bus/event_source/devices",
-            "Make it visible in this container or chroot (mount /sys)",
-        ),
-    ] {
-        let unreadable = Unreadable { path: path.into(), errno: Errno(kernel::ENOENT) };
-        assert_eq!(Error::from(OpenError::from(unreadable)).remedy(), remedy);
-    }
-    let unavailable = |reason| RegionError::UserReadUnavailable { event: event.into(), reason };
+    let of = |error: Error| error.of(named(Event::INSTRUCTIONS));
+    let unreadable =
+        |path: &str, errno| Error::from(Unreadable { path: path.into(), errno: Errno(errno) });
+    let clocks = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+    let no_region = |why| why_no_region(Event::INSTRUCTIONS, why);
     let errors: Vec<(Error, [&str; 2])> = vec![
-        (OpenError::Unsupported.into(), ["was built for", "Build it for Linux"]),
-        (wsl.into(), ["WSL2", "hardwarePerformanceCounters=false"]),
+        (Error::unsupported(), ["was built for", "Build it for Linux"]),
+        (of(no_pmu(true, false, true)), ["WSL2", "hardwarePerformanceCounters=false"]),
+        (of(no_pmu(true, false, false)), ["virtual machine", "hypervisor"]),
+        (of(no_pmu(false, false, false)), ["driver", "software events"]),
+        (of(no_pmu(true, true, false)), ["hybrid Intel CPUs", "on the host"]),
+        (denied(Errno(kernel::EPERM), None, false), ["EPERM", "lockdown"]),
         (
-            OpenError::NoPmuList { event: event.into(), errno: Errno(kernel::ENOENT) }.into(),
-            ["nothing shows whether this machine has a PMU", "Mount /sys"],
+            denied(Errno(kernel::EACCES), Some(2), false),
+            [
+                "may be /proc/sys/kernel/perf_event_paranoid, which cannot be read",
+                "mount all of /proc",
+            ],
         ),
         (
-            NameError::NoPmuList { name: "cpu/mem-loads/".into() }.into(),
-            ["list of this machine's PMUs", "Mount /sys"],
-        ),
-        (OpenError::Closed.into(), ["closed the counter's descriptor", "close_range"]),
-        (no_pmu(true, false).into(), ["virtual machine", "hypervisor"]),
-        (no_pmu(false, false).into(), ["driver", "software events"]),
-        (no_pmu(true, true).into(), ["hybrid Intel CPUs", "on the host"]),
-        (OpenError::NoSystemCall.into(), ["no perf_event_open", "CONFIG_PERF_EVENTS"]),
-        (denied(kernel::EPERM, None, false), ["EPERM", "lockdown"]),
-        (
-            denied(kernel::EACCES, Some(2), false),
-            ["may be /proc/sys/kernel/perf_event_paranoid", "mount all of /proc"],
-        ),
-        (denied(kernel::EACCES, Some(2), true), ["or a seccomp filter", "perf_event_paranoid=2"]),
-        (denied(kernel::EPERM, None, true), ["whether a seccomp filter", "Make /proc readable"]),
-        (OpenError::Busy { event: event.into() }.into(), ["exclusive use", "Stop it"]),
-        (
-            OpenError::UnsupportedField { needed: 144, known: 128 }.into(),
-            ["144 bytes", "newer kernel"],
+            denied(Errno(kernel::EACCES), Some(2), true),
+            ["or a seccomp filter", "perf_event_paranoid=2"],
         ),
         (
-            OpenError::TooManyOpenFiles { is_system_wide: true }.into(),
-            ["descriptor", "fs.file-max"],
+            denied(Errno(kernel::EPERM), None, true),
+            ["whether a seccomp filter", "Make /proc readable"],
         ),
-        (OpenError::GroupSize { events: 9 }.into(), ["not 9", "several groups"]),
-        (
-            OpenError::GroupTooLarge { fit: 2, event: event.into(), stands_still: false }.into(),
-            ["2 events before it", "group of its own"],
-        ),
-        (
-            OpenError::GroupTooLarge { fit: 1, event: event.into(), stands_still: false }.into(),
-            ["1 event before it", "nmi_watchdog"],
-        ),
-        (
-            OpenError::GroupTooLarge { fit: 5, event: event.into(), stands_still: true }.into(),
-            ["the 5 events before it", "fewer events at a time"],
-        ),
-        (
-            OpenError::GroupTooLarge { fit: 0, event: event.into(), stands_still: true }.into(),
-            ["stands still", "Try again"],
-        ),
-        (
-            OpenError::GroupTooLarge { fit: 0, event: event.into(), stands_still: false }.into(),
-            ["pinned events", "Close some"],
-        ),
-        (
-            OpenError::NotPerThread { event: event.into() }.into(),
-            ["not for a thread", "perf stat -a -e instructions"],
-        ),
-        (
-            OpenError::SeveralPmus { first: Event::CYCLES.into(), event: event.into() }.into(),
-            ["instructions and cycles belong to different PMUs", "a group of its own"],
-        ),
-        (
-            OpenError::System { call: "mmap", errno: Errno(kernel::ENODEV) }.into(),
-            ["mmap failed with ENODEV", "report it"],
-        ),
-        (
-            OpenError::IncludesGuests { event: event.into() }.into(),
-            ["instructions includes guests", "exclude_guest(true)"],
-        ),
-        (OpenError::Paranoid { level: 4, allowed: 2 }.into(), ["is 4", "perf_event_paranoid=2"]),
-        (OpenError::OutOfMemory { call: "mmap" }.into(), ["mmap", "Free memory"]),
-        (
-            OpenError::Seccomp { call: "ioctl", errno: Errno(kernel::EPERM) }.into(),
-            ["ioctl was denied (EPERM)", "outside of the sandbox"],
-        ),
-        (OpenError::seccomp(Errno(0)).into(), ["returned 0", "outside of the sandbox"]),
-        (OpenError::Forked.into(), ["fork", "Open a new counter"]),
+        (denied_by_filter(Errno(0)), ["returned 0", "outside of the sandbox"]),
+        (denied_by_filter(Errno(kernel::EPERM)), ["denied (EPERM)", "--cap-add PERFMON"]),
+        (Error::of_call("open")(Errno(kernel::ENFILE)), ["descriptor", "fs.file-max"]),
+        (Error::of_call("mmap")(Errno(kernel::ENODEV)), ["mmap failed with ENODEV", "report it"]),
+        (Error::of_call("mmap")(Errno(kernel::ENOMEM)), ["mmap", "Free memory"]),
+        (Error::of_call("ioctl")(Errno(kernel::EBADF)), ["closed the counter", "close_range"]),
+        (Error::of_group_size(0), ["at least one", "between 1 and 8"]),
+        (Error::of_group_size(9), ["not 9", "several groups"]),
+        (of(group_too_large(2, false)), ["2 events before it", "group of its own"]),
+        (of(group_too_large(1, false)), ["1 event before it", "nmi_watchdog"]),
+        (of(group_too_large(5, true)), ["the 5 events before it", "fewer events at a time"]),
+        (of(group_too_large(0, true)), ["stands still", "Try again"]),
+        (of(group_too_large(0, false)), ["pinned events", "Close some"]),
+        (Error::forked_meanwhile(), ["fork", "Open a new counter"]),
         (ReadError::ErrorState.into(), ["error state", "Pin fewer"]),
         (ReadError::Forked.into(), ["fork", "Open a new counter"]),
         (
             ReadError::System { call: "read", errno: Errno(kernel::EIO) }.into(),
             ["EIO", "report it"],
         ),
-        (RegionError::FaultsNotContained.into(), ["faults", "rdpmc::contain_faults()"]),
-        (RegionError::Forked.into(), ["fork", "Open a new counter"]),
-        (unavailable(SyscallReason::Refused).into(), ["region", "retry_user()"]),
         (
-            unavailable(SyscallReason::NotMapped { errno: Errno(kernel::EAGAIN) }).into(),
-            ["EAGAIN", "ulimit -l"],
+            ReadError::System { call: "ioctl", errno: Errno(kernel::EPERM) }.into(),
+            ["ioctl of the counter was denied (EPERM)", "outside of it"],
         ),
+        (no_region(Error::not_offered()), ["region", "arm64 needs"]),
+        (
+            no_region(why_not_mapped(Errno(kernel::EAGAIN))),
+            [
+                "instructions cannot be read there: the control page cannot be mapped (EAGAIN)",
+                "ulimit -l",
+            ],
+        ),
+        (Error::not_scheduled(), ["not on a hardware counter", "nmi_watchdog"]),
+        (Error::of_width(40), ["40 bits", "No action"]),
         (Disturbed::NoCounter.into(), ["no counter when", "fewer events"]),
         (Disturbed::Faulted.into(), ["could not be read", "access()"]),
         (
@@ -150,10 +80,27 @@ fn every_message_names_cause_and_remedy() {
             ["switched the thread", "another sample"],
         ),
         (Disturbed::OtherCounters.into(), ["other counters", "same counters"]),
+        (
+            unreadable("/proc/self/task", kernel::ENOENT),
+            [
+                "/proc/self/task cannot be read (ENOENT)",
+                "in this container or chroot (mount /proc)",
+            ],
+        ),
+        (
+            unreadable("/sys/bus/event_source/devices", kernel::ENOENT),
+            ["cannot be read (ENOENT)", "in this container or chroot (mount /sys)"],
+        ),
+        (unreadable(clocks, kernel::ENOENT), ["ENOENT", "or open a clock before"]),
+        (unreadable(clocks, kernel::EMFILE), ["EMFILE", "ulimit -n"]),
+        (unreadable(clocks, kernel::EACCES), ["EACCES", "read access to it"]),
+        (unreadable("/sys/bus/event_source", kernel::EMFILE), ["each counter holds one", "ulimit"]),
+        (Error::of_name("a", "B"), ["a", "B"]),
     ];
     for (error, [cause, remedy]) in errors {
         assert!(error.cause().contains(cause), "{error:?}");
         assert!(error.remedy().contains(remedy), "{error:?}");
+        assert!(!error.to_string().contains(['{', '}']), "{error}");
         assert_eq!(error.to_string(), format!("{}. {}", error.cause(), error.remedy()));
         assert!(format!("{error:?}").ends_with(&error.to_string()), "{error:?}");
     }
@@ -162,17 +109,30 @@ fn every_message_names_cause_and_remedy() {
 /// Events with the same cause share a line. The remedy keeps the name.
 #[test]
 fn a_cause_can_be_shared() {
-    let of = |event: Event| OpenError::NotPerThread { event: event.into() };
-    let (one, other) = (of(Event::CYCLES), of(Event::INSTRUCTIONS));
+    let of = |name: &str| {
+        let error =
+            Error::new(ErrorKind::NotPerThread, "{event} is counted for CPUs", "-e {event}");
+        error.of((Event::CYCLES, name.into()))
+    };
+    let (one, other) = (of("cycles"), of("instructions"));
     assert_eq!(one.shared_cause(), other.shared_cause());
     assert!(one.shared_cause().starts_with("this is counted for CPUs"), "{one}");
     assert!(one.remedy().contains("-e cycles"), "{one}");
-    let name = crate::error::NamedEvent::new(Event::CYCLES, "cpu_core/cycles/".into());
-    let on_one_type = Error::from(OpenError::NotPerThread { event: name });
-    assert!(on_one_type.shared_cause().starts_with("this on cpu_core is counted"));
-    let several = Error::from("cycles,instructions".parse::<Event>().unwrap_err());
+    assert!(of("cpu_core/cycles/").shared_cause().starts_with("this on cpu_core is counted"));
+    let several = "cycles,instructions".parse::<Event>().unwrap_err();
     assert!(several.shared_cause().starts_with("`cycles,instructions` is not"), "{several}");
     assert!(several.remedy().starts_with("Parse one event at a time"), "{several}");
+    assert_eq!(
+        no_pmu(true, false, false).about("cpu/x/").shared_cause().split_once(' ').unwrap().0,
+        "this"
+    );
+}
+
+/// What a name brings along is neither taken for a placeholder nor obeyed by a terminal.
+#[test]
+fn names_are_shown_as_they_are() {
+    let error = Error::of_name("no event {0} \u{1b}[2J", "{event}{errno}");
+    assert_eq!(error.to_string(), "no event {0} \\u{1b}[2J. {event}{errno}");
 }
 
 #[test]
@@ -181,15 +141,9 @@ fn the_source_is_the_kernels_answer() {
     let error = Error::from(ReadError::System { call: "read", errno });
     let source = error.source().and_then(|source| source.downcast_ref::<Errno>());
     assert_eq!(source.map(|errno| (errno.raw(), errno.to_string())), Some((5, "EIO".into())));
-    let refused = unavailable_because(SyscallReason::NotMapped { errno });
-    assert!(refused.source().is_some());
-    assert!(unavailable_because(SyscallReason::Refused).source().is_none());
-    let denied = OpenError::Denied { errno, allowed: None, may_be_filter: false };
-    let denied = std::io::Error::from(Error::from(denied));
+    assert!(why_no_region(Event::CYCLES, why_not_mapped(errno)).source().is_some());
+    assert!(why_no_region(Event::CYCLES, Error::not_offered()).source().is_none());
+    let denied = std::io::Error::from(denied(errno, None, false));
     assert_eq!(denied.kind(), std::io::ErrorKind::PermissionDenied);
     assert!(denied.to_string().contains("EIO"), "{denied}");
-}
-
-fn unavailable_because(reason: SyscallReason) -> RegionError {
-    RegionError::UserReadUnavailable { event: Event::CYCLES.into(), reason }
 }

@@ -9,7 +9,7 @@ use super::reader::{Reader, map};
 use super::skips;
 use crate::counter::{Counter, Group};
 use crate::error::access::Access;
-use crate::error::{Disturbed, RegionError, SyscallReason};
+use crate::error::{Disturbed, ErrorKind, ReadError};
 use crate::event::Event;
 use crate::kernel::{ControlPage, Descriptor, capability};
 use crate::open::{OpenGroup, Opened, Options, open_events};
@@ -86,11 +86,15 @@ fn contain_faults() {
     core_types::may_be_several().unwrap();
 }
 
+fn why(retried: &Result<Access, ReadError>) -> Option<ErrorKind> {
+    retried.as_ref().ok()?.why_system_call()
+}
+
 fn check(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(why()) }
 }
 
-const REFUSED: Access = Access::SystemCall(SyscallReason::Refused);
+const REFUSED: Option<ErrorKind> = Some(ErrorKind::Refused);
 
 #[test]
 fn a_fault_is_noticed_whoever_meets_it_first() {
@@ -101,9 +105,10 @@ fn a_fault_is_noticed_whoever_meets_it_first() {
         contain_faults();
         let faults = crate::contained_faults;
         let is_refused = |group: &Group<1>| {
-            let access = group.access();
+            let access = group.access().why_system_call();
             let region = group.region().err();
-            let is_unavailable = matches!(region, Some(RegionError::UserReadUnavailable { .. }));
+            let kind = region.as_ref().map(|why| why.kind());
+            let is_unavailable = kind == Some(ErrorKind::UserReadUnavailable);
             check(access == REFUSED && is_unavailable, || format!("{access:?}, {region:?}"))
         };
         // The question itself.
@@ -120,7 +125,7 @@ fn a_fault_is_noticed_whoever_meets_it_first() {
             check(user.is_none() && read.is_ok(), || format!("{user:?}, {read:?}"))?;
         }
         check(faults() == before + 1, || format!("{} faults", faults() - before))?;
-        check(counter.access() == REFUSED, || format!("{:?}", counter.access()))?;
+        check(counter.access().why_system_call() == REFUSED, || format!("{:?}", counter.access()))?;
         // A region over the revocation.
         let reader = reader_of(4);
         let region: crate::Region<'_, 1> = crate::Region::new(&reader.view);
@@ -176,11 +181,11 @@ fn a_retry_may_fail() {
         let refused = group.retry_user();
         // SAFETY: as above.
         unsafe { libc::setrlimit(libc::RLIMIT_AS, &limits) };
-        let is_told = matches!(refused, Ok(Access::SystemCall(SyscallReason::NotMapped { .. })));
+        let is_told = why(&refused) == Some(ErrorKind::NotMapped);
         check(is_told, || format!("{refused:?}"))?;
         // The descriptor is a software event's, whose page offers nothing.
         let offered = group.retry_user();
-        let is_told = matches!(offered, Ok(Access::SystemCall(SyscallReason::NotOffered)));
+        let is_told = why(&offered) == Some(ErrorKind::NotOffered);
         check(is_told, || format!("{offered:?}"))?;
         check(group.read().is_ok(), || "no count".into())
     })
@@ -314,11 +319,13 @@ fn a_retry_maps_the_pages_again() {
         let mut opened = open_events(&Options::default(), &[Event::TASK_CLOCK]).unwrap();
         opened.leader = memory;
         let mut group = group(reader, opened);
-        check(group.read_user().is_none() && group.access() == REFUSED, || "a count".into())?;
+        check(group.read_user().is_none() && group.access().why_system_call() == REFUSED, || {
+            "a count".into()
+        })?;
         let index = offset_of!(ControlPage, index) as u64;
         file.write_all_at(&0_u32.to_ne_bytes(), index).unwrap(); // no counter now, so that nothing is stopped
         let retried = group.retry_user();
-        let is_mapped = retried == Ok(Access::SystemCall(SyscallReason::NotScheduled));
+        let is_mapped = why(&retried) == Some(ErrorKind::NotScheduled);
         check(is_mapped && !group.open.is_scheduled(), || format!("{retried:?}"))?;
         let faults = crate::contained_faults();
         file.write_all_at(&1_u32.to_ne_bytes(), index).unwrap();

@@ -1,6 +1,6 @@
 //! Counts of several threads.
 
-// Floor 7. `scope` says whose work is counted, `syscall_group` has the handle of several threads, `process` opens events on
+// Floor 8. `scope` says whose work is counted, `syscall_group` has the handle of several threads, `process` opens events on
 // each thread of the process, and `per_thread` keeps a group for each thread that reads. Uses `open`, `counter` and the floors
 // below them.
 

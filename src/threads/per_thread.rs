@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::counter::{Group, Reading};
-use crate::error::{Error, OpenError};
+use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::open::builder::Builder;
 use std::any::Any;
@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
+use std::thread::AccessError;
 
 /// Counters of `N` events for each thread that reads them.
 ///
@@ -47,7 +48,7 @@ use std::sync::{Arc, Weak};
 /// # Threads that end
 ///
 /// A destructor of a thread-local value may read, too. If the thread's counters are closed by then, the result is
-/// [`OpenError::ThreadEnds`].
+/// [`ErrorKind::ThreadEnds`].
 ///
 /// # Forks
 ///
@@ -104,16 +105,16 @@ impl<const N: usize> PerThread<N> {
     /// Calls `code` with this thread's group. The first call on a thread opens it.
     ///
     /// # Errors
-    /// As [`Group::open`], which the next call tries again. [`OpenError::ThreadEnds`] in a destructor of a thread-local value, if
+    /// As [`Group::open`], which the next call tries again. [`ErrorKind::ThreadEnds`] in a destructor of a thread-local value, if
     /// the thread's counters are closed already.
-    pub fn with<R>(&self, code: impl FnOnce(&Group<N>) -> R) -> Result<R, OpenError> {
+    pub fn with<R>(&self, code: impl FnOnce(&Group<N>) -> R) -> Result<R, Error> {
         let identity = Arc::as_ptr(&self.identity);
         let find = |held: &RefCell<Vec<Held>>| {
             let held = held.try_borrow().ok()?;
             let one = held.iter().find(|one| one.handle.as_ptr() == identity)?;
             Rc::clone(&one.group).downcast::<Group<N>>().ok()
         };
-        let known = HELD.try_with(find).map_err(|_| OpenError::ThreadEnds)?;
+        let known = HELD.try_with(find).map_err(thread_ends)?;
         let group = match known {
             Some(group) if !group.is_forked() => group,
             _ => self.open()?,
@@ -124,7 +125,7 @@ impl<const N: usize> PerThread<N> {
     /// Opens this thread's group, and closes those whose handle is gone.
     #[cold]
     #[inline(never)]
-    fn open(&self) -> Result<Rc<Group<N>>, OpenError> {
+    fn open(&self) -> Result<Rc<Group<N>>, Error> {
         let group = Rc::new(self.builder.open()?);
         let mine =
             Held { handle: Arc::downgrade(&self.identity), group: Rc::<Group<N>>::clone(&group) };
@@ -134,9 +135,17 @@ impl<const N: usize> PerThread<N> {
             held.retain(|one| one.handle.strong_count() > 0 && one.handle.as_ptr() != identity);
             held.push(mine);
         };
-        HELD.try_with(keep).map_err(|_| OpenError::ThreadEnds)?;
+        HELD.try_with(keep).map_err(thread_ends)?;
         Ok(group)
     }
+}
+
+fn thread_ends(_: AccessError) -> Error {
+    Error::new(
+        ErrorKind::ThreadEnds,
+        "this thread is ending, and its counters are closed",
+        "Read them before the destructors of thread-local values run",
+    )
 }
 
 impl<const N: usize> fmt::Debug for PerThread<N> {

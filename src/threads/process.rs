@@ -6,7 +6,7 @@
 //! look. Whatever starts later is started by one of them.
 #![forbid(unsafe_code)]
 
-use crate::error::OpenError;
+use crate::error::{Error, ErrorKind};
 use crate::kernel::{self, Errno, Unreadable, threads};
 use std::time::{Duration, Instant};
 
@@ -35,12 +35,14 @@ struct Covered {
 /// Calls `open` for each thread of the process, with 0 for the calling one. Returns what was opened.
 ///
 /// # Errors
-/// Those of `open`. [`OpenError::ThreadsKeepStarting`] if new threads were there at each moment, or one never settled.
-pub(super) fn on_each<T>(
-    mut open: impl FnMut(u32) -> Result<T, OpenError>,
-) -> Result<Vec<T>, OpenError> {
+/// Those of `open`. [`ErrorKind::ThreadsKeepStarting`] if new threads were there at each moment, or one never settled.
+pub(super) fn on_each<T>(mut open: impl FnMut(u32) -> Result<T, Error>) -> Result<Vec<T>, Error> {
     if !threads::are_numbered_here() {
-        return Err(OpenError::ProcOfAnotherNamespace);
+        return Err(Error::new(
+            ErrorKind::ProcOfAnotherNamespace,
+            "/proc is of another PID namespace, and the threads that it lists cannot be opened",
+            "Mount this namespace's own: `mount -t proc proc /proc`",
+        ));
     }
     let own = kernel::thread_id();
     let begin = Instant::now();
@@ -55,7 +57,8 @@ pub(super) fn on_each<T>(
                 // Otherwise the number may be another process's by now.
                 Ok(one) if kernel::thread_exists(thread) => opened.push(one),
                 // It is ending. A main thread that has ended before the others stays in the list.
-                Ok(_) | Err(OpenError::System { errno: Errno(kernel::ESRCH), .. }) => {}
+                Ok(_) => {}
+                Err(error) if error.errno() == Some(Errno(kernel::ESRCH)) => {}
                 Err(error) if error.is_of_the_process() || refusals == REFUSALS => {
                     return Err(error);
                 }
@@ -78,7 +81,12 @@ pub(super) fn on_each<T>(
                 return Ok(opened);
             }
             if begin.elapsed() > patience {
-                return Err(OpenError::ThreadsKeepStarting);
+                return Err(Error::new(
+                    ErrorKind::ThreadsKeepStarting,
+                    "for seconds, new threads of this process started all the time, or one of its threads did not run, \
+                     and nothing shows which threads have inherited the counters",
+                    "Open the counters before these threads start",
+                ));
             }
             // Threads that stay will not go for waiting.
             if are_settled && looks.next().is_none() {

@@ -4,7 +4,7 @@
 use super::process;
 use super::scope::Scope;
 use crate::counter::{PerEvent, Reading};
-use crate::error::{OpenError, ReadError};
+use crate::error::{Error, ErrorKind, ReadError};
 use crate::event::Event;
 use crate::kernel::{self, Control, Errno, flag};
 use crate::open::builder::Builder;
@@ -77,11 +77,11 @@ impl SyscallGroup {
     ///
     /// # Errors
     /// As [`Group::open`](crate::Group::open), and:
-    /// - [`OpenError::GroupSize`] if there are no events or more than 8;
-    /// - [`OpenError::PinnedOnNewThreads`] if an event is pinned and [`Scope`] has new threads;
-    /// - [`OpenError::ThreadsKeepStarting`] or [`OpenError::ProcOfAnotherNamespace`] with [`Scope::Process`];
-    /// - [`OpenError::Unreadable`] if `/proc/self/task` cannot be read, with [`Scope::Process`].
-    pub fn open(events: &[Event], scope: Scope) -> Result<SyscallGroup, OpenError> {
+    /// - [`ErrorKind::GroupSize`] if there are no events or more than 8;
+    /// - [`ErrorKind::PinnedOnNewThreads`] if an event is pinned and [`Scope`] has new threads;
+    /// - [`ErrorKind::ThreadsKeepStarting`] or [`ErrorKind::ProcOfAnotherNamespace`] with [`Scope::Process`];
+    /// - [`ErrorKind::Unreadable`] if `/proc/self/task` cannot be read, with [`Scope::Process`].
+    pub fn open(events: &[Event], scope: Scope) -> Result<SyscallGroup, Error> {
         Builder::new(events).open_scope(scope)
     }
 
@@ -217,14 +217,18 @@ impl Builder<&[Event]> {
     ///
     /// # Errors
     /// As [`SyscallGroup::open`].
-    pub fn open_scope(self, scope: Scope) -> Result<SyscallGroup, OpenError> {
+    pub fn open_scope(self, scope: Scope) -> Result<SyscallGroup, Error> {
         if !(1..=MAX_EVENTS).contains(&self.events.len()) {
-            return Err(OpenError::GroupSize { events: self.events.len() });
+            return Err(Error::of_group_size(self.events.len()));
         }
         if scope != Scope::Thread && self.events.iter().any(|event| self.options.is_pinned(event)) {
-            return Err(OpenError::PinnedOnNewThreads);
+            return Err(Error::new(
+                ErrorKind::PinnedOnNewThreads,
+                "a pinned event stands still on a new thread where it has no counter, and no read would show that",
+                "Open it without `pinned` (`:D`): `SyscallGroup::reading` shows whether it had a counter all the time",
+            ));
         }
-        let process = fork::process().map_err(OpenError::of_call("pthread_atfork"))?;
+        let process = fork::process().map_err(Error::of_call("pthread_atfork"))?;
         let inherited = flag::INHERIT | flag::INHERIT_THREAD;
         let options = match scope {
             Scope::Thread => self.options,
@@ -232,8 +236,9 @@ impl Builder<&[Event]> {
         };
         let (mut result, mut counts_child_processes) =
             (open(self.events, options, scope, process), false);
-        if let (Err(OpenError::EventNotSupported { .. }), true) = (&result, scope != Scope::Thread)
-        {
+        let is_refused =
+            result.as_ref().is_err_and(|why| why.kind() == ErrorKind::EventNotSupported);
+        if is_refused && scope != Scope::Thread {
             // Before Linux 5.13, there is no second flag.
             let options = options.with(flag::INHERIT_THREAD, false);
             if let Ok(opened) = open(self.events, options, scope, process) {
@@ -242,7 +247,7 @@ impl Builder<&[Event]> {
         }
         let (parts, types) = result?;
         if process.is_past() {
-            return Err(OpenError::Forked);
+            return Err(Error::forked_meanwhile());
         }
         let events = PerEvent::of_slice(self.events, Event::DUMMY);
         Ok(SyscallGroup { parts, types, events, scope, counts_child_processes, process })
@@ -255,7 +260,7 @@ fn open(
     options: Options,
     scope: Scope,
     process: Process,
-) -> Result<(Vec<Opened>, usize), OpenError> {
+) -> Result<(Vec<Opened>, usize), Error> {
     let pmus = core_types::of_threads(events)?;
     let mut events = events.to_vec();
     // If a thread ends, its events leave their group one by one, and a read may meanwhile count the last one twice. One more event takes
@@ -263,7 +268,7 @@ fn open(
     if scope != Scope::Thread && (2..=MAX_EVENTS).contains(&events.len()) {
         events.push(Event::DUMMY);
     }
-    let on_thread = |thread| -> Result<Vec<Opened>, OpenError> {
+    let on_thread = |thread| -> Result<Vec<Opened>, Error> {
         let options = options.on_thread(thread);
         let open =
             |events| by_either_name(events, |events| open_unmapped(&events, &options, process));

@@ -6,7 +6,7 @@
 use super::work;
 use crate::process::supervised::{Answer, supervised};
 use crate::process::{close_all, fork, perf_descriptors, wait};
-use rdpmc::error::{ReadError, SyscallReason};
+use rdpmc::error::{ErrorKind, ReadError};
 use rdpmc::{Access, Counter, Event, Group, ReadBy};
 use std::fmt::Debug;
 use std::fs::File;
@@ -172,8 +172,8 @@ fn nothing([event, _]: [Event; 2], by: By) -> Result<(), String> {
     is_closed(&handle)?;
     // User space can read it, in spite of the request.
     let is_user = handle.read_user().is_some();
-    let reason = if is_user { SyscallReason::Requested } else { SyscallReason::Closed };
-    same("access", handle.access(), Access::SystemCall(reason))
+    let reason = if is_user { ErrorKind::Requested } else { ErrorKind::Closed };
+    same("access", handle.access().why_system_call(), Some(reason))
 }
 
 fn an_event([event, other]: [Event; 2], by: By) -> Result<(), String> {
@@ -314,8 +314,8 @@ fn a_sibling(events: [Event; 2], by: By) -> Result<(), String> {
     let other = counter(events[1])?;
     let sibling = numbers[1];
     let is_mapped = matches!(
-        handle.access(),
-        Access::SystemCall(SyscallReason::Requested | SyscallReason::NotScheduled)
+        handle.access().why_system_call(),
+        Some(ErrorKind::Requested | ErrorKind::NotScheduled)
     );
     match by {
         // SAFETY: the number is the group's, which is told.
@@ -337,7 +337,7 @@ fn a_sibling(events: [Event; 2], by: By) -> Result<(), String> {
 }
 
 fn is_software(access: &Access) -> bool {
-    matches!(access, Access::SystemCall(SyscallReason::SoftwareEvent))
+    access.why_system_call() == Some(ErrorKind::SoftwareEvent)
 }
 
 fn a_dropped_handle([event, _]: [Event; 2], by: By) -> Result<(), String> {

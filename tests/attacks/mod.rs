@@ -16,7 +16,8 @@ pub mod threads;
 #[cfg(target_os = "linux")]
 pub mod time_namespace;
 
-use rdpmc::error::{OpenError, ReadError};
+use rdpmc::Error;
+use rdpmc::error::ReadError;
 use rdpmc::{Counter, Event, Group};
 
 /// Some of many trials: every `of`-th. Similar machines make different ones, so that together they make all where the trials are
@@ -46,11 +47,11 @@ pub fn work() {
 }
 
 /// Opens a counter as every attack does: for all privilege levels if the PMU cannot filter.
-pub fn open(event: Event) -> Result<Counter, OpenError> {
+pub fn open(event: Event) -> Result<Counter, Error> {
     Counter::builder(event).allow_all_privilege_levels(true).open()
 }
 
-pub fn open_group<const N: usize>(events: [Event; N]) -> Result<Group<N>, OpenError> {
+pub fn open_group<const N: usize>(events: [Event; N]) -> Result<Group<N>, Error> {
     Group::builder(events).allow_all_privilege_levels(true).open()
 }
 

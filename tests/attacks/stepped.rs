@@ -3,7 +3,7 @@
 
 use super::{open, open_group};
 use crate::process::fork;
-use rdpmc::error::OpenError;
+use rdpmc::Error;
 use rdpmc::{Clock, Counter, Event, Group};
 use std::hint::black_box;
 
@@ -54,9 +54,9 @@ const READS: &[Read] = &[
 ];
 
 /// Steps through each read of handles for these events. Returns a line with the number of steps of each.
-pub fn every_read_ends(events: [Event; 2]) -> Result<Result<String, OpenError>, String> {
+pub fn every_read_ends(events: [Event; 2]) -> Result<Result<String, Error>, String> {
     let [first, _] = events;
-    let all = || -> Result<Handles, OpenError> {
+    let all = || -> Result<Handles, Error> {
         Ok(Handles { counter: open(first)?, group: open_group(events)?, clock: Clock::open()? })
     };
     if let Err(why) = all() {

@@ -9,7 +9,7 @@
 
 use super::{counts, group_counts, open, open_group, work};
 use crate::process::in_child;
-use rdpmc::error::{OpenError, ReadError};
+use rdpmc::error::{Error, ErrorKind, ReadError};
 use rdpmc::{Clock, Counter, Event, Group};
 use std::arch::asm;
 use std::ptr;
@@ -134,9 +134,9 @@ pub struct Plan<'a> {
 }
 
 /// Checks that a counter of this process counts, and that a child's copy of its parent's reports `Forked`.
-fn judge_counter(opened: Option<Result<Counter, OpenError>>, in_child: bool) -> Result<(), String> {
+fn judge_counter(opened: Option<Result<Counter, Error>>, in_child: bool) -> Result<(), String> {
     match opened.expect("it was opened") {
-        Err(OpenError::Forked) if in_child => Ok(()),
+        Err(why) if why.kind() == ErrorKind::Forked && in_child => Ok(()),
         Err(error) => Err(format!("{error:?}")),
         Ok(counter) => counts(&counter),
     }?;
@@ -144,11 +144,11 @@ fn judge_counter(opened: Option<Result<Counter, OpenError>>, in_child: bool) -> 
 }
 
 fn judge_group<const N: usize>(
-    opened: Option<Result<Group<N>, OpenError>>,
+    opened: Option<Result<Group<N>, Error>>,
     in_child: bool,
 ) -> Result<(), String> {
     match opened.expect("it was opened") {
-        Err(OpenError::Forked) if in_child => Ok(()),
+        Err(why) if why.kind() == ErrorKind::Forked && in_child => Ok(()),
         Err(error) => Err(format!("{error:?}")),
         Ok(group) => group_counts(&group),
     }?;
@@ -160,7 +160,7 @@ fn one_more() -> Result<(), String> {
     counts(&open(Event::TASK_CLOCK).map_err(|why| format!("one more: {why:?}"))?)
 }
 
-fn judge_clock(opened: Option<Result<Clock, OpenError>>, _: bool) -> Result<(), String> {
+fn judge_clock(opened: Option<Result<Clock, Error>>, _: bool) -> Result<(), String> {
     let clock = opened.expect("it was opened").map_err(|why| format!("{why:?}"))?;
     let before = clock.now();
     work();
@@ -181,7 +181,7 @@ fn enough(what: &str, forks: u32) -> Result<String, String> {
 pub fn all(plan: &Plan<'_>, say: impl Fn(&str)) -> Result<(), String> {
     let hardware = match open(Event::INSTRUCTIONS) {
         Ok(_) => true,
-        Err(OpenError::NoPmu { .. }) => false,
+        Err(why) if matches!(why.kind(), ErrorKind::NoPmu { .. }) => false,
         Err(other) => return Err(format!("{other:?}")),
     };
     let event = if hardware { Event::INSTRUCTIONS } else { Event::TASK_CLOCK };
@@ -244,7 +244,7 @@ pub fn first(plan: &Plan<'_>) -> Result<(), String> {
                 || None,
                 |opened| *opened = Some(open(Event::INSTRUCTIONS)),
                 |opened, in_child| match opened {
-                    Some(Err(OpenError::NoPmu { .. })) => one_more(),
+                    Some(Err(why)) if matches!(why.kind(), ErrorKind::NoPmu { .. }) => one_more(),
                     opened => judge_counter(opened, in_child),
                 },
             )?;

@@ -11,8 +11,8 @@ mod kernels;
 use crate::skips;
 use crate::skips::skip;
 use kernels::countdown;
-use rdpmc::error::SyscallReason;
-use rdpmc::{Access, Counter, Event};
+use rdpmc::error::ErrorKind;
+use rdpmc::{Counter, Event};
 use std::hint::black_box;
 
 /// A virtual machine's counter is an event of the host. It stops silently when the host has no counter for it.
@@ -35,8 +35,7 @@ fn stands_still(counter: &Counter) -> bool {
 }
 
 fn is_readable(counter: &Counter) -> bool {
-    let access = counter.access();
-    matches!(access, Access::UserSpace | Access::SystemCall(SyscallReason::Slower { .. }))
+    matches!(counter.access().why_system_call(), None | Some(ErrorKind::Slower))
 }
 
 /// Opens a counter, or skips the test.

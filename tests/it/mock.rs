@@ -1,6 +1,6 @@
 //! A counter whose counts a test sets behaves as one of the kernel's does. Needs no permission and no PMU.
 
-use rdpmc::error::{Disturbed, ReadError, RegionError, SyscallReason};
+use rdpmc::error::{Disturbed, ErrorKind, ReadError};
 use rdpmc::{Access, Counter, Event, Reading};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn obeys_its_handle() {
     counter.disable().unwrap();
     mock.add(10);
     assert_eq!((counter.read_user(), counter.read()), (None, Ok(1)));
-    assert_eq!(counter.access(), Access::SystemCall(SyscallReason::NotScheduled));
+    assert_eq!(counter.access().why_system_call(), Some(ErrorKind::NotScheduled));
     counter.enable().unwrap();
     mock.add(100);
     assert_eq!(counter.read_user(), Some(101));
@@ -64,14 +64,15 @@ fn loses_its_counter() {
     mock.set_scheduled(false);
     assert_eq!((counter.read_user(), counter.read()), (None, Ok(7)));
     assert!(counter.snapshot().is_none());
-    assert_eq!(counter.access(), Access::SystemCall(SyscallReason::NotScheduled));
-    assert_eq!(counter.retry_user(), Ok(Access::SystemCall(SyscallReason::NotScheduled)));
+    assert_eq!(counter.access().why_system_call(), Some(ErrorKind::NotScheduled));
+    let retried = counter.retry_user().unwrap();
+    assert_eq!(retried.why_system_call(), Some(ErrorKind::NotScheduled));
     mock.add(1);
     assert_eq!(counter.read(), Ok(7));
     mock.set_scheduled(true);
     mock.set_error_state(true);
     assert_eq!((counter.read_user(), counter.read()), (None, Err(ReadError::ErrorState)));
-    assert_eq!(counter.access(), Access::SystemCall(SyscallReason::ErrorState));
+    assert_eq!(counter.access().why_system_call(), Some(ErrorKind::ErrorState));
     assert!(format!("{counter:?}").contains("ErrorState"), "{counter:?}");
     mock.set_error_state(false);
     assert_eq!(counter.read_user(), Some(7));
@@ -115,10 +116,10 @@ fn handles_are_unwind_safe() {
 fn has_no_registers() {
     let (counter, mock) = Counter::mock(EVENT);
     mock.set(7);
-    let reason = SyscallReason::NotInItsRegister;
     match counter.region() {
-        Err(RegionError::UserReadUnavailable { event, reason: why, .. }) => {
-            assert_eq!((event.event(), why), (EVENT, reason));
+        Err(why) => {
+            assert_eq!((why.kind(), why.event()), (ErrorKind::UserReadUnavailable, Some(EVENT)));
+            assert!(why.cause().ends_with("no register holds this event's count"), "{why}");
         }
         other => panic!("{:?}", other.map(drop)),
     }

@@ -3,7 +3,7 @@
 use crate::attacks::threads::{Bare, Crew, touch};
 use crate::process::{fork, in_child, perf_descriptors, wait};
 use crate::skips;
-use rdpmc::error::{Error, OpenError, ReadError};
+use rdpmc::error::{Error, ErrorKind, ReadError};
 use rdpmc::{Event, Group, PerThread, Scope, SyscallGroup};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -220,7 +220,8 @@ fn a_destructor_that_reads() {
             .join()
             .unwrap();
             match results.recv().unwrap() {
-                Ok(_) | Err(Error::Open(OpenError::ThreadEnds)) => {}
+                Ok(_) => {}
+                Err(why) if why.kind() == ErrorKind::ThreadEnds => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -319,7 +320,8 @@ fn any_thread_may_read() {
         assert!(after[0] - again[0] >= PAGES && again[0] - before[0] < 100);
         for events in [&[][..], &[Event::DUMMY; 9]] {
             let refusal = SyscallGroup::open(events, Scope::Process).err();
-            assert!(matches!(refusal, Some(OpenError::GroupSize { .. })), "{refusal:?}");
+            let is_of_size = |why: &Error| why.kind() == ErrorKind::GroupSize;
+            assert!(refusal.as_ref().is_some_and(is_of_size), "{refusal:?}");
         }
         Ok(())
     });
@@ -383,9 +385,12 @@ fn pinned_events_of_new_threads_are_refused() {
         pinned(Scope::Thread)?.read()?;
         let by_name: Event = "page-faults:D".parse()?;
         for scope in [Scope::NewThreads, Scope::Process] {
-            assert_eq!(pinned(scope).err(), Some(OpenError::PinnedOnNewThreads));
+            assert_eq!(
+                pinned(scope).err().map(|why| why.kind()),
+                Some(ErrorKind::PinnedOnNewThreads)
+            );
             let by_name = SyscallGroup::open(&[by_name], scope).err();
-            assert_eq!(by_name, Some(OpenError::PinnedOnNewThreads));
+            assert_eq!(by_name.map(|why| why.kind()), Some(ErrorKind::PinnedOnNewThreads));
         }
         Ok(())
     });
@@ -402,7 +407,7 @@ fn proc_of_another_namespace() {
         }
         let child = fork(|| {
             let refusal = SyscallGroup::open(&EVENTS, Scope::Process).err();
-            i32::from(refusal != Some(OpenError::ProcOfAnotherNamespace))
+            i32::from(refusal.map(|why| why.kind()) != Some(ErrorKind::ProcOfAnotherNamespace))
         });
         assert_eq!(wait(child), 0);
         Ok(())

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use rdpmc::Event;
-use rdpmc::error::NameError;
 use rdpmc::pmu::Pmus;
 use std::process::Command;
 
@@ -118,7 +117,7 @@ pub fn compare(perf: &str, program: &str) -> Result<(usize, Vec<String>), String
         let ours: Event = match name.parse() {
             Ok(event) => event,
             // A term that needs a value is not a name by itself.
-            Err(NameError::NeedsValue { .. }) => continue,
+            Err(why) if why.to_string().contains("needs a value") => continue,
             Err(why) => return Err(format!("{name}: {why}")),
         };
         match by_perf(Command::new(perf), program, &name) {

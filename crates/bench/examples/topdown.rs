@@ -8,7 +8,7 @@ use rdpmc_bench::Bench;
 use std::arch::asm;
 use std::hint::black_box;
 
-fn main() -> Result<(), rdpmc::error::OpenError> {
+fn main() -> Result<(), rdpmc::Error> {
     let mut random = Random(1);
     let ring = ring(4 << 20);
     let mut place = 0;

@@ -5,7 +5,7 @@ use crate::results::Results;
 use crate::row_builder::RowBuilder;
 use crate::sets::{self, Missing};
 use crate::start;
-use rdpmc::error::OpenError;
+use rdpmc::Error;
 use rdpmc::{Clock, Event, IntoEvent, Scope};
 use rdpmc_gate::event_name;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) const TARGET: f64 = 0.01;
 /// bench.row("parse ten digits").latency(|| black_box("4294967295").parse::<u32>());
 /// bench.row("parse three digits").latency(|| black_box("429").parse::<u32>());
 /// println!("{}", bench.run());
-/// # Ok::<(), rdpmc::error::OpenError>(())
+/// # Ok::<(), rdpmc::Error>(())
 /// ```
 ///
 /// [`row`](Bench::row) keeps the code, and [`run`](Bench::run) measures all rows in turns, so that what disturbs the machine
@@ -57,9 +57,9 @@ impl<'a> Bench<'a> {
     /// by system calls.
     ///
     /// # Errors
-    /// [`OpenError::Unsupported`] if the target is not Linux, [`OpenError::System`] for an error of the kernel that is not
+    /// [`ErrorKind::Unsupported`](rdpmc::error::ErrorKind) if the target is not Linux, `System` for an error of the kernel that is not
     /// known to occur. An event that cannot be counted is not an error.
-    pub fn new() -> Result<Bench<'a>, OpenError> {
+    pub fn new() -> Result<Bench<'a>, Error> {
         Bench::with_events(Bench::EVENTS)
     }
 
@@ -76,7 +76,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// As [`new`](Bench::new).
-    pub fn with_events<E>(events: &[E]) -> Result<Bench<'a>, OpenError>
+    pub fn with_events<E>(events: &[E]) -> Result<Bench<'a>, Error>
     where
         for<'b> &'b E: IntoEvent,
     {
@@ -202,7 +202,7 @@ impl<'a> Bench<'a> {
     /// bench.scope(Scope::Process);
     /// bench.row("a thread").throughput(|| std::thread::spawn(|| vec![1; 100_000]).join().is_ok());
     /// println!("{}", bench.run());
-    /// # Ok::<(), rdpmc::error::OpenError>(())
+    /// # Ok::<(), rdpmc::Error>(())
     /// ```
     ///
     /// - Counts of this thread alone are unstable if other threads had more than a thousandth of the row's CPU time: see

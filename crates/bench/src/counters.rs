@@ -1,6 +1,7 @@
 //! The open counters of a set of events: of this thread, or of several threads.
 
-use rdpmc::error::{OpenError, SyscallReason};
+use rdpmc::Error;
+use rdpmc::error::ErrorKind;
 use rdpmc::region::Snapshot;
 use rdpmc::{Access, DynGroup, Event, PerEvent, Reading, Scope, SyscallGroup};
 
@@ -23,7 +24,7 @@ pub(crate) enum Counters {
 }
 
 impl Counters {
-    pub(crate) fn open(events: &[Event], scope: Scope) -> Result<Counters, OpenError> {
+    pub(crate) fn open(events: &[Event], scope: Scope) -> Result<Counters, Error> {
         // If the PMU cannot exclude the kernel (riscv64), it is counted, too.
         let builder = DynGroup::builder(events).allow_all_privilege_levels(true);
         match scope {
@@ -39,8 +40,8 @@ impl Counters {
 
     /// Whether all counts are this thread's and the kernel's own: page faults, for example.
     pub(crate) fn are_software(&self) -> bool {
-        let software = Access::SystemCall(SyscallReason::SoftwareEvent);
-        matches!(self, Counters::OfThisThread(group) if group.access() == software)
+        let software = Some(ErrorKind::SoftwareEvent);
+        matches!(self, Counters::OfThisThread(group) if group.access().why_system_call() == software)
     }
 
     /// Returns the place of the context switches. None if they are not counted for this thread alone.

@@ -45,7 +45,7 @@ impl<'b, 'a> RowBuilder<'b, 'a> {
     /// bench.row("shift").chain(1, |number: u64| number << 3);
     /// bench.row("multiply").against("shift").chain(1, |number: u64| number.wrapping_mul(number | 8));
     /// println!("{}", bench.run());
-    /// # Ok::<(), rdpmc::error::OpenError>(())
+    /// # Ok::<(), rdpmc::Error>(())
     /// ```
     pub fn against(self, name: impl Into<String>) -> RowBuilder<'b, 'a> {
         RowBuilder { against: Some(name.into()), ..self }

@@ -1,8 +1,8 @@
 //! Sets of events that fit the counters, so that no event shares a counter with another.
 
-use rdpmc::error::SyscallReason;
-use rdpmc::error::{NameError, OpenError};
-use rdpmc::{Access, Builder, DynGroup, Error, Event};
+use rdpmc::Error;
+use rdpmc::error::ErrorKind;
+use rdpmc::{Access, Builder, DynGroup, Event};
 
 /// The maximum number of events in a group.
 const MAX_EVENTS: usize = 8;
@@ -14,8 +14,8 @@ pub(crate) struct Set {
 }
 
 impl Missing {
-    fn new(event: Event, why: &OpenError) -> Missing {
-        Missing { name: event.to_string(), event: Some(event), why: why.clone().into() }
+    fn new(event: Event, why: &Error) -> Missing {
+        Missing { name: event.to_string(), event: Some(event), why: why.clone() }
     }
 
     /// Returns the cause and the remedy, with the user's name of the event.
@@ -28,8 +28,8 @@ impl Missing {
         }
     }
 
-    pub(crate) fn by_name(name: String, why: NameError) -> Missing {
-        Missing { name, event: None, why: why.into() }
+    pub(crate) fn by_name(name: String, why: Error) -> Missing {
+        Missing { name, event: None, why }
     }
 }
 
@@ -44,7 +44,7 @@ fn builder(events: &[Event]) -> Builder<&[Event]> {
     DynGroup::builder(events).allow_all_privilege_levels(true)
 }
 
-fn open(events: &[Event]) -> Result<DynGroup, OpenError> {
+fn open(events: &[Event]) -> Result<DynGroup, Error> {
     builder(events).open()
 }
 
@@ -75,8 +75,8 @@ pub(crate) fn fit(events: &[Event]) -> (Vec<Set>, Vec<Missing>) {
         }
     };
     for event in events.iter().copied().filter(|event| *event != Event::INSTRUCTIONS) {
-        match open(&[event]).map(|group| group.access()) {
-            Ok(Access::SystemCall(SyscallReason::SoftwareEvent)) => software.push(event),
+        match open(&[event]).map(|group| group.access().why_system_call()) {
+            Ok(Some(ErrorKind::SoftwareEvent)) => software.push(event),
             Ok(_) => hardware.push(event),
             Err(why) => missing.push(Missing::new(event, &why)),
         }

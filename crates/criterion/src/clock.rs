@@ -7,8 +7,8 @@ use crate::stand_ins::StandIns;
 use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::Clock;
+use rdpmc::Error;
 use rdpmc::clock::ClockKind;
-use rdpmc::error::OpenError;
 use std::cell::Cell;
 use std::hint::black_box;
 
@@ -43,7 +43,7 @@ impl ClockMeasurement {
     ///
     /// # Errors
     /// As [`Clock::open`](rdpmc::Clock::open).
-    pub fn open() -> Result<ClockMeasurement, OpenError> {
+    pub fn open() -> Result<ClockMeasurement, Error> {
         Ok(ClockMeasurement::from(Clock::open()?))
     }
 

@@ -6,7 +6,7 @@ use crate::print;
 use crate::stand_ins::StandIns;
 use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
-use rdpmc::error::OpenError;
+use rdpmc::Error;
 use rdpmc::pmu::Pmus;
 use rdpmc::{Event, Group};
 use std::cell::Cell;
@@ -46,7 +46,7 @@ impl CounterMeasurement {
     ///
     /// # Errors
     /// As [`open`](CounterMeasurement::open).
-    pub fn cycles() -> Result<CounterMeasurement, OpenError> {
+    pub fn cycles() -> Result<CounterMeasurement, Error> {
         CounterMeasurement::open(Event::CYCLES)
     }
 
@@ -54,7 +54,7 @@ impl CounterMeasurement {
     ///
     /// # Errors
     /// As [`open`](CounterMeasurement::open).
-    pub fn instructions() -> Result<CounterMeasurement, OpenError> {
+    pub fn instructions() -> Result<CounterMeasurement, Error> {
         CounterMeasurement::open(Event::INSTRUCTIONS)
     }
 
@@ -63,7 +63,7 @@ impl CounterMeasurement {
     ///
     /// # Errors
     /// As [`Group::open`].
-    pub fn open(event: Event) -> Result<CounterMeasurement, OpenError> {
+    pub fn open(event: Event) -> Result<CounterMeasurement, Error> {
         Ok(CounterMeasurement::from(Group::open([event])?))
     }
 }

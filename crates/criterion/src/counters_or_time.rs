@@ -14,7 +14,7 @@ use crate::stepped::Stepper;
 use crate::topdown::Slots;
 use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
-use rdpmc::error::OpenError;
+use rdpmc::Error;
 use rdpmc::{Clock, DynGroup, Event, IntoEvent, Scope, SyscallGroup};
 use rdpmc_gate::criterion::home::{criterions_home, home_of};
 use rdpmc_step::processes::end_if_stray;
@@ -412,18 +412,17 @@ fn open_group(
     is_of_process: bool,
 ) -> Result<Opened, String> {
     let mut unknown = unknown.into_iter();
-    let mut reason = |event: Event, why: &OpenError| match event {
+    let mut reason = |event: Event, why: &Error| match event {
         UNKNOWN => unknown.next().unwrap_or(why.to_string()),
         _ => why.to_string(),
     };
-    let said = |why: OpenError| why.to_string();
+    let said = |why: Error| why.to_string();
     rdpmc::contain_faults().map_err(said)?;
     let fit = match DynGroup::builder(events).fit() {
         Ok(fit) => fit,
         Err(why) => {
             // Not if no event can be opened at all.
-            let event = why.event().map(|event| event.event());
-            return Err(event.map_or(why.to_string(), |event| reason(event, &why)));
+            return Err(why.event().map_or(why.to_string(), |event| reason(event, &why)));
         }
     };
     let missing = fit.missing.iter().map(|(event, why)| reason(*event, why)).collect();

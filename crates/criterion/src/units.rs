@@ -4,7 +4,6 @@ use crate::stand_ins::NOTHING;
 use criterion::Throughput;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use rdpmc::Event;
-use rdpmc::event::Unit as Counted;
 
 /// The unit of a value, and how it is printed. criterion takes `&'static str` only, so all possible names are listed
 /// here.
@@ -61,15 +60,15 @@ impl Unit {
     /// Returns the unit of this event.
     pub(crate) fn of(event: Event) -> &'static Unit {
         match event.unit() {
-            Counted::Nanoseconds => &Unit::Time,
-            Counted::Cycles => &names!("cycle", "cycles"),
-            Counted::Instructions => &names!("instruction", "instructions"),
-            Counted::Branches => &names!("branch", "branches"),
-            Counted::Accesses => &names!("access", "accesses"),
-            Counted::Misses => &names!("miss", "misses"),
-            Counted::Faults => &names!("fault", "faults"),
-            Counted::Switches => &names!("switch", "switches"),
-            Counted::Migrations => &names!("migration", "migrations"),
+            "ns" => &Unit::Time,
+            "cycles" => &names!("cycle", "cycles"),
+            "instructions" => &names!("instruction", "instructions"),
+            "branches" => &names!("branch", "branches"),
+            "accesses" => &names!("access", "accesses"),
+            "misses" => &names!("miss", "misses"),
+            "faults" => &names!("fault", "faults"),
+            "switches" => &names!("switch", "switches"),
+            "migrations" => &names!("migration", "migrations"),
             _ => &names!("event", "events"),
         }
     }

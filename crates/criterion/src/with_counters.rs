@@ -4,7 +4,7 @@ use crate::meter::{Cost, Counts, Meter, empty_batches, empty_samples, floor};
 use crate::report::Recorder;
 use crate::stand_ins::StandIns;
 use criterion::measurement::{Measurement, ValueFormatter};
-use rdpmc::error::OpenError;
+use rdpmc::Error;
 use rdpmc::{Event, Group};
 
 /// A measurement `M` that drives criterion, with a group of `N` further events.
@@ -53,7 +53,7 @@ impl<M: Measurement, const N: usize> WithCounters<M, N> {
     ///
     /// # Errors
     /// As [`Group::open`].
-    pub fn open(primary: M, events: [Event; N]) -> Result<WithCounters<M, N>, OpenError> {
+    pub fn open(primary: M, events: [Event; N]) -> Result<WithCounters<M, N>, Error> {
         Ok(WithCounters::of(primary, Group::open(events)?))
     }
 

@@ -4,7 +4,8 @@ use crate::pmu::Description;
 use crate::report::{Availability, Report};
 use crate::summary::INSTRUCTION;
 use crate::text::nanoseconds;
-use rdpmc::error::{OpenError, SyscallReason};
+use rdpmc::Error;
+use rdpmc::error::{Errno, ErrorKind};
 use rdpmc::{Access, Event};
 
 const ENOENT: i32 = 2;
@@ -17,9 +18,12 @@ impl Availability {
     /// Whether the PMU lacks the event, so that there is no remedy. `counts_others` shows that there is a PMU.
     pub(crate) fn is_lacking(&self, counts_others: bool) -> bool {
         // Other refusals are of settings.
-        let lacks = |errno: i32| errno == ENOENT || errno == EOPNOTSUPP;
-        counts_others
-            && matches!(&self.access, Err(OpenError::EventNotSupported { errno, .. }) if lacks(errno.raw()))
+        let lacks = |why: &Error| {
+            let errno = why.errno().map(Errno::raw);
+            why.kind() == ErrorKind::EventNotSupported
+                && (errno == Some(ENOENT) || errno == Some(EOPNOTSUPP))
+        };
+        counts_others && self.access.as_ref().is_err_and(lacks)
     }
 
     /// Returns the problem and its remedy, in the same words for all events that have it. None if there is nothing to
@@ -29,7 +33,7 @@ impl Availability {
             _ if self.is_lacking(counts_others) => None,
             Ok(Access::UserSpace) => None,
             // The report says it once for all events.
-            Ok(Access::SystemCall(SyscallReason::Slower { .. })) => None,
+            Ok(Access::SystemCall(why)) if why.kind() == ErrorKind::Slower => None,
             Ok(_) if !self.is_hardware() => None,
             Ok(access) => Some(access.to_string()),
             Err(error) => Some(format!("{}. {}", error.shared_cause(), error.remedy())),

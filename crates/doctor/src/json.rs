@@ -5,7 +5,7 @@ use crate::report::{Availability, EventCost, LockedMemory, Report, Seccomp};
 use crate::scopes::ScopeReport;
 use crate::trust::Trust;
 use rdpmc::Access;
-use rdpmc::error::OpenError;
+use rdpmc::Error;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ impl Report {
 }
 
 /// How something is read, and why it is not.
-fn access(access: &Result<Access, OpenError>) -> (Option<String>, Option<String>) {
+fn access(access: &Result<Access, Error>) -> (Option<String>, Option<String>) {
     (access.as_ref().ok().map(ToString::to_string), access.as_ref().err().map(ToString::to_string))
 }
 

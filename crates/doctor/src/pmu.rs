@@ -2,7 +2,8 @@
 
 use crate::facts;
 use crate::trust::{self, Trust};
-use rdpmc::error::{OpenError, SyscallReason};
+use rdpmc::Error;
+use rdpmc::error::ErrorKind;
 use rdpmc::pmu::{CpuSet, Pmu, Pmus};
 use rdpmc::{Access, Counter, Event};
 use std::fmt;
@@ -34,7 +35,7 @@ pub struct Description {
     /// counter of cycles may be wider.
     pub width: Option<u16>,
     /// How the cycles of a core PMU are read, or the first event of another PMU; or why it cannot be opened.
-    pub access: Result<Access, OpenError>,
+    pub access: Result<Access, Error>,
     /// Whether it counts all privilege levels together, because it cannot exclude any.
     pub counts_all_privilege_levels: bool,
 }
@@ -73,7 +74,7 @@ pub(crate) fn describe_beside(pmu: &Pmu, core: &[Pmu]) -> Description {
             .unwrap_or(Event::of_pmu(pmu.type_id(), 0)),
         None => Event::of_pmu(pmu.type_id(), 0),
     };
-    let unopened = |error| Description {
+    let described = |access| Description {
         name: pmu.name().to_owned(),
         type_id: pmu.type_id(),
         cpus: pmu.cpus().cloned(),
@@ -83,11 +84,11 @@ pub(crate) fn describe_beside(pmu: &Pmu, core: &[Pmu]) -> Description {
         trust: None,
         width: None,
         counts_all_privilege_levels: false,
-        access: Err(error),
+        access,
     };
     let counter = match Counter::builder(event).allow_all_privilege_levels(true).open() {
         Ok(counter) => counter,
-        Err(error) => return unopened(error),
+        Err(error) => return described(Err(error)),
     };
     // Before others displace it.
     let access = counter.access();
@@ -113,8 +114,7 @@ pub(crate) fn describe_beside(pmu: &Pmu, core: &[Pmu]) -> Description {
         fixed: counters.map(|counters| counters.fixed),
         width,
         counts_all_privilege_levels: counter.counts_all_privilege_levels(),
-        access: Ok(access),
-        ..unopened(OpenError::Unsupported)
+        ..described(Ok(access))
     }
 }
 
@@ -152,7 +152,7 @@ fn counters(own: impl Fn(Event) -> Event) -> Option<Counters> {
     for event in [Event::CYCLES, Event::INSTRUCTIONS, Event::REF_CYCLES] {
         match trust::pinned(own(event)) {
             Ok(counter) => held.extend(counter),
-            Err(OpenError::EventNotSupported { .. }) => {}
+            Err(why) if why.kind() == ErrorKind::EventNotSupported => {}
             Err(_) => return None,
         }
     }
@@ -184,9 +184,13 @@ impl fmt::Display for Description {
         }
         f.write_str(match &self.access {
             Ok(Access::UserSpace) => ", read from user space",
-            Ok(Access::SystemCall(SyscallReason::NotScheduled)) => ", not on a counter now",
+            Ok(Access::SystemCall(why)) if why.kind() == ErrorKind::NotScheduled => {
+                ", not on a counter now"
+            }
             Ok(_) => ", read by system call",
-            Err(OpenError::NotPerThread { .. }) => ", counts for CPUs, not for threads",
+            Err(why) if why.kind() == ErrorKind::NotPerThread => {
+                ", counts for CPUs, not for threads"
+            }
             Err(_) => ", not available to this process",
         })
     }

@@ -3,7 +3,8 @@
 use crate::report::{LockedMemory, Report, Seccomp, Settings};
 use crate::text::{Visible, nanoseconds};
 use rdpmc::Access;
-use rdpmc::clock::{ClockKind, ClockReason};
+use rdpmc::clock::ClockKind;
+use rdpmc::error::ErrorKind;
 use rdpmc_topdown::TopdownError;
 use std::fmt::{self, Write as _};
 
@@ -133,8 +134,16 @@ impl Report {
             None => UNKNOWN.into(),
         };
         let clock = match &self.clock {
-            // The events' line has the reason.
-            Ok(ClockKind::Calibrated(ClockReason::NoEvent(_))) => {
+            // Otherwise the events' line has the reason.
+            Ok(ClockKind::Calibrated(why))
+                if !matches!(
+                    why.kind(),
+                    ErrorKind::NotOffered
+                        | ErrorKind::NotMapped
+                        | ErrorKind::MlockLimit
+                        | ErrorKind::Forked
+                ) =>
+            {
                 "the tick counter, calibrated against CLOCK_MONOTONIC_RAW: no event can be opened"
                     .into()
             }

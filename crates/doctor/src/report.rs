@@ -5,8 +5,8 @@ use crate::facts;
 use crate::pmu::Description;
 use crate::scopes::ScopeReport;
 use crate::topdown::Topdown;
+use rdpmc::Error;
 use rdpmc::clock::ClockKind;
-use rdpmc::error::{OpenError, Unreadable};
 use rdpmc::{Access, Counter, Event, ReadBy, ReadCost, machine};
 use rdpmc_topdown::TopdownError;
 
@@ -36,7 +36,7 @@ pub struct Report {
     /// The names of the other PMUs.
     pub other_pmus: Vec<String>,
     /// Why no PMUs are listed, if the kernel's list could not be read.
-    pub unreadable: Option<Unreadable>,
+    pub unreadable: Option<Error>,
     /// `kernel.perf_event_paranoid`.
     pub paranoid_level: Option<i32>,
     /// The capability that exempts this process from `perf_event_paranoid`.
@@ -60,7 +60,7 @@ pub struct Report {
     /// The generic hardware events, and one software event.
     pub events: Vec<Availability>,
     /// The source of a [`Clock`](rdpmc::Clock).
-    pub clock: Result<ClockKind, OpenError>,
+    pub clock: Result<ClockKind, Error>,
     /// Whether this CPU has events that show where its pipeline slots go, or why not.
     pub topdown: Result<Topdown, TopdownError>,
     /// What to do: a line for each problem.
@@ -236,7 +236,7 @@ pub struct Availability {
     /// The event.
     pub event: Event,
     /// How it is read, or why it cannot be opened.
-    pub access: Result<Access, OpenError>,
+    pub access: Result<Access, Error>,
     /// Whether all privilege levels are counted, because the PMU cannot exclude any.
     pub counts_all_privilege_levels: bool,
 }

@@ -1,7 +1,7 @@
 //! Counts of several threads: which scopes can be counted here, and what a read costs.
 
 use crate::text::nanoseconds;
-use rdpmc::error::OpenError;
+use rdpmc::Error;
 use rdpmc::{Event, Scope, SyscallGroup};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ pub struct ScopeReport {
     /// The event that was tried: instructions, or page faults if they cannot be counted.
     pub event: Event,
     /// What a read is like, or why the event cannot be counted.
-    pub found: Result<ScopeRead, OpenError>,
+    pub found: Result<ScopeRead, Error>,
 }
 
 /// A read of the counts of a scope.

@@ -1,7 +1,7 @@
 //! Whether this CPU shows where pipeline slots go.
 
 use rdpmc::DynGroup;
-use rdpmc::error::OpenError;
+use rdpmc::Error;
 use rdpmc_topdown::{Formula, TopdownError};
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub struct Topdown {
     /// Those of further events, for the memory's part of the back end.
     pub events_for_memory: Vec<&'static str>,
     /// Whether they can be counted together now, by opening and closing them, without those for memory.
-    pub counted: Result<(), OpenError>,
+    pub counted: Result<(), Error>,
 }
 
 impl Topdown {

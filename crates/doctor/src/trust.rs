@@ -5,7 +5,8 @@
 use crate::facts;
 use crate::judge::{self, Lengths, UserRead, Verdict, judge_cycles, judge_exact};
 use crate::work::known_work;
-use rdpmc::error::{OpenError, SyscallReason};
+use rdpmc::Error;
+use rdpmc::error::ErrorKind;
 use rdpmc::pmu::{Pmu, Pmus};
 use rdpmc::{Access, Clock, Counter, Event};
 use std::fmt;
@@ -36,7 +37,7 @@ pub fn test_counters() -> Result<Trust, TestError> {
     if !known_work(0) {
         return Err(TestError::NoKnownWork);
     }
-    let all = Pmus::local().all().map_err(|why| TestError::NotOpened(why.into()))?;
+    let all = Pmus::local().all().map_err(TestError::NotOpened)?;
     let core: Vec<Pmu> = all.into_iter().filter(Pmu::is_core).collect();
     let cpu = facts::current_cpu();
     let is_here =
@@ -54,7 +55,7 @@ pub fn test_counters() -> Result<Trust, TestError> {
 #[non_exhaustive]
 pub enum TestError {
     /// Instructions cannot be counted.
-    NotOpened(OpenError),
+    NotOpened(Error),
     /// Pinned events hold every counter.
     NoFreeCounter,
     /// This library has no work of known length for this architecture.
@@ -173,7 +174,7 @@ const MAX_ROUNDS: u64 = 30_000_000;
 const READS: u64 = 8;
 
 /// Tests each event, on the PMU that `own` chooses.
-pub(crate) fn test(own: impl Fn(Event) -> Event) -> Result<Trust, OpenError> {
+pub(crate) fn test(own: impl Fn(Event) -> Event) -> Result<Trust, Error> {
     let mut trust = Trust { tests: Vec::new(), added_by_interrupts: None, added_by_reads: None };
     let clock = Clock::open().ok();
     for (event, per_round) in
@@ -213,7 +214,7 @@ pub(crate) fn test(own: impl Fn(Event) -> Event) -> Result<Trust, OpenError> {
 }
 
 /// Opens as many counters of the event as the PMU has.
-fn fill(event: Event) -> Result<Vec<Counter>, OpenError> {
+fn fill(event: Event) -> Result<Vec<Counter>, Error> {
     let mut counters = Vec::new();
     while counters.len() < MAX_COUNTERS {
         match pinned(event) {
@@ -226,11 +227,13 @@ fn fill(event: Event) -> Result<Vec<Counter>, OpenError> {
 }
 
 /// Opens a pinned event. None if no counter is free for it.
-pub(crate) fn pinned(event: Event) -> Result<Option<Counter>, OpenError> {
+pub(crate) fn pinned(event: Event) -> Result<Option<Counter>, Error> {
     match Counter::builder(event).allow_all_privilege_levels(true).pinned(true).open() {
         // Otherwise in error state.
         Ok(counter) => Ok(Some(counter).filter(|counter| counter.reading_by_system_call().is_ok())),
-        Err(OpenError::GroupTooLarge { .. } | OpenError::Busy { .. }) => Ok(None),
+        Err(why) if matches!(why.kind(), ErrorKind::GroupTooLarge { .. } | ErrorKind::Busy) => {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }
@@ -288,7 +291,9 @@ fn agrees_with_user_space(counter: &Counter) -> bool {
     // The page says that user space cannot read it, or the CPU does, by a fault. A read that returns None without a fault,
     // although the page names a register, is `Refused`, too, and wrong.
     let is_not_offered = || match counter.access() {
-        Access::SystemCall(SyscallReason::Refused) => rdpmc::contained_faults() > faults,
+        Access::SystemCall(why) if why.kind() == ErrorKind::Refused => {
+            rdpmc::contained_faults() > faults
+        }
         Access::SystemCall(_) => true,
         _ => false,
     };

@@ -29,7 +29,7 @@ impl Core {
 /// Returns this machine's types of core that have a table.
 pub(crate) fn cores() -> Result<Vec<Core>, EventError> {
     let cpuinfo = text(Path::new("/proc/cpuinfo")).unwrap_or_default();
-    let pmus = Pmus::local().all().map_err(|why| EventError::Name(why.into()))?;
+    let pmus = Pmus::local().all().map_err(EventError::Name)?;
     let core: Vec<PmuOfCores> =
         pmus.iter().filter(|pmu| pmu.is_core()).map(PmuOfCores::of).collect();
     let processors = processors(&cpuinfo);

@@ -1,7 +1,6 @@
 //! The reasons why a name is not an event.
 
-use rdpmc::error::NameError;
-use std::error::Error;
+use rdpmc::Error;
 use std::fmt;
 
 /// The reason why a name was not found.
@@ -57,7 +56,7 @@ pub enum EventError {
         terms: Vec<&'static str>,
     },
     /// `rdpmc` rejected the name, and no table has it. Or a file of the PMUs could not be read.
-    Name(NameError),
+    Name(Error),
 }
 
 impl EventError {
@@ -131,8 +130,8 @@ impl fmt::Display for EventError {
     }
 }
 
-impl Error for EventError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
+impl std::error::Error for EventError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             EventError::Name(why) => why.source(),
             _ => None,
@@ -141,23 +140,17 @@ impl Error for EventError {
 }
 
 /// For functions that take an event or a name: see [`Name`](crate::Name).
-impl From<EventError> for NameError {
-    fn from(why: EventError) -> NameError {
+impl From<EventError> for Error {
+    fn from(why: EventError) -> Error {
         match why {
             EventError::Name(why) => why,
-            other => NameError::other(other.cause(), other.remedy().unwrap_or_default()),
+            other => Error::of_name(other.cause(), other.remedy().unwrap_or_default()),
         }
     }
 }
 
-impl From<EventError> for rdpmc::Error {
-    fn from(why: EventError) -> rdpmc::Error {
-        NameError::from(why).into()
-    }
-}
-
-impl From<NameError> for EventError {
-    fn from(why: NameError) -> EventError {
+impl From<Error> for EventError {
+    fn from(why: Error) -> EventError {
         EventError::Name(why)
     }
 }

@@ -1,7 +1,8 @@
 //! Instructions without those that hardware interrupts add.
 
 use crate::processor::Processor;
-use rdpmc::error::{OpenError, ReadError};
+use rdpmc::Error;
+use rdpmc::error::ReadError;
 use rdpmc::{Event, Group};
 
 /// Returns the event of hardware interrupts that came while this CPU ran user code: `HW_INTERRUPTS.RECEIVED` (Intel) or
@@ -62,7 +63,7 @@ impl CorrectedInstructions {
     ///
     /// # Errors
     /// As [`Group::open`].
-    pub fn open(interrupts: Event) -> Result<CorrectedInstructions, OpenError> {
+    pub fn open(interrupts: Event) -> Result<CorrectedInstructions, Error> {
         Ok(CorrectedInstructions { group: Group::open([Event::INSTRUCTIONS, interrupts])? })
     }
 

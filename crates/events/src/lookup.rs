@@ -5,7 +5,7 @@ use crate::error::EventError;
 use crate::name::Parts;
 use crate::nearest::nearest;
 use crate::table::{Table, VendorEvent};
-use rdpmc::error::NameError;
+use rdpmc::Error;
 use rdpmc::{Event, IntoEvent};
 use std::fmt;
 
@@ -23,7 +23,7 @@ const MAX_NAME: usize = 1024;
 pub fn event(name: &str) -> Result<Event, EventError> {
     let why = match name.parse::<Event>() {
         Ok(event) => return Ok(event),
-        Err(why @ NameError::TooLong { .. }) => return Err(why.into()),
+        Err(why) if name.len() > MAX_NAME => return Err(why.into()),
         Err(why) => why,
     };
     let Some(parts) = Parts::of(name) else { return Err(why.into()) };
@@ -46,8 +46,8 @@ pub fn event(name: &str) -> Result<Event, EventError> {
 pub struct Name<'a>(pub &'a str);
 
 impl IntoEvent for Name<'_> {
-    fn into_event(self) -> Result<Event, NameError> {
-        event(self.0).map_err(NameError::from)
+    fn into_event(self) -> Result<Event, Error> {
+        event(self.0).map_err(Error::from)
     }
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Name<'_> {
 fn on(
     cores: &Result<Vec<Core>, EventError>,
     parts: &Parts<'_>,
-    why: NameError,
+    why: Error,
 ) -> Result<Event, EventError> {
     let cores = match cores {
         Ok(cores) => cores,

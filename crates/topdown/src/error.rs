@@ -1,9 +1,8 @@
 //! Why there is no top-down analysis.
 
 use crate::family::FAMILIES;
-use rdpmc::error::{NameError, OpenError};
+use rdpmc::Error;
 use rdpmc_events::EventError;
-use std::error::Error;
 use std::fmt;
 
 /// The reason why the slots cannot be counted.
@@ -25,7 +24,7 @@ pub enum TopdownError {
     /// The CPU is unknown, or a file that describes its PMU could not be read.
     Name(EventError),
     /// The events could not be opened.
-    Open(OpenError),
+    Open(Error),
 }
 
 impl TopdownError {
@@ -69,8 +68,8 @@ impl fmt::Display for TopdownError {
     }
 }
 
-impl Error for TopdownError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
+impl std::error::Error for TopdownError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             TopdownError::Name(why) => why.source(),
             TopdownError::Open(why) => why.source(),
@@ -85,8 +84,8 @@ impl From<EventError> for TopdownError {
     }
 }
 
-impl From<OpenError> for TopdownError {
-    fn from(why: OpenError) -> TopdownError {
+impl From<Error> for TopdownError {
+    fn from(why: Error) -> TopdownError {
         TopdownError::Open(why)
     }
 }
@@ -94,8 +93,8 @@ impl From<OpenError> for TopdownError {
 impl From<TopdownError> for rdpmc::Error {
     fn from(why: TopdownError) -> rdpmc::Error {
         match why {
-            TopdownError::Open(why) => why.into(),
-            other => NameError::other(other.cause(), other.remedy()).into(),
+            TopdownError::Open(why) => why,
+            other => Error::of_name(other.cause(), other.remedy()),
         }
     }
 }

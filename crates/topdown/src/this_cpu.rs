@@ -27,7 +27,7 @@ impl Core {
 
 /// Returns the core type that this thread is restricted to, or the only one.
 pub(crate) fn core() -> Result<Core, TopdownError> {
-    let pmus = Pmus::local().all().map_err(|why| EventError::Name(why.into()))?;
+    let pmus = Pmus::local().all().map_err(EventError::Name)?;
     // The CPUs of a type may all be offline.
     let is_there = |pmu: &&Pmu| pmu.cpus().is_none_or(|cpus| cpus.iter().next().is_some());
     let types: Vec<&Pmu> = pmus.iter().filter(|pmu| pmu.is_core()).filter(is_there).collect();

@@ -4,8 +4,8 @@ use super::Reader;
 use super::kernel::Kernel;
 use super::stepper::{time_stamps, with};
 use crate::counter::{Counter, Group};
-use crate::error::SyscallReason;
 use crate::error::access::Access;
+use crate::error::{Error, ErrorKind};
 use crate::event::Event as What;
 use crate::open::cost::ReadCost;
 use crate::open::{OpenGroup, Options, open_events};
@@ -20,7 +20,7 @@ use std::time::Duration;
 fn trapped<const N: usize>(
     reader: Reader<N>,
     event: What,
-    choice: impl FnOnce(&ReadCost) -> Option<SyscallReason>,
+    choice: impl FnOnce(&ReadCost) -> Option<Error>,
 ) -> Option<(Group<N>, ReadCost)> {
     let options = Options::default();
     let opened = open_events(&options, &[What::TASK_CLOCK; N]).ok()?;
@@ -53,7 +53,7 @@ fn priced<const N: usize>(test: &str) {
         ));
         assert!(cost.is_trapped, "{cost:?}");
         assert!(user > system_call && system_call > tick, "{cost:?}");
-        assert!(matches!(access, Access::SystemCall(SyscallReason::Slower { .. })), "{access}");
+        assert_eq!(access.why_system_call(), Some(ErrorKind::Slower), "{access}");
         // What is known is not measured again.
         let faults = || kernel.faults.load(SeqCst);
         let before = faults();
@@ -95,9 +95,9 @@ fn a_trapped_read_that_was_requested() {
         assert_eq!(counter.access(), Access::UserSpace);
     });
     with(test, &kernel, |reader: Reader<1>| {
-        let Some((group, _)) =
-            trapped(reader, What::raw(0xbead), |_| Some(SyscallReason::Requested))
-        else {
+        let Some((group, _)) = trapped(reader, What::raw(0xbead), |_| {
+            Some(Error::of_name("requested", "No action needed"))
+        }) else {
             return;
         };
         let counter = Counter::of_group(group);
@@ -106,6 +106,6 @@ fn a_trapped_read_that_was_requested() {
         assert!(counter.reading().is_ok());
         assert_eq!(kernel.faults.load(SeqCst), before);
         assert_eq!(counter.read_user(), Some(7));
-        assert_eq!(counter.access(), Access::SystemCall(SyscallReason::Requested));
+        assert_eq!(counter.access().why_system_call(), Some(ErrorKind::UnknownName));
     });
 }

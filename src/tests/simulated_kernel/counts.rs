@@ -5,7 +5,7 @@ use super::kernel::{CHANGES, Change, Kernel, MASK, Moment, WIDTH};
 use super::map;
 use super::stepper::{Over, Walk, stepping, with};
 use super::times::clock;
-use crate::error::SyscallReason;
+use crate::error::ErrorKind;
 use crate::kernel::capability;
 use crate::page::reader::{self, Timed, View};
 use crate::region::Snapshot;
@@ -263,15 +263,15 @@ fn a_page_that_is_not_sure_is_not_read() {
         });
         let pages = map(&[&kernel.events[0].memory]);
         // SAFETY: the view is not read.
-        unsafe { View::of(&pages) }.err().map(|(_, why)| why)
+        unsafe { View::of(&pages) }.err().map(|(_, why)| why.kind())
     };
     let sure = capability::BIT0_IS_DEPRECATED;
     // Before Linux 3.12, bit 0 is user time, or user reads, or both.
-    assert_eq!(judge(capability::BIT0, 48), Some(SyscallReason::PageTooOld));
-    assert_eq!(judge(0, 48), Some(SyscallReason::PageTooOld));
-    assert_eq!(judge(sure, 48), Some(SyscallReason::NotOffered));
-    assert_eq!(judge(sure | capability::USER_TIME, 48), Some(SyscallReason::NotOffered));
-    assert_eq!(judge(sure | capability::USER_RDPMC, 40), Some(SyscallReason::Width { bits: 40 }));
+    assert_eq!(judge(capability::BIT0, 48), Some(ErrorKind::PageTooOld));
+    assert_eq!(judge(0, 48), Some(ErrorKind::PageTooOld));
+    assert_eq!(judge(sure, 48), Some(ErrorKind::NotOffered));
+    assert_eq!(judge(sure | capability::USER_TIME, 48), Some(ErrorKind::NotOffered));
+    assert_eq!(judge(sure | capability::USER_RDPMC, 40), Some(ErrorKind::Width));
     assert_eq!(judge(sure | capability::USER_RDPMC, 48), None);
 }
 

@@ -3,7 +3,6 @@
 #![allow(clippy::disallowed_types, reason = "no child of a fork comes here")]
 
 use libfuzzer_sys::fuzz_target;
-use rdpmc::error::NameError;
 use rdpmc::internals::{PmuFiles, event_of, is_generic, terms_of};
 use rdpmc::pmu::{Pmu, Pmus};
 use std::sync::LazyLock;
@@ -55,7 +54,7 @@ fuzz_target!(|text: &str| {
         Err(error) => {
             let said = error.to_string();
             assert!(said.len() < 8 * 1024, "{said}");
-            assert!(!matches!(error, NameError::TooLong { .. }) || text.len() > 1024);
+            assert!(!said.contains("is longer than") || text.len() > 1024);
         }
     }
 });

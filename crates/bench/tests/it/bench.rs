@@ -551,10 +551,8 @@ fn events_by_their_names() {
 }
 
 fn has_no_pmu() -> bool {
-    matches!(
-        rdpmc::Counter::open(rdpmc::Event::INSTRUCTIONS),
-        Err(rdpmc::error::OpenError::NoPmu { .. })
-    )
+    rdpmc::Counter::open(rdpmc::Event::INSTRUCTIONS)
+        .is_err_and(|why| matches!(why.kind(), rdpmc::error::ErrorKind::NoPmu { .. }))
 }
 
 /// The plot and the page have every row, its samples, and the differences of those that are compared.

@@ -1,7 +1,8 @@
 //! The report on this machine, compared with the machine's files.
 
 use rdpmc::Counter;
-use rdpmc::error::OpenError;
+use rdpmc::Error;
+use rdpmc::error::ErrorKind;
 use rdpmc::pmu::Pmus;
 use rdpmc_doctor::{LockedMemory, Status, diagnose};
 use rdpmc_testing::process::{self, in_child};
@@ -69,9 +70,9 @@ fn it_says_that_there_is_no_pmu() {
     let (software, hardware) = report.events.split_last().unwrap();
     assert!(software.access.is_ok(), "{report}");
     for found in hardware {
-        let is_of_this = |error: &OpenError| {
-            matches!(error, OpenError::NoPmu { event, is_virtual: virtual_, .. }
-                if event.event() == found.event && *virtual_ == is_virtual)
+        let is_of_this = |error: &Error| {
+            matches!(error.kind(), ErrorKind::NoPmu { is_virtual: virtual_, .. }
+                if error.event() == Some(found.event) && virtual_ == is_virtual)
         };
         assert!(found.access.as_ref().is_err_and(is_of_this), "{:?}", found.access);
     }

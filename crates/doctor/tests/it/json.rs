@@ -1,7 +1,7 @@
 //! The doctor's report as JSON, field by field.
 
 use rdpmc::Access;
-use rdpmc::error::OpenError;
+use rdpmc::Error;
 use rdpmc::pmu::Pmus;
 use rdpmc_doctor::{LockedMemory, describe, diagnose};
 use rdpmc_testing::machines::Machine;
@@ -16,7 +16,7 @@ fn keys(json: &Value) -> Vec<&str> {
 }
 
 /// Checks how something is read, or why it is not.
-fn is_access(json: &Value, access: &Result<Access, OpenError>) {
+fn is_access(json: &Value, access: &Result<Access, Error>) {
     let how = access.as_ref().ok().map(ToString::to_string);
     assert_eq!(json["access"].as_str(), how.as_deref());
     let error = access.as_ref().err().map(ToString::to_string);

@@ -2,8 +2,8 @@
 
 use crate::collect::Cost;
 use crate::counting::Counted;
+use rdpmc::Error;
 use rdpmc::clock::{ClockKind, Conversion};
-use rdpmc::error::NameError;
 
 /// What is known of a thread.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Meta {
     pub(crate) is_named: bool,
     pub(crate) counted: Counted,
     /// Why requested names are not events here.
-    pub(crate) unknown: Vec<NameError>,
+    pub(crate) unknown: Vec<Error>,
     pub(crate) clock: ClockKind,
     pub(crate) conversion: Conversion,
     pub(crate) cost: Cost,

@@ -1,8 +1,8 @@
 //! What a thread is to count, and what it counts.
 
 use crate::counting::{Formula, Level1, TimeOnlyReason};
+use rdpmc::Error;
 use rdpmc::Event;
-use rdpmc::error::{NameError, OpenError};
 
 /// Whether spans have counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Counters {
 pub(crate) struct Request {
     pub(crate) events: Vec<Event>,
     /// Why requested names are not events here.
-    pub(crate) unknown: Vec<NameError>,
+    pub(crate) unknown: Vec<Error>,
     pub(crate) counters: Counters,
     /// Whether context switches are told apart.
     pub(crate) causes: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Counted {
     /// The same as of the request, for this thread.
     pub(crate) topdown: Option<Result<Formula, String>>,
     /// The events that cannot be counted. Empty if none can be: see `time_only`.
-    pub(crate) missing: Vec<(Event, OpenError)>,
+    pub(crate) missing: Vec<(Event, Error)>,
     pub(crate) time_only: Option<TimeOnlyReason>,
     pub(crate) counts_all_privilege_levels: bool,
     /// Whether the switches of the thread are to be told apart, and are.

@@ -1,6 +1,7 @@
 //! Why spans are recorded without counters.
 
-use rdpmc::error::{NameError, OpenError, SyscallReason};
+use rdpmc::Error;
+use rdpmc::error::ErrorKind;
 use std::fmt;
 use std::time::Duration;
 
@@ -11,13 +12,13 @@ pub enum TimeOnlyReason {
     /// [`Settings`](crate::Settings) have no events, or [`Counters::Never`](crate::Counters).
     NotRequested,
     /// None of the requested names is an event of this machine. This is the first one's error.
-    Name(NameError),
+    Name(Error),
     /// Only the parts of the pipeline slots were requested, and they cannot be counted: the reason.
     Topdown(String),
     /// None of the events could be opened. This is the first one's error.
-    Open(OpenError),
+    Open(Error),
     /// User space cannot read the counters. Spans make no system calls.
-    NotReadable(SyscallReason),
+    NotReadable(Error),
     /// A read is trapped, for example by the hypervisor, and takes this long.
     #[non_exhaustive]
     Trapped {
@@ -30,31 +31,12 @@ impl fmt::Display for TimeOnlyReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TimeOnlyReason::NotRequested => f.write_str("no events were requested"),
-            TimeOnlyReason::Name(error @ NameError::NoPmu { is_wsl: true, .. }) => {
-                write!(f, "{}. {WSL}", error.cause())
-            }
-            TimeOnlyReason::Open(error @ OpenError::NoPmu { is_wsl: true, .. }) => {
-                write!(f, "{}. {WSL}", error.cause())
-            }
-            TimeOnlyReason::Name(error @ NameError::NoPmu { is_virtual, .. }) => {
-                write!(f, "{}. {}", error.cause(), remedy_without_pmu(*is_virtual, false))
-            }
-            TimeOnlyReason::Name(error @ NameError::NoPmuList { .. }) => {
-                write!(f, "{}. {MOUNT}", error.cause())
-            }
-            TimeOnlyReason::Name(error) => error.fmt(f),
-            TimeOnlyReason::Open(
-                error @ OpenError::NoPmu { is_virtual, is_guest_of_hybrid, .. },
-            ) => {
-                let remedy = remedy_without_pmu(*is_virtual, *is_guest_of_hybrid);
-                write!(f, "{}. {remedy}", error.cause())
-            }
-            TimeOnlyReason::Open(error @ OpenError::NoPmuList { .. }) => {
-                write!(f, "{}. {MOUNT}", error.cause())
-            }
-            TimeOnlyReason::Open(error) => error.fmt(f),
+            TimeOnlyReason::Name(why) | TimeOnlyReason::Open(why) => match remedy(why.kind()) {
+                Some(remedy) => write!(f, "{}. {remedy}", why.cause()),
+                None => why.fmt(f),
+            },
             TimeOnlyReason::Topdown(why) => write!(f, "top-down is not counted: {why}"),
-            TimeOnlyReason::NotReadable(SyscallReason::SoftwareEvent) => f.write_str(
+            TimeOnlyReason::NotReadable(why) if why.kind() == ErrorKind::SoftwareEvent => f.write_str(
                 "only a system call reads software events, and spans make none. Leave software events out",
             ),
             TimeOnlyReason::NotReadable(reason) => {
@@ -69,15 +51,20 @@ impl fmt::Display for TimeOnlyReason {
     }
 }
 
-const WSL: &str = "Remove `hardwarePerformanceCounters=false` from .wslconfig if it is there, and run `wsl --shutdown`. If no \
-                   PMU appears, run on Linux without Windows";
-const MOUNT: &str = "Mount /sys in this container or chroot to learn the cause";
-
-/// Returns what to do about a PMU that is missing. The library advises software events, and spans cannot read them.
-fn remedy_without_pmu(is_virtual: bool, is_guest_of_hybrid: bool) -> &'static str {
-    match (is_virtual, is_guest_of_hybrid) {
-        (_, true) => "Run on the host",
-        (true, false) => "Enable the virtual PMU in the hypervisor, or run on the host",
-        (false, false) => "Use another machine",
-    }
+/// Returns what to do about a PMU that is missing: the library advises software events, and spans cannot read them. None for other
+/// errors, whose own remedy is right.
+fn remedy(kind: ErrorKind) -> Option<&'static str> {
+    Some(match kind {
+        ErrorKind::NoPmu { is_guest_of_hybrid: true, .. } => "Run on the host",
+        ErrorKind::NoPmu { is_wsl: true, .. } => {
+            "Remove `hardwarePerformanceCounters=false` from .wslconfig if it is there, and run `wsl --shutdown`. If no PMU \
+             appears, run on Linux without Windows"
+        }
+        ErrorKind::NoPmu { is_virtual: true, .. } => {
+            "Enable the virtual PMU in the hypervisor, or run on the host"
+        }
+        ErrorKind::NoPmu { .. } => "Use another machine",
+        ErrorKind::NoPmuList => "Mount /sys in this container or chroot to learn the cause",
+        _ => return None,
+    })
 }

@@ -2,8 +2,8 @@
 
 use crate::batch::{Thread, Timeline};
 use crate::counting::TimeOnlyReason;
+use rdpmc::Error;
 use rdpmc::Event;
-use rdpmc::error::{NameError, OpenError};
 use std::time::Duration;
 
 /// What is known of a thread that records, or of ended threads of one name.
@@ -22,9 +22,9 @@ pub struct ThreadInfo {
     /// The events that it counts. Those of the top-down method come first.
     pub events: Vec<Event>,
     /// The requested events that it cannot count, and why. Empty if it counts none: see `time_only`.
-    pub missing: Vec<(Event, OpenError)>,
+    pub missing: Vec<(Event, Error)>,
     /// Why requested names are not events of this machine: it lacks the PMU that they need.
-    pub unknown: Vec<NameError>,
+    pub unknown: Vec<Error>,
     /// Why it counts no event at all. None if it does.
     pub time_only: Option<TimeOnlyReason>,
     /// Whether the counts include the kernel's, because the PMU cannot leave them out.

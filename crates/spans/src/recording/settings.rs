@@ -5,8 +5,9 @@ use crate::record::MAX_EVENTS;
 use crate::recording::start_error::MAX_RECORDS;
 use crate::recording::{Spans, StartError};
 use crate::session::{Plan, Slow, Storage, begin};
+use rdpmc::Error;
 use rdpmc::IntoEvent;
-use rdpmc::error::NameError;
+use rdpmc::error::ErrorKind;
 use std::time::Duration;
 
 /// The most slowest spans of an interval.
@@ -198,9 +199,8 @@ impl Settings {
         if events > MAX_EVENTS {
             return Err(StartError::TooManyEvents { events });
         }
-        let is_wrong = |why: &&NameError| {
-            !matches!(why, NameError::NoPmu { .. } | NameError::NoPmuList { .. })
-        };
+        let is_wrong =
+            |why: &&Error| !matches!(why.kind(), ErrorKind::NoPmu { .. } | ErrorKind::NoPmuList);
         if let Some(why) = self.plan.request.unknown.iter().find(is_wrong) {
             return Err(StartError::Name(why.clone()));
         }

@@ -1,7 +1,7 @@
 //! Why a recording could not be started.
 
 use crate::record::MAX_EVENTS;
-use rdpmc::error::{NameError, OpenError};
+use rdpmc::Error;
 use std::fmt;
 
 /// The most records of a ring.
@@ -26,9 +26,9 @@ pub enum StartError {
         records: usize,
     },
     /// There is no clock.
-    Clock(OpenError),
+    Clock(Error),
     /// A requested name is not that of an event.
-    Name(NameError),
+    Name(Error),
 }
 
 impl fmt::Display for StartError {

@@ -7,7 +7,7 @@ use crate::record::{Details, Flags, Lost, MAX_EVENTS, OUTERMOST, Raw, SLOT, Site
 use crate::session::Slow;
 use crate::statistics::{SiteStats, merge_into};
 use rdpmc::Event;
-use rdpmc::clock::{ClockKind, ClockReason, Conversion};
+use rdpmc::clock::{ClockKind, Conversion};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -334,7 +334,7 @@ impl Nest {
 }
 
 fn clock() -> ClockKind {
-    ClockKind::Calibrated(ClockReason::NotOffered)
+    ClockKind::Calibrated(rdpmc::Error::of_name("another clock", "No action needed"))
 }
 
 /// A tick is a nanosecond.

@@ -1,7 +1,7 @@
 //! Times of a recording, by a clock whose looks are inexact, against the true times.
 
 use crate::batch::Timeline;
-use rdpmc::clock::{ClockKind, ClockReason, Conversion};
+use rdpmc::clock::{ClockKind, Conversion};
 
 /// A tick takes 0.4 ns. The clock showed 1,000,000 at 5,000,000 ticks.
 fn truth(ticks: u64) -> u64 {
@@ -11,7 +11,7 @@ const BEGUN: u64 = 5_000_000;
 
 /// A timeline whose first conversion is wrong by some parts per million.
 fn begin(millionths: i64) -> Timeline {
-    let kind = ClockKind::Calibrated(ClockReason::NotOffered);
+    let kind = ClockKind::Calibrated(rdpmc::Error::of_name("another clock", "No action needed"));
     Timeline::at(BEGUN, truth(BEGUN), by_itself(BEGUN, millionths), kind)
 }
 
@@ -142,7 +142,7 @@ fn spans_after_a_long_sleep() {
 #[test]
 fn the_counter_is_set_back() {
     let begun = 1_000_000 * SECOND;
-    let kind = ClockKind::Calibrated(ClockReason::NotOffered);
+    let kind = ClockKind::Calibrated(rdpmc::Error::of_name("another clock", "No action needed"));
     let mut time = Timeline::at(begun, truth(begun), by_itself(begun, 0), kind);
     let moved = |ticks: u64| truth(ticks) + 1_000_000_000;
     time.learn((begun + 10 * SECOND, truth(begun + 10 * SECOND)), by_itself(begun, 0));

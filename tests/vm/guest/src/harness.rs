@@ -1,6 +1,6 @@
 //! Runs scenarios, each in a process of its own, and prints a line for each.
 
-use rdpmc::error::{Disturbed, NameError, OpenError, ReadError, RegionError};
+use rdpmc::error::{Disturbed, ErrorKind, ReadError};
 use rdpmc_testing::attacks::Share;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -76,9 +76,9 @@ pub struct Scenario {
 
 impl From<rdpmc::Error> for Stop {
     fn from(error: rdpmc::Error) -> Stop {
-        match error {
-            rdpmc::Error::Open(OpenError::NoPmu { .. }) => Stop::Skipped("no PMU".into()),
-            error => Stop::Failed(format!("{error} ({error:?})")),
+        match error.kind() {
+            ErrorKind::NoPmu { .. } => Stop::Skipped("no PMU".into()),
+            _ => Stop::Failed(format!("{error:?}")),
         }
     }
 }
@@ -93,7 +93,22 @@ macro_rules! from_errors {
         })*
     };
 }
-from_errors!(OpenError ReadError RegionError Disturbed NameError);
+from_errors!(ReadError Disturbed);
+
+/// Fails the scenario unless the error is of this kind, and its message has these words.
+pub fn says(what: &str, error: &rdpmc::Error, kind: ErrorKind, words: &str) -> Outcome {
+    require(error.kind() == kind && error.to_string().contains(words), || {
+        format!("{what} is {error:?}, should be {kind:?} with {words:?}")
+    })
+}
+
+/// Fails the scenario unless reads are system calls for a reason of this kind, and its message has these words.
+pub fn by_system_call(what: &str, access: &rdpmc::Access, kind: ErrorKind, words: &str) -> Outcome {
+    match access {
+        rdpmc::Access::SystemCall(why) => says(what, why, kind, words),
+        other => Err(Stop::Failed(format!("{what} is {other:?}, should be {kind:?}"))),
+    }
+}
 
 impl From<String> for Stop {
     fn from(why: String) -> Stop {

@@ -29,7 +29,7 @@ mod virtual_machine;
 
 use crate::events::read_event;
 use crate::harness::{Facts, Outcome, Scenario, Stop, equal, require, samples};
-use rdpmc::error::OpenError;
+use rdpmc::Error;
 use rdpmc::{Counter, Event, Reading};
 use rdpmc_testing::kernels::countdown;
 use rdpmc_testing::process::perf_descriptors;
@@ -95,12 +95,12 @@ pub fn reopen(facts: &[&str]) -> Outcome {
 type Entry = (&'static str, fn(&Facts) -> Outcome);
 
 /// Opens a counter as every scenario here does: for all privilege levels if the PMU cannot filter.
-fn open(event: Event) -> Result<Counter, OpenError> {
+fn open(event: Event) -> Result<Counter, Error> {
     Counter::builder(event).allow_all_privilege_levels(true).open()
 }
 
 /// Opens a pinned counter: it has a register of its own, or is in error state.
-fn open_pinned(event: Event) -> Result<Counter, OpenError> {
+fn open_pinned(event: Event) -> Result<Counter, Error> {
     Counter::builder(event).allow_all_privilege_levels(true).pinned(true).open()
 }
 

@@ -2,10 +2,9 @@
 
 use super::{Entry, least, newest, open, work};
 use crate::events::Published;
-use crate::harness::{Facts, Outcome, equal, require, samples};
+use crate::harness::{Facts, Outcome, by_system_call, equal, require, samples};
 use crate::system::{self, Changed, USER_ACCESS};
-use rdpmc::error::SyscallReason;
-use rdpmc::internals::expected;
+use rdpmc::error::ErrorKind;
 use rdpmc::{Access, Counter, Event};
 use rdpmc_doctor::Seccomp;
 use rdpmc_testing::kernels::countdown;
@@ -29,7 +28,7 @@ fn access_from_user_space(_: &Facts) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
     equal("access", counter.access(), Access::UserSpace)?;
     counter.disable()?;
-    equal("access", counter.access(), Access::SystemCall(SyscallReason::NotScheduled))?;
+    equal("access", counter.access().why_system_call(), Some(ErrorKind::NotScheduled))?;
     counter.enable()?;
     equal("access", counter.access(), Access::UserSpace)
 }
@@ -38,19 +37,18 @@ fn switched_off(_: &Facts) -> Outcome {
     // Without a PMU the setting does not exist, and the scenario ends here.
     drop(open(Event::INSTRUCTIONS)?);
     let off = Changed::to(USER_ACCESS, "0");
-    let reason = expected::switched_off(USER_ACCESS, 0);
-    without_access(Access::SystemCall(reason))?;
+    without_access(ErrorKind::SwitchedOff, &format!("disabled ({USER_ACCESS} is 0)"))?;
     drop(off);
     equal("access afterwards", open(Event::INSTRUCTIONS)?.access(), Access::UserSpace)
 }
 
 /// Opens, counts and reads while `index` stays 0.
-fn without_access(access: Access) -> Outcome {
+fn without_access(kind: ErrorKind, words: &str) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
     let page = Published::of(newest());
     equal("index", page.index(), 0)?;
     equal("read_user", counter.read_user(), None)?;
-    equal("access", counter.access(), access)?;
+    by_system_call("access", &counter.access(), kind, words)?;
     let mut constant = None;
     for rounds in super::ROUNDS {
         let counted = least(samples(false), || Ok(count_by_system_call(&counter, rounds)?))?;
@@ -81,8 +79,8 @@ fn setting_is_hidden(_: &Facts) -> Outcome {
         let counter = open(Event::INSTRUCTIONS)?;
         equal("access", counter.access(), Access::UserSpace)?;
         counter.disable()?;
-        let access = Access::SystemCall(SyscallReason::NotScheduled);
-        equal("access while disabled", counter.access(), access)?;
+        let why = counter.access().why_system_call();
+        equal("access while disabled", why, Some(ErrorKind::NotScheduled))?;
         counter.enable()?;
         let counted = work(&counter, 1_000)?;
         require(counted >= 2_000, || format!("{counted} for 2,000 instructions"))
@@ -182,7 +180,7 @@ fn rdpmc_faults_as_the_processor_says(facts: &Facts) -> Outcome {
 
 fn software_events_are_read_by_system_call(_: &Facts) -> Outcome {
     let counter = Counter::open(Event::TASK_CLOCK)?;
-    equal("access", counter.access(), Access::SystemCall(SyscallReason::SoftwareEvent))?;
+    equal("access", counter.access().why_system_call(), Some(ErrorKind::SoftwareEvent))?;
     equal("read_user", counter.read_user(), None)?;
     let before = counter.read()?;
     countdown(black_box(1_000_000));
@@ -204,8 +202,8 @@ fn mlock_limit(_: &Facts) -> Outcome {
         let counters = [open(Event::INSTRUCTIONS)?, open(Event::INSTRUCTIONS)?];
         equal("access", counters[0].access(), Access::UserSpace)?;
         let not_mapped = |counter: &Counter| {
-            let why = expected::mlock_limit(8);
-            counter.access() == Access::SystemCall(why)
+            let words = "kernel.perf_event_mlock_kb is 8 KiB per CPU";
+            by_system_call("", &counter.access(), ErrorKind::MlockLimit, words).is_ok()
         };
         require(!not_mapped(&counters[1]), || "the second is beyond the limit".into())?;
         let third = open(Event::INSTRUCTIONS)?;
@@ -234,8 +232,8 @@ fn diagnosis(facts: &Facts) -> Outcome {
         let found = report.events.iter().find(|found| found.event == event);
         found.map(|found| found.access.clone())
     };
-    let software = Access::SystemCall(SyscallReason::SoftwareEvent);
-    equal("task-clock", of(&report, Event::TASK_CLOCK), Some(Ok(software)))?;
+    let software = of(&report, Event::TASK_CLOCK).and_then(|access| access.ok()?.why_system_call());
+    equal("task-clock", software, Some(ErrorKind::SoftwareEvent))?;
     let [pmu] = report.core_pmus.as_slice() else {
         equal("PMUs", report.core_pmus.len(), 0)?;
         equal("no PMU is meant", facts.say_no_pmu(), true)?;
@@ -257,9 +255,9 @@ fn diagnosis(facts: &Facts) -> Outcome {
     }
     let off = Changed::to(USER_ACCESS, "0");
     let report = rdpmc_doctor::diagnose();
-    let reason = expected::switched_off(USER_ACCESS, 0);
     equal("status", report.status(), rdpmc_doctor::Status::SystemCall)?;
-    equal("instructions", of(&report, Event::INSTRUCTIONS), Some(Ok(Access::SystemCall(reason))))?;
+    let why = of(&report, Event::INSTRUCTIONS).and_then(|access| access.ok()?.why_system_call());
+    equal("instructions", why, Some(ErrorKind::SwitchedOff))?;
     let remedy = format!("`echo 1 > {USER_ACCESS}` as root");
     require(report.advice.iter().any(|line| line.contains(&remedy)), || {
         format!("{:?}", report.advice)

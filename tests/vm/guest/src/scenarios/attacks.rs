@@ -5,7 +5,7 @@
 use super::{Entry, known_events, open};
 use crate::harness::{Facts, Outcome, Stop, equal, patience, require, skip};
 use crate::system::{self, Changed};
-use rdpmc::error::{OpenError, SyscallReason};
+use rdpmc::error::{Error, ErrorKind};
 use rdpmc::{Access, Event, Group};
 use rdpmc_testing::attacks::{closed, guests, refusals, stepped};
 use rdpmc_testing::process::supervised::{Answer, Switch, supervised};
@@ -268,7 +268,7 @@ fn open_beside(shared: &Shared, switch: &Switch) -> Result<String, Stop> {
             require(drop_rights(), || "it keeps its rights".into())?;
         }
         for plan in PLANS {
-            let open = |open: &dyn Fn() -> Result<Access, OpenError>| {
+            let open = |open: &dyn Fn() -> Result<Access, Error>| {
                 shared.plan.store(plan, SeqCst);
                 switch.set(true);
                 let access = open();
@@ -281,15 +281,15 @@ fn open_beside(shared: &Shared, switch: &Switch) -> Result<String, Stop> {
                 open(&|| access([Event::CYCLES; 8])),
             ];
             for access in groups {
-                use SyscallReason::{MlockLimit, NotMapped};
                 let is_right = match &access {
-                    Ok(Access::SystemCall(MlockLimit { .. })) => is_refused,
-                    Ok(Access::SystemCall(NotMapped { .. })) => false,
-                    // The page of a group that was never enabled says nothing of user space.
-                    Ok(_) => !is_refused,
+                    Ok(access) => match access.why_system_call() {
+                        Some(ErrorKind::MlockLimit) => is_refused,
+                        Some(ErrorKind::NotMapped) => false,
+                        // The page of a group that was never enabled says nothing of user space.
+                        _ => !is_refused,
+                    },
                     // Some PMUs have fewer counters.
-                    Err(OpenError::GroupTooLarge { .. }) => true,
-                    Err(_) => false,
+                    Err(why) => matches!(why.kind(), ErrorKind::GroupTooLarge { .. }),
                 };
                 require(is_right, || format!("{access:?} with the plan {plan:b}"))?;
                 *opened += u64::from(access.is_ok());
@@ -305,7 +305,7 @@ fn open_beside(shared: &Shared, switch: &Switch) -> Result<String, Stop> {
 }
 
 /// Opens and drops a group, and returns how it would be read. A disabled group is not checked for counters.
-fn access<const N: usize>(events: [Event; N]) -> Result<Access, OpenError> {
+fn access<const N: usize>(events: [Event; N]) -> Result<Access, Error> {
     let group = Group::builder(events).allow_all_privilege_levels(true).disabled(true).open();
     group.map(|group| group.access())
 }

@@ -2,10 +2,9 @@
 //! still right, and the reason is reported.
 
 use super::{Entry, known_events, open};
-use crate::harness::{Facts, Outcome, equal, require};
-use rdpmc::error::{ReadError, SyscallReason};
-use rdpmc::internals::expected;
-use rdpmc::{Access, Event, Group};
+use crate::harness::{Facts, Outcome, equal, require, says};
+use rdpmc::error::{ErrorKind, ReadError};
+use rdpmc::{Event, Group};
 use rdpmc_testing::kernels::countdown;
 use std::hint::black_box;
 
@@ -16,18 +15,19 @@ pub const ALL: &[Entry] = &[
     ("no_user_access_is_diagnosed", no_user_access_is_diagnosed),
 ];
 
-const NOT_OFFERED: Access = Access::SystemCall(SyscallReason::NotOffered);
+const NOT_OFFERED: Option<ErrorKind> = Some(ErrorKind::NotOffered);
 
 fn no_user_access_is_offered(_: &Facts) -> Outcome {
     let counter = open(Event::INSTRUCTIONS)?;
-    equal("access", counter.access(), NOT_OFFERED)?;
+    equal("access", counter.access().why_system_call(), NOT_OFFERED)?;
     let said = counter.access().to_string();
     require(said.contains("arm64 needs Linux 5.17"), || said.clone())?;
     equal("read_user", counter.read_user(), None)?;
     equal("reading_user", counter.reading_user(), None)?;
     require(counter.read()? > 0, || "nothing is counted".into())?;
-    let refused = expected::user_read_unavailable(Event::INSTRUCTIONS, SyscallReason::NotOffered);
-    equal("region", counter.region().err(), Some(refused))
+    let why = counter.region().map(drop).expect_err("it has none");
+    let words = "instructions cannot be read there: the kernel offers no user access";
+    says("region", &why, ErrorKind::UserReadUnavailable, words)
 }
 
 fn counted_by_system_call(facts: &Facts) -> Outcome {
@@ -70,7 +70,7 @@ fn between<const N: usize>(
 
 fn groups_counted_by_system_call(_: &Facts) -> Outcome {
     let group = Group::open([Event::INSTRUCTIONS; 4])?;
-    equal("access", group.access(), NOT_OFFERED)?;
+    equal("access", group.access().why_system_call(), NOT_OFFERED)?;
     equal("read_user", group.read_user(), None)?;
     let mut nothing = None;
     for rounds in super::ROUNDS {
@@ -85,7 +85,8 @@ fn no_user_access_is_diagnosed(_: &Facts) -> Outcome {
     let [pmu] = report.core_pmus.as_slice() else {
         return Err(format!("{} PMUs", report.core_pmus.len()).into());
     };
-    equal("the PMU's access", pmu.access.clone(), Ok(NOT_OFFERED))?;
+    let access = pmu.access.as_ref().ok().and_then(|access| access.why_system_call());
+    equal("the PMU's access", access, NOT_OFFERED)?;
     equal("the setting", report.user_access, None)?;
     let said = |line: &String| line.contains("the kernel offers no user access");
     require(report.advice.iter().any(said), || format!("{:?}", report.advice))

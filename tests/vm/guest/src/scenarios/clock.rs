@@ -5,8 +5,8 @@ use crate::events::Timestamps;
 use crate::harness::{Facts, Outcome, Stop, equal, require, skip};
 use crate::neighbour::Neighbour;
 use rdpmc::Clock;
-use rdpmc::clock::{ClockKind, ClockReason};
-use rdpmc::internals::expected;
+use rdpmc::clock::ClockKind;
+use rdpmc::error::ErrorKind;
 use rdpmc_testing::attacks::time_namespace;
 use rdpmc_testing::kernels::countdown;
 use rdpmc_testing::process::{
@@ -45,16 +45,27 @@ fn of_the_page(facts: &Facts) -> Result<Clock, Stop> {
     Ok(clock)
 }
 
-/// Returns the kind of a clock without a page, for this reason.
-fn without_page(facts: &Facts, reason: ClockReason) -> ClockKind {
-    if !cfg!(target_arch = "x86_64") {
-        ClockKind::Calibrated(reason)
+/// The reason for which a clock is calibrated, or the kernel's. None for a clock of the page.
+type Why = Option<Result<ErrorKind, ErrorKind>>;
+
+fn why(kind: &ClockKind) -> Why {
+    match kind {
+        ClockKind::Calibrated(why) => Some(Ok(why.kind())),
+        ClockKind::Kernel(why) => Some(Err(why.kind())),
+        _ => None,
+    }
+}
+
+/// Returns why a clock has no page, for this reason.
+fn without_page(facts: &Facts, reason: ErrorKind) -> Why {
+    Some(if !cfg!(target_arch = "x86_64") {
+        Ok(reason)
     } else if has_page(facts) {
         // The emulator's CPUs do not advertise an invariant counter.
-        ClockKind::Kernel(ClockReason::NotInvariant)
+        Err(ErrorKind::TicksNotInvariant)
     } else {
-        ClockKind::Kernel(ClockReason::NotTrusted)
-    }
+        Err(ErrorKind::TicksNotTrusted)
+    })
 }
 
 /// Returns how far the clock is ahead of CLOCK_MONOTONIC_RAW, minimum and maximum, by the narrowest of some samples.
@@ -69,10 +80,10 @@ fn ahead(clock: &Clock) -> (i64, i64) {
 }
 
 fn clock_of_the_page(facts: &Facts) -> Outcome {
-    let kinds = (ClockKind::Page, without_page(facts, ClockReason::NotOffered));
+    let kinds = (None, without_page(facts, ErrorKind::NotOffered));
     for _ in 0..1_000 {
         let clock = Clock::open()?;
-        let kind = clock.kind();
+        let kind = why(&clock.kind());
         let mappings = match has_page(facts) {
             true => equal("the kind", &kind, &kinds.0).map(|()| 1)?,
             false => equal("the kind", &kind, &kinds.1).map(|()| 0)?,
@@ -247,8 +258,7 @@ fn clock_across_threads(facts: &Facts) -> Outcome {
 fn clock_without_an_event(facts: &Facts) -> Outcome {
     process::refuse(libc::SYS_perf_event_open, libc::EPERM);
     let clock = Clock::open()?;
-    let reason = ClockReason::NoEvent(expected::seccomp(libc::EPERM));
-    equal("the kind", clock.kind(), without_page(facts, reason))?;
+    equal("the kind", why(&clock.kind()), without_page(facts, ErrorKind::Seccomp))?;
     equal("mappings", perf_mappings(), 0)?;
     let mut last = 0;
     for _ in 0..300 {
@@ -275,7 +285,7 @@ fn clock_without_ticks(_: &Facts) -> Outcome {
         return skip("this kernel does not let a thread forbid itself the tick counter");
     }
     let clock = Clock::open()?;
-    equal("the kind", clock.kind(), ClockKind::Kernel(ClockReason::Forbidden))?;
+    equal("the kind", why(&clock.kind()), Some(Err(ErrorKind::TicksForbidden)))?;
     let (before, ticks, now, after) =
         (monotonic_raw(), clock.ticks(), clock.now_ordered(), monotonic_raw());
     require([before, ticks, now, after].is_sorted(), || {
@@ -303,10 +313,10 @@ fn clock_in_a_fork(facts: &Facts) -> Outcome {
         };
         let now = goes_on(before)?;
         let should = match has_page(facts) {
-            true => without_page(facts, ClockReason::Forked),
-            false => kind.clone(),
+            true => without_page(facts, ErrorKind::Forked),
+            false => why(&kind),
         };
-        equal("the child's kind", clock.kind(), should)?;
+        equal("the child's kind", why(&clock.kind()), should)?;
         // A clock of its own is as good as the parent's.
         equal("its own clock's kind", Clock::open()?.kind(), kind.clone())?;
         Ok(in_child(|| goes_on(now).map(drop))?)

@@ -5,10 +5,11 @@
 
 use super::access::{Ended, in_child_without_system_calls};
 use super::{Entry, open};
-use crate::harness::{Facts, Outcome, Stop, equal, patience, report, require};
+use crate::harness::{
+    Facts, Outcome, Stop, by_system_call, equal, patience, report, require, says,
+};
 use crate::system::{Changed, USER_ACCESS, keep_on, set};
-use rdpmc::error::{Disturbed, OpenError, ReadError, SyscallReason};
-use rdpmc::internals::expected;
+use rdpmc::error::{Disturbed, ErrorKind, ReadError};
 use rdpmc::pmu::{Pmu, Pmus};
 use rdpmc::{Access, Counter, Error, Event, Group};
 use rdpmc_testing::kernels::countdown;
@@ -37,8 +38,7 @@ pub const ALL: &[Entry] = &[
 
 /// Returns the PMUs of CPUs 0 and 1, on which this thread may then run.
 fn core_types() -> Result<[Pmu; 2], Stop> {
-    let mut pmus: Vec<Pmu> =
-        Pmus::local().all().map_err(rdpmc::Error::from)?.into_iter().filter(Pmu::is_core).collect();
+    let mut pmus: Vec<Pmu> = Pmus::local().all()?.into_iter().filter(Pmu::is_core).collect();
     pmus.sort_by_key(|pmu| pmu.cpus().is_some_and(|cpus| cpus.contains(1)));
     let pmus: Result<[Pmu; 2], _> = pmus.try_into();
     keep_on(None);
@@ -152,8 +152,8 @@ fn sum_controlled(_: &Facts) -> Outcome {
     equal("read_user of a disabled one", counter.read_user(), None)?;
     equal(
         "access of a disabled one",
-        counter.access(),
-        Access::SystemCall(SyscallReason::NotScheduled),
+        counter.access().why_system_call(),
+        Some(ErrorKind::NotScheduled),
     )?;
     let stopped = counter.read()?;
     countdown(black_box(1_000));
@@ -249,8 +249,7 @@ fn sum_by_system_call(_: &Facts) -> Outcome {
     let off = Changed::to(USER_ACCESS, "0");
     let counter = open(Event::INSTRUCTIONS)?;
     equal("read_user", counter.read_user(), None)?;
-    let reason = expected::switched_off(USER_ACCESS, 0);
-    equal("access", counter.access(), Access::SystemCall(reason))?;
+    by_system_call("access", &counter.access(), ErrorKind::SwitchedOff, USER_ACCESS)?;
     let sum = |rounds: [u64; 2]| {
         least(|| {
             keep_on(Some(0));
@@ -277,20 +276,20 @@ fn sum_by_system_call(_: &Facts) -> Outcome {
 fn sum_of_pinned_events(_: &Facts) -> Outcome {
     core_types()?;
     let pinned = Counter::builder(Event::INSTRUCTIONS).pinned(true).open()?;
-    equal("access", pinned.access(), Access::SystemCall(SyscallReason::PinnedOnSeveralTypes))?;
+    equal("access", pinned.access().why_system_call(), Some(ErrorKind::PinnedOnSeveralTypes))?;
     equal("read_user", pinned.read_user(), None)?;
     keep_on(Some(0));
     let before = pinned.read()?;
     keep_on(Some(1));
     countdown(black_box(1_000));
     require(pinned.read()? - before >= 2_000, || "it counts".into())?;
-    let marked: Event = "instructions:D".parse().map_err(Error::from)?;
+    let marked: Event = "instructions:D".parse()?;
     keep_on(None);
     let marked = open(marked)?;
-    equal("access", marked.access(), Access::SystemCall(SyscallReason::PinnedOnSeveralTypes))?;
+    equal("access", marked.access().why_system_call(), Some(ErrorKind::PinnedOnSeveralTypes))?;
     // More events than counters: those that are left without one report it.
     keep_on(None);
-    let many: Result<Vec<Counter>, OpenError> =
+    let many: Result<Vec<Counter>, Error> =
         (0..10).map(|_| Counter::builder(Event::INSTRUCTIONS).pinned(true).open()).collect();
     let many = many?;
     for processor in [0, 1] {
@@ -360,13 +359,14 @@ fn group_on_one_core_type(_: &Facts) -> Outcome {
     // An event that names its PMU decides for the others. Two that name different PMUs cannot be in one group.
     let [first, second] = &pmus;
     let of = |pmu: &Pmu, name: &str| Pmus::local().event(&format!("{}/{name}/", pmu.name()));
-    let named = of(first, "cpu_cycles").map_err(Error::from)?;
+    let named = of(first, "cpu_cycles")?;
     let group = Group::open([Event::INSTRUCTIONS, named])?;
     let names = group.events().map(|event| Pmus::local().name_of(event));
     let are_of_first = names.iter().all(|name| name.starts_with(first.name()));
     require(are_of_first, || format!("{names:?}"))?;
-    let other = of(second, "inst_retired").map_err(Error::from)?;
-    equal("two PMUs", Group::open([named, other]).err(), Some(expected::several_pmus(named, other)))
+    let other = of(second, "inst_retired")?;
+    let error = Group::open([named, other]).expect_err("of two PMUs");
+    says("two PMUs", &error, ErrorKind::SeveralPmus, &Pmus::local().name_of(named))
 }
 
 /// An event that names its PMU is opened there by older kernels, too, and each PMU is described correctly.
@@ -374,7 +374,7 @@ fn each_pmu_by_its_name(facts: &Facts) -> Outcome {
     for (processor, pmu) in core_types()?.iter().enumerate() {
         keep_on(Some(processor as u32));
         for name in ["cycles", "instructions", "cpu_cycles", "r8"] {
-            let event: Event = format!("{}/{name}/", pmu.name()).parse().map_err(Error::from)?;
+            let event: Event = format!("{}/{name}/", pmu.name()).parse()?;
             let counter = open(event)?;
             equal("access", counter.access(), Access::UserSpace)?;
             let before = counter.read()?;
@@ -426,9 +426,11 @@ fn the_first_look_refused(facts: &Facts) -> Outcome {
             switch.set(false);
             match first {
                 Ok(counter) => is_whole(&counter)?,
-                Err(OpenError::Unreadable(_) | OpenError::TooManyOpenFiles { .. }) => {}
-                Err(OpenError::EventNotSupported { .. }) if is_read_short.get() => {}
-                Err(other) => return Err(other.into()),
+                Err(why) => match why.kind() {
+                    ErrorKind::Unreadable | ErrorKind::TooManyOpenFiles => {}
+                    ErrorKind::EventNotSupported if is_read_short.get() => {}
+                    _ => return Err(why.into()),
+                },
             }
             is_whole(&open(Event::INSTRUCTIONS)?)
         })())

@@ -3,10 +3,9 @@
 use super::{Entry, newest, open, work};
 use crate::cost::FOUR;
 use crate::events::read_event;
-use crate::harness::{Facts, Outcome, Stop, equal, report, require};
+use crate::harness::{Facts, Outcome, Stop, by_system_call, equal, report, require, says};
 use crate::system::{self, Changed, USER_ACCESS, set};
-use rdpmc::error::SyscallReason;
-use rdpmc::internals::expected;
+use rdpmc::error::ErrorKind;
 use rdpmc::region::Disturbed;
 use rdpmc::{Access, Event, Group};
 use rdpmc_testing::kernels::countdown;
@@ -146,12 +145,11 @@ fn revoked_and_given_back(facts: &Facts) -> Outcome {
                 none[is_switched] += 1;
                 // The setting is 1, and the page offers what cannot be read.
                 if cfg!(target_arch = "x86_64") {
-                    equal("access", access, Access::SystemCall(SyscallReason::Refused))?;
+                    equal("access", access.why_system_call(), Some(ErrorKind::Refused))?;
                     equal("the region", sample, Err(Disturbed::Faulted))?;
-                    let reason = SyscallReason::Refused;
-                    let event = Event::INSTRUCTIONS;
-                    let refused = expected::user_read_unavailable(event, reason);
-                    equal("another region", another, Some(refused))?;
+                    let another = another.expect("a region of what is refused");
+                    let words = "the CPU refused to read a counter";
+                    says("another region", &another, ErrorKind::UserReadUnavailable, words)?;
                 }
             }
         }
@@ -208,13 +206,11 @@ fn a_handle_gives_up_after_a_fault(facts: &Facts) -> Outcome {
     if is_certain {
         // One for each event: arm64 reads all of a group even if the first has no counter.
         equal("faults", faults, all)?;
-        let off = expected::switched_off(USER_ACCESS, 0);
-        equal("access", counter.access(), Access::SystemCall(off))?;
+        by_system_call("access", &counter.access(), ErrorKind::SwitchedOff, USER_ACCESS)?;
     }
     if is_certain && cfg!(target_arch = "x86_64") {
         // A retry while access is revoked finds that out, at one more fault. (arm64's page then names no register.)
-        let off = expected::switched_off(USER_ACCESS, 0);
-        equal("a retry", counter.retry_user()?, Access::SystemCall(off))?;
+        by_system_call("a retry", &counter.retry_user()?, ErrorKind::SwitchedOff, USER_ACCESS)?;
         equal("faults after a retry", rdpmc::contained_faults() - before, all + 1)?;
     }
     // The kernel goes on counting, and resets to 0.
@@ -238,13 +234,13 @@ fn a_handle_gives_up_after_a_fault(facts: &Facts) -> Outcome {
     std::thread::sleep(Duration::from_millis(20));
     if is_certain {
         equal("a read", counter.read_user(), None)?;
-        let refused = Access::SystemCall(SyscallReason::Refused);
-        equal("access", [counter.access(), group.access()], [refused, refused])?;
+        let access = [counter.access(), group.access()].map(|access| access.why_system_call());
+        equal("access", access, [Some(ErrorKind::Refused); 2])?;
         equal("faults", rdpmc::contained_faults() - before, all)?;
     }
     let access = [counter.retry_user()?, group.retry_user()?];
     if is_certain {
-        equal("access", access, [Access::UserSpace; 2])?;
+        equal("access", access, [const { Access::UserSpace }; 2])?;
         let kernel = counter.reading_by_system_call()?.value;
         let (user, after) = (counter.read()?, counter.read()?);
         require(kernel < user && user < after && user < read + 1_000_000, || {
@@ -302,9 +298,8 @@ fn one_by_one() -> Outcome {
         format!("a region over the revocation: {sample:?}")
     })?;
     // access() then names the setting as the cause.
-    let off = expected::switched_off(USER_ACCESS, 0);
     match counter.access() {
-        Access::SystemCall(why) => equal("access", why, off)?,
+        Access::SystemCall(why) => says("access", &why, ErrorKind::SwitchedOff, USER_ACCESS)?,
         other => refused(&format!("access, {other:?},"), false)?,
     }
     refused("read_user", counter.read_user().is_none())?;

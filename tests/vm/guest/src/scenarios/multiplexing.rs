@@ -3,8 +3,8 @@
 use super::{Entry, Known, fill_the_pmu, fits_between, open, open_pinned, words};
 use crate::events::{Published, read_event};
 use crate::harness::{Facts, Outcome, Stop, equal, require};
-use rdpmc::error::{ReadError, SyscallReason};
-use rdpmc::{Access, Event};
+use rdpmc::Event;
+use rdpmc::error::{ErrorKind, ReadError};
 use rdpmc_testing::kernels::countdown;
 use rdpmc_testing::process::perf_descriptors;
 use std::hint::black_box;
@@ -121,8 +121,8 @@ fn pinned_without_a_register(_: &Facts) -> Outcome {
             Ok(_) => counters.push(counter),
             Err(error) => {
                 equal("the error", error, ReadError::ErrorState)?;
-                let access = Access::SystemCall(SyscallReason::ErrorState);
-                equal("access", counter.access(), access)?;
+                let access = counter.access();
+                equal("access", access.why_system_call(), Some(ErrorKind::ErrorState))?;
                 require(access.to_string().ends_with(&ReadError::ErrorState.to_string()), || {
                     format!("{access}")
                 })?;

@@ -3,7 +3,7 @@
 use super::{Entry, open};
 use crate::faults::Fault;
 use crate::harness::{Facts, Outcome, Stop, equal, require};
-use rdpmc::error::{OpenError, SyscallReason};
+use rdpmc::error::{Error, ErrorKind};
 use rdpmc::{Access, Counter, DynGroup, Event, Group, ReadBy};
 use rdpmc_doctor::{Trust, Verdict, test_counters};
 use rdpmc_testing::kernels::countdown;
@@ -47,15 +47,12 @@ fn trapped_reads_go_to_the_kernel(_: &Facts) -> Outcome {
         let group = DynGroup::open(events)?;
         let cost = group.read_cost();
         require(cost.is_trapped, || format!("{cost:?}"))?;
-        let is_slower = |access| matches!(access, Access::SystemCall(SyscallReason::Slower { .. }));
-        require(is_slower(group.access()), || format!("{:?}", group.access()))?;
+        equal("access", group.access().why_system_call(), Some(ErrorKind::Slower))?;
         println!("{}: {}", events.len(), group.access());
     }
     let counter = open(Event::INSTRUCTIONS)?;
     let is_slower = |counter: &Counter| {
-        let access = counter.access();
-        let is_it = matches!(access, Access::SystemCall(SyscallReason::Slower { .. }));
-        require(is_it, || format!("{access:?}"))
+        equal("access", counter.access().why_system_call(), Some(ErrorKind::Slower))
     };
     is_slower(&counter)?;
     // What says so still reads in user space.
@@ -73,7 +70,7 @@ fn trapped_reads_go_to_the_kernel(_: &Facts) -> Outcome {
     require(cost_of_read(&insists)? < 50, || "it makes system calls".into())?;
     Fault::None.of_counter(0);
     let asks = Counter::builder(Event::INSTRUCTIONS).read_by(ReadBy::SystemCall).open()?;
-    equal("access", asks.access(), Access::SystemCall(SyscallReason::Requested))?;
+    equal("access", asks.access().why_system_call(), Some(ErrorKind::Requested))?;
     require(cost_of_read(&asks)? > 50, || "it reads in user space".into())?;
     // The first of a process decides for later ones of the same events.
     is_slower(&open(Event::INSTRUCTIONS)?)?;
@@ -155,9 +152,12 @@ fn no_group_gets_a_dead_counter(_: &Facts) -> Outcome {
     let group = |events| Group::<4>::open(events);
     let four = [Event::CYCLES, Event::INSTRUCTIONS, Event::BRANCHES, Event::INSTRUCTIONS];
     Fault::StandsStill.of_counter(LAST);
-    let fits = |result: Result<Group<4>, OpenError>| match result {
-        Err(OpenError::GroupTooLarge { fit, stands_still: true, .. }) => Ok(fit),
-        other => Err(Stop::Failed(format!("{other:?}"))),
+    let fits = |result: Result<Group<4>, Error>| match result {
+        Ok(group) => Err(Stop::Failed(format!("{group:?}"))),
+        Err(why) => match why.kind() {
+            ErrorKind::GroupTooLarge { fit, stands_still: true, .. } => Ok(fit),
+            _ => Err(why.into()),
+        },
     };
     equal("how many count", fits(group(four))?, 3)?;
     // Events that need not count are not taken for dead.
@@ -173,8 +173,8 @@ fn no_group_gets_a_dead_counter(_: &Facts) -> Outcome {
     require(after[1] - before[1] >= 2_000 && after[2] == before[2], || format!("{after:?}"))?;
     drop(three);
     // Too many for the PMU in any case: what fits is what counts.
-    match Group::open([Event::INSTRUCTIONS; 6]).err() {
-        Some(OpenError::GroupTooLarge { fit: 3, stands_still: true, .. }) => {}
+    match Group::open([Event::INSTRUCTIONS; 6]).err().map(|why| why.kind()) {
+        Some(ErrorKind::GroupTooLarge { fit: 3, stands_still: true, .. }) => {}
         other => return Err(Stop::Failed(format!("{other:?}"))),
     }
     let report = rdpmc_doctor::diagnose();
@@ -196,8 +196,7 @@ fn a_disabled_counter_knows_its_cost(_: &Facts) -> Outcome {
     let counter = Counter::builder(Event::INSTRUCTIONS).disabled(true).open()?;
     equal("descriptors", perf_descriptors().len(), 1)?;
     counter.enable()?;
-    let is_slower = matches!(counter.access(), Access::SystemCall(SyscallReason::Slower { .. }));
-    require(is_slower, || format!("{:?}", counter.access()))?;
+    equal("access", counter.access().why_system_call(), Some(ErrorKind::Slower))?;
     let before = counter.read()?;
     countdown(black_box(1_000));
     let counted = counter.read()? - before;
