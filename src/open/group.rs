@@ -15,14 +15,19 @@ use crate::page::faults;
 use crate::page::process::Process;
 use crate::page::reader::{Repeat, View};
 use crate::pmu::core_types;
+use std::ops::Deref;
 
-/// An open group.
+/// An open group: what reads need, and the rest. It is small, so that a struct that holds a handle keeps its own fields close.
 #[repr(C)]
 pub(crate) struct OpenGroup {
-    /// What reads in user space read: `pages`.
+    /// What reads in user space read: the pages.
     user: View,
     /// What `read` reads: `user`, or nothing if it makes system calls.
     read: View,
+    rest: Box<Rest>,
+}
+
+pub(crate) struct Rest {
     // Unmapped before the descriptors close: a mapping keeps an event alive, and its counter taken.
     pages: Pages,
     opened: Opened,
@@ -32,6 +37,14 @@ pub(crate) struct OpenGroup {
     cost_flags: u64,
     process: Process,
     repeat: Repeat,
+}
+
+impl Deref for OpenGroup {
+    type Target = Rest;
+
+    fn deref(&self) -> &Rest {
+        &self.rest
+    }
 }
 
 /// How the group is read while its events have counters.
@@ -59,13 +72,14 @@ impl OpenGroup {
             Ok((pages, view)) => (pages, view, Path::UserSpace),
             Err((event, why)) => (Pages::empty(), View::none(), Path::Never(event, why)),
         };
-        OpenGroup { user, read: user, pages, opened, events, path, cost_flags, process, repeat }
+        let rest = Rest { pages, opened, events, path, cost_flags, process, repeat };
+        OpenGroup { user, read: user, rest: Box::new(rest) }
     }
 
     /// Makes `read` make system calls, for this reason.
     pub(crate) fn choose_system_call(&mut self, why: Error) {
         if matches!(self.path, Path::UserSpace) {
-            (self.path, self.read) = (Path::Chosen(why), View::none());
+            (self.rest.path, self.read) = (Path::Chosen(why), View::none());
         }
     }
 
@@ -166,7 +180,7 @@ impl OpenGroup {
         if matches!(self.path, Path::UserSpace) {
             self.read = view;
         }
-        self.pages = pages;
+        self.rest.pages = pages;
         Ok(self.access())
     }
 
