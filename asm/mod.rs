@@ -177,10 +177,10 @@ pub(crate) unsafe fn known_reads(_: Register, _: u64) -> bool {
     false
 }
 
-/// Whether event 0 stands for fixed counters. Only on Intel's CPUs.
+/// Returns the vendor, the family and the model of an x86-64 CPU.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")))]
-pub(crate) fn has_fixed_events() -> bool {
-    false
+pub(crate) fn processor() -> Option<([u8; 12], u32, u32)> {
+    None
 }
 
 /// Returns the hypervisor's name for itself, if the CPU reports one.

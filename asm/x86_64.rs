@@ -524,12 +524,15 @@ pub(crate) fn hypervisor() -> Option<[u8; 12]> {
     words.concat().try_into().ok()
 }
 
-/// Whether event 0 stands for fixed counters, by unit mask: on Intel's CPUs.
-pub(crate) fn has_fixed_events() -> bool {
+/// Returns the vendor, the family and the model of this CPU.
+pub(crate) fn processor() -> Option<([u8; 12], u32, u32)> {
     #[allow(unused_unsafe, reason = "newer Rust has it safe")]
     // SAFETY: every x86-64 CPU has `cpuid`.
-    let vendor = unsafe { __cpuid(0) };
-    [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat() == b"GenuineIntel"
+    let (vendor, version) = unsafe { (__cpuid(0), __cpuid(1).eax) };
+    let vendor = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat();
+    let (family, model) = (version >> 8 & 0xf, version >> 4 & 0xf | version >> 12 & 0xf0);
+    let more = if family == 0xf { version >> 20 & 0xff } else { 0 };
+    Some((vendor.try_into().ok()?, family + more, model))
 }
 
 /// Whether the tick counter has a constant rate in every state of the CPU, as the CPU reports (`CPUID` 8000_0007, EDX

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::counter::Counter;
+use crate::asm;
 use crate::event::Event;
-use crate::kernel::machine;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub fn spec_lock_map() -> Option<bool> {
     /// `SpecLockMapCommit`.
     const EVENT: Event = Event::raw(0x0825);
-    let (vendor, family, model) = machine::processor()?;
+    let (vendor, family, model) = asm::processor()?;
     if !may_be_in_effect(&vendor, family, model) {
         return None;
     }
@@ -33,10 +33,10 @@ pub fn spec_lock_map() -> Option<bool> {
     Some(counter.read().ok()? > before)
 }
 
-fn may_be_in_effect(vendor: &str, family: u32, model: u32) -> bool {
+fn may_be_in_effect(vendor: &[u8; 12], family: u32, model: u32) -> bool {
     match (vendor, family) {
-        ("AuthenticAMD", 0x17) | ("HygonGenuine", 0x17 | 0x18) => true,
-        ("AuthenticAMD", 0x19) => matches!(model, 0x00..=0x0f | 0x20..=0x5f),
+        (b"AuthenticAMD", 0x17) | (b"HygonGenuine", 0x17 | 0x18) => true,
+        (b"AuthenticAMD", 0x19) => matches!(model, 0x00..=0x0f | 0x20..=0x5f),
         _ => false,
     }
 }
@@ -48,13 +48,13 @@ mod tests {
     #[test]
     fn which_cpus_have_it() {
         let of = may_be_in_effect;
-        assert!(of("AuthenticAMD", 0x17, 0x01)); // Zen 1
-        assert!(of("AuthenticAMD", 0x17, 0x31)); // Rome
-        assert!(of("AuthenticAMD", 0x19, 0x01)); // Milan
-        assert!(of("AuthenticAMD", 0x19, 0x21)); // Vermeer
-        assert!(of("HygonGenuine", 0x18, 0x00));
-        assert!(!of("AuthenticAMD", 0x19, 0x11)); // Genoa: Zen 4
-        assert!(!of("AuthenticAMD", 0x1a, 0x02)); // Zen 5
-        assert!(!of("GenuineIntel", 6, 0x8f));
+        assert!(of(b"AuthenticAMD", 0x17, 0x01)); // Zen 1
+        assert!(of(b"AuthenticAMD", 0x17, 0x31)); // Rome
+        assert!(of(b"AuthenticAMD", 0x19, 0x01)); // Milan
+        assert!(of(b"AuthenticAMD", 0x19, 0x21)); // Vermeer
+        assert!(of(b"HygonGenuine", 0x18, 0x00));
+        assert!(!of(b"AuthenticAMD", 0x19, 0x11)); // Genoa: Zen 4
+        assert!(!of(b"AuthenticAMD", 0x1a, 0x02)); // Zen 5
+        assert!(!of(b"GenuineIntel", 6, 0x8f));
     }
 }

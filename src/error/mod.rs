@@ -89,7 +89,7 @@ impl Error {
     }
 
     /// Adds what the next number in the message stands for.
-    pub(crate) fn with(mut self, part: impl ToString) -> Error {
+    pub(crate) fn with(mut self, part: &dyn fmt::Display) -> Error {
         self.0.parts.push(part.to_string());
         self
     }
@@ -193,14 +193,14 @@ impl Error {
                 "{0} failed for lack of memory (ENOMEM)",
                 "Free memory, or raise the limit of this process's memory cgroup",
             )
-            .with(call),
+            .with(&call),
             kernel::EBADF => ReadError::Closed.into(),
             _ => Error::new(
                 ErrorKind::System,
                 "{0} failed with {errno}, which is not known to occur",
                 "Please report it with the kernel's version",
             )
-            .with(call)
+            .with(&call)
             .errno_is(errno),
         }
     }
@@ -215,7 +215,7 @@ impl Error {
             "this library counts on Linux, and this program was built for {0}",
             "Build it for Linux, and run it there",
         )
-        .with(system)
+        .with(&system)
     }
 
     /// Makes the error of a signal handler that forked, in the child.
@@ -233,7 +233,7 @@ impl Error {
             0 => ("a group needs at least one event", "Pass between 1 and 8 events"),
             _ => ("a group has between 1 and 8 events, not {0}", "Split them into several groups"),
         };
-        Error::new(ErrorKind::GroupSize, cause, remedy).with(events)
+        Error::new(ErrorKind::GroupSize, cause, remedy).with(&events)
     }
 
     /// Makes the reason of an event for which the kernel offers no user access.
@@ -249,7 +249,7 @@ impl Error {
     /// Makes the reason of counters of this width.
     pub(crate) fn of_width(bits: u16) -> Error {
         let cause = "this library does not read counters of {0} bits here, so the kernel does";
-        Error::new(ErrorKind::Width, cause, "No action needed").with(bits)
+        Error::new(ErrorKind::Width, cause, "No action needed").with(&bits)
     }
 
     pub(crate) fn not_in_its_register() -> Error {
@@ -311,7 +311,7 @@ impl From<Unreadable> for Error {
             _ => "Try again, and if it stays so, report it with the kernel's version",
         };
         let error = Error::new(ErrorKind::Unreadable, "{0} cannot be read ({errno})", remedy);
-        error.with(path.display()).errno_is(errno)
+        error.with(&path.display()).errno_is(errno)
     }
 }
 

@@ -81,7 +81,7 @@ impl From<ReadError> for Error {
                         "Please report it with the kernel's version",
                     ),
                 };
-                Error::new(ErrorKind::System, cause, remedy).with(call).errno_is(errno)
+                Error::new(ErrorKind::System, cause, remedy).with(&call).errno_is(errno)
             }
         }
     }

@@ -40,17 +40,6 @@ pub fn mlock_kilobytes() -> Option<u64> {
     number("/proc/sys/kernel/perf_event_mlock_kb")
 }
 
-/// Returns the vendor, the family and the model of this x86-64 CPU. None on other architectures.
-pub(crate) fn processor() -> Option<(String, u32, u32)> {
-    let cpuinfo = text("/proc/cpuinfo")?;
-    let field = |name: &str| {
-        let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-        fields.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
-    };
-    let number = |name: &str| field(name)?.parse().ok();
-    Some((field("vendor_id")?.to_owned(), number("cpu family")?, number("model")?))
-}
-
 /// Returns a field of this thread's status.
 fn status(field: &str) -> Option<String> {
     let status = text("/proc/thread-self/status").or_else(|| text("/proc/self/status"))?;
@@ -179,27 +168,6 @@ pub(crate) fn hypervisor_product() -> Option<String> {
     xen.or_else(product)
 }
 
-/// Returns a field of the first processor in `/proc/cpuinfo`, or in a part of it.
-fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
-    let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-    Some(fields.find(|(known, _)| known.trim() == name)?.1.trim())
-}
-
-/// Whether the CPU is an Intel model with several core types. In a guest, only its family and model show that.
-pub(crate) fn is_hybrid() -> bool {
-    text("/proc/cpuinfo").is_some_and(|cpuinfo| is_hybrid_in(&cpuinfo))
-}
-
-fn is_hybrid_in(cpuinfo: &str) -> bool {
-    // Lakefield; Alder, Raptor, Meteor, Arrow, Lunar, Panther, Wildcat Lake.
-    const MODELS: [u32; 14] =
-        [0x8a, 0x97, 0x9a, 0xb7, 0xba, 0xbf, 0xaa, 0xac, 0xb5, 0xc5, 0xc6, 0xbd, 0xcc, 0xd5];
-    let model = || field(cpuinfo, "model")?.parse().ok();
-    field(cpuinfo, "vendor_id") == Some("GenuineIntel")
-        && field(cpuinfo, "cpu family") == Some("6")
-        && model().is_some_and(|model| MODELS.contains(&model))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,28 +180,6 @@ mod tests {
         // The first WSL has no kernel of Linux.
         for release in ["4.4.0-19041-Microsoft", "6.8.0-1021-azure", "6.12.1-wsl2mine", ""] {
             assert!(!is_wsl_release(release), "{release}");
-        }
-    }
-
-    #[test]
-    fn hybrid_processors_by_family_and_model() {
-        let cpuinfo = |vendor: &str, family: u32, model: u32| {
-            format!(
-                "processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n\
-                 model name\t: 12th Gen\nflags\t\t: fpu hypervisor\n\nprocessor\t: 1\n"
-            )
-        };
-        assert!(is_hybrid_in(&cpuinfo("GenuineIntel", 6, 0x97)));
-        assert!(is_hybrid_in(&cpuinfo("GenuineIntel", 6, 0xcc)));
-        for other in [
-            cpuinfo("GenuineIntel", 6, 0x8f),  // Sapphire Rapids
-            cpuinfo("GenuineIntel", 6, 0xbe),  // Alder Lake-N: efficient cores alone
-            cpuinfo("GenuineIntel", 18, 0x97), // another family
-            cpuinfo("AuthenticAMD", 6, 0x97),
-            "vendor_id : GenuineIntel\ncpu family : 6\nmodel : many\n".to_owned(),
-            String::new(),
-        ] {
-            assert!(!is_hybrid_in(&other), "{other}");
         }
     }
 }

@@ -7,7 +7,7 @@ mod suggest;
 use crate::error::{Error, ErrorKind};
 use crate::event::modifiers::Modifiers;
 use crate::event::{Event, WORDS, Words, generic};
-use crate::kernel::{Unreadable, machine};
+use crate::kernel::machine;
 use crate::pmu::field::Field;
 use crate::pmu::{Pmu, PmuEvent, Pmus, is_virtual};
 use std::fmt;
@@ -123,7 +123,7 @@ fn unknown(cause: &'static str, name: &str, nearest: &[String], all: String) -> 
         [one] => format!("Did you mean {one}?"),
         [first @ .., last] => format!("Did you mean {} or {last}?", first.join(", ")),
     };
-    Error::new(ErrorKind::UnknownName, cause, "{1}").with(name).with(remedy)
+    Error::new(ErrorKind::UnknownName, cause, "{1}").with(&name).with(&remedy)
 }
 
 fn unknown_event(name: &str, nearest: &[String]) -> Error {
@@ -132,7 +132,7 @@ fn unknown_event(name: &str, nearest: &[String]) -> Error {
     }
     if name.contains(',') {
         let remedy = "Parse one event at a time, and open a group for several";
-        return invalid("`{0}` is not an event name", remedy).with(name);
+        return invalid("`{0}` is not an event name", remedy).with(&name);
     }
     let all = "Run `perf list` to see them. For an event that exists only in perf's own tables, use the encoding that `perf \
                stat -vv -e NAME true` prints, e.g. cpu/event=0xc0,umask=0x1/";
@@ -150,7 +150,7 @@ impl Pmus {
     pub fn event(&self, name: &str) -> Result<Event, Error> {
         if name.len() > MAX_NAME_LENGTH {
             let cause = "the name is longer than {0} bytes";
-            return Err(invalid(cause, "Give the name of one event").with(MAX_NAME_LENGTH));
+            return Err(invalid(cause, "Give the name of one event").with(&MAX_NAME_LENGTH));
         }
         let name = name.trim();
         let Some((pmu, rest)) = name.split_once('/') else {
@@ -166,7 +166,7 @@ impl Pmus {
         };
         let Some((terms, letters)) = rest.split_once('/') else {
             let cause = "`{0}` has no second slash";
-            return Err(invalid(cause, "Write PMU/TERM=VALUE,.../").with(name));
+            return Err(invalid(cause, "Write PMU/TERM=VALUE,.../").with(&name));
         };
         let modifiers = of_letters(letters.strip_prefix(':').unwrap_or(letters))?;
         let is_number = pmu.bytes().all(|byte| byte.is_ascii_digit());
@@ -188,7 +188,7 @@ impl Pmus {
                     // perf accepts settings of its own between the slashes of `cycles//`.
                     let nearest = match generic::generic(pmu) {
                         Some(_) => vec![pmu.to_owned()],
-                        None => suggest::nearest(pmu, &mut self.names()?.into_iter()),
+                        None => suggest::nearest(pmu, self.names()?),
                     };
                     let all = "Each PMU has a directory in /sys/bus/event_source/devices";
                     let cause = "there is no PMU `{0}` on this machine";
@@ -200,7 +200,7 @@ impl Pmus {
     }
 
     /// Whether this is the name of a core PMU, and this machine has none.
-    fn lacks_core(&self, pmu: &str) -> Result<bool, Unreadable> {
+    fn lacks_core(&self, pmu: &str) -> Result<bool, Error> {
         let is_core = pmu == "cpu" || pmu.starts_with("cpu_") || pmu.starts_with("armv");
         Ok(is_core && self.are_local() && self.core()?.is_none_or(|core| core.is_empty()))
     }
@@ -233,9 +233,11 @@ impl Pmus {
                 if self.are_local() && self.core()?.is_none() {
                     return Err(no_pmu_list(name));
                 }
-                let events = pmus.iter().flat_map(|pmu| pmu.events());
-                let known = events.map(|event| event.name.clone());
-                let mut nearest = suggest::nearest(name, &mut generic::all().chain(known));
+                let mut known = generic::all();
+                for pmu in &pmus {
+                    known.extend(pmu.events().iter().map(|event| event.name.clone()));
+                }
+                let mut nearest = suggest::nearest(name, known);
                 for near in &mut nearest {
                     // With the PMU, so that the suggestion can be used as it is.
                     let pmu = pmus.iter().find(|pmu| pmu.event_named(near).is_some());
@@ -248,7 +250,7 @@ impl Pmus {
             several => {
                 let choices: Vec<_> = several.iter().map(|pmu| whole(pmu, name)).collect();
                 let cause = "several PMUs have an event `{0}`";
-                Err(invalid(cause, "Choose one of {1}").with(name).with(choices.join(", ")))
+                Err(invalid(cause, "Choose one of {1}").with(&name).with(&choices.join(", ")))
             }
         }
     }
@@ -311,7 +313,7 @@ impl Pmus {
 
     /// Returns the event that the kernel defines for all CPUs, counted by this PMU. None if it is no core PMU, or has an event or a
     /// term of this name.
-    fn on_pmu(&self, pmu: &Pmu, name: &str, event: Event) -> Result<Option<Event>, Unreadable> {
+    fn on_pmu(&self, pmu: &Pmu, name: &str, event: Event) -> Result<Option<Event>, Error> {
         let is_own = || pmu.event_named(name).is_some() || pmu.field(name).is_some();
         if !pmu.is_core() || !event.is_generic() || is_own() {
             return Ok(None);
@@ -351,14 +353,14 @@ fn of_letters(letters: &str) -> Result<Modifiers, Error> {
     match Modifiers::parse(letters) {
         Some(modifiers) if modifiers.are_precise() => {
             let cause = "`:{0}` requests precise samples, and a counter takes no samples";
-            Err(invalid(cause, "Remove it").with(letters))
+            Err(invalid(cause, "Remove it").with(&letters))
         }
         Some(modifiers) => Ok(modifiers),
         None => Err(invalid(
             "`{0}` are not valid event modifiers",
             "Use any of u, k, h, G, H, I, D, e, S and W, each at most once",
         )
-        .with(letters)),
+        .with(&letters)),
     }
 }
 
@@ -461,23 +463,23 @@ impl<'a> Term<'a> {
             ),
             Wrong::Unknown => return self.unknown(pmu),
         };
-        let error = invalid(cause, remedy).with(self.name).with(pmu.name());
+        let error = invalid(cause, remedy).with(&self.name).with(&pmu.name());
         match wrong {
-            Wrong::TooLarge { bits } => error.with(bits),
-            _ => error.with(self.value.unwrap_or_default()),
+            Wrong::TooLarge { bits } => error.with(&bits),
+            _ => error.with(&self.value.unwrap_or_default()),
         }
     }
 
     fn unknown(&self, pmu: &Pmu) -> Error {
-        let terms = pmu.terms().map(|(name, _)| name.to_owned());
-        let known = terms.chain(pmu.events().iter().map(|event| event.name.clone()));
-        let core = generic::all().filter(|_| pmu.is_core());
+        let mut known = if pmu.is_core() { generic::all() } else { Vec::new() };
+        known.extend(pmu.terms().map(|(name, _)| name.to_owned()));
+        known.extend(pmu.events().iter().map(|event| event.name.clone()));
         // The wrong term itself is not a suggestion.
-        let mut known = known.chain(core).filter(|known| known != self.name);
-        let nearest = suggest::nearest(self.name, &mut known);
+        known.retain(|known| known != self.name);
+        let nearest = suggest::nearest(self.name, known);
         let cause = "the PMU {2} has no term and no event `{0}`";
         let all = format!("See /sys/bus/event_source/devices/{}/format and events", pmu.name());
-        unknown(cause, self.name, &nearest, all).with(pmu.name())
+        unknown(cause, self.name, &nearest, all).with(&pmu.name())
     }
 }
 

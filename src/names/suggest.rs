@@ -8,7 +8,7 @@ const MAX_LENGTH: usize = 64;
 
 /// Returns the names in `known` that `name` may have been meant for, nearest first. Each word of a name is compared with
 /// the word in its place: `mem-loads` is not a misspelt `LLC-loads`.
-pub(crate) fn nearest(name: &str, known: &mut dyn Iterator<Item = String>) -> Vec<String> {
+pub(crate) fn nearest(name: &str, known: Vec<String>) -> Vec<String> {
     let wanted = name.as_bytes();
     let mut found: Vec<(usize, String)> = Vec::new();
     for known in known {
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "takes minutes")]
     fn near_names() {
-        let near = |name| nearest(name, &mut all());
+        let near = |name| nearest(name, all());
         assert_eq!(near("cylces").first().map(String::as_str), Some("cycles"));
         assert_eq!(near("instuctions"), ["instructions"]);
         assert_eq!(near("brnach-misses").first().map(String::as_str), Some("branch-misses"));

@@ -197,7 +197,7 @@ impl Attempt<'_> {
                     .errno_is(refusal.errno);
                 }
                 Ok(_) => {}
-                Err(unreadable) => return unreadable.into(),
+                Err(unreadable) => return unreadable,
             }
         }
         match errno {
@@ -213,8 +213,8 @@ impl Attempt<'_> {
                 "the event needs {0} bytes of perf_event_attr, and this kernel knows {1}",
                 "Leave the newest config words at 0, or use a newer kernel",
             )
-            .with(refusal.needed)
-            .with(refusal.known),
+            .with(&refusal.needed)
+            .with(&refusal.known),
             kernel::ENOENT
             | kernel::ENODEV
             | kernel::EINVAL
@@ -227,7 +227,7 @@ impl Attempt<'_> {
                     "Use `perf stat -a -e {event}`",
                 )
                 .of(named(event)),
-                Some(Err(unreadable)) => unreadable.into(),
+                Some(Err(unreadable)) => unreadable,
                 _ => Error::new(
                     ErrorKind::EventNotSupported,
                     "{event} is not supported by this machine's PMU or kernel, at least not with these settings ({errno})",
@@ -269,8 +269,8 @@ impl Attempt<'_> {
                 "kernel.perf_event_paranoid is {0}, and this process does not have CAP_PERFMON",
                 remedy,
             )
-            .with(level)
-            .with(allowed);
+            .with(&level)
+            .with(&allowed);
         }
         let has_filter = machine::has_seccomp_filter();
         match has_filter {
@@ -324,9 +324,9 @@ pub(crate) fn denied(errno: Errno, allowed: Option<i32>, may_be_filter: bool) ->
     };
     Error::new(ErrorKind::Denied, cause, remedy)
         .errno_is(errno)
-        .with(machine::PARANOID)
-        .with(allowed.unwrap_or_default())
-        .with(if may_be_filter { ", or a seccomp filter" } else { "" })
+        .with(&machine::PARANOID)
+        .with(&allowed.unwrap_or_default())
+        .with(&if may_be_filter { ", or a seccomp filter" } else { "" })
 }
 
 /// The error of an event that needs a PMU, on a machine without one. What the machine is does not change, and is found out
@@ -343,7 +343,7 @@ fn no_pmu_for(event: Event) -> Error {
         let is_kvm = asm::hypervisor().is_some_and(|name| name.starts_with(b"KVMKVMKVM"));
         let facts = [
             (is_virtual(), VIRTUAL),
-            (is_kvm && machine::is_hybrid(), GUEST_OF_HYBRID),
+            (is_kvm && asm::processor().is_some_and(is_hybrid), GUEST_OF_HYBRID),
             (machine::is_wsl(), WSL),
         ];
         let are_true = facts.into_iter().filter(|(is_true, _)| *is_true);
@@ -352,6 +352,14 @@ fn no_pmu_for(event: Event) -> Error {
     }
     let is = |bit| machine & bit != 0;
     no_pmu(is(VIRTUAL), is(GUEST_OF_HYBRID), is(WSL)).of(named(event))
+}
+
+/// Whether this is an Intel model with several core types. In a guest, only its family and model show that.
+fn is_hybrid((vendor, family, model): ([u8; 12], u32, u32)) -> bool {
+    // Lakefield; Alder, Raptor, Meteor, Arrow, Lunar, Panther, Wildcat Lake.
+    const MODELS: [u32; 14] =
+        [0x8a, 0x97, 0x9a, 0xb7, 0xba, 0xbf, 0xaa, 0xac, 0xb5, 0xc5, 0xc6, 0xbd, 0xcc, 0xd5];
+    vendor == *b"GenuineIntel" && family == 6 && MODELS.contains(&model)
 }
 
 /// Whether this event takes one of [`CONFIG1_REQUESTS`] as its `config1`.
@@ -410,6 +418,16 @@ fn smallest_size(attr: &Attr) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hybrid_processors_by_family_and_model() {
+        let (intel, amd) = (*b"GenuineIntel", *b"AuthenticAMD");
+        assert!(is_hybrid((intel, 6, 0x97)) && is_hybrid((intel, 6, 0xcc)));
+        // Sapphire Rapids; Alder Lake-N, which has efficient cores alone; another family; another vendor.
+        for other in [(intel, 6, 0x8f), (intel, 6, 0xbe), (intel, 18, 0x97), (amd, 6, 0x97)] {
+            assert!(!is_hybrid(other), "{other:?}");
+        }
+    }
 
     #[test]
     fn the_size_is_the_smallest_that_carries_what_is_set() {

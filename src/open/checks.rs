@@ -5,7 +5,7 @@ use super::options::Options;
 use crate::asm;
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
-use crate::kernel::{flag, kind, machine};
+use crate::kernel::{flag, kind};
 use crate::names::named;
 use crate::page::MAX_EVENTS;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
@@ -101,10 +101,11 @@ pub(super) fn check_that_they_count(events: &[Event]) -> Result<(), Error> {
 /// # Errors
 /// [`ErrorKind::NoFixedCounter`] if known work leaves the event at 0.
 pub(super) fn check_fixed(options: &Options, event: Event) -> Result<(), Error> {
-    /// Event 0 with these unit masks: reference cycles and slots, both of which advance in any work.
+    /// Event 0 with these unit masks on Intel's CPUs: reference cycles and slots, both of which advance in any work.
     const FIXED: [u64; 2] = [0x0300, 0x0400];
     let is_fixed = event.kind == kind::RAW && FIXED.contains(&(event.config & 0xffff));
-    if !is_fixed || !options.counts_user(event) || !asm::has_fixed_events() {
+    let is_intel = || asm::processor().is_some_and(|(vendor, ..)| vendor == *b"GenuineIntel");
+    if !is_fixed || !options.counts_user(event) || !is_intel() {
         return Ok(());
     }
     let Ok(pinned) = open_group(options, &[event], 0, flag::PINNED) else { return Ok(()) };
@@ -129,10 +130,7 @@ pub(crate) fn is_virtual() -> bool {
     static IS_VIRTUAL: AtomicU8 = AtomicU8::new(UNKNOWN);
     match IS_VIRTUAL.load(Ordering::Relaxed) {
         UNKNOWN => {
-            let is_virtual = match cfg!(target_arch = "x86_64") {
-                true => asm::hypervisor().is_some(),
-                false => machine::is_virtual(),
-            };
+            let is_virtual = crate::pmu::is_virtual();
             IS_VIRTUAL.store(is_virtual.into(), Ordering::Relaxed); // every thread stores an equal value
             is_virtual
         }

@@ -52,7 +52,7 @@ impl ReadCost {
             )
         };
         let ns = |time: Duration| Thousands(time.as_nanos());
-        (system_call < user).then(|| why().with(ns(user)).with(ns(system_call)))
+        (system_call < user).then(|| why().with(&ns(user)).with(&ns(system_call)))
     }
 }
 

@@ -119,7 +119,7 @@ pub(super) fn open_group(
                         "Put {event} into a group of its own, or open a counter for each",
                     )
                     .of(named(event))
-                    .with(named(first).1),
+                    .with(&named(first).1),
                 });
             }
             Err(error) => return Err(error),
@@ -168,7 +168,7 @@ pub(crate) fn group_too_large(fit: usize, stands_still: bool) -> Error {
         ),
     };
     let before = if fit == 1 { "1 event".to_owned() } else { format!("{fit} events") };
-    Error::new(ErrorKind::GroupTooLarge { fit, stands_still }, cause, remedy).with(before)
+    Error::new(ErrorKind::GroupTooLarge { fit, stands_still }, cause, remedy).with(&before)
 }
 
 /// The open events of a group.

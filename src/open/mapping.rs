@@ -20,7 +20,7 @@ pub(crate) fn why_not_mapped(errno: Errno) -> Error {
             "the control page cannot be mapped, because the user's limit of locked memory is reached{0}",
             "Raise it or `ulimit -l`, give the program CAP_IPC_LOCK, or open fewer counters",
         )
-        .with(limit.unwrap_or_default());
+        .with(&limit.unwrap_or_default());
     }
     let remedy = match errno.0 {
         kernel::ENOMEM => "Free memory or mappings, then open the counter again",
@@ -95,5 +95,5 @@ pub(crate) fn setting_that_forbids(event: Event) -> Option<Error> {
         "user access is disabled ({0} is {1})",
         "Run `echo 1 > {0}` as root, then open the counter again",
     );
-    off.then(|| error.with(setting).with(value))
+    off.then(|| error.with(&setting).with(&value))
 }

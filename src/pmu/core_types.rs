@@ -1,8 +1,9 @@
 //! CPUs with several core types, each with a PMU of its own: which of them counts an event that names none.
 
 use super::{CorePmu, CpuSet, Pmus};
+use crate::error::Error;
 use crate::event::Event;
-use crate::kernel::{self, List, Unreadable, kind};
+use crate::kernel::{self, List, kind};
 
 /// One of several core types.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ static FOUND: List<Core> = List::new();
 ///
 /// A complete answer is kept for the rest of the process. A failed attempt is an error of this call, and the next
 /// call tries again.
-fn found() -> Result<Option<&'static Core>, Unreadable> {
+fn found() -> Result<Option<&'static Core>, Error> {
     if let Some(found) = FOUND.newest() {
         return Ok(Some(found));
     }
@@ -38,7 +39,7 @@ fn found() -> Result<Option<&'static Core>, Unreadable> {
 }
 
 /// Reads the core PMUs. None if there is no list of PMUs, or if one of several core types does not list its CPUs.
-fn read(pmus: &Pmus) -> Result<Option<Core>, Unreadable> {
+fn read(pmus: &Pmus) -> Result<Option<Core>, Error> {
     let Some(pmus) = pmus.core()? else { return Ok(None) };
     let core_type = |pmu: CorePmu| Some(CoreType { pmu: pmu.type_id, cpus: pmu.cpus? });
     Ok(match pmus.len() {
@@ -49,7 +50,7 @@ fn read(pmus: &Pmus) -> Result<Option<Core>, Unreadable> {
 }
 
 /// Returns the core types, if there are several. Empty if that is unknown.
-fn several() -> Result<&'static [CoreType], Unreadable> {
+fn several() -> Result<&'static [CoreType], Error> {
     Ok(match found()? {
         Some(Core::Several(types)) => types,
         _ => &[],
@@ -57,12 +58,12 @@ fn several() -> Result<&'static [CoreType], Unreadable> {
 }
 
 /// Whether there may be several core types. True if that is unknown.
-pub(crate) fn may_be_several() -> Result<bool, Unreadable> {
+pub(crate) fn may_be_several() -> Result<bool, Error> {
     Ok(found()?.is_none_or(|core| matches!(core, Core::Several(_))))
 }
 
 /// Whether this machine has a core PMU. None if there is no list of PMUs.
-pub(crate) fn is_there_one() -> Result<Option<bool>, Unreadable> {
+pub(crate) fn is_there_one() -> Result<Option<bool>, Error> {
     Ok(found()?.map(|core| !matches!(core, Core::None)))
 }
 
@@ -84,13 +85,13 @@ fn pmu_of(types: &[CoreType], event: &Event) -> Option<u32> {
 }
 
 /// Returns [`pmu_of`] for the core types of this machine.
-pub(crate) fn of(event: &Event) -> Result<Option<u32>, Unreadable> {
+pub(crate) fn of(event: &Event) -> Result<Option<u32>, Error> {
     Ok(pmu_of(several()?, event))
 }
 
 /// Returns the core types to open this event on if it names no PMU. Empty on a machine with one type. One if the
 /// thread's affinity mask is within one type, otherwise all.
-pub(crate) fn counting(event: &Event) -> Result<&'static [CoreType], Unreadable> {
+pub(crate) fn counting(event: &Event) -> Result<&'static [CoreType], Error> {
     if !event.is_of_the_core() {
         return Ok(&[]); // without reading any file
     }
@@ -123,7 +124,7 @@ pub(crate) fn current(types: impl Iterator<Item = u32>) -> Option<usize> {
 /// - that of the core type that the thread is on.
 ///
 /// None on a machine with one core type, or if all events name a PMU.
-pub(crate) fn of_group(events: &[Event]) -> Result<Option<u32>, Unreadable> {
+pub(crate) fn of_group(events: &[Event]) -> Result<Option<u32>, Error> {
     let mut types: &[CoreType] = &[];
     for event in events {
         types = counting(event)?;
@@ -141,7 +142,7 @@ pub(crate) fn of_group(events: &[Event]) -> Result<Option<u32>, Unreadable> {
 
 /// Returns the PMUs of all core types to open these events on for any thread. Empty on a machine with one type, and if one of
 /// the events names a PMU or none is of the core.
-pub(crate) fn of_threads(events: &[Event]) -> Result<Vec<u32>, Unreadable> {
+pub(crate) fn of_threads(events: &[Event]) -> Result<Vec<u32>, Error> {
     if !events.iter().any(Event::is_of_the_core) {
         return Ok(Vec::new()); // without reading any file
     }
@@ -159,7 +160,7 @@ fn named_in(types: &[CoreType], events: &[Event]) -> Option<u32> {
 }
 
 /// Whether both events belong to one PMU, as far as is known.
-pub(crate) fn are_of_one_pmu(first: &Event, second: &Event) -> Result<bool, Unreadable> {
+pub(crate) fn are_of_one_pmu(first: &Event, second: &Event) -> Result<bool, Error> {
     Ok(match (of(first)?, of(second)?) {
         (Some(first), Some(second)) => first == second,
         (None, None) => true,
@@ -170,7 +171,7 @@ pub(crate) fn are_of_one_pmu(first: &Event, second: &Event) -> Result<bool, Unre
 }
 
 /// Puts the events on this PMU, in the encoding of Linux 5.13 (x86-64) or 6.6 (arm64) and later.
-pub(crate) fn put_on_pmu(events: &mut [Event], pmu: u32) -> Result<(), Unreadable> {
+pub(crate) fn put_on_pmu(events: &mut [Event], pmu: u32) -> Result<(), Error> {
     for event in events {
         if !counting(event)?.is_empty() {
             *event = event.on_core_pmu(pmu);
@@ -195,7 +196,7 @@ const ARM64: [(Event, &str, u64); 9] = [
 /// Returns the events in the encoding of older kernels: generic events that name a PMU, by their architectural
 /// numbers. None if no event is one, if one has no such number, or if the PMU does not list it. None on targets other
 /// than arm64.
-pub(crate) fn by_architecture(events: Vec<Event>) -> Result<Option<Vec<Event>>, Unreadable> {
+pub(crate) fn by_architecture(events: Vec<Event>) -> Result<Option<Vec<Event>>, Error> {
     if !cfg!(target_arch = "aarch64") {
         return Ok(None);
     }

@@ -1,5 +1,6 @@
 //! Reads the files of PMUs, within bounds.
 
+use crate::error::Error;
 use crate::kernel::{self, Errno, Unreadable};
 use std::cell::Cell;
 use std::fs;
@@ -25,8 +26,8 @@ impl Files {
     }
 
     /// Lists the names in the directory, sorted. None if it does not exist.
-    pub(super) fn entries(&self, directory: &Path) -> Result<Option<Vec<String>>, Unreadable> {
-        let unreadable = |error: io::Error| Unreadable::new(directory, &error);
+    pub(super) fn entries(&self, directory: &Path) -> Result<Option<Vec<String>>, Error> {
+        let unreadable = |error: io::Error| Error::from(Unreadable::new(directory, &error));
         let entries = match fs::read_dir(directory) {
             Ok(entries) => entries,
             Err(error) if is_absent(&error) => return Ok(None),
@@ -37,7 +38,7 @@ impl Files {
             let name = entry.map_err(unreadable)?.file_name();
             self.charge(directory, name.len())?;
             if names.len() >= ENTRY_LIMIT {
-                return Err(Unreadable { path: directory.to_owned(), errno: Errno(kernel::EFBIG) });
+                return Err(too_much(directory));
             }
             // A name that is not UTF-8 is not one of perf's.
             if let Ok(name) = name.into_string() {
@@ -49,15 +50,15 @@ impl Files {
     }
 
     /// Returns the trimmed text. None if the file is missing, not regular, not UTF-8 or too long.
-    pub(super) fn text(&self, path: &Path) -> Result<Option<String>, Unreadable> {
+    pub(super) fn text(&self, path: &Path) -> Result<Option<String>, Error> {
         Ok(self.untrimmed(path)?.map(|text| text.trim().to_owned()))
     }
 
-    fn untrimmed(&self, path: &Path) -> Result<Option<String>, Unreadable> {
+    fn untrimmed(&self, path: &Path) -> Result<Option<String>, Error> {
         let bytes = match kernel::read_file(path, FILE_LIMIT.min(self.left.get())) {
             Ok(bytes) => bytes,
             Err(error) if is_absent(&error) => None,
-            Err(error) => return Err(Unreadable::new(path, &error)),
+            Err(error) => return Err(Unreadable::new(path, &error).into()),
         };
         let Some(bytes) = bytes else { return Ok(None) };
         self.charge(path, bytes.len())?;
@@ -66,29 +67,33 @@ impl Files {
     }
 
     /// Like `text`, but an empty file is an error: the kernel always writes a line, so the read failed.
-    pub(super) fn line(&self, path: &Path) -> Result<Option<String>, Unreadable> {
+    pub(super) fn line(&self, path: &Path) -> Result<Option<String>, Error> {
         match self.untrimmed(path)? {
             Some(text) if text.is_empty() => {
-                Err(Unreadable { path: path.to_owned(), errno: Errno(kernel::EIO) })
+                Err(Unreadable { path: path.to_owned(), errno: Errno(kernel::EIO) }.into())
             }
             text => Ok(text.map(|text| text.trim().to_owned())),
         }
     }
 
     /// Reads the type of the PMU in this directory. None if there is none.
-    pub(super) fn type_in(&self, directory: &Path) -> Result<Option<u32>, Unreadable> {
+    pub(super) fn type_in(&self, directory: &Path) -> Result<Option<u32>, Error> {
         let text = self.line(&directory.join("type"))?;
         Ok(text.and_then(|text| text.parse().ok()))
     }
 
     /// Subtracts `bytes`, and a fixed cost for each file, from what may be read.
-    fn charge(&self, path: &Path, bytes: usize) -> Result<(), Unreadable> {
+    fn charge(&self, path: &Path, bytes: usize) -> Result<(), Error> {
         self.left.set(self.left.get().saturating_sub(bytes as u64 + 64));
         match self.left.get() {
-            0 => Err(Unreadable { path: path.to_owned(), errno: Errno(kernel::EFBIG) }),
+            0 => Err(too_much(path)),
             _ => Ok(()),
         }
     }
+}
+
+fn too_much(path: &Path) -> Error {
+    Unreadable { path: path.to_owned(), errno: Errno(kernel::EFBIG) }.into()
 }
 
 /// Whether the error means that the file does not exist. `/sys` answers `ENODEV` for a device that was just removed.
@@ -111,7 +116,7 @@ pub(crate) struct SysfsFiles {
 
 impl SysfsFiles {
     /// Reads the files of the PMU in this directory. None if there is no `type`.
-    pub(super) fn read(files: &Files, directory: &Path) -> Result<Option<SysfsFiles>, Unreadable> {
+    pub(super) fn read(files: &Files, directory: &Path) -> Result<Option<SysfsFiles>, Error> {
         let inside = |name: &str| {
             let directory = directory.join(name);
             let mut texts = Vec::new();
@@ -120,7 +125,7 @@ impl SysfsFiles {
                     texts.push((name, text));
                 }
             }
-            Ok(texts)
+            Ok::<_, Error>(texts)
         };
         let Some(type_id) = files.line(&directory.join("type"))? else { return Ok(None) };
         Ok(Some(SysfsFiles {

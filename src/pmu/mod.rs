@@ -15,14 +15,17 @@ pub use cpus::CpuSet;
 use crate::asm;
 use crate::error::Error;
 use crate::event::WORDS;
-use crate::kernel::{PMU_DIRECTORY, Unreadable, kind, machine};
+use crate::kernel::{PMU_DIRECTORY, kind, machine};
 use field::Field;
 use files::{Files, SysfsFiles};
 use std::path::{Path, PathBuf};
 
-/// Whether this is known to be a virtual machine, by the CPU or by files.
+/// Whether this is known to be a virtual machine, by the CPU (x86-64) or by files.
 pub(crate) fn is_virtual() -> bool {
-    asm::hypervisor().is_some() || machine::is_virtual()
+    match cfg!(target_arch = "x86_64") {
+        true => asm::hypervisor().is_some(),
+        false => machine::is_virtual(),
+    }
 }
 
 /// The PMUs of this machine, as the kernel lists them in `/sys/bus/event_source/devices`, or of another machine, read
@@ -75,10 +78,10 @@ impl Pmus {
     /// # Errors
     /// As [`all`](Pmus::all).
     pub fn get(&self, name: &str) -> Result<Option<Pmu>, Error> {
-        Ok(self.get_in(&Files::new(), name)?)
+        self.get_in(&Files::new(), name)
     }
 
-    fn get_in(&self, files: &Files, name: &str) -> Result<Option<Pmu>, Unreadable> {
+    fn get_in(&self, files: &Files, name: &str) -> Result<Option<Pmu>, Error> {
         // A directory's name, not a path.
         if name.starts_with('.') || !is_plain(name) {
             return Ok(None);
@@ -89,7 +92,7 @@ impl Pmus {
     }
 
     /// Reads the PMU of this type. Reads all `type` files, and the other files of that PMU.
-    pub(crate) fn with_type(&self, type_id: u32) -> Result<Option<Pmu>, Unreadable> {
+    pub(crate) fn with_type(&self, type_id: u32) -> Result<Option<Pmu>, Error> {
         let files = Files::new();
         for name in self.names_in(&files)?.unwrap_or_default() {
             if files.type_in(&self.directory.join(&name))? == Some(type_id) {
@@ -101,7 +104,7 @@ impl Pmus {
 
     /// Reads `type` and `cpus` of the core PMUs: one, or one for each core type. None if the directory does not
     /// exist.
-    pub(crate) fn core(&self) -> Result<Option<Vec<CorePmu>>, Unreadable> {
+    pub(crate) fn core(&self) -> Result<Option<Vec<CorePmu>>, Error> {
         let files = Files::new();
         let Some(names) = self.names_in(&files)? else { return Ok(None) };
         let mut core = Vec::new();
@@ -118,11 +121,11 @@ impl Pmus {
     }
 
     /// The names of all, sorted.
-    pub(crate) fn names(&self) -> Result<Vec<String>, Unreadable> {
+    pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
         Ok(self.names_in(&Files::new())?.unwrap_or_default())
     }
 
-    fn names_in(&self, files: &Files) -> Result<Option<Vec<String>>, Unreadable> {
+    fn names_in(&self, files: &Files) -> Result<Option<Vec<String>>, Error> {
         files.entries(&self.directory)
     }
 }
