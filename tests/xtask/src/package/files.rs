@@ -19,6 +19,7 @@ const CHECKOUT: &[&str] = &[
     "tests/targets",
     "tests/oldest-dependencies",
     "tests/vm/",
+    "tests/size/",
     "tests/xtask/",
     "tests/fuzz/",
     "tests/events/",

@@ -1,0 +1,4 @@
+//! The same without the library.
+fn main() {
+    println!("{:?}", std::env::args().nth(1));
+}
