@@ -22,14 +22,15 @@
 //   the counter, and a non-zero `index` implies access.
 // - `STALE_READ_FAULTS`: whether reading a register that its event has lost can fault on a machine with one core type.
 // - `WIDTH_IN_A_GROUP`: the width in bits that `counts` needs of all counters, if it needs one.
+// - `processor`, `hypervisor`: the CPU's and the hypervisor's names for themselves (x86-64).
+// - `ticks_are_invariant`: whether the CPU says that its tick counter has a constant rate.
+// - `known_reads`: reads a register in rounds of three instructions (x86-64).
 // - `settled`: the same number, computed by this point.
 // - `known_work`: runs rounds of two instructions, one of which is a branch (`kernels/`). False if there is no such code.
 // - `saved_registers`: the registers of the code that a signal handler has interrupted.
 // - `refused_read`: the address of the interrupted instruction, if it is one of those here that read counters. They are known by
-//   their bytes or by their addresses, so nothing has to be registered.
+//   their bytes or by their addresses.
 // - `continue_after`: makes the thread continue behind it as if there were no counter.
-// - `signal_handler`, `is_of_a_copy`: x86-64's reads look alike in all copies of this library, so its handlers have to know each
-//   other.
 
 /// The maximum number of retries of a seqlock. The kernel updates a page a thousand times a second at most, and a round takes
 /// a microsecond at most, or some with a hypervisor. So no thread needs as many, unless a debugger stops it after each
@@ -76,11 +77,14 @@ macro_rules! saved_registers {
 #[allow(unused_macros)] // x86_64.rs and none.rs do not use it
 macro_rules! refused_read {
     ($tables:expr, $($counter:tt)+) => {
-        /// Returns the table that the interrupted instruction is in.
+        /// Returns the table that the interrupted instruction is in. Its address is enough to know it.
         ///
         /// # Safety
-        /// `context` is what the kernel passed to the handler of a fault, which has not returned.
-        pub(crate) unsafe fn refused_read(context: *mut c_void) -> Option<usize> {
+        /// `context` is what the kernel passed to a handler, which has not returned.
+        pub(crate) unsafe fn refused_read(
+            context: *mut c_void,
+            _: impl Fn(usize) -> bool,
+        ) -> Option<usize> {
             // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`, of which this is a field.
             let counter = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.$($counter)+ } as usize;
             let tables = $tables.into_iter().map(|Registers(table)| table);
@@ -143,29 +147,6 @@ pub(crate) use architecture::*;
     any(all(target_arch = "aarch64", target_endian = "little"), target_arch = "riscv64")
 ))]
 pub(crate) use table_value::Value;
-
-/// Returns the address of the handler of a signal.
-#[cfg(all(target_os = "linux", not(all(target_arch = "x86_64", target_pointer_width = "64"))))]
-macro_rules! signal_handler {
-    ($handler:path) => {
-        $handler as *const () as usize
-    };
-}
-#[cfg(all(
-    target_os = "linux",
-    not(all(target_arch = "x86_64", target_pointer_width = "64"))
-))]
-pub(crate) use signal_handler;
-
-/// Returns false: the reads of other copies are known by their addresses.
-///
-/// # Safety
-/// None needed.
-#[cfg(all(target_os = "linux", not(all(target_arch = "x86_64", target_pointer_width = "64"))))]
-#[allow(unsafe_code, reason = "the contract of x86-64's")]
-pub(crate) unsafe fn is_of_a_copy(_: usize) -> bool {
-    false
-}
 
 /// Reads a register `rounds` times, in rounds of three instructions. Returns false on targets without such code.
 ///

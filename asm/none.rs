@@ -120,7 +120,7 @@ pub(crate) unsafe fn saved_registers<'a>(_: *mut c_void) -> &'a [usize] {
 /// # Safety
 /// None needed: the context is not touched.
 #[cfg(target_os = "linux")]
-pub(crate) unsafe fn refused_read(_: *mut c_void) -> Option<usize> {
+pub(crate) unsafe fn refused_read(_: *mut c_void, _: impl Fn(usize) -> bool) -> Option<usize> {
     None
 }
 

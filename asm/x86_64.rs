@@ -381,30 +381,24 @@ settled!();
 
 saved_registers!(gregs);
 
-/// The bytes of each `rdpmc` here: `ds` and `cs`, which have no effect on it, and the instruction. If several copies of this
-/// library are in a program, the handler of any of them continues the reads of all. So they must never change.
+/// The bytes of each `rdpmc` here: `ds` and `cs`, which have no effect on it, and the instruction.
 const READ: [u8; 4] = [0x3e, 0x2e, 0x0f, 0x33];
 
-/// Returns the address of the interrupted instruction, if it is a read of this library or of a copy, which the CPU has refused.
+/// Returns the address of the interrupted instruction, if it is a read of this library. `is_code` tells whether it is in code
+/// that has such reads.
 ///
 /// # Safety
-/// `context` is what the kernel passed to the handler of a fault, which has not returned.
-pub(crate) unsafe fn refused_read(context: *mut c_void) -> Option<usize> {
-    // With these two, the CPU has fetched the whole instruction, so its bytes are readable, unless the program's code is in
-    // memory for execution alone.
-    const INVALID_OPCODE: i64 = 6;
-    const GENERAL_PROTECTION: i64 = 13;
-    /// Above, a faulting address may be no address.
-    const END_OF_CODE: i64 = 1 << 47;
+/// `context` is what the kernel passed to a handler, which has not returned. Where `is_code` is true, there is readable code.
+pub(crate) unsafe fn refused_read(
+    context: *mut c_void,
+    is_code: impl Fn(usize) -> bool,
+) -> Option<usize> {
     const RIP: usize = libc::REG_RIP as usize;
-    const TRAP: usize = libc::REG_TRAPNO as usize;
     // SAFETY: the caller promises that `context` is the kernel's `ucontext_t`, which stays as it is until the handler returns.
-    let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-    let (trap, at) = (registers[TRAP], registers[RIP]);
-    let is_code =
-        matches!(trap, INVALID_OPCODE | GENERAL_PROTECTION) && (0..END_OF_CODE).contains(&at);
-    // SAFETY: each byte is one of the instruction: after a prefix, and after 0x0f, it goes on.
-    (is_code && unsafe { begins_with(at as usize, &READ) }).then_some(at as usize)
+    let at = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[RIP] } as usize;
+    // The thread need not have come to this address: whoever writes a signal frame chooses it.
+    // SAFETY: the caller promises that it is readable code. After a prefix, and after 0x0f, an instruction goes on.
+    (is_code(at) && unsafe { begins_with(at, &READ) }).then_some(at)
 }
 
 /// Makes the thread continue behind a [`refused_read`], as if the register were 0.
@@ -432,41 +426,6 @@ unsafe fn begins_with(address: usize, bytes: &[u8]) -> bool {
         // SAFETY: the caller promises that this one is readable, because those before it were equal.
         *byte == unsafe { start.wrapping_add(place).read_volatile() }
     })
-}
-
-/// The beginning of [`signal_handler`]'s code: a jump over a mark. It must never change.
-const HANDLER: &[u8; 10] = b"\xeb\x08rdpmc 1\n";
-
-/// Returns the address of code that goes to the handler of a signal, and that [`is_of_a_copy`] knows. Each use is another address.
-macro_rules! signal_handler {
-    ($handler:path) => {{
-        let address: usize;
-        // SAFETY: the emitted code is in a section of its own and does not run here. What runs here forms an address.
-        unsafe {
-            std::arch::asm!(
-                ".pushsection .text.rdpmc_handlers, \"ax\", @progbits",
-                "2: jmp 3f",
-                ".ascii \"rdpmc 1\\n\"",
-                "3: jmp {handler}",
-                ".popsection",
-                "lea {address}, [rip + 2b]",
-                handler = sym $handler,
-                address = out(reg) address,
-                options(nomem, nostack, preserves_flags),
-            );
-        }
-        address
-    }};
-}
-pub(crate) use signal_handler;
-
-/// Whether this handler of a signal is one of this library, or of a copy of it in another shared object.
-///
-/// # Safety
-/// It is the address of code.
-pub(crate) unsafe fn is_of_a_copy(handler: usize) -> bool {
-    // SAFETY: the caller promises that it is code. After the jump, it goes on.
-    unsafe { begins_with(handler, HANDLER) }
 }
 
 #[path = "kernels/x86_64.rs"]

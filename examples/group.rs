@@ -10,7 +10,7 @@ const SIDE: usize = 1 << 10;
 
 fn main() {
     if let Err(why) = compare() {
-        println!("{why}.");
+        println!("{why}");
     }
 }
 
@@ -21,7 +21,7 @@ fn compare() -> Result<(), Error> {
     let builder = DynGroup::builder(&wanted).allow_all_privilege_levels(true);
     let fit = builder.fit()?;
     for (_, why) in &fit.missing {
-        println!("Not counted: {why}.\n");
+        println!("Not counted: {why}\n");
     }
     let group = builder.events(&fit.events).open()?;
     let places = wanted.map(|event| fit.place(event));

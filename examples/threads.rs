@@ -20,7 +20,7 @@ fn touch(pages: usize) {
 
 fn main() {
     if let Err(why) = run() {
-        println!("{why}.");
+        println!("{why}");
     }
 }
 

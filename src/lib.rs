@@ -38,7 +38,7 @@
 //! whole CPUs, and sampling are out of scope. `tests/vm`, which the documentation mentions, is in the repository: emulated machines in which every
 //! instruction counts exactly once.
 //!
-//! On other systems than Linux, everything compiles and opening returns [`ErrorKind::Unsupported`](error::ErrorKind::Unsupported).
+//! On other systems than Linux, everything compiles and opening returns [`ErrorKind::Unsupported`].
 #![deny(unsafe_code)]
 
 // The folders are on floors. Each uses lower floors only: `cargo test layers` proves it.
@@ -66,9 +66,8 @@ mod tests;
 /// `/sys`, and is None or false if they are missing or not understood. The answers may change while a process runs.
 pub mod machine {
     pub use crate::counter::spec_lock_map;
-    pub use crate::kernel::machine::{
-        capability, is_virtual, mlock_kilobytes, paranoid_level, user_access,
-    };
+    pub use crate::kernel::machine::{capability, mlock_kilobytes, paranoid_level, user_access};
+    pub use crate::pmu::is_virtual;
 
     /// Returns the hypervisor's name for itself, such as `KVMKVMKVM` (x86-64's CPUID), or else the name of the virtual
     /// machine's product by its firmware. None if neither is there, which [`is_virtual`] may know better.
@@ -110,9 +109,9 @@ pub fn fence() {
 #[doc(inline)]
 pub use clock::Clock;
 pub use counter::{Counter, DynGroup, Fit, Group, Mock, PerEvent, Reading, WithGroup};
-#[doc(inline)]
-pub use error::Error;
 pub use error::access::Access;
+#[doc(inline)]
+pub use error::{Error, ErrorKind};
 #[doc(inline)]
 pub use event::Event;
 pub use names::IntoEvent;

@@ -129,6 +129,9 @@ impl Source {
                 };
                 match trust {
                     Ok(is_trusted) => (Kind::without_page(is_trusted), Some(reason)),
+                    Err(_) if !asm::ticks_are_invariant() => {
+                        (Kind::Kernel(ErrorKind::TicksNotInvariant), Some(reason))
+                    }
                     Err(unreadable) => {
                         let unknown =
                             "nothing shows whether the kernel trusts the tick counter: {0}";
@@ -554,7 +557,7 @@ fn open_page(process: Process) -> Result<Pages, Error> {
     match pages.first().since_zero() {
         Some(_) => Ok(pages),
         None => Err(Error::new(
-            ErrorKind::NotOffered,
+            ErrorKind::NoConversion,
             "the kernel's scheduler clock is not the tick counter (usual in virtual machines)",
             "No action needed",
         )),

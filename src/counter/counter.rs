@@ -66,7 +66,7 @@ use std::fmt;
 /// # Fork
 ///
 /// In the child of a `fork`, the parent's handles are harmless and useless. [`read_user`](Counter::read_user) returns
-/// None, other calls return the `Forked` variant of their error, and dropping a handle does not affect the parent's.
+/// None, other calls return an error of the kind `Forked`, and dropping a handle does not affect the parent's.
 /// While the child holds its copies of the descriptors, the parent's events stay open even if the parent drops them.
 ///
 /// These children must not touch the parent's handles:
@@ -217,11 +217,11 @@ impl Counter {
     ///
     /// # Errors
     /// - The machine lacks something: [`ErrorKind::NoPmu`], [`ErrorKind::EventNotSupported`],
-    ///   [`ErrorKind::NoPrivilegeFilter`], [`ErrorKind::NotPerThread`]. [`ErrorKind::NoPmuList`] if `/sys` has no list of PMUs.
+    ///   [`ErrorKind::NoPrivilegeFilter`], [`ErrorKind::NotPerThread`], [`ErrorKind::NoFixedCounter`]. [`ErrorKind::NoPmuList`] if `/sys` has no list of PMUs.
     /// - The process lacks permission: [`ErrorKind::Paranoid`], [`ErrorKind::Seccomp`], [`ErrorKind::Denied`].
     /// - A resource is used up: [`ErrorKind::TooManyOpenFiles`], [`ErrorKind::OutOfMemory`], [`ErrorKind::Busy`].
-    /// - The kernel is too old, or was built without perf: [`ErrorKind::NoSystemCall`],
-    ///   [`ErrorKind::UnsupportedField`], [`ErrorKind::Unsupported`].
+    /// - The kernel is too old, was built without perf, or is not Linux: [`ErrorKind::UnsupportedField`],
+    ///   [`ErrorKind::NoSystemCall`], [`ErrorKind::Unsupported`].
     /// - [`ErrorKind::CountsNothing`] if the settings exclude everything, [`ErrorKind::IncludesGuests`] if they include
     ///   guests and the kernel refuses that.
     /// - [`ErrorKind::Unreadable`] if the kernel's list of PMUs exists and cannot be read.
@@ -411,9 +411,10 @@ impl Counter {
     pub fn retry_user(&mut self) -> Result<Access, ReadError> {
         match &mut self.handle {
             Handle::One(group) => {
-                let access = group.retry_user();
+                let result = group.retry_user();
+                // At once: the old pages are gone.
                 (self.user, self.read) = (*group.user(), *group.read());
-                access
+                result.map(|obstacle| group.access_after(obstacle))
             }
             Handle::Sum(sum) => {
                 let ids = |sum: &Sum| -> Vec<u32> {

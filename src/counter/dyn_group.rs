@@ -185,7 +185,8 @@ impl DynGroup {
     /// # Errors
     /// As [`Group::retry_user`].
     pub fn retry_user(&mut self) -> Result<Access, ReadError> {
-        self.0.retry_user()
+        let obstacle = self.0.retry_user()?;
+        Ok(self.0.access_after(obstacle))
     }
 
     /// Returns the events.

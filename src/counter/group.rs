@@ -239,7 +239,8 @@ impl<const N: usize> Group<N> {
     /// [closed a descriptor](crate::Counter#closed-descriptors). [`ReadError::System`] if the counters could not be stopped
     /// and started; no such error is known.
     pub fn retry_user(&mut self) -> Result<Access, ReadError> {
-        self.open.retry_user()
+        let obstacle = self.open.retry_user()?;
+        Ok(self.open.access_after(obstacle))
     }
 
     /// Returns a [`Region`], which measures pieces of code with these counters. No system call if the group is

@@ -9,7 +9,8 @@ use std::fmt;
 pub enum Access {
     /// From user space: [`read_user`](crate::Counter::read_user) returns the count.
     UserSpace,
-    /// By `read(2)`, a system call, for this reason.
+    /// By `read(2)`, a system call, for this reason. If its kind is [`ErrorKind::ErrorState`] or [`ErrorKind::Closed`], the
+    /// system call returns that error, and no count.
     SystemCall(Error),
     /// Not at all: this process is a fork of the one that opened the counter.
     Forked,

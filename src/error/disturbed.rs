@@ -5,7 +5,7 @@ use std::fmt;
 
 /// Why a sample of a [`Region`](crate::Region) does not measure its code. Usually the remedy is to take another
 /// sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Disturbed {
     /// An event had no counter at the start (`index` 0): it is disabled, or other events had the counters
@@ -55,6 +55,6 @@ impl From<Disturbed> for Error {
                 "Stop it with a region of the same counters",
             ),
         };
-        Error::new(ErrorKind::Disturbed, cause, remedy)
+        Error::new(ErrorKind::Disturbed(disturbed), cause, remedy)
     }
 }

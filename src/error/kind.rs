@@ -1,6 +1,19 @@
 //! The kinds of errors and reasons.
 
+use super::Disturbed;
+
 /// The kind of an [`Error`](super::Error). The error's message has the details.
+///
+/// | from | kinds |
+/// |---|---|
+/// | any open: the machine lacks it | [`Unsupported`](Self::Unsupported) to [`NoFixedCounter`](Self::NoFixedCounter), [`NotPerThread`](Self::NotPerThread), [`UnsupportedField`](Self::UnsupportedField) |
+/// | any open: permission | [`Paranoid`](Self::Paranoid), [`Seccomp`](Self::Seccomp), [`Denied`](Self::Denied) |
+/// | any open: used up | [`TooManyOpenFiles`](Self::TooManyOpenFiles), [`OutOfMemory`](Self::OutOfMemory), [`Busy`](Self::Busy) |
+/// | groups, and all threads of a process | [`GroupSize`](Self::GroupSize), [`GroupTooLarge`](Self::GroupTooLarge), [`SeveralPmus`](Self::SeveralPmus); [`ThreadsKeepStarting`](Self::ThreadsKeepStarting), [`ProcOfAnotherNamespace`](Self::ProcOfAnotherNamespace), [`PinnedOnNewThreads`](Self::PinnedOnNewThreads), [`ThreadEnds`](Self::ThreadEnds) |
+/// | names | [`UnknownName`](Self::UnknownName), [`InvalidName`](Self::InvalidName), [`NoPmu`](Self::NoPmu), [`NoPmuList`](Self::NoPmuList), [`Unreadable`](Self::Unreadable) |
+/// | regions, and errors of reads converted by `?` | [`UserReadUnavailable`](Self::UserReadUnavailable), [`FaultsNotContained`](Self::FaultsNotContained), [`Disturbed`](Self::Disturbed), [`ErrorState`](Self::ErrorState), [`Forked`](Self::Forked), [`Closed`](Self::Closed), [`System`](Self::System) |
+/// | no error, but the reason in [`Access::SystemCall`](crate::Access::SystemCall) | [`SoftwareEvent`](Self::SoftwareEvent) to [`NotMapped`](Self::NotMapped), [`Closed`](Self::Closed) |
+/// | no error, but the reason in [`ClockKind`](crate::clock::ClockKind) | [`NoTickCounter`](Self::NoTickCounter) to [`TicksNotTrusted`](Self::TicksNotTrusted), [`NoConversion`](Self::NoConversion), and any of the kinds of opens |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -81,21 +94,22 @@ pub enum ErrorKind {
     Closed,
     /// A file of `/proc` or `/sys` that the answer depends on exists and cannot be read.
     Unreadable,
-    /// A system call failed for a reason that is not known to occur.
+    /// A system call failed for a reason that is not known to occur. Of a read: or a sandbox denied it.
     System,
 
     /// The name is that of no event, PMU or term of this machine.
     UnknownName,
-    /// The name is not valid: its syntax, its modifiers, or the value of a term.
+    /// The name is not valid for a counter: its syntax, its modifiers, the value of a term, or an event of several PMUs.
     InvalidName,
 
-    /// A region reads its counters in user space, and this is not possible. The message has the reason.
+    /// A region reads its counters in user space, and this is not possible. The message has the reason, and
+    /// [`Counter::access`](crate::Counter::access) its kind.
     UserReadUnavailable,
     /// Reading a counter at the end of a region may fault on this machine.
     /// Call [`contain_faults`](crate::contain_faults) first.
     FaultsNotContained,
-    /// A region's sample is not a measurement: see [`Disturbed`](super::Disturbed).
-    Disturbed,
+    /// A region's sample is not a measurement.
+    Disturbed(Disturbed),
 
     /// The kernel counts this event in software.
     SoftwareEvent,
@@ -111,8 +125,7 @@ pub enum ErrorKind {
     Requested,
     /// The administrator has disabled user access.
     SwitchedOff,
-    /// The kernel does not offer user access for this event (`cap_user_rdpmc` is 0), and no setting explains that. Of a clock:
-    /// the page has no conversion (`cap_user_time_zero` is 0), because the kernel's scheduler uses another clock.
+    /// The kernel does not offer user access for this event (`cap_user_rdpmc` is 0), and no setting explains that.
     NotOffered,
     /// The page offers user access and the CPU refuses it (a contained fault), and no setting explains that.
     Refused,
@@ -131,6 +144,9 @@ pub enum ErrorKind {
     /// The control page could not be mapped for another reason.
     NotMapped,
 
+    /// The control page has no conversion of ticks (`cap_user_time_zero` is 0), because the kernel's scheduler uses another
+    /// clock.
+    NoConversion,
     /// This library knows no tick counter of this CPU.
     NoTickCounter,
     /// This thread has forbidden itself to read the tick counter (`PR_SET_TSC`).

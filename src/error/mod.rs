@@ -26,8 +26,7 @@ use std::io;
 /// An error of this library, or the reason for which a counter or clock is not read from user space.
 ///
 /// ```
-/// use rdpmc::error::ErrorKind;
-/// use rdpmc::{Counter, Event};
+/// use rdpmc::{Counter, ErrorKind, Event};
 ///
 /// match Counter::open(Event::CYCLES) {
 ///     Ok(counter) => println!("{:?} cycles", counter.read()),
@@ -36,7 +35,7 @@ use std::io;
 /// }
 /// ```
 ///
-/// Its `Debug` prints the message too, so that a `main` that returns one prints the remedy. `source` is the kernel's [`Errno`],
+/// `Display` prints the cause, a period, and the remedy without one. Its `Debug` prints the message too, so that a `main` that returns one prints the remedy. `source` is the kernel's [`Errno`],
 /// where there is one. It converts into [`std::io::Error`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Inner>);
@@ -113,11 +112,13 @@ impl Error {
     }
 
     /// Returns the event that the error is about. None if it is about a name, the process or the machine.
+    /// [`Pmus::name_of`](crate::pmu::Pmus::name_of) has its name.
     pub fn event(&self) -> Option<Event> {
         self.0.event
     }
 
-    /// Returns the kernel's answer. None if the error has no error number of its own.
+    /// Returns the error number of the failed system call. None if the library found the cause, such as a missing PMU: the message
+    /// has that instead.
     pub fn errno(&self) -> Option<Errno> {
         self.0.errno
     }
@@ -178,23 +179,26 @@ impl Error {
     /// Makes an error of a call that ran out of something, or failed in a way that is not known to occur.
     pub(crate) fn of_call(call: &'static str) -> impl Fn(Errno) -> Error {
         move |errno| match errno.0 {
+            kernel::EBADF => ReadError::Closed.into(),
             kernel::EMFILE => Error::new(
                 ErrorKind::TooManyOpenFiles,
                 "this process has no file descriptor left, and each counter holds one",
-                "Raise `ulimit -n` or close counters",
-            ),
+                "Raise `ulimit -n`, or close counters or files",
+            )
+            .errno_is(errno),
             kernel::ENFILE => Error::new(
                 ErrorKind::TooManyOpenFiles,
                 "this machine has no file descriptor left, and each counter holds one",
                 "Raise `sysctl fs.file-max` or close files",
-            ),
+            )
+            .errno_is(errno),
             kernel::ENOMEM => Error::new(
                 ErrorKind::OutOfMemory,
                 "{0} failed for lack of memory (ENOMEM)",
                 "Free memory, or raise the limit of this process's memory cgroup",
             )
-            .with(&call),
-            kernel::EBADF => ReadError::Closed.into(),
+            .with(&call)
+            .errno_is(errno),
             _ => Error::new(
                 ErrorKind::System,
                 "{0} failed with {errno}, which is not known to occur",
@@ -283,16 +287,10 @@ impl Error {
 
 impl From<Unreadable> for Error {
     fn from(Unreadable { path, errno }: Unreadable) -> Error {
-        if matches!(errno.0, kernel::EMFILE | kernel::ENFILE) && !path.starts_with("/sys/devices") {
+        if matches!(errno.0, kernel::EMFILE | kernel::ENFILE) {
             return Error::of_call("open")(errno);
         }
         let remedy = match errno.0 {
-            kernel::EMFILE => {
-                "This process has no file descriptor left: raise `ulimit -n` or close files"
-            }
-            kernel::ENFILE => {
-                "This machine has no file descriptor left: raise `sysctl fs.file-max` or close files"
-            }
             kernel::ENOMEM => "There is no memory for it: free some and try again",
             kernel::EACCES | kernel::EPERM => {
                 "Give this process read access to it, and to what it links to"
@@ -337,7 +335,8 @@ impl std::error::Error for Error {
 }
 
 impl From<Error> for io::Error {
-    /// Keeps the error as the inner error, with the kind that fits its cause.
+    /// Keeps the error as the inner error. Its kind is `Unsupported` for what the machine lacks, `PermissionDenied`, `ResourceBusy`,
+    /// `OutOfMemory`, `InvalidInput` for a wrong name or set of events, and `Other` for the rest.
     fn from(error: Error) -> io::Error {
         let kind = match error.kind() {
             ErrorKind::Unsupported
@@ -346,6 +345,8 @@ impl From<Error> for io::Error {
             | ErrorKind::NoPmuList
             | ErrorKind::EventNotSupported
             | ErrorKind::NoPrivilegeFilter
+            | ErrorKind::NoFixedCounter
+            | ErrorKind::UserReadUnavailable
             | ErrorKind::NotPerThread
             | ErrorKind::UnsupportedField => io::ErrorKind::Unsupported,
             ErrorKind::Busy => io::ErrorKind::ResourceBusy,
@@ -353,9 +354,12 @@ impl From<Error> for io::Error {
                 io::ErrorKind::PermissionDenied
             }
             ErrorKind::OutOfMemory => io::ErrorKind::OutOfMemory,
-            ErrorKind::GroupSize | ErrorKind::UnknownName | ErrorKind::InvalidName => {
-                io::ErrorKind::InvalidInput
-            }
+            ErrorKind::GroupSize
+            | ErrorKind::SeveralPmus
+            | ErrorKind::CountsNothing
+            | ErrorKind::PinnedOnNewThreads
+            | ErrorKind::UnknownName
+            | ErrorKind::InvalidName => io::ErrorKind::InvalidInput,
             // Not `Interrupted`, which std retries: a disturbed sample may be so each time.
             _ => io::ErrorKind::Other,
         };

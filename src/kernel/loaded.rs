@@ -1,8 +1,10 @@
-//! Keeps shared objects loaded whose addresses the kernel or other code has for the rest of the process.
+//! Shared objects: keeps those loaded whose addresses the kernel or other code has for the rest of the process, and finds their code.
 #![allow(unsafe_code)]
 
 use super::Errno;
 use std::ffi::c_void;
+#[cfg(target_os = "linux")]
+use std::ops::Range;
 
 /// Keeps the shared object of an address loaded until the process ends. Does nothing for the program itself, and where the C
 /// library unloads nothing (musl, programs that are linked statically).
@@ -33,4 +35,52 @@ pub(crate) fn keep_loaded(address: *const c_void) -> Result<(), Errno> {
     }
     let _ = address;
     Ok(())
+}
+
+/// Returns where the readable code is of the object that has this address: of the program or a shared object.
+#[cfg(target_os = "linux")]
+pub(crate) fn code_of(address: *const c_void) -> Vec<Range<usize>> {
+    struct Found {
+        address: usize,
+        code: Vec<Range<usize>>,
+    }
+
+    /// # Safety
+    /// `object` describes an object that is loaded, and `found` is that of the call below.
+    unsafe extern "C" fn look(
+        object: *mut libc::dl_phdr_info,
+        _: usize,
+        found: *mut c_void,
+    ) -> libc::c_int {
+        // SAFETY: the caller promises both. The loader's headers have this number of entries.
+        let (found, start, headers) = unsafe {
+            let object = &*object;
+            let headers = match object.dlpi_phdr.is_null() {
+                true => &[],
+                false => std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()),
+            };
+            (&mut *found.cast::<Found>(), object.dlpi_addr as usize, headers)
+        };
+        const CODE: u32 = libc::PF_R | libc::PF_X;
+        let mut has_address = false;
+        let mut code = Vec::new();
+        for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
+            let from = start.wrapping_add(header.p_vaddr as usize);
+            let range = from..from.wrapping_add(header.p_memsz as usize);
+            has_address |= range.contains(&found.address);
+            if header.p_flags & CODE == CODE {
+                code.push(range);
+            }
+        }
+        if !has_address {
+            return 0; // the next object
+        }
+        found.code = code;
+        1
+    }
+
+    let mut found = Found { address: address.addr(), code: Vec::new() };
+    // SAFETY: the call passes what `look` needs, during the call alone.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
+    found.code
 }

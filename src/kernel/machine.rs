@@ -125,18 +125,11 @@ pub(crate) fn keeps_time_by(name: &str) -> bool {
     text(Path::new(CLOCK_SOURCES).join("current_clocksource")).as_deref() == Some(name)
 }
 
-/// Whether this is known to be a virtual machine.
-pub fn is_virtual() -> bool {
-    let flagged = |cpuinfo: String| {
-        cpuinfo.lines().any(|line| {
-            line.starts_with("flags")
-                && line.split_ascii_whitespace().any(|flag| flag == "hypervisor")
-        })
-    };
-    text("/proc/cpuinfo").is_some_and(flagged)
-        || Path::new("/proc/device-tree/hypervisor").exists()
+/// Whether files show that this is a virtual machine.
+pub(crate) fn is_virtual() -> bool {
+    Path::new("/proc/device-tree/hypervisor").exists()
         || Path::new("/sys/hypervisor/type").exists()
-        || (!cfg!(target_arch = "x86_64") && hypervisor_product().is_some()) // x86-64 has the flag
+        || (!cfg!(target_arch = "x86_64") && hypervisor_product().is_some()) // the CPU shows it there
 }
 
 /// Whether this is the virtual machine of WSL2, by the name of its kernel.

@@ -22,6 +22,8 @@ pub(crate) use calls::*;
 pub(crate) use descriptor::Descriptor;
 pub use errno::Errno;
 pub(crate) use files::read_file;
+#[cfg(target_os = "linux")]
+pub(crate) use loaded::code_of;
 pub(crate) use loaded::keep_loaded;
 pub(crate) use publish::List;
 pub(crate) use unreadable::Unreadable;

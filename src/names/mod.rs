@@ -7,9 +7,8 @@ mod suggest;
 use crate::error::{Error, ErrorKind};
 use crate::event::modifiers::Modifiers;
 use crate::event::{Event, WORDS, Words, generic};
-use crate::kernel::machine;
 use crate::pmu::field::Field;
-use crate::pmu::{Pmu, PmuEvent, Pmus, is_virtual};
+use crate::pmu::{Pmu, PmuEvent, Pmus, no_pmu};
 use std::fmt;
 use std::str::FromStr;
 
@@ -39,7 +38,7 @@ pub trait IntoEvent: fmt::Display {
     /// # Errors
     /// [`ErrorKind::UnknownName`] or [`ErrorKind::InvalidName`] for a name that is not that of an event here.
     /// [`ErrorKind::NoPmu`] or [`ErrorKind::NoPmuList`] if the machine lacks the PMU that it needs, or the list.
-    /// [`ErrorKind::Unreadable`] if the files of the PMUs cannot be read.
+    /// [`ErrorKind::Unreadable`] or [`ErrorKind::TooManyOpenFiles`] if the files of the PMUs cannot be read.
     fn into_event(self) -> Result<Event, Error>;
 }
 
@@ -72,37 +71,6 @@ pub(crate) fn named(event: Event) -> (Event, String) {
     (event, Pmus::local().name_of(event))
 }
 
-/// Makes the error of an event or a name that needs a hardware counter, on a machine without a PMU.
-pub(crate) fn no_pmu(is_virtual: bool, is_guest_of_hybrid: bool, is_wsl: bool) -> Error {
-    let (cause, remedy) = if is_guest_of_hybrid {
-        (
-            "{event} needs a hardware counter, and this virtual machine has none: KVM gives no PMU to guests on hybrid \
-             Intel CPUs, as this model usually is",
-            "Run on the host, or use software events",
-        )
-    } else if is_wsl {
-        (
-            "{event} needs a hardware counter, and Windows gives this machine of WSL2 none (no core PMU in \
-             /sys/bus/event_source/devices)",
-            "Remove `hardwarePerformanceCounters=false` from .wslconfig if it is there, and run `wsl --shutdown`. If no \
-             PMU appears, use software events, or Linux without Windows",
-        )
-    } else if is_virtual {
-        (
-            "{event} needs a hardware counter, and this virtual machine has none (no core PMU in \
-             /sys/bus/event_source/devices)",
-            "Enable the virtual PMU in the hypervisor, run on the host, or use software events",
-        )
-    } else {
-        (
-            "{event} needs a hardware counter, and the kernel offers none (no core PMU in \
-             /sys/bus/event_source/devices): the driver may be missing, or the firmware may have disabled the PMU",
-            "Use software events, or another machine",
-        )
-    };
-    Error::new(ErrorKind::NoPmu { is_virtual, is_guest_of_hybrid, is_wsl }, cause, remedy)
-}
-
 fn no_pmu_list(name: &str) -> Error {
     Error::new(
         ErrorKind::NoPmuList,
@@ -126,7 +94,21 @@ fn unknown(cause: &'static str, name: &str, nearest: &[String], all: String) -> 
     Error::new(ErrorKind::UnknownName, cause, "{1}").with(&name).with(&remedy)
 }
 
-fn unknown_event(name: &str, nearest: &[String]) -> Error {
+/// Makes the error of a name with a colon, of which the first part is no event for this reason, and the second no modifiers: unless it
+/// looks like a misspelt event, it is a name of other tools, such as `sched:sched_switch`.
+fn of_a_tracepoint(name: &str, event: &str, why: Error) -> Error {
+    let is_misspelt = !suggest::nearest(event, generic::all()).is_empty();
+    if is_misspelt || event.is_empty() || why.kind() != ErrorKind::UnknownName {
+        return why;
+    }
+    let cause = "`{0}` is neither an event with modifiers nor a counter's name: perf names tracepoints and breakpoints with a colon, \
+                 and libpfm4 its events";
+    let remedy = "Count tracepoints with perf. For a vendor's name, use the crate rdpmc-events";
+    invalid(cause, remedy).with(&name)
+}
+
+/// `has_no_core` tells that this machine is known to have no core PMU.
+fn unknown_event(name: &str, nearest: &[String], has_no_core: bool) -> Error {
     if name.is_empty() {
         return invalid("the event name is empty", "Give one, such as cycles");
     }
@@ -134,8 +116,18 @@ fn unknown_event(name: &str, nearest: &[String]) -> Error {
         let remedy = "Parse one event at a time, and open a group for several";
         return invalid("`{0}` is not an event name", remedy).with(&name);
     }
-    let all = "Run `perf list` to see them. For an event that exists only in perf's own tables, use the encoding that `perf \
-               stat -vv -e NAME true` prints, e.g. cpu/event=0xc0,umask=0x1/";
+    let second = name.as_bytes().get(1);
+    if name.starts_with('r') && second.is_some_and(u8::is_ascii_digit) && nearest.is_empty() {
+        let remedy = "Write r and at most 16 hexadecimal digits";
+        return invalid("`{0}` is not a raw event", remedy).with(&name);
+    }
+    let all = if has_no_core {
+        "This machine has no core PMU, whose own events would have names. Run `perf list` to see the others. The crate \
+         rdpmc-events has the names of CPUs' vendors"
+    } else {
+        "Run `perf list` to see them. For a name of the CPU's vendor, use the crate rdpmc-events, or the encoding that `perf \
+         stat -vv -e NAME true` prints, e.g. cpu/event=0xc0,umask=0x1/"
+    };
     unknown("there is no event `{0}` on this machine", name, nearest, all.into())
 }
 
@@ -157,8 +149,10 @@ impl Pmus {
             let (name, modifiers) = match name.split_once(':') {
                 Some((event, letters)) => match of_letters(letters) {
                     Ok(modifiers) => (event, modifiers),
-                    // What has a colon for other tools is no event at all: `sched:sched_switch`.
-                    Err(wrong) => return Err(self.event_of_no_pmu(event).err().unwrap_or(wrong)),
+                    Err(wrong) => {
+                        let of_event = self.event_of_no_pmu(event).err();
+                        return Err(of_event.map_or(wrong, |why| of_a_tracepoint(name, event, why)));
+                    }
                 },
                 None => (name, Modifiers::NONE),
             };
@@ -213,7 +207,7 @@ impl Pmus {
             Some(Ok(event)) => Ok(event),
             Some(Err(why)) if why.kind() != ErrorKind::UnknownName => Err(why),
             _ if self.core()?.is_none() => Err(no_pmu_list(name)),
-            _ => Err(no_pmu(is_virtual(), false, machine::is_wsl()).about(name)),
+            _ => Err(no_pmu().about(name)),
         }
     }
 
@@ -245,7 +239,9 @@ impl Pmus {
                         *near = whole(pmu, near);
                     }
                 }
-                Err(unknown_event(name, &nearest))
+                let has_no_core =
+                    self.are_local() && self.core()?.is_some_and(|core| core.is_empty());
+                Err(unknown_event(name, &nearest, has_no_core))
             }
             several => {
                 let choices: Vec<_> = several.iter().map(|pmu| whole(pmu, name)).collect();
@@ -357,7 +353,7 @@ fn of_letters(letters: &str) -> Result<Modifiers, Error> {
         }
         Some(modifiers) => Ok(modifiers),
         None => Err(invalid(
-            "`{0}` are not valid event modifiers",
+            "`{0}` is not a set of event modifiers",
             "Use any of u, k, h, G, H, I, D, e, S and W, each at most once",
         )
         .with(&letters)),

@@ -1,16 +1,13 @@
 //! Opens one event: makes the requests to the kernel, and diagnoses refusals.
 
 use super::options::{FILTER, NO_GUESTS, Options};
-use crate::asm;
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::kernel::{
     self, ATTR_SIZES, Attr, Descriptor, Errno, arm64_config1, flag, format, machine,
 };
-use crate::names::{named, no_pmu};
-use crate::pmu::{Pmus, core_types, is_virtual};
-use std::sync::atomic::AtomicU8;
-use std::sync::atomic::Ordering::Relaxed;
+use crate::names::named;
+use crate::pmu::{Pmus, core_types, no_pmu};
 
 /// The values of `config1` to try in turn.
 ///
@@ -185,7 +182,7 @@ impl Attempt<'_> {
             && matches!(errno, kernel::ENOENT | kernel::ENODEV | kernel::EOPNOTSUPP)
         {
             match core_types::is_there_one() {
-                Ok(Some(false)) => return no_pmu_for(event),
+                Ok(Some(false)) => return no_pmu().of(named(event)),
                 Ok(None) if matches!(Pmus::local().core(), Ok(None)) => {
                     return Error::new(
                         ErrorKind::NoPmuList,
@@ -257,11 +254,11 @@ impl Attempt<'_> {
         if let (true, Some(level)) = (may_be_level, level) {
             let remedy = match allowed {
                 2 => {
-                    "Run `sysctl kernel.perf_event_paranoid={1}` as root, or give the program the capability"
+                    "Run `sysctl kernel.perf_event_paranoid={1}` or `setcap cap_perfmon=ep PROGRAM` as root"
                 }
                 _ => {
-                    "Run `sysctl kernel.perf_event_paranoid={1}` as root, or give the program the capability, or count \
-                     user mode alone if the PMU can"
+                    "Run `sysctl kernel.perf_event_paranoid={1}` or `setcap cap_perfmon=ep PROGRAM` as root, or count user \
+                     mode alone if the event happens there and the PMU can"
                 }
             };
             return Error::new(
@@ -329,39 +326,6 @@ pub(crate) fn denied(errno: Errno, allowed: Option<i32>, may_be_filter: bool) ->
         .with(&if may_be_filter { ", or a seccomp filter" } else { "" })
 }
 
-/// The error of an event that needs a PMU, on a machine without one. What the machine is does not change, and is found out
-/// once: programs open counters often and drop the error.
-fn no_pmu_for(event: Event) -> Error {
-    const KNOWN: u8 = 1;
-    const VIRTUAL: u8 = 2;
-    const GUEST_OF_HYBRID: u8 = 4;
-    const WSL: u8 = 8;
-    static MACHINE: AtomicU8 = AtomicU8::new(0);
-    let mut machine = MACHINE.load(Relaxed);
-    if machine & KNOWN == 0 {
-        // KVM gives no PMU to guests on Intel CPUs with several core types.
-        let is_kvm = asm::hypervisor().is_some_and(|name| name.starts_with(b"KVMKVMKVM"));
-        let facts = [
-            (is_virtual(), VIRTUAL),
-            (is_kvm && asm::processor().is_some_and(is_hybrid), GUEST_OF_HYBRID),
-            (machine::is_wsl(), WSL),
-        ];
-        let are_true = facts.into_iter().filter(|(is_true, _)| *is_true);
-        machine = are_true.fold(KNOWN, |machine, (_, bit)| machine | bit);
-        MACHINE.store(machine, Relaxed); // every thread stores an equal value
-    }
-    let is = |bit| machine & bit != 0;
-    no_pmu(is(VIRTUAL), is(GUEST_OF_HYBRID), is(WSL)).of(named(event))
-}
-
-/// Whether this is an Intel model with several core types. In a guest, only its family and model show that.
-fn is_hybrid((vendor, family, model): ([u8; 12], u32, u32)) -> bool {
-    // Lakefield; Alder, Raptor, Meteor, Arrow, Lunar, Panther, Wildcat Lake.
-    const MODELS: [u32; 14] =
-        [0x8a, 0x97, 0x9a, 0xb7, 0xba, 0xbf, 0xaa, 0xac, 0xb5, 0xc5, 0xc6, 0xbd, 0xcc, 0xd5];
-    vendor == *b"GenuineIntel" && family == 6 && MODELS.contains(&model)
-}
-
 /// Whether this event takes one of [`CONFIG1_REQUESTS`] as its `config1`.
 pub(super) fn takes_config1_requests(event: Event) -> Result<bool, Error> {
     if !cfg!(target_arch = "aarch64") || event.config1 != 0 || event.is_software() {
@@ -418,16 +382,6 @@ fn smallest_size(attr: &Attr) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hybrid_processors_by_family_and_model() {
-        let (intel, amd) = (*b"GenuineIntel", *b"AuthenticAMD");
-        assert!(is_hybrid((intel, 6, 0x97)) && is_hybrid((intel, 6, 0xcc)));
-        // Sapphire Rapids; Alder Lake-N, which has efficient cores alone; another family; another vendor.
-        for other in [(intel, 6, 0x8f), (intel, 6, 0xbe), (intel, 18, 0x97), (amd, 6, 0x97)] {
-            assert!(!is_hybrid(other), "{other:?}");
-        }
-    }
 
     #[test]
     fn the_size_is_the_smallest_that_carries_what_is_set() {

@@ -156,9 +156,10 @@ impl OpenGroup {
     }
 
     /// Reads in user space again: see [`Group::retry_user`](crate::Group::retry_user).
-    pub(crate) fn retry_user(&mut self) -> Result<Access, ReadError> {
+    /// Returns what still prevents it, if that is known. A copy of a view is of the old pages.
+    pub(crate) fn retry_user(&mut self) -> Result<Option<Error>, ReadError> {
         if !self.pages.are_given_up() {
-            return Ok(self.access());
+            return Ok(None);
         }
         if self.process.is_past() {
             return Err(ReadError::Forked);
@@ -166,7 +167,7 @@ impl OpenGroup {
         self.opened.are_own().map_err(|_| ReadError::Closed)?;
         let (pages, view) = match map_and_judge(&self.events, &self.opened, self.process) {
             Ok(Ok(mapped)) => mapped,
-            Ok(Err((_, why))) => return Ok(Access::SystemCall(why)),
+            Ok(Err((_, why))) => return Ok(Some(why)),
             Err(_) => return Err(ReadError::Forked),
         };
         if pages.are_scheduled() {
@@ -181,7 +182,12 @@ impl OpenGroup {
             self.read = view;
         }
         self.rest.pages = pages;
-        Ok(self.access())
+        Ok(None)
+    }
+
+    /// Returns how the counters are read after [`retry_user`](OpenGroup::retry_user), which has returned `obstacle`.
+    pub(crate) fn access_after(&self, obstacle: Option<Error>) -> Access {
+        obstacle.map_or_else(|| self.access(), Access::SystemCall)
     }
 
     /// Continues counting.

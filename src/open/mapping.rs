@@ -57,7 +57,7 @@ pub(super) fn map_and_judge(
         Ok(pages) => pages.ok_or_else(Error::forked_meanwhile)?,
         Err(errno) => return Ok(Err((at(0), why_not_mapped(errno)))),
     };
-    // SAFETY: the caller keeps the view beside the pages.
+    // SAFETY: both callers keep the two in one `OpenGroup` of these events.
     Ok(match unsafe { View::of(&pages) } {
         Ok(view) => Ok((pages, view)),
         Err((place, why)) => {

@@ -1,4 +1,4 @@
-//! Opens events: from an event to its descriptor, its control page and a reader.
+//! Opens events: from an event to its descriptor, its control page and a view.
 
 // Floor 6. `options` has the settings, `attempt` opens one event, `events` the events of a group, `checks` finds out whether they
 // count, `mapping` maps their control pages, and `opening` puts these together to a `group`. `cost` measures reads. Uses the

@@ -3,6 +3,8 @@
 
 use crate::error::Error;
 use crate::kernel;
+use std::panic::Location;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Lets a program survive faults in counter reads: a read that faults returns "no counter" instead of ending the
@@ -28,9 +30,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 ///
 /// # Operation
 ///
-/// Installs a handler in front of the existing ones for SIGSEGV and SIGILL, once. Later calls do nothing.
+/// Installs a handler in front of the existing ones for SIGSEGV and SIGILL, once. Later calls do nothing, except that
+/// a call from another shared object covers that object's reads too.
 ///
-/// The handler takes only the faults of this library's own reads, each known by its instruction (x86-64) or its address. Every other signal is
+/// The handler takes only the faults of this library's own reads, each known by its address (arm64, riscv64) or by its
+/// instruction in an object that has called this function (x86-64). Every other signal is
 /// passed on to the previous action, as if this handler did not exist. A previous handler runs on its own stack with
 /// its own signal mask, and receives the original `siginfo` and context. If the previous action is the default, the
 /// handler restores the default and raises the signal again. The handler is async-signal-safe. It costs nothing until a
@@ -42,8 +46,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 ///   this function after installing handlers that do not pass faults on.
 /// - A fault while SIGSEGV or SIGILL is blocked ends the process, because the kernel then calls no handler. This
 ///   includes faults in a handler that blocks all signals.
-/// - If several shared objects in a program contain reads of this library, each must call this function. An object
-///   that has called it stays loaded: `dlclose` does not unload it.
+/// - If several shared objects in a program contain reads of this library, each must call this function: the faults of others'
+///   reads are passed on. An object that has called it stays loaded: `dlclose` does not unload it.
+/// - Two versions of this library in one object contain each other's faults, but a handle of the other faults at each read. On
+///   x86-64, nothing is contained in code that can be executed and not read.
 /// - If SIGSEGV or SIGILL was ignored before, sending it to the process now interrupts system calls that do not restart
 ///   (`poll`, `nanosleep`). Programs started by `exec` no longer ignore it.
 /// - Restoring an earlier handler removes this one. It does not come back.
@@ -58,11 +64,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// # Errors
 /// [`ErrorKind::Unsupported`](crate::error::ErrorKind) on systems without these signals. `System` for any other kernel error; no
 /// such error is known.
+#[track_caller]
 pub fn contain_faults() -> Result<(), Error> {
     if !kernel::SUPPORTED {
         return Err(Error::unsupported());
     }
-    handler::install().map_err(Error::of_call("sigaction"))?;
+    // A constant of the caller's object, into which most reads are inlined.
+    handler::install(ptr::from_ref(Location::caller()).cast())?;
     CALLED.store(true, Ordering::Release);
     Ok(())
 }
@@ -81,9 +89,11 @@ pub fn faults_are_contained() -> bool {
     CALLED.load(Ordering::Acquire)
 }
 
-/// Returns how many faults of counter reads were [contained](contain_faults) in this process. Any thread may ask.
+/// Returns how many faults of counter reads were [contained](contain_faults) in this process, by this copy of the library. Any
+/// thread may ask.
 ///
-/// A handle stops trying after its first fault (on riscv64 and on CPUs with several core types, after the second): see [`Counter::retry_user`](crate::Counter::retry_user).
+/// A handle stops trying after its first fault (on riscv64 and on CPUs with several core types, after the second): see
+/// [`Counter::retry_user`](crate::Counter::retry_user).
 pub fn contained_faults() -> u64 {
     contained() as u64
 }
@@ -98,9 +108,11 @@ static CONTAINED: AtomicUsize = AtomicUsize::new(0);
 #[cfg(target_os = "linux")]
 mod handler {
     use crate::asm;
-    use crate::kernel::{self, Errno};
+    use crate::error::Error;
+    use crate::kernel::{self, Errno, List};
     use crate::page::mapped;
     use libc::{SIG_DFL, SIG_IGN, c_int, c_void, siginfo_t};
+    use std::ops::Range;
     use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
     use std::{mem, ptr};
 
@@ -111,34 +123,52 @@ mod handler {
     /// Whether the handler was installed, for each of [`SIGNALS`].
     static INSTALLED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
+    /// The code of this library's object and of those that have called [`install`]. They stay loaded.
+    static CODE: List<Range<usize>> = List::new();
+
+    /// Adds the code of the object that has this address to that with reads, and keeps the object loaded. Two threads that call
+    /// this at the same time may add it twice, which does no harm.
+    fn cover(address: *const c_void) -> Result<(), Error> {
+        kernel::keep_loaded(address).map_err(Error::of_call("dlopen"))?;
+        for code in kernel::code_of(address) {
+            if !CODE.iter().any(|known| *known == code) {
+                CODE.push(code);
+            }
+        }
+        Ok(())
+    }
+
     /// A handler with `SA_SIGINFO`.
     type Handler = unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
     /// Installs the handler, without waiting for another thread: a fork would leave the child a lock that no thread
     /// releases. Threads that do this at the same time all install the handler, and the first stores the previous
-    /// action.
-    pub(super) fn install() -> Result<(), Errno> {
+    /// action. `caller` is an address in the caller's object.
+    pub(super) fn install(caller: *const c_void) -> Result<(), Error> {
         if asm::TICKS.is_none() {
             return Ok(()); // this target reads neither ticks nor counters
         }
+        let set = |signal, to: &libc::sigaction| {
+            sigaction(signal, Some(to)).map_err(Error::of_call("sigaction"))
+        };
+        // The reads that are not inlined are in this library's object, as is the handler.
+        cover(on_fault as Handler as *const c_void)?;
+        cover(caller)?;
         for ((signal, before), installed) in SIGNALS.into_iter().zip(&BEFORE).zip(&INSTALLED) {
             // Once only. A handler that was installed in front of ours since then may call ours. If ours were
             // installed in front of that one, it would be called by itself.
             if installed.load(Ordering::Acquire) {
                 continue;
             }
-            // The handler is in the object of this code.
-            let [ours, _] = handlers();
-            kernel::keep_loaded(ptr::without_provenance(ours))?;
             // The previous action must be stored before the handler can run.
-            let found = sigaction(signal, None)?;
+            let found = sigaction(signal, None).map_err(Error::of_call("sigaction"))?;
             if !is_ours(&found) {
                 remember(before, found);
-                let replaced = sigaction(signal, Some(&in_front_of(&found)))?;
+                let replaced = set(signal, &in_front_of(&found))?;
                 if !is_ours(&replaced) && replaced.sa_sigaction != found.sa_sigaction {
                     // Another handler was installed in between.
                     remember(before, replaced);
-                    sigaction(signal, Some(&in_front_of(&replaced)))?;
+                    set(signal, &in_front_of(&replaced))?;
                 }
             }
             installed.store(true, Ordering::Release);
@@ -146,21 +176,9 @@ mod handler {
         Ok(())
     }
 
-    /// Returns the addresses of [`on_fault`] and [`on_fault_or_default`].
-    #[inline(never)] // each copy of this code has others
-    fn handlers() -> [usize; 2] {
-        [asm::signal_handler!(on_fault), asm::signal_handler!(on_fault_or_default)]
-    }
-
     fn is_ours(action: &libc::sigaction) -> bool {
-        handlers().contains(&action.sa_sigaction)
-    }
-
-    /// Returns the action before ours.
-    fn before(signal: c_int) -> Option<&'static libc::sigaction> {
-        let slot = SIGNALS.iter().zip(&BEFORE).find(|(known, _)| **known == signal)?.1;
-        // SAFETY: null, or from a Box that is never freed.
-        unsafe { slot.load(Ordering::Acquire).as_ref() }
+        [on_fault as Handler as usize, on_fault_or_default as Handler as usize]
+            .contains(&action.sa_sigaction)
     }
 
     /// Stores the previous action for ever: the handler may use it at any time.
@@ -184,7 +202,7 @@ mod handler {
     /// Returns the action with our handler, called as the previous handler would be: on its stack, with its mask.
     fn in_front_of(before: &libc::sigaction) -> libc::sigaction {
         let mut ours = *before;
-        [ours.sa_sigaction, _] = handlers();
+        ours.sa_sigaction = on_fault as Handler as usize;
         ours.sa_flags = if matches!(before.sa_sigaction, SIG_DFL | SIG_IGN) {
             // An ignored signal does not interrupt system calls.
             libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART
@@ -215,7 +233,7 @@ mod handler {
         // SAFETY: the kernel's arguments: both pointers are valid while this runs, and the context is restored when
         // it returns.
         unsafe {
-            if !continue_after_fault(before(signal), info, context) {
+            if !continue_after_fault(info, context) {
                 pass_on(signal, info, context);
             }
         }
@@ -233,40 +251,29 @@ mod handler {
         // SAFETY: the kernel's arguments: both pointers are valid while this runs, and the context is restored when
         // it returns.
         unsafe {
-            if !continue_after_fault(None, info, context) {
+            if !continue_after_fault(info, context) {
                 default(signal, info);
             }
         }
     }
 
-    /// Makes the thread continue behind a read of this library that has faulted. Returns whether it does. Leaves the reads of
-    /// another copy's handles to that copy's handler, if it is the one before ours.
+    /// Makes the thread continue behind a read of this library that has faulted. Returns whether it does.
     ///
     /// # Safety
     /// The arguments are those that the kernel passes to a handler.
-    unsafe fn continue_after_fault(
-        before: Option<&libc::sigaction>,
-        info: *mut siginfo_t,
-        context: *mut c_void,
-    ) -> bool {
-        // SAFETY: the caller promises the kernel's arguments: both pointers are valid while this runs. A previous action other
-        // than the default, and than ignoring, is the address of a function.
+    unsafe fn continue_after_fault(info: *mut siginfo_t, context: *mut c_void) -> bool {
+        let is_code = |address: usize| CODE.iter().any(|code| code.contains(&address));
+        // SAFETY: the caller promises the kernel's arguments: both pointers are valid while this runs. The loader has mapped
+        // the code readable, and its objects stay loaded.
         unsafe {
             // A code above 0 comes from the kernel. Among processes, only this one can forge it. A forged fault at a
             // read makes the read return "no counter".
-            let Some(read) = asm::refused_read(context).filter(|_| (*info).si_code > 0) else {
-                return false;
-            };
-            let mut is_known = false;
-            kernel::keeping_errno(|| is_known = mapped::give_up(asm::saved_registers(context)));
-            let is_of_a_copy = |before: &libc::sigaction| {
-                !matches!(before.sa_sigaction, SIG_DFL | SIG_IGN)
-                    && asm::is_of_a_copy(before.sa_sigaction)
-            };
-            if !is_known && before.is_some_and(is_of_a_copy) {
+            if (*info).si_code <= 0 {
                 return false;
             }
+            let Some(read) = asm::refused_read(context, is_code) else { return false };
             super::CONTAINED.fetch_add(1, Ordering::Relaxed);
+            kernel::keeping_errno(|| mapped::give_up(asm::saved_registers(context)));
             asm::continue_after(read, context);
             true
         }
@@ -337,7 +344,7 @@ mod handler {
                     sigaction(signal, None)
                 {
                     let mut ours = in_front_of(&now);
-                    [_, ours.sa_sigaction] = handlers();
+                    ours.sa_sigaction = on_fault_or_default as Handler as usize;
                     match sigaction(signal, Some(&ours)) {
                         // Another thread has installed this one in between.
                         Ok(other) if other.sa_sigaction != SIG_DFL && !is_ours(&other) => {
@@ -383,9 +390,9 @@ mod handler {
 
 #[cfg(not(target_os = "linux"))]
 mod handler {
-    use crate::kernel::Errno;
+    use crate::error::Error;
 
-    pub(super) fn install() -> Result<(), Errno> {
+    pub(super) fn install(_: *const std::ffi::c_void) -> Result<(), Error> {
         Ok(())
     }
 }

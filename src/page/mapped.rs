@@ -65,8 +65,8 @@ impl Entry {
 
     /// Puts zeros in place of the page, if it still names the counter whose read has faulted. So `index` reads 0, and no
     /// read faults again. Its `lock` advances, so a read that a signal handler interrupts, which gives up the page, notices
-    /// that. Returns whether the page names the counter.
-    fn give_up(&self, registers: &[usize]) -> bool {
+    /// that.
+    fn give_up(&self, registers: &[usize]) {
         let page = self.page.as_ptr();
         // SAFETY: the page is mapped: `Backing::Event` is set while it is, in the process that mapped it. The loads are
         // volatile, because the kernel writes the page.
@@ -79,7 +79,7 @@ impl Entry {
         };
         let named = Registers::of_width(width).and_then(|all| all.register(index));
         if !named.is_some_and(|named| named.was_read_with(registers)) {
-            return false; // another event's counter, or one that this event has lost
+            return; // another event's counter, or one that this event has lost
         }
         // Where a lost counter faults, this event may have got it since then, or come back to it. A second fault without
         // an update of the page is certain.
@@ -89,7 +89,7 @@ impl Entry {
         self.has_faulted.store(true, Ordering::Relaxed);
         self.lock_at_fault.store(lock, Ordering::Relaxed);
         if !is_certain {
-            return true;
+            return;
         }
         // SAFETY: this library has mapped the page, and its readers take zeros for an event without a counter.
         let replaced = unsafe { kernel::replace_by_zeros(self.page, lock) };
@@ -97,7 +97,6 @@ impl Entry {
         if replaced.or_else(|_| kernel::cover(self.page)).is_ok() {
             self.set(Backing::GivenUp);
         }
-        true
     }
 }
 
@@ -152,19 +151,21 @@ impl Mapped {
 }
 
 /// Gives up the page whose counter could not be read. `registers` are those of the code whose read has faulted. Runs in
-/// the handler of the fault, on the thread that reads. Returns whether a page names the counter.
+/// the handler of the fault, on the thread that reads.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "no faults are contained there"))]
-pub(crate) fn give_up(registers: &[usize]) -> bool {
-    let mut is_found = false;
+pub(crate) fn give_up(registers: &[usize]) {
     // In a child without fork handlers, the list's pages are holes.
     if process::is_known() {
-        for_each(|entry| is_found |= entry.is(Backing::Event) && entry.give_up(registers));
+        for_each(|entry| {
+            if entry.is(Backing::Event) {
+                entry.give_up(registers);
+            }
+        });
     }
-    is_found
 }
 
 /// Calls `what` with each mapping of this thread. Runs in a handler of this thread.
-fn for_each(mut what: impl FnMut(&Entry)) {
+fn for_each(what: impl Fn(&Entry)) {
     let newest = NEWEST.try_with(|newest| newest.load(Ordering::Relaxed));
     let mut next = newest.unwrap_or(ptr::null_mut());
     // SAFETY: null, or an entry of this thread's list, which is alive: Mapped's drop removes it from the list before it frees

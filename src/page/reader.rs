@@ -29,7 +29,9 @@ impl View {
     /// prevents it, and the reason.
     ///
     /// # Safety
-    /// The view is not read after the pages are dropped.
+    /// The view and its copies are not read after the pages are dropped, and not as more events than there are pages: `N` of
+    /// its methods is at most their number. `OpenGroup` keeps it beside the pages, and `Group` and `DynGroup` are made with the
+    /// number of its events.
     pub(crate) unsafe fn of(pages: &Pages) -> Result<View, (usize, Error)> {
         let mut registers = Registers::none();
         let mut widths = None;
@@ -86,7 +88,7 @@ impl View {
     /// Returns the count, and the `lock` at that instant. None while `index` is 0.
     #[inline(always)]
     fn count_and_lock(&self) -> Option<(u64, u32)> {
-        // SAFETY: the page is static or that of pages that are still alive, by the contract of `View::of`. The kernel
+        // SAFETY: the page is static or that of pages that are still alive, by the contract of `View::of`. There is at least one. The kernel
         // publishes an index only if this thread may read the counter: `View::of` has checked the capability, or an
         // index implies it (FIXED_WHEN_MAPPED is false).
         unsafe { asm::count(self.address, self.registers) }
@@ -108,7 +110,8 @@ impl View {
             // A single counter may have any width (widths differ on riscv64). `counts` assumes one width for all.
             return self.count_and_lock().map(|(count, lock)| ([count; N], lock));
         }
-        // SAFETY: the pages are static or alive, as in `count_and_lock`, and their indexes imply access as there.
+        // SAFETY: the pages are static or alive, as in `count_and_lock`, and their indexes imply access as there. By the contract of
+        // `View::of`, there are as many; there are `MAX_EVENTS` static ones.
         unsafe { asm::counts::<N, LOCKS>(self.address, self.registers) }
     }
 

@@ -5,11 +5,15 @@
 // What is absent or not understood is left out. What exists and cannot be read is an error, `Unreadable`: it may be
 // readable a moment later, and to treat it as absent would be wrong.
 
+mod absent;
 pub(crate) mod core_types;
 mod cpus;
 pub(crate) mod field;
 pub(crate) mod files;
 
+pub(crate) use absent::no_pmu;
+#[cfg(test)]
+pub(crate) use absent::no_pmu_on;
 pub use cpus::CpuSet;
 
 use crate::asm;
@@ -21,11 +25,8 @@ use files::{Files, SysfsFiles};
 use std::path::{Path, PathBuf};
 
 /// Whether this is known to be a virtual machine, by the CPU (x86-64) or by files.
-pub(crate) fn is_virtual() -> bool {
-    match cfg!(target_arch = "x86_64") {
-        true => asm::hypervisor().is_some(),
-        false => machine::is_virtual(),
-    }
+pub fn is_virtual() -> bool {
+    asm::hypervisor().is_some() || machine::is_virtual()
 }
 
 /// The PMUs of this machine, as the kernel lists them in `/sys/bus/event_source/devices`, or of another machine, read

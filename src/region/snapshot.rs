@@ -37,7 +37,7 @@ pub struct Snapshot<const N: usize> {
     counts: [u64; N],
     /// The sum of the pages' locks.
     locks: u32,
-    /// The number of the reader.
+    /// The number of the handle's view.
     reader: u32,
 }
 

@@ -6,8 +6,9 @@
 use crate::error::{Disturbed, Errno, Error, ErrorKind, ReadError};
 use crate::event::Event;
 use crate::kernel::{self, Unreadable};
-use crate::names::{named, no_pmu};
+use crate::names::named;
 use crate::open::{denied, denied_by_filter, group_too_large, why_no_region, why_not_mapped};
+use crate::pmu::no_pmu_on;
 use std::error::Error as _;
 
 #[test]
@@ -19,10 +20,10 @@ fn every_message_names_cause_and_remedy() {
     let no_region = |why| why_no_region(Event::INSTRUCTIONS, why);
     let errors: Vec<(Error, [&str; 2])> = vec![
         (Error::unsupported(), ["was built for", "Build it for Linux"]),
-        (of(no_pmu(true, false, true)), ["WSL2", "hardwarePerformanceCounters=false"]),
-        (of(no_pmu(true, false, false)), ["virtual machine", "hypervisor"]),
-        (of(no_pmu(false, false, false)), ["driver", "software events"]),
-        (of(no_pmu(true, true, false)), ["hybrid Intel CPUs", "on the host"]),
+        (of(no_pmu_on(true, false, true)), ["WSL2", "hardwarePerformanceCounters=false"]),
+        (of(no_pmu_on(true, false, false)), ["virtual machine", "hypervisor"]),
+        (of(no_pmu_on(false, false, false)), ["driver", "software events"]),
+        (of(no_pmu_on(true, true, false)), ["hybrid Intel CPUs", "on the host"]),
         (denied(Errno(kernel::EPERM), None, false), ["EPERM", "lockdown"]),
         (
             denied(Errno(kernel::EACCES), Some(2), false),
@@ -92,7 +93,6 @@ fn every_message_names_cause_and_remedy() {
             ["cannot be read (ENOENT)", "in this container or chroot (mount /sys)"],
         ),
         (unreadable(clocks, kernel::ENOENT), ["ENOENT", "or open a clock before"]),
-        (unreadable(clocks, kernel::EMFILE), ["EMFILE", "ulimit -n"]),
         (unreadable(clocks, kernel::EACCES), ["EACCES", "read access to it"]),
         (unreadable("/sys/bus/event_source", kernel::EMFILE), ["each counter holds one", "ulimit"]),
         (Error::of_name("a", "B"), ["a", "B"]),
@@ -123,7 +123,7 @@ fn a_cause_can_be_shared() {
     assert!(several.shared_cause().starts_with("`cycles,instructions` is not"), "{several}");
     assert!(several.remedy().starts_with("Parse one event at a time"), "{several}");
     assert_eq!(
-        no_pmu(true, false, false).about("cpu/x/").shared_cause().split_once(' ').unwrap().0,
+        no_pmu_on(true, false, false).about("cpu/x/").shared_cause().split_once(' ').unwrap().0,
         "this"
     );
 }

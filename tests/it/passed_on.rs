@@ -111,6 +111,34 @@ fn a_frame_that_cannot_be_restored_ends_the_process() {
     assert_eq!(killed_by(default, spoiled), Some(libc::SIGSEGV));
 }
 
+/// A signal frame may have any address, where a fault then is, and where the handler must not look for an instruction.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_fault_where_no_code_is_reaches_the_programs_handler() {
+    extern "C" fn report(_: c_int) {
+        // SAFETY: ends this child.
+        unsafe { libc::_exit(42) };
+    }
+    fn reported() {
+        set(libc::SIGSEGV, report as *const () as usize, 0);
+    }
+    extern "C" fn go_nowhere(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
+        // SAFETY: the context is the kernel's. No return is made to this address: there is no such stack segment.
+        unsafe {
+            let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+            registers[libc::REG_RIP as usize] = 0x1000;
+            let segments = &mut registers[libc::REG_CSGSFS as usize];
+            *segments = *segments & 0x0000_ffff_ffff_ffff | 0x6b << 48;
+        }
+    }
+    fn gone() {
+        set(libc::SIGUSR1, go_nowhere as *const () as usize, libc::SA_SIGINFO);
+        // SAFETY: raise takes a number.
+        unsafe { libc::raise(libc::SIGUSR1) };
+    }
+    assert_eq!(ends(reported, gone), 42 << 8);
+}
+
 /// The signal that is sent again is the one that came, with its address, for readers of the core dump.
 #[test]
 fn the_default_ends_the_process_with_the_signal_that_came() {

@@ -76,6 +76,9 @@ mod builds {
         let plugin = build("plugin", "release", "").join("libplugin.so");
         let both = Command::new(&built).arg(&plugin).env("FIRST", "1").status().unwrap();
         assert_eq!(both.code(), Some(0), "two handlers");
+        let three =
+            Command::new(&built).arg(&plugin).envs([("FIRST", "1"), ("BETWEEN", "1")]).status();
+        assert_eq!(three.unwrap().code(), Some(0), "a handler between two");
         // The handler stays where the kernel finds it, and passes on a fault that is none of its own.
         let unloaded = Command::new(&built).arg(&plugin).env("UNLOAD", "1").status().unwrap();
         assert_eq!(unloaded.code(), Some(42), "{unloaded}");

@@ -94,6 +94,7 @@ impl From<TopdownError> for rdpmc::Error {
     fn from(why: TopdownError) -> rdpmc::Error {
         match why {
             TopdownError::Open(why) => why,
+            TopdownError::Name(why) => why.into(),
             other => Error::of_name(other.cause(), other.remedy()),
         }
     }

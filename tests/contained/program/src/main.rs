@@ -1,8 +1,9 @@
 //! Exits with 0 if every fault is contained: in this program, or in the shared object that is named. With `without`,
 //! faults are not contained, and end the program. With UNLOAD, the program unloads the shared object, and exits with 42 if its
-//! own handler gets the next fault. With HERE, it has called the object on the thread that goes on.
+//! own handler gets the next fault. With BETWEEN, a handler that passes all on is installed between those of both. With HERE, it has called the object on the thread that goes on.
 
 use std::ffi::{CString, c_int};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn main() {
     let status = match std::env::args().nth(1).as_deref() {
@@ -16,6 +17,9 @@ fn main() {
             let first = std::env::var_os("FIRST").is_some();
             if first {
                 library::contain_faults().expect("signals can be handled");
+            }
+            if std::env::var_os("BETWEEN").is_some() {
+                pass_on();
             }
             let name = CString::new(plugin).expect("no zero in it");
             // SAFETY: the shared object is ours, and its function has this type.
@@ -34,6 +38,28 @@ fn main() {
         }
     };
     std::process::exit(status);
+}
+
+/// Installs a handler that calls the one before.
+fn pass_on() {
+    static BEFORE: AtomicUsize = AtomicUsize::new(0);
+    type Handler = unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void);
+    unsafe extern "C" fn on(signal: c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the handler before has this type, and gets the kernel's arguments.
+        unsafe {
+            let before = std::mem::transmute::<usize, Handler>(BEFORE.load(Ordering::Relaxed));
+            before(signal, info, context);
+        }
+    }
+    // SAFETY: the actions are fully initialized. The handler before has SA_SIGINFO.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        assert_eq!(libc::sigaction(libc::SIGSEGV, std::ptr::null(), &mut action), 0);
+        assert_ne!(action.sa_flags & libc::SA_SIGINFO, 0);
+        BEFORE.store(action.sa_sigaction, Ordering::Relaxed);
+        action.sa_sigaction = on as Handler as usize;
+        assert_eq!(libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()), 0);
+    }
 }
 
 /// Calls the function, unloads its object, and faults.

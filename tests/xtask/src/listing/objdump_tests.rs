@@ -68,7 +68,7 @@ fn instructions_without_what_varies() {
         (Aarch64, "region", "mov\tw0, #0x1                   \t// #1".into(), "mov w0, #0x1"),
         (Aarch64, "region", "b.eq\t404768 <region+0x30>  // b.none".into(), "b.eq +0x30"),
         (Aarch64, "region", "cbz\tx30, 40477c <region+0x44>".into(), "cbz x30, +0x44"),
-        // The exception table's address.
+        // The address of a constant.
         (
             X86_64,
             "region",

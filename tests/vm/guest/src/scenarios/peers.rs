@@ -3,7 +3,7 @@
 
 use super::{Entry, ROUNDS, exact_in, newest, open};
 use crate::events::read_event;
-use crate::harness::{Facts, Outcome, equal, require, samples};
+use crate::harness::{Facts, Outcome, Stop, equal, require, samples};
 use rdpmc::{Counter, Event, Group};
 use rdpmc_testing::kernels::countdown;
 use std::hint::black_box;
@@ -49,14 +49,7 @@ fn a_group_in_each_of_eight_threads(facts: &Facts) -> Outcome {
         let rounds = if samples(is_unfiltered) > 1 { &ROUNDS[..3] } else { &ROUNDS };
         let of = |place: usize| {
             let group = &group;
-            move |rounds: u64| {
-                let rounds = black_box(rounds);
-                let before = group.read_user();
-                countdown(rounds);
-                let after = group.read_user();
-                let (before, after) = before.zip(after).ok_or("no register".to_owned())?;
-                Ok(after[place] - before[place])
-            }
+            move |rounds: u64| difference(group, place, rounds)
         };
         let nothing = exact_in(rounds, "instructions", 2, is_unfiltered, of(0))
             .map_err(|why| why.to_string())?;
@@ -74,6 +67,17 @@ fn a_group_in_each_of_eight_threads(facts: &Facts) -> Outcome {
             .collect::<Result<Vec<u64>, String>>()
     })?;
     equal("what reads add in each thread", all.iter().all(|nothing| *nothing == all[0]), true)
+}
+
+/// Returns what one of two events counts in these rounds. Not inlined, so that reads add the same in all calls.
+#[inline(never)]
+fn difference(group: &Group<2>, place: usize, rounds: u64) -> Result<u64, Stop> {
+    let rounds = black_box(rounds);
+    let before = group.read_user();
+    countdown(rounds);
+    let after = group.read_user();
+    let (before, after) = before.zip(after).ok_or("no register".to_owned())?;
+    Ok(after[place] - before[place])
 }
 
 /// A user read is never before the system call that precedes it, nor after the one that follows.
