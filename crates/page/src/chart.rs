@@ -1,8 +1,8 @@
 //! Lines, bars and dots as SVG.
 
 use crate::axis::{Axis, Range};
+use crate::drawing::{COLORS, shortened};
 use crate::escape::escaped;
-use crate::timeline::shortened;
 use std::fmt::{self, Write};
 
 const WIDTH: f64 = 800.0;
@@ -11,8 +11,6 @@ const LEFT: f64 = 92.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
-/// The colors of the page.
-pub(crate) const COLORS: usize = 6;
 
 /// A chart. `Display` writes it as an `<svg>` element for HTML.
 #[derive(Clone, Debug)]

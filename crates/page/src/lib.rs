@@ -21,11 +21,13 @@
 // chart    lines, bars and dots as SVG
 // timeline bars from a beginning to an end as SVG
 // axis     from values to places, and what is written beside them
+// drawing  what charts and timelines share
 // escape   text for HTML
 
 mod axis;
 mod chart;
 mod date;
+mod drawing;
 mod escape;
 mod page;
 mod table;

@@ -1,7 +1,7 @@
 //! What ran when, as SVG.
 
 use crate::axis::Axis;
-use crate::chart::COLORS;
+use crate::drawing::{COLORS, LETTER, shortened};
 use crate::escape::escaped;
 use std::fmt;
 
@@ -10,8 +10,6 @@ const LEFT: f64 = 110.0;
 const RIGHT: f64 = 14.0;
 const ROW: f64 = 20.0;
 const BOTTOM: f64 = 26.0;
-/// About the width of a letter.
-const LETTER: f64 = 7.0;
 
 /// A timeline: rows of bars from a beginning to an end. `Display` writes it as an `<svg>` element for HTML.
 #[derive(Clone, Debug)]
@@ -106,16 +104,5 @@ impl fmt::Display for Timeline {
             }
         }
         f.write_str("</svg>\n")
-    }
-}
-
-/// Returns as much of a name as fits, escaped.
-pub(crate) fn shortened(name: &str, width: f64) -> String {
-    let most = (width / LETTER) as usize;
-    match name.chars().count() > most {
-        true => {
-            escaped(&name.chars().take(most.saturating_sub(1)).chain(['…']).collect::<String>())
-        }
-        false => escaped(name),
     }
 }
