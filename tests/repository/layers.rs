@@ -135,6 +135,146 @@ fn a_file_of_the_doctor_needs_only_those_listed_before() {
     );
 }
 
+/// In each crate, no two files need each other, directly or by way of others. A folder's `mod.rs` and its files are left out.
+#[test]
+fn no_circle_of_files() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let control = [
+        ("a.rs", "use crate::{b::c::X, d};"),
+        ("b/mod.rs", "pub use c::X;"),
+        ("b/c.rs", "use crate::a::Y;"),
+    ];
+    let control = control.map(|(path, text)| (path.to_owned(), text.to_owned()));
+    assert!(circle(&control).is_some(), "the control has one");
+    let mut houses = vec![root.join("src")];
+    let crates = fs::read_dir(root.join("crates")).unwrap();
+    houses.extend(crates.map(|entry| entry.unwrap().path().join("src")));
+    for house in houses {
+        let mut files = Vec::new();
+        let mut paths = vec![house.clone()];
+        while let Some(path) = paths.pop() {
+            if path.is_dir() {
+                paths.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                let name = path.strip_prefix(&house).unwrap().to_str().unwrap().to_owned();
+                if !name.starts_with("tests/") {
+                    files.push((name, fs::read_to_string(&path).unwrap()));
+                }
+            }
+        }
+        assert!(files.len() > 1, "{}", house.display());
+        assert_eq!(circle(&files), None, "{}", house.display());
+    }
+}
+
+/// Returns files that need each other, each the one after it and the last the first.
+fn circle(files: &[(String, String)]) -> Option<Vec<&str>> {
+    let module = |file: &str| -> Vec<String> {
+        let path = file.trim_end_matches(".rs");
+        let path = path.strip_suffix("/mod").unwrap_or(path);
+        path.split('/').filter(|part| !["lib", "main"].contains(part)).map(str::to_owned).collect()
+    };
+    let modules: Vec<Vec<String>> = files.iter().map(|(file, _)| module(file)).collect();
+    // The names that a folder's `mod.rs` takes from its files.
+    let mut shown: Vec<(Vec<String>, usize)> = Vec::new();
+    let mut needs: Vec<Vec<usize>> = vec![Vec::new(); files.len()];
+    let find = |path: &[String]| {
+        (1..=path.len())
+            .rev()
+            .find_map(|end| modules.iter().position(|known| known[..] == path[..end]))
+    };
+    for (place, (_, text)) in files.iter().enumerate() {
+        for path in paths(text, "use ") {
+            let mut whole = modules[place].clone();
+            whole.extend(path);
+            if let (Some(file), Some(name)) = (find(&whole), whole.last()) {
+                if file != place {
+                    let name = name.clone();
+                    shown.push((modules[place].iter().cloned().chain([name]).collect(), file));
+                }
+            }
+        }
+    }
+    for (place, (_, text)) in files.iter().enumerate() {
+        for mut path in paths(text, "crate::") {
+            // The longest beginning that is a file, or a name that a folder shows.
+            let found = loop {
+                let of_folder = shown.iter().find(|(name, _)| *name == path);
+                let of_file = modules.iter().position(|known| *known == path);
+                match (of_file, of_folder) {
+                    (Some(file), _) => break Some(file),
+                    (None, Some((_, file))) => break Some(*file),
+                    (None, None) if path.pop().is_none() || path.is_empty() => break None,
+                    (None, None) => {}
+                }
+            };
+            let is_above = |file: usize| modules[place].starts_with(&modules[file]);
+            needs[place].extend(found.filter(|file| !is_above(*file)));
+        }
+    }
+    // Removes files that need none of those left, until only circles and what needs them are left.
+    let mut left: Vec<usize> = (0..files.len()).collect();
+    while let Some(at) =
+        left.iter().position(|file| !needs[*file].iter().any(|other| left.contains(other)))
+    {
+        left.remove(at);
+    }
+    let mut way = vec![*left.first()?];
+    loop {
+        let next = *needs[*way.last()?].iter().find(|other| left.contains(other))?;
+        if let Some(start) = way.iter().position(|file| *file == next) {
+            return Some(way[start..].iter().map(|file| files[*file].0.as_str()).collect());
+        }
+        way.push(next);
+    }
+}
+
+/// Returns the paths behind each `start` outside of comments and tests, with braces written out.
+fn paths(text: &str, start: &str) -> Vec<Vec<String>> {
+    fn tree(text: &str, before: &[String], all: &mut Vec<Vec<String>>) -> usize {
+        let is_end = |end: char| !end.is_alphanumeric() && end != '_';
+        let mut path = before.to_vec();
+        let mut at = 0;
+        loop {
+            if text[at..].starts_with('{') {
+                at += 1;
+                loop {
+                    at += text[at..].len() - text[at..].trim_start_matches([',', ' ', '\n']).len();
+                    if text[at..].starts_with('}') || at >= text.len() {
+                        return at + 1;
+                    }
+                    let used = tree(&text[at..], &path, all);
+                    if used == 0 {
+                        return at;
+                    }
+                    at += used;
+                }
+            }
+            let name = &text[at..at + text[at..].find(is_end).unwrap_or(text.len() - at)];
+            at += name.len();
+            if !name.is_empty() && name != "self" {
+                path.push(name.to_owned());
+            }
+            match text[at..].strip_prefix("::") {
+                Some(_) => at += 2,
+                None => {
+                    all.push(path);
+                    return at;
+                }
+            }
+        }
+    }
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    // Documentation may name what uses a file.
+    let code = lines.collect::<Vec<_>>().join("\n").replace("#[cfg(doc)]\nuse crate::", "");
+    let mut all = Vec::new();
+    for (place, _) in code.match_indices(start) {
+        tree(&code[place + start.len()..], &[], &mut all);
+    }
+    all
+}
+
 /// The folders of the library by floor, from the ground up. A folder uses folders on lower floors only.
 const FLOORS: &[&[&str]] = &[
     &["kernel"],

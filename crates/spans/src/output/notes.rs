@@ -5,8 +5,15 @@ use crate::record::MAX_DEPTH;
 use crate::units;
 use std::time::Duration;
 
-/// Returns the notes of a report.
-pub(super) fn of(report: &Report) -> Vec<String> {
+impl Report {
+    /// Returns what the table leaves out: the cost of the recording, why events are not counted, what was dropped, and the
+    /// clock. A line each.
+    pub fn notes(&self) -> Vec<String> {
+        notes_of(self)
+    }
+}
+
+fn notes_of(report: &Report) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(why) = NOTHING {
         all.push(why.into());

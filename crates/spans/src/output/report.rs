@@ -5,7 +5,7 @@ use crate::cause::Usual;
 use crate::output::row::of_several_threads;
 use crate::output::slow_line;
 use crate::output::table::{lines, table};
-use crate::output::{Row, ThreadInfo, notes};
+use crate::output::{Row, ThreadInfo};
 use crate::units;
 use rdpmc::clock::ClockKind;
 use std::fmt;
@@ -84,12 +84,6 @@ impl Report {
             lines(row, &self.thread_of(row, units::cell), &self.span_of(row, units::cell))
         });
         table(&lines.collect::<Vec<_>>())
-    }
-
-    /// Returns what the table leaves out: the cost of the recording, why events are not counted, what was dropped, and the
-    /// clock. A line each.
-    pub fn notes(&self) -> Vec<String> {
-        notes::of(self)
     }
 
     /// Returns the name of a row's thread, as it is `written`, with its number if another has the same name.

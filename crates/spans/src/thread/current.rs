@@ -1,8 +1,8 @@
 //! What every thread has, so that the hot path needs no check for a thread without a state.
 #![allow(unsafe_code)]
 
+use crate::counting::Start;
 use crate::record::{Site, count_lost};
-use crate::thread::laps::Lap;
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -41,6 +41,26 @@ impl Header {
 
     pub(crate) fn calls(&self) -> Calls {
         self.calls
+    }
+}
+
+/// The beginning of a lap.
+#[derive(Debug)]
+pub(crate) struct Lap {
+    pub(super) ticks: u64,
+    pub(super) start: Start,
+    /// The number of the span around it, which also tells the state.
+    pub(super) around: u64,
+    /// `around` if `start` is set, otherwise a number that no span has.
+    pub(super) counted_in: u64,
+    /// The last word of its record, if it is counted.
+    pub(super) last: u64,
+}
+
+impl Lap {
+    pub(crate) const fn new() -> Lap {
+        let start = Start::new();
+        Lap { ticks: 0, start, around: NOT_INLINED, counted_in: NOT_INLINED, last: 0 }
     }
 }
 

@@ -1,32 +1,12 @@
 //! The hot path of laps.
 #![allow(unsafe_code)]
 
-use crate::counting::{Counting, Start};
+use crate::counting::Counting;
 use crate::record::{FLAGS_SHIFT, Flags, OFFSET, SLOT, Site, address, count_lost, depth_of};
-use crate::thread::current::{Header, NOT_INLINED, join_and_begin};
+use crate::thread::current::{Header, Lap, NOT_INLINED, join_and_begin};
 use crate::thread::stack::{BUSY, one_deeper};
 use crate::thread::state::{Counter, Known, LocalOf};
 use std::ptr;
-
-/// The beginning of a lap.
-#[derive(Debug)]
-pub(crate) struct Lap {
-    ticks: u64,
-    start: Start,
-    /// The number of the span around it, which also tells the state.
-    around: u64,
-    /// `around` if `start` is set, otherwise a number that no span has.
-    counted_in: u64,
-    /// The last word of its record, if it is counted.
-    last: u64,
-}
-
-impl Lap {
-    pub(crate) const fn new() -> Lap {
-        let start = Start::new();
-        Lap { ticks: 0, start, around: NOT_INLINED, counted_in: NOT_INLINED, last: 0 }
-    }
-}
 
 impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     /// Begins a lap. Returns whether it has.

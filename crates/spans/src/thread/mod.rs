@@ -6,8 +6,9 @@ mod spans;
 mod stack;
 mod state;
 
-pub(crate) use current::{Header, RECORDING, end, forget, header, join, recording, set, set_join};
-pub(crate) use laps::Lap;
+pub(crate) use current::{
+    Header, Lap, RECORDING, end, forget, header, join, recording, set, set_join,
+};
 pub(crate) use spans::{enter, exit, is_busy, record_number};
 #[cfg(feature = "tracing")]
 pub(crate) use spans::{exit_elsewhere, now};
