@@ -37,50 +37,61 @@ pub(crate) fn keep_loaded(address: *const c_void) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Returns where the readable code is of the object that has this address: of the program or a shared object.
+/// Where the program or a shared object is loaded.
 #[cfg(target_os = "linux")]
-pub(crate) fn code_of(address: *const c_void) -> Vec<Range<usize>> {
-    struct Found {
+#[derive(PartialEq)]
+pub(crate) struct Object {
+    /// From its first segment to its last.
+    pub(crate) all: Range<usize>,
+    /// Its readable code.
+    pub(crate) code: Vec<Range<usize>>,
+}
+
+/// Returns the object that has this address. Takes a lock of the loader, so it is not for a child of `fork`.
+#[cfg(target_os = "linux")]
+pub(crate) fn object_of(address: *const c_void) -> Option<Object> {
+    struct Wanted {
         address: usize,
-        code: Vec<Range<usize>>,
+        found: Option<Object>,
     }
 
     /// # Safety
-    /// `object` describes an object that is loaded, and `found` is that of the call below.
+    /// `object` describes an object that is loaded, and `wanted` is that of the call below.
     unsafe extern "C" fn look(
         object: *mut libc::dl_phdr_info,
         _: usize,
-        found: *mut c_void,
+        wanted: *mut c_void,
     ) -> libc::c_int {
         // SAFETY: the caller promises both. The loader's headers have this number of entries.
-        let (found, start, headers) = unsafe {
+        let (wanted, start, headers) = unsafe {
             let object = &*object;
             let headers = match object.dlpi_phdr.is_null() {
                 true => &[],
                 false => std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()),
             };
-            (&mut *found.cast::<Found>(), object.dlpi_addr as usize, headers)
+            (&mut *wanted.cast::<Wanted>(), object.dlpi_addr as usize, headers)
         };
         const CODE: u32 = libc::PF_R | libc::PF_X;
         let mut has_address = false;
-        let mut code = Vec::new();
+        let mut found = Object { all: usize::MAX..0, code: Vec::new() };
         for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
             let from = start.wrapping_add(header.p_vaddr as usize);
             let range = from..from.wrapping_add(header.p_memsz as usize);
-            has_address |= range.contains(&found.address);
+            found.all = found.all.start.min(range.start)..found.all.end.max(range.end);
+            has_address |= range.contains(&wanted.address);
             if header.p_flags & CODE == CODE {
-                code.push(range);
+                found.code.push(range);
             }
         }
         if !has_address {
             return 0; // the next object
         }
-        found.code = code;
+        wanted.found = Some(found);
         1
     }
 
-    let mut found = Found { address: address.addr(), code: Vec::new() };
+    let mut wanted = Wanted { address: address.addr(), found: None };
     // SAFETY: the call passes what `look` needs, during the call alone.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
-    found.code
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut wanted).cast()) };
+    wanted.found
 }

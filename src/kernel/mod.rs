@@ -22,9 +22,9 @@ pub(crate) use calls::*;
 pub(crate) use descriptor::Descriptor;
 pub use errno::Errno;
 pub(crate) use files::read_file;
-#[cfg(target_os = "linux")]
-pub(crate) use loaded::code_of;
 pub(crate) use loaded::keep_loaded;
+#[cfg(target_os = "linux")]
+pub(crate) use loaded::{Object, object_of};
 pub(crate) use publish::List;
 pub(crate) use unreadable::Unreadable;
 pub(crate) use visible::{Thousands, Visible};

@@ -109,10 +109,9 @@ static CONTAINED: AtomicUsize = AtomicUsize::new(0);
 mod handler {
     use crate::asm;
     use crate::error::Error;
-    use crate::kernel::{self, Errno, List};
+    use crate::kernel::{self, Errno, List, Object};
     use crate::page::mapped;
     use libc::{SIG_DFL, SIG_IGN, c_int, c_void, siginfo_t};
-    use std::ops::Range;
     use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
     use std::{mem, ptr};
 
@@ -123,17 +122,19 @@ mod handler {
     /// Whether the handler was installed, for each of [`SIGNALS`].
     static INSTALLED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
-    /// The code of this library's object and of those that have called [`install`]. They stay loaded.
-    static CODE: List<Range<usize>> = List::new();
+    /// This library's object and those that have called [`install`]. They stay loaded.
+    static OBJECTS: List<Object> = List::new();
 
-    /// Adds the code of the object that has this address to that with reads, and keeps the object loaded. Two threads that call
-    /// this at the same time may add it twice, which does no harm.
+    /// Adds the object that has this address to those with reads, and keeps it loaded. Asks the loader once for each object: in a
+    /// child of a process with threads, the loader's lock may be held by nobody who is left. Two threads that call this at the
+    /// same time may add it twice, which does no harm.
     fn cover(address: *const c_void) -> Result<(), Error> {
+        if OBJECTS.iter().any(|known| known.all.contains(&address.addr())) {
+            return Ok(());
+        }
         kernel::keep_loaded(address).map_err(Error::of_call("dlopen"))?;
-        for code in kernel::code_of(address) {
-            if !CODE.iter().any(|known| *known == code) {
-                CODE.push(code);
-            }
+        if let Some(object) = kernel::object_of(address) {
+            OBJECTS.push(object);
         }
         Ok(())
     }
@@ -262,7 +263,8 @@ mod handler {
     /// # Safety
     /// The arguments are those that the kernel passes to a handler.
     unsafe fn continue_after_fault(info: *mut siginfo_t, context: *mut c_void) -> bool {
-        let is_code = |address: usize| CODE.iter().any(|code| code.contains(&address));
+        let has = |object: &Object, address| object.code.iter().any(|code| code.contains(&address));
+        let is_code = |address: usize| OBJECTS.iter().any(|object| has(object, address));
         // SAFETY: the caller promises the kernel's arguments: both pointers are valid while this runs. The loader has mapped
         // the code readable, and its objects stay loaded.
         unsafe {

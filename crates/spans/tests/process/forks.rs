@@ -55,6 +55,8 @@ fn no_child_hangs() {
         let mut spans = settings.start().unwrap();
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            // Also if an assertion fails: otherwise the threads go on, and the test hangs.
+            let _end = Ends(&is_over);
             for _ in 0..2 {
                 scope.spawn(|| {
                     while !is_over.load(Ordering::Relaxed) {
@@ -84,8 +86,16 @@ fn no_child_hangs() {
                     everything(&mut spans);
                 }
             }
-            is_over.store(true, Ordering::Relaxed);
         });
+    }
+}
+
+/// Sets it when it is dropped.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
