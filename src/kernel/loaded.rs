@@ -72,21 +72,21 @@ pub(crate) fn object_of(address: *const c_void) -> Option<Object> {
             (&mut *wanted.cast::<Wanted>(), object.dlpi_addr as usize, headers)
         };
         const CODE: u32 = libc::PF_R | libc::PF_X;
-        let mut has_address = false;
-        let mut found = Object { all: usize::MAX..0, code: Vec::new() };
+        let (mut first, mut last, mut has_address) = (usize::MAX, 0, false);
+        let mut code = Vec::new();
         for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
             let from = start.wrapping_add(header.p_vaddr as usize);
             let range = from..from.wrapping_add(header.p_memsz as usize);
-            found.all = found.all.start.min(range.start)..found.all.end.max(range.end);
+            (first, last) = (first.min(range.start), last.max(range.end));
             has_address |= range.contains(&wanted.address);
             if header.p_flags & CODE == CODE {
-                found.code.push(range);
+                code.push(range);
             }
         }
         if !has_address {
             return 0; // the next object
         }
-        wanted.found = Some(found);
+        wanted.found = Some(Object { all: first..last, code });
         1
     }
 
