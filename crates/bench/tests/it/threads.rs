@@ -157,8 +157,9 @@ fn the_gate_sees_a_pool_that_grew() {
     };
     use rdpmc_bench::Outcome;
     let (status, outcome, text) = of(Scope::Thread, 16, Scope::Thread);
-    // Those here are worse. That of the pool is not known.
-    assert_eq!((status, outcome), (Status::Regressed, Outcome::Unstable), "{text}");
+    // Those here are worse, unless the pool's thread had a part of their time, too. That of the pool is not known.
+    assert!(matches!(status, Status::Regressed | Status::Incomplete), "{text}");
+    assert_eq!(outcome, Outcome::Unstable, "{text}");
     let (status, outcome, text) = of(Scope::Process, 16, Scope::Process);
     assert_eq!((status, outcome), (Status::Regressed, Outcome::Worse), "{text}");
     let (_, outcome, text) = of(Scope::Process, 10, Scope::Process);
