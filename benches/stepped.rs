@@ -9,7 +9,7 @@
 
 use rdpmc::Event;
 use rdpmc_bench::{Bench, Limits, Status};
-use rdpmc_gate::{Certainty, STEPPED_INSTRUCTIONS, Side, bench_json, compare};
+use rdpmc_report::gate::{Certainty, STEPPED_INSTRUCTIONS, Side, bench_json, compare};
 use rdpmc_testing::load::{self, Load};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};

@@ -343,7 +343,7 @@ fn a_folder_of_spans_needs_only_those_on_lower_floors() {
         floors: FLOORS_OF_SPANS,
         src: "crates/spans/src",
         beside: None,
-        dependencies: "rdpmc-page = { path = \"ROOT/crates/page\" }\n\
+        dependencies: "rdpmc-report = { path = \"ROOT/crates/report\", default-features = false }\n\
              miniz_oxide = { version = \"0.8.5\", default-features = false, features = [\"with-alloc\"] }\n\
              serde_json = \"1.0.100\"\n",
         // The default members' dependencies are downloaded. The feature's are not among them.

@@ -1,7 +1,7 @@
 //! The arguments of a program that measures: those of libtest, criterion and divan, with which cargo, nextest and editors start it.
 
-use rdpmc_gate::cells::plain;
-use rdpmc_gate::export;
+use rdpmc_report::gate::cells::plain;
+use rdpmc_report::gate::export;
 use std::ffi::OsString;
 use std::path::PathBuf;
 

@@ -7,7 +7,7 @@ use crate::sets::{self, Missing};
 use crate::start;
 use rdpmc::Error;
 use rdpmc::{Clock, Event, IntoEvent, Scope};
-use rdpmc_gate::event_name;
+use rdpmc_report::gate::event_name;
 use std::time::Duration;
 
 /// In how many processes instructions are stepped. If half of all processes count one number, and half another one, the probability that all
@@ -224,7 +224,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Adds columns with the first level of the top-down method: the percent of pipeline slots that retired, went to bad speculation, or
-    /// were lost at the front end or the back end, and how many of the latter waited for memory. See [`rdpmc_topdown`].
+    /// were lost at the front end or the back end, and how many of the latter waited for memory. See [`rdpmc_events::topdown`].
     ///
     /// If the CPU has too few counters for them and the other events, they are counted in more rounds, these first. A figure's interval is
     /// the range of eight slices of the measurement. It is stable up to an error of 100 times the [`target`](Bench::target) in percent

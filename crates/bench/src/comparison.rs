@@ -5,8 +5,8 @@ use crate::row::{Figure, Quantity};
 use crate::sample::{Sample, Shape};
 use crate::verdict::{Cause, Verdict};
 use rdpmc::Event;
-use rdpmc_gate::cells::{escaped, exact, upwards, with_error};
-use rdpmc_gate::{Interval, MIN_VALUES, median, slices};
+use rdpmc_report::gate::cells::{escaped, exact, upwards, with_error};
+use rdpmc_report::gate::{Interval, MIN_VALUES, median, slices};
 use std::cmp::Ordering;
 use std::fmt;
 

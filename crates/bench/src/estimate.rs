@@ -2,7 +2,7 @@
 
 use crate::code::Content;
 use crate::sample::{Sample, Shape};
-use rdpmc_gate::{MIN_VALUES, median, slices};
+use rdpmc_report::gate::{MIN_VALUES, median, slices};
 
 /// A centre and its 95 % interval.
 ///

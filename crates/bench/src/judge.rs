@@ -5,7 +5,7 @@ use crate::fence::FenceCost;
 use crate::paths::{OF_INTERRUPTS, Paths, tally};
 use crate::sample::{Sample, Shape, TICKS, VALUES};
 use crate::verdict::{Cause, Verdict};
-use rdpmc_gate::{MIN_VALUES, SLICES, median};
+use rdpmc_report::gate::{MIN_VALUES, SLICES, median};
 
 /// What the fence after each run adds to each value. None for values to which it adds nothing, or if there is no fence.
 pub(crate) type FenceCosts = [Option<FenceCost>; VALUES];

@@ -16,7 +16,7 @@ use crate::row::{Figure, Quantity};
 use crate::table::word;
 use crate::verdict::{Cause, Verdict};
 use rdpmc::{IntoEvent, Scope};
-use rdpmc_gate::STEPPED_INSTRUCTIONS;
+use rdpmc_report::gate::STEPPED_INSTRUCTIONS;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};

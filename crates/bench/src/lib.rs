@@ -83,7 +83,7 @@ pub use paths::Path;
 #[cfg(unix)]
 pub use programs::{CompareError, ComparedPrograms, Programs};
 pub use rdpmc::Scope;
-pub use rdpmc_gate::{Compared, Comparison, Limits, Outcome, Status, Values};
+pub use rdpmc_report::gate::{Compared, Comparison, Limits, Outcome, Status, Values};
 pub use results::Results;
 pub use row::{Figure, Quantity, Row};
 pub use row_builder::{InputRowBuilder, RowBuilder};

@@ -3,7 +3,7 @@
 use crate::bins::Bins;
 use crate::results::Results;
 use crate::verdict::with_digits;
-use rdpmc_gate::cells::plain;
+use rdpmc_report::gate::cells::plain;
 
 /// The width of a distribution.
 const RANGES: usize = 40;

@@ -5,7 +5,7 @@ use crate::comparison::RowComparison;
 use crate::row::{Quantity, Row};
 use crate::sets::Missing;
 use rdpmc::{Event, Scope};
-use rdpmc_gate::{Comparison, Limits, Side, bench_json, compare, files};
+use rdpmc_report::gate::{Comparison, Limits, Side, bench_json, compare, files};
 use std::path::Path;
 
 /// The rows that [`Bench::run`](crate::Bench::run) measured, and their comparisons. `Display` writes them as a Markdown table.
@@ -45,7 +45,7 @@ impl Results {
             rows,
             comparisons,
             program: bench_json::program(),
-            processor: rdpmc_gate::cpu_identity(),
+            processor: rdpmc_report::gate::cpu_identity(),
             scope,
             spec_lock_map: rdpmc::machine::spec_lock_map(),
             format: Format::Table,

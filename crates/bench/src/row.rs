@@ -6,8 +6,8 @@ use crate::paths::{Path, Paths};
 use crate::slow::Slow;
 use crate::verdict::Verdict;
 use rdpmc::Event;
-use rdpmc_gate::STEPPED_INSTRUCTIONS;
-use rdpmc_gate::bench_json::PARTS_OF_SLOTS;
+use rdpmc_report::gate::STEPPED_INSTRUCTIONS;
+use rdpmc_report::gate::bench_json::PARTS_OF_SLOTS;
 use std::fmt;
 
 /// What a figure measures.

@@ -23,7 +23,7 @@ use crate::stepped::{self, Counted, Stepper};
 use crate::topdown::{QUANTITIES, Topdown, Turns};
 use crate::verdict::{Cause, Verdict};
 use rdpmc::{Clock, Event, Scope};
-use rdpmc_gate::MIN_VALUES;
+use rdpmc_report::gate::MIN_VALUES;
 use rdpmc_step::OtherThreads;
 use std::collections::BTreeSet;
 use std::time::Duration;

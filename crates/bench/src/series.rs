@@ -2,7 +2,7 @@
 
 use crate::code::{Content, Random};
 use crate::sample::{Measure, Sample, Shape, sample};
-use rdpmc_gate::SLICES;
+use rdpmc_report::gate::SLICES;
 use rdpmc_step::Spent;
 use std::time::{Duration, Instant};
 

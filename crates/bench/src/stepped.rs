@@ -3,8 +3,8 @@
 use crate::code::Loops;
 use crate::estimate::Estimate;
 use crate::verdict::{Cause, Verdict};
-use rdpmc_gate::stepped::{Process, TOO_LONG, certainty};
-use rdpmc_gate::{Certainty, Interval};
+use rdpmc_report::gate::stepped::{Process, TOO_LONG, certainty};
+use rdpmc_report::gate::{Certainty, Interval};
 use rdpmc_step::{Spent, StepError, VARIABLE};
 use std::fmt;
 use std::thread;

@@ -11,9 +11,9 @@ use crate::slow::Slow;
 use crate::topdown::QUANTITIES;
 use crate::verdict::{Cause, Verdict, with_digits};
 use rdpmc::{Event, Scope};
-use rdpmc_gate::bench_json::{self, VERSION};
-use rdpmc_gate::cells::{escaped, exact, plain, with_error};
-use rdpmc_gate::{SCOPE_PROCESS, SCOPE_THREAD, SPEC_LOCK_MAP};
+use rdpmc_report::gate::bench_json::{self, VERSION};
+use rdpmc_report::gate::cells::{escaped, exact, plain, with_error};
+use rdpmc_report::gate::{SCOPE_PROCESS, SCOPE_THREAD, SPEC_LOCK_MAP};
 use serde_json::{Map, Value, json};
 use std::fmt;
 

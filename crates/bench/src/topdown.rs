@@ -8,7 +8,7 @@ use crate::sets::Set;
 use crate::sets::fit;
 use crate::verdict::{Cause, Verdict};
 use rdpmc::Event;
-use rdpmc_gate::{MIN_VALUES, slices};
+use rdpmc_report::gate::{MIN_VALUES, slices};
 use std::fmt;
 
 /// The parts of the slots, in the order of the columns. The memory's is a part of the back end's.
@@ -27,7 +27,7 @@ pub(crate) struct Parts {
     pub(crate) disagreement: Option<String>,
 }
 
-/// The events, and the function from the counts of a turn to the fractions. The latter is `rdpmc-topdown`'s, which is optional.
+/// The events, and the function from the counts of a turn to the fractions. The latter is `rdpmc-events`', which is optional.
 pub(crate) struct Topdown {
     pub(crate) events: Vec<Event>,
     pub(crate) parts: Box<PartsOf>,
@@ -45,14 +45,14 @@ impl fmt::Debug for Topdown {
 impl Topdown {
     /// That of this CPU, without the memory's part if its events cannot be counted.
     pub(crate) fn of_this_cpu() -> Result<Topdown, rdpmc::Error> {
-        let mut formula = rdpmc_topdown::Formula::of_this_cpu()?;
+        let mut formula = rdpmc_events::topdown::Formula::of_this_cpu()?;
         if !fit(formula.events()).1.is_empty() {
             formula = formula.without_memory();
         }
         if let Some(missing) = fit(formula.events()).1.into_iter().next() {
             return Err(missing.why);
         }
-        let parts = |level1: rdpmc_topdown::Level1| {
+        let parts = |level1: rdpmc_events::topdown::Level1| {
             let [retiring, bad_speculation, front_end, back_end] =
                 level1.parts().map(|(_, part)| Some(part.fraction));
             let memory = level1.memory.map(|part| part.fraction);

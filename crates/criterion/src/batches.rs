@@ -1,6 +1,6 @@
 //! The batches of a benchmark that are stepped, and its instructions by their differences.
 
-use rdpmc_gate::stepped::{Process, TOO_LONG};
+use rdpmc_report::gate::stepped::{Process, TOO_LONG};
 use rdpmc_step::{StepError, VARIABLE};
 use std::fmt;
 use std::mem::take;
@@ -476,7 +476,7 @@ fn is_one_value(values: &[f64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdpmc_gate::Interval;
+    use rdpmc_report::gate::Interval;
 
     const TIME: Duration = Duration::from_secs(1);
     const COSTS: Costs = Costs { step: 1e-6, interval: 100 };

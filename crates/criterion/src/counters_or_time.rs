@@ -16,7 +16,7 @@ use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::Error;
 use rdpmc::{Clock, DynGroup, Event, IntoEvent, Scope, SyscallGroup};
-use rdpmc_gate::criterion::home::{criterions_home, home_of};
+use rdpmc_report::criterion::home::{criterions_home, home_of};
 use rdpmc_step::processes::end_if_stray;
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -172,7 +172,7 @@ impl<E: IntoEvent, const N: usize> Builder<E, N> {
 
     /// Also prints where the pipeline slots of each benchmark go, as percents of all slots: retired, bad speculation, front end, back end.
     /// They take 4 to 6 of the 8 events. If this CPU cannot count them beside the others, the first report has the reason. Needs
-    /// the feature `topdown`. See [`rdpmc_topdown`].
+    /// the feature `topdown`. See [`rdpmc_events::topdown`].
     #[cfg(feature = "topdown")]
     pub fn topdown(self) -> Builder<E, N> {
         Builder { topdown: true, ..self }

@@ -2,7 +2,7 @@
 
 use rdpmc::Event;
 use rdpmc::pmu::Pmus;
-use rdpmc_gate::event_name;
+use rdpmc_report::gate::event_name;
 
 /// The names that the user has written, where an event does not have them by itself.
 #[derive(Clone, Debug, Default)]

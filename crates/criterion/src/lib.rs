@@ -203,8 +203,8 @@ pub use counters_or_time::{
 };
 pub use meter::Counts;
 pub use rdpmc::Scope;
-pub use rdpmc_gate::criterion::Gate;
-pub use rdpmc_gate::{Compared, Comparison, Limits, Outcome, Status, Values};
+pub use rdpmc_report::criterion::Gate;
+pub use rdpmc_report::gate::{Compared, Comparison, Limits, Outcome, Status, Values};
 pub use with_counters::WithCounters;
 
 #[doc(hidden)]

@@ -1,8 +1,8 @@
 //! Which of the files that criterion writes are new.
 
 use crate::other_processes;
-use rdpmc_gate::criterion::home::{NEW, results};
-use rdpmc_gate::criterion::samples::{FILE, Samples};
+use rdpmc_report::criterion::home::{NEW, results};
+use rdpmc_report::criterion::samples::{FILE, Samples};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! The instructions of several processes that a counter has counted in each.
 
 use crate::batches::Counted;
-use rdpmc_gate::stepped::Process;
-use rdpmc_gate::{Interval, Limits};
+use rdpmc_report::gate::stepped::Process;
+use rdpmc_report::gate::{Interval, Limits};
 
 /// Returns how far below and above this process's count those of other processes may be. None if they are the same, or if counts differ
 /// between the iterations of a process: then a difference between processes says nothing.

@@ -1,11 +1,11 @@
 //! A page with the counts of all benchmarks, beside criterion's own pages.
 
-use rdpmc_gate::bench_json::program;
-use rdpmc_gate::cells::{exact, with_error};
-use rdpmc_gate::criterion::home::{NEW, name, results};
-use rdpmc_gate::criterion::{Counted, Results};
-use rdpmc_gate::{Interval, files};
-use rdpmc_page::{Axis, Chart, Page, Table};
+use rdpmc_report::criterion::home::{NEW, name, results};
+use rdpmc_report::criterion::{Counted, Results};
+use rdpmc_report::gate::bench_json::program;
+use rdpmc_report::gate::cells::{exact, with_error};
+use rdpmc_report::gate::{Interval, files};
+use rdpmc_report::page::{Axis, Chart, Page, Table};
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
@@ -22,7 +22,7 @@ struct Benchmark {
 /// Writes the page of all benchmarks below `home`: `index.html`.
 pub(crate) fn write(home: &Path) -> io::Result<()> {
     let mut page = Page::new("Counters");
-    page.origin(&program(), rdpmc_gate::cpu_identity().as_deref(), SystemTime::now());
+    page.origin(&program(), rdpmc_report::gate::cpu_identity().as_deref(), SystemTime::now());
     page.paragraph("The page has all benchmarks with saved counts, also those of earlier runs.");
     let all: Vec<Benchmark> =
         results(home, &|name| name == NEW).iter().filter_map(|new| benchmark(home, new)).collect();

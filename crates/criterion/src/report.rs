@@ -17,11 +17,11 @@ use criterion::measurement::ValueFormatter;
 use portable_atomic::AtomicU64;
 use rdpmc::Event;
 use rdpmc::error::ReadError;
-use rdpmc_gate::bench_json::{build, is_same_program, program};
-use rdpmc_gate::criterion::home::{criterions_home, name};
-use rdpmc_gate::criterion::{Counted, Results};
-use rdpmc_gate::stepped::Process;
-use rdpmc_gate::{Change, Direction, Interval, Limits, MIN_VALUES, STEPPED_INSTRUCTIONS};
+use rdpmc_report::criterion::home::{criterions_home, name};
+use rdpmc_report::criterion::{Counted, Results};
+use rdpmc_report::gate::bench_json::{build, is_same_program, program};
+use rdpmc_report::gate::stepped::Process;
+use rdpmc_report::gate::{Change, Direction, Interval, Limits, MIN_VALUES, STEPPED_INSTRUCTIONS};
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 #[cfg(target_has_atomic = "64")]
@@ -152,7 +152,7 @@ impl Recorder {
     pub(crate) fn measure_spec_lock_map(self) -> Recorder {
         let spec_lock_map = rdpmc::machine::spec_lock_map();
         if spec_lock_map == Some(true) {
-            self.missing.borrow_mut().push(format!("{}.", rdpmc_gate::SPEC_LOCK_MAP));
+            self.missing.borrow_mut().push(format!("{}.", rdpmc_report::gate::SPEC_LOCK_MAP));
         }
         Recorder { spec_lock_map, ..self }
     }
@@ -279,7 +279,7 @@ impl Recorder {
                     shared_with: None,
                     program: program(),
                     run: start(),
-                    processor: rdpmc_gate::cpu_identity(),
+                    processor: rdpmc_report::gate::cpu_identity(),
                     spec_lock_map: self.spec_lock_map,
                     is_of_process: self.notes.are_of_process(),
                     other_threads: self.notes.share_of_others(),

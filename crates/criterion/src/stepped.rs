@@ -7,8 +7,8 @@
 use crate::arguments::Arguments;
 pub(crate) use crate::batches::Counted;
 use crate::batches::{Batches, Costs, Extent, Failure, NoFigure};
-use rdpmc_gate::Interval;
-use rdpmc_gate::stepped::Process;
+use rdpmc_report::gate::Interval;
+use rdpmc_report::gate::stepped::Process;
 use rdpmc_step::processes::{NoAnswer, Question, Wanted, asked};
 use rdpmc_step::{Spent, StepError, Steps};
 use std::cell::{Cell, OnceCell, RefCell};

@@ -1,4 +1,4 @@
-//! The top-down method of `rdpmc-topdown`, which is optional.
+//! The top-down method of `rdpmc-events`, which is optional.
 
 use rdpmc::Event;
 use std::fmt;
@@ -15,7 +15,7 @@ impl Slots {
     /// Returns those of this CPU, or why there are none.
     #[cfg(feature = "topdown")]
     pub(crate) fn of_this_cpu() -> Result<Slots, String> {
-        let formula = rdpmc_topdown::Formula::of_this_cpu();
+        let formula = rdpmc_events::topdown::Formula::of_this_cpu();
         let formula = formula.map_err(|why| why.to_string())?.without_memory();
         let events = formula.events().to_vec();
         let line = move |counts: &[u64]| {

@@ -5,7 +5,7 @@ use crate::text::{Visible, nanoseconds};
 use rdpmc::Access;
 use rdpmc::clock::ClockKind;
 use rdpmc::error::ErrorKind;
-use rdpmc_topdown::TopdownError;
+use rdpmc_events::topdown::TopdownError;
 use std::fmt::{self, Write as _};
 
 const UNKNOWN: &str = "unknown";

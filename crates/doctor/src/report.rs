@@ -8,7 +8,7 @@ use crate::topdown::Topdown;
 use rdpmc::Error;
 use rdpmc::clock::ClockKind;
 use rdpmc::{Access, Counter, Event, ReadBy, ReadCost, machine};
-use rdpmc_topdown::TopdownError;
+use rdpmc_events::topdown::TopdownError;
 
 /// The findings of [`diagnose`](crate::diagnose). Unknown values are None. `Display` prints all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

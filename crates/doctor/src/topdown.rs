@@ -2,10 +2,10 @@
 
 use rdpmc::DynGroup;
 use rdpmc::Error;
-use rdpmc_topdown::{Formula, TopdownError};
+use rdpmc_events::topdown::{Formula, TopdownError};
 use std::fmt;
 
-/// The events of the top-down method on this CPU: see `rdpmc-topdown`.
+/// The events of the top-down method on this CPU: see [`rdpmc_events::topdown`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Topdown {

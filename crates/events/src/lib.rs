@@ -30,6 +30,10 @@
 //! Modifiers follow a colon or the last slash, as in perf: `inst_retired.any:u`. After `::` or a unit mask with a colon,
 //! libpfm4's work as well: `u`, `k`, `c=1` (cmask), `i` (inv), `e` (edge) and `t` (any).
 //!
+//! # Where the pipeline slots go
+//!
+//! The feature `topdown` adds the module of this name: the events and the formulas of the top-down method, for each CPU that has them.
+//!
 //! # Data
 //!
 //! The data is from Intel's perfmon, Arm's data, and libpfm4, for AMD and for its own names of Intel's events. `sources/README.md` has the versions and licences. Each
@@ -42,7 +46,8 @@
 
 // Data flows up: `pool` unpacks events, `encoding` makes the kernel's words of them, `tables` has all of them with their CPUs,
 // `table` finds an event in one, `cpu` finds this machine's tables, `name` takes names apart, `lookup` is what users call.
-// Beside it, `interrupts` has the event that shows what instructions count too high, by `processor`.
+// Beside it, `interrupts` has the event that shows what instructions count too high, by `processor`. Above it, `topdown` has the events
+// and formulas of the top-down method.
 
 mod cpu;
 mod encoding;
@@ -55,6 +60,8 @@ mod pool;
 mod processor;
 mod table;
 mod tables;
+#[cfg(feature = "topdown")]
+pub mod topdown;
 
 pub use error::EventError;
 pub use interrupts::{CorrectedInstructions, InstructionCount, hardware_interrupts};

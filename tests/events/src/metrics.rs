@@ -5,7 +5,7 @@ use crate::source::Source;
 use rdpmc::Event;
 use rdpmc::pmu::Pmus;
 use rdpmc_events::Table;
-use rdpmc_topdown::{Category, Formula};
+use rdpmc_events::topdown::{Category, Formula};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

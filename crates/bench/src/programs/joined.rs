@@ -6,7 +6,7 @@ use crate::estimate::Estimate;
 use crate::row::{Figure, Quantity};
 use crate::stepped::joined_counts;
 use crate::verdict::{Cause, Verdict};
-use rdpmc_gate::{Interval, MIN_VALUES, median};
+use rdpmc_report::gate::{Interval, MIN_VALUES, median};
 
 /// Joins what several processes of one program measured of a row.
 pub(super) fn joined(processes: &[Vec<Measured>]) -> Vec<Measured> {

@@ -13,7 +13,7 @@ use crate::code::Random;
 use crate::progress::Progress;
 pub use error::CompareError;
 use process::{Directory, Running};
-use rdpmc_gate::Limits;
+use rdpmc_report::gate::Limits;
 pub use report::ComparedPrograms;
 use report::Rows;
 use std::collections::BTreeSet;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// The exit statuses of a gate, besides 0: see [`Status`](rdpmc_gate::Status).
+/// The exit statuses of a gate, besides 0: see [`Status`](rdpmc_report::gate::Status).
 const REGRESSED: i32 = 1;
 const INCOMPLETE: i32 = 3;
 

@@ -7,8 +7,8 @@ use crate::row::{Figure, Quantity};
 use crate::table::{text_of, write_table};
 use crate::verdict::Verdict;
 use rdpmc::Event;
-use rdpmc_gate::cells::escaped;
-use rdpmc_gate::{Certainty, Comparison, Limits, Row as SavedRow, Side, compare};
+use rdpmc_report::gate::cells::escaped;
+use rdpmc_report::gate::{Certainty, Comparison, Limits, Row as SavedRow, Side, compare};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -185,10 +185,10 @@ fn certainty(verdict: Verdict) -> Certainty {
     }
 }
 
-fn saved(measured: &Measured) -> rdpmc_gate::Figure {
+fn saved(measured: &Measured) -> rdpmc_report::gate::Figure {
     let Figure { quantity, estimate: Estimate { value, low, high }, verdict } = measured.figure;
     let certainty = certainty(verdict);
-    rdpmc_gate::Figure {
+    rdpmc_report::gate::Figure {
         name: quantity.to_string(),
         value,
         low,
@@ -242,7 +242,7 @@ mod tests {
     fn row(value: f64) -> SavedRow {
         let certainty = Certainty::Stable;
         let (low, high) = (value * 0.9, value * 1.1);
-        let figure = rdpmc_gate::Figure {
+        let figure = rdpmc_report::gate::Figure {
             name: "ns".into(),
             value,
             low,

@@ -8,7 +8,7 @@ use crate::judge::{FenceCosts, Judged, judge};
 use crate::paths::{Path, Paths, paths};
 use crate::sample::{Loop, TICKS, VALUES};
 use crate::verdict::{Cause, Verdict};
-use rdpmc_gate::median;
+use rdpmc_report::gate::median;
 use std::io::Write;
 
 /// The recorded noise of reads: the distance of a region's cycles from the median of its kind, and how often it came.

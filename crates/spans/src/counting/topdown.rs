@@ -1,7 +1,7 @@
-//! The top-down method of `rdpmc-topdown`, which is optional. Without it, stand-ins take its place, and nothing makes one.
+//! The top-down method of `rdpmc-events`, which is optional. Without it, stand-ins take its place, and nothing makes one.
 
 #[cfg(feature = "topdown")]
-pub(crate) use rdpmc_topdown::{Formula, Level1};
+pub(crate) use rdpmc_events::topdown::{Formula, Level1};
 #[cfg(not(feature = "topdown"))]
 pub(crate) use stand_ins::{Formula, Level1};
 

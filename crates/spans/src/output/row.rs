@@ -151,7 +151,7 @@ impl Row {
     /// Returns where the pipeline slots went. None without [`Settings::topdown`](crate::Settings::topdown), and if the thread could not
     /// count them. Needs the feature `topdown`.
     #[cfg(feature = "topdown")]
-    pub fn topdown(&self) -> Option<rdpmc_topdown::Level1> {
+    pub fn topdown(&self) -> Option<rdpmc_events::topdown::Level1> {
         self.level1
     }
 

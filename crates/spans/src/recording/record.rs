@@ -104,7 +104,7 @@ impl<'a> Record<'a> {
 
     /// Returns where the pipeline slots went, as [`Row::topdown`](crate::Row::topdown).
     #[cfg(feature = "topdown")]
-    pub fn topdown(&self) -> Option<rdpmc_topdown::Level1> {
+    pub fn topdown(&self) -> Option<rdpmc_events::topdown::Level1> {
         self.kept.level1()
     }
 

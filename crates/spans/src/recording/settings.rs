@@ -79,7 +79,7 @@ impl Settings {
         self
     }
 
-    /// Also counts where the pipeline slots of each span go: the first level of the top-down method. See [`rdpmc_topdown`].
+    /// Also counts where the pipeline slots of each span go: the first level of the top-down method. See [`rdpmc_events::topdown`].
     ///
     /// The slots' events take precedence over [`events`](Settings::events), unless there are more than 8 with these. Their own counts are in no
     /// report, trace or metric.
@@ -94,8 +94,8 @@ impl Settings {
     #[cfg(feature = "topdown")]
     #[must_use]
     pub fn topdown(mut self) -> Settings {
-        let formula = rdpmc_topdown::Formula::of_this_cpu();
-        let formula = formula.map(rdpmc_topdown::Formula::without_memory);
+        let formula = rdpmc_events::topdown::Formula::of_this_cpu();
+        let formula = formula.map(rdpmc_events::topdown::Formula::without_memory);
         self.plan.request.topdown = Some(formula.map_err(|why| why.to_string()));
         self
     }

@@ -506,13 +506,14 @@ unsafe fn pass_on(
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
     use super::*;
 
     /// What the kernel passes to the handler before the instruction at this place.
     fn trap(reason: c_int, place: *const u8) -> (libc::siginfo_t, libc::ucontext_t) {
         // SAFETY: structures of integers and addresses, for which zeros are valid.
-        let (mut info, mut context): (libc::siginfo_t, libc::ucontext_t) =
-            unsafe { mem::zeroed() };
+        let (mut info, mut context): (libc::siginfo_t, libc::ucontext_t) = unsafe { mem::zeroed() };
         (info.si_signo, info.si_code) = (libc::SIGTRAP, reason);
         let registers = &mut context.uc_mcontext.gregs;
         registers[libc::REG_RIP as usize] = place as i64;

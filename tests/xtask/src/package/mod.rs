@@ -15,13 +15,11 @@ use std::process::Command;
 const HELP: &str = "Usage: tests/package     (as root, where tests/vm/prepare works: the oldest Rust is in its Debian)";
 
 /// The published crates, each after those that it depends on.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 8] = [
     "rdpmc",
-    "rdpmc-gate",
+    "rdpmc-report",
     "rdpmc-step",
     "rdpmc-events",
-    "rdpmc-topdown",
-    "rdpmc-page",
     "rdpmc-bench",
     "rdpmc-doctor",
     "rdpmc-spans",

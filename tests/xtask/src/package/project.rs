@@ -10,21 +10,18 @@ use std::process::{Command, ExitStatus, Stdio};
 /// The packages are not published yet, so those that depend on others take these copies.
 const COPIES: &str = r#"[patch.crates-io]
 rdpmc = { path = "../rdpmc" }
-rdpmc-gate = { path = "../rdpmc-gate" }
+rdpmc-report = { path = "../rdpmc-report" }
 rdpmc-step = { path = "../rdpmc-step" }
 rdpmc-events = { path = "../rdpmc-events" }
-rdpmc-page = { path = "../rdpmc-page" }
-rdpmc-topdown = { path = "../rdpmc-topdown" }
 "#;
 
 /// The first example, and the examples of regions: a package, and a word in the example in its README.
-const EXAMPLES: [(&str, &str); 9] = [
+const EXAMPLES: [(&str, &str); 8] = [
     ("rdpmc", "instructions_of"),
     ("rdpmc", "region()"),
     ("rdpmc-step", "instructions_of_parsing"),
     ("rdpmc-events", "search("),
-    ("rdpmc-page", "Chart::new"),
-    ("rdpmc-topdown", "Topdown::open"),
+    ("rdpmc-report", "Chart::new"),
     ("rdpmc-bench", "Bench::new"),
     ("rdpmc-doctor", "test_counters"),
     ("rdpmc-spans", "save_html"),
@@ -36,8 +33,7 @@ pub(super) fn check(packages: &Packages) -> Result<(), String> {
         "rdpmc",
         "rdpmc-step",
         "rdpmc-events",
-        "rdpmc-page",
-        "rdpmc-topdown",
+        "rdpmc-report",
         "rdpmc-bench",
         "rdpmc-doctor",
         "rdpmc-spans",
@@ -63,7 +59,7 @@ pub(super) fn check(packages: &Packages) -> Result<(), String> {
     }
     // The gate, by the package's command. Without a PMU it ends with 3: `--quick` has no warm-up to step. Its
     // package does not need criterion.
-    let manifest = ["--manifest-path", "../rdpmc-gate/Cargo.toml"];
+    let manifest = ["--manifest-path", "../rdpmc-report/Cargo.toml"];
     project.has_no_criterion(&manifest, "criterion is a dependency of the gate")?;
     let mut gate = project.cargo();
     gate.args(["run", "--quiet"]).args(manifest).args(["--", "main", "--home"]);

@@ -9,7 +9,7 @@ use crate::output::slow_line;
 use crate::output::table::{COLUMNS, SLOTS, lines};
 use crate::output::{NOTHING, Report, Row, process_name};
 use crate::units;
-use rdpmc_page::{Page, Table};
+use rdpmc_report::page::{Page, Table};
 use std::io::{self, Write};
 
 /// Writes the page.

@@ -4,7 +4,7 @@ use crate::batch::Batch;
 use crate::collect::Kept;
 use crate::output::slow_line;
 use crate::units;
-use rdpmc_page::{Axis, Chart, Page, Table};
+use rdpmc_report::page::{Axis, Chart, Page, Table};
 use std::collections::HashMap;
 
 /// The columns of a chart. Each has the range of the times of the spans that began in it.

@@ -4,7 +4,7 @@ use super::name_of;
 use crate::distribution::Distribution;
 use crate::output::{Report, Row};
 use crate::units;
-use rdpmc_page::{Axis, Chart, Page, Table};
+use rdpmc_report::page::{Axis, Chart, Page, Table};
 
 /// The maximum number of rows in the common chart.
 const TOGETHER: usize = 6;

@@ -5,7 +5,7 @@ use crate::cause::{Cause, Usual};
 use crate::collect::Kept;
 use crate::output::slow_line;
 use crate::units;
-use rdpmc_page::{Axis, Page, Table, Timeline};
+use rdpmc_report::page::{Axis, Page, Table, Timeline};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 

@@ -1,0 +1,501 @@
+//! How the slots of each family of CPUs are counted: the events, and the formulas.
+
+use super::level1::{Level1, Part};
+
+/// The maximum number of events in a group.
+pub(crate) const MAX_EVENTS: usize = 8;
+
+/// The counts of a family's events, in its order. Unused places are 0.
+pub(crate) type Counts = [f64; MAX_EVENTS];
+
+/// CPUs whose slots are counted by the same events.
+#[derive(Debug)]
+pub(crate) struct Family {
+    /// Its name for users.
+    pub(crate) name: &'static str,
+    /// The CPUs, by their tables.
+    pub(crate) tables: &'static [&'static str],
+    /// The events, by names of those tables. The first one is that of the slots, or of the cycles.
+    pub(crate) events: &'static [&'static str],
+    /// The first event for a general-purpose counter, if the other one needs a fixed counter, which virtual machines lack.
+    pub(crate) without_fixed: Option<&'static str>,
+    /// How many of the last events are for the memory's part alone.
+    pub(crate) for_memory: usize,
+    pub(crate) slots: fn(&Counts) -> Slots,
+    /// What each part rests on: retiring, bad speculation, front end, back end, memory.
+    pub(crate) rests_on: [&'static str; 5],
+    /// What the rest is, if it is none of the four.
+    pub(crate) rest_is: Option<&'static str>,
+}
+
+/// Slots, by where they went.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slots {
+    all: f64,
+    retiring: f64,
+    bad_speculation: f64,
+    front_end: f64,
+    back_end: f64,
+    memory: f64,
+}
+
+impl Family {
+    /// Returns the parts. None if there were no slots.
+    ///
+    /// `has_rest` says whether slots may be the rest's.
+    pub(crate) fn level1(
+        &self,
+        counts: &Counts,
+        has_memory: bool,
+        has_rest: bool,
+    ) -> Option<Level1> {
+        let slots = (self.slots)(counts);
+        let of = |slots_of: f64, rests_on: &'static str| Part {
+            fraction: slots_of / slots.all,
+            slots: slots_of,
+            rests_on,
+        };
+        let [retiring, bad_speculation, front_end, back_end, memory] = self.rests_on;
+        let sum = slots.retiring + slots.bad_speculation + slots.front_end + slots.back_end;
+        let is_counted = slots.all > 0.0;
+        is_counted.then_some(Level1 {
+            slots: slots.all,
+            retiring: of(slots.retiring, retiring),
+            bad_speculation: of(slots.bad_speculation, bad_speculation),
+            front_end: of(slots.front_end, front_end),
+            back_end: of(slots.back_end, back_end),
+            memory: has_memory.then(|| of(slots.memory, memory)),
+            rest: (slots.all - sum) / slots.all,
+            rest_is: self.rest_is.filter(|_| has_rest),
+        })
+    }
+}
+
+/// The families. The sources of a family's formulas are in the comment above it.
+pub(crate) static FAMILIES: [Family; 14] = [
+    // perf's metrics `tma_*` of these CPUs, without their terms for the other hardware thread (`any`), which only a privileged process
+    // may count. So the slots that the other thread uses are in the back end's part.
+    Family {
+        name: "Intel Skylake to Cascade Lake",
+        tables: &["skylake", "skylakex", "cascadelakex"],
+        events: &[
+            "cpu_clk_unhalted.thread",
+            "uops_retired.retire_slots",
+            "uops_issued.any",
+            "int_misc.recovery_cycles",
+            "idq_uops_not_delivered.core",
+        ],
+        without_fixed: None,
+        for_memory: 0,
+        slots: |&[cycles, retired, issued, recovery, not_delivered, ..]| {
+            let (all, taken) = (4.0 * cycles, issued + 4.0 * recovery);
+            Slots {
+                all,
+                retiring: retired,
+                bad_speculation: taken - retired,
+                front_end: not_delivered,
+                back_end: all - not_delivered - taken,
+                memory: 0.0,
+            }
+        },
+        rests_on: [
+            "uops_retired.retire_slots",
+            "uops_issued.any - uops_retired.retire_slots + 4 x int_misc.recovery_cycles",
+            "idq_uops_not_delivered.core",
+            "the remainder",
+            "",
+        ],
+        rest_is: None,
+    },
+    // Intel's descriptions of the events, here and for the one below. perf's `tma_*` compute the same parts from PERF_METRICS, and bad
+    // speculation as the remainder, too.
+    p_cores(
+        "Intel Ice Lake, Tiger Lake, Rocket Lake",
+        &["icelake", "icelakex", "tigerlake", "rocketlake"],
+        &[
+            "topdown.slots",
+            "uops_retired.slots",
+            "idq_uops_not_delivered.core",
+            "topdown.backend_bound_slots",
+        ],
+        "idq_uops_not_delivered.core",
+        0,
+    ),
+    p_cores(
+        "Intel's P-cores from Golden Cove to Redwood Cove (Alder Lake, Sapphire Rapids)",
+        &[
+            "sapphirerapids",
+            "emeraldrapids",
+            "graniterapids",
+            "alderlake_goldencove",
+            "meteorlake_redwoodcove",
+        ],
+        &[
+            "topdown.slots",
+            "uops_retired.slots",
+            "idq_bubbles.core",
+            "topdown.backend_bound_slots",
+            "topdown.memory_bound_slots",
+        ],
+        "idq_bubbles.core",
+        1,
+    ),
+    // `topdown.memory_bound_slots` counts on one counter only. By Intel's data it is counter 3, and by Linux counter 0.
+    p_cores(
+        "Intel's P-cores since Lion Cove (Lunar Lake, Arrow Lake)",
+        &[
+            "lunarlake_lioncove",
+            "arrowlake_lioncove",
+            "pantherlake_cougarcove",
+            "novalake_coyotecove",
+        ],
+        &["topdown.slots", "uops_retired.slots", "idq_bubbles.core", "topdown.backend_bound_slots"],
+        "idq_bubbles.core",
+        0,
+    ),
+    // perf's metrics `tma_*` of these CPUs, here and for the two below. It does not take this one's
+    // `topdown_bad_speculation.all`.
+    Family {
+        name: "Intel Gracemont (Alder Lake's E-cores)",
+        tables: &["alderlake_gracemont"],
+        events: &[
+            "cpu_clk_unhalted.core",
+            "topdown_retiring.all",
+            "topdown_fe_bound.all",
+            "topdown_be_bound.all",
+        ],
+        without_fixed: None,
+        for_memory: 0,
+        slots: |&[cycles, retiring, front_end, back_end, ..]| {
+            let all = 5.0 * cycles;
+            let bad_speculation = all - retiring - front_end - back_end;
+            Slots { all, retiring, bad_speculation, front_end, back_end, memory: 0.0 }
+        },
+        rests_on: [
+            "topdown_retiring.all",
+            "the remainder",
+            "topdown_fe_bound.all",
+            "topdown_be_bound.all",
+            "",
+        ],
+        rest_is: None,
+    },
+    e_cores(
+        "Intel Crestmont (Sierra Forest, Grand Ridge)",
+        &["meteorlake_crestmont", "arrowlake_crestmont", "sierraforest", "grandridge"],
+        |counts| of_e_cores(6.0, counts),
+    ),
+    e_cores(
+        "Intel Skymont and Darkmont (Lunar Lake's E-cores, Clearwater Forest)",
+        &["lunarlake_skymont", "arrowlake_skymont", "pantherlake_darkmont", "clearwaterforest"],
+        |counts| of_e_cores(8.0, counts),
+    ),
+    // perf's group of metrics `PipelineL1`, and `backend_bound_memory`, here and for Zen 5.
+    zen("AMD Zen 4", &["zen4"], |counts| of_zen(6.0, counts)),
+    zen("AMD Zen 5", &["zen5"], |counts| of_zen(8.0, counts)),
+    // Arm's telemetry specifications of the cores, here and for those below. perf has the same formulas.
+    neoverse("Arm Neoverse N2", &["neoverse_n2"], MISPREDICTIONS, |counts| {
+        of_neoverse(5.0, Recovery { bad: 4.0, front_end: 1.0, back_end: 3.0 }, counts)
+    }),
+    neoverse("Arm Neoverse V1", &["neoverse_v1"], MISPREDICTIONS, |counts| {
+        of_neoverse(8.0, Recovery { bad: 4.0, front_end: 4.0, back_end: 0.0 }, counts)
+    }),
+    neoverse("Arm Neoverse V2", &["neoverse_v2"], MISPREDICTIONS, |counts| {
+        of_neoverse(8.0, Recovery { bad: 4.0, front_end: 1.0, back_end: 3.0 }, counts)
+    }),
+    neoverse("Arm Neoverse N3", &["neoverse_n3"], FLUSHES, |counts| {
+        of_neoverse(5.0, Recovery { bad: 1.0, front_end: 1.0, back_end: 0.0 }, counts)
+    }),
+    neoverse("Arm Neoverse V3", &["neoverse_v3", "neoverse_v3ae"], FLUSHES, |counts| {
+        of_neoverse(10.0, Recovery { bad: 1.0, front_end: 1.0, back_end: 0.0 }, counts)
+    }),
+];
+
+/// Neoverse N2 before r0p3: its `stall_slot_frontend` counts each cycle once too often. The formulas of perf.
+pub(crate) static EARLY_N2: Family =
+    neoverse("Arm Neoverse N2 before r0p3", &["neoverse_n2"], MISPREDICTIONS, |counts| {
+        let mut counts = *counts;
+        let [cycles, _, _, front_end, ..] = &mut counts;
+        *front_end -= *cycles;
+        of_neoverse(5.0, Recovery { bad: 4.0, front_end: 1.0, back_end: 3.0 }, &counts)
+    });
+
+const fn p_cores(
+    name: &'static str,
+    tables: &'static [&'static str],
+    events: &'static [&'static str],
+    front_end: &'static str,
+    for_memory: usize,
+) -> Family {
+    Family {
+        name,
+        tables,
+        events,
+        without_fixed: Some("topdown.slots_p"),
+        for_memory,
+        slots: |&[all, retiring, front_end, back_end, memory, ..]| Slots {
+            all,
+            retiring,
+            bad_speculation: all - retiring - front_end - back_end,
+            front_end,
+            back_end,
+            memory,
+        },
+        rests_on: [
+            "uops_retired.slots",
+            "the remainder",
+            front_end,
+            "topdown.backend_bound_slots",
+            "topdown.memory_bound_slots",
+        ],
+        rest_is: None,
+    }
+}
+
+const fn e_cores(
+    name: &'static str,
+    tables: &'static [&'static str],
+    slots: fn(&Counts) -> Slots,
+) -> Family {
+    Family {
+        name,
+        tables,
+        // Linux counts those of Skymont and Darkmont in fixed counters, if they are there. It does not know the numbers of these
+        // counters' own events (`topdown_retiring.all`), which count nothing.
+        events: &[
+            "cpu_clk_unhalted.core",
+            "topdown_retiring.all_p",
+            "topdown_bad_speculation.all_p",
+            "topdown_fe_bound.all_p",
+            "topdown_be_bound.all_p",
+        ],
+        without_fixed: None,
+        for_memory: 0,
+        slots,
+        rests_on: [
+            "topdown_retiring.all_p",
+            "topdown_bad_speculation.all_p",
+            "topdown_fe_bound.all_p",
+            "topdown_be_bound.all_p",
+            "",
+        ],
+        rest_is: None,
+    }
+}
+
+fn of_e_cores(width: f64, counts: &Counts) -> Slots {
+    let &[cycles, retiring, bad_speculation, front_end, back_end, ..] = counts;
+    Slots { all: width * cycles, retiring, bad_speculation, front_end, back_end, memory: 0.0 }
+}
+
+const fn zen(
+    name: &'static str,
+    tables: &'static [&'static str],
+    slots: fn(&Counts) -> Slots,
+) -> Family {
+    Family {
+        name,
+        tables,
+        // libpfm4 has no name for the sum of all sources of dispatched operations, and for Zen 5 none for waiting loads.
+        events: &[
+            "ls_not_halted_cyc",
+            "ex_ret_ops",
+            "de_src_op_disp.decoder,umask=0x7",
+            "dispatch_stalls_1.fe_no_ops",
+            "dispatch_stalls_1.be_stalls",
+            "ex_no_retire.not_complete_load_and_alu,umask=0xa2",
+            "ex_no_retire.not_complete_load_and_alu",
+        ],
+        without_fixed: None,
+        for_memory: 2,
+        slots,
+        rests_on: [
+            "ex_ret_ops",
+            "de_src_op_disp.all - ex_ret_ops",
+            "de_no_dispatch_per_slot.no_ops_from_frontend",
+            "de_no_dispatch_per_slot.backend_stalls",
+            "the back end's part x ex_no_retire.load_not_complete / ex_no_retire.not_complete",
+        ],
+        rest_is: Some("the core's other thread"),
+    }
+}
+
+fn of_zen(width: f64, counts: &Counts) -> Slots {
+    let &[cycles, retired, dispatched, front_end, back_end, loads, incomplete, ..] = counts;
+    Slots {
+        all: width * cycles,
+        retiring: retired,
+        bad_speculation: dispatched - retired,
+        front_end,
+        back_end,
+        memory: if incomplete > 0.0 { back_end * loads / incomplete } else { 0.0 },
+    }
+}
+
+const MISPREDICTIONS: &[&str] = &[
+    "cpu_cycles",
+    "op_retired",
+    "op_spec",
+    "stall_slot_frontend",
+    "stall_slot_backend",
+    "br_mis_pred",
+];
+const FLUSHES: &[&str] = &[
+    "cpu_cycles",
+    "op_retired",
+    "op_spec",
+    "stall_slot_frontend",
+    "stall_slot_backend",
+    "stall_frontend_flush",
+];
+
+const fn neoverse(
+    name: &'static str,
+    tables: &'static [&'static str],
+    events: &'static [&'static str],
+    slots: fn(&Counts) -> Slots,
+) -> Family {
+    Family {
+        name,
+        tables,
+        events,
+        without_fixed: None,
+        for_memory: 0,
+        slots,
+        rests_on: [
+            "op_retired / op_spec x the slots without a stall",
+            "(1 - op_retired / op_spec) x the slots without a stall, and recovery (br_mis_pred or stall_frontend_flush)",
+            "stall_slot_frontend, less recovery",
+            "stall_slot_backend, less recovery",
+            "",
+        ],
+        rest_is: None,
+    }
+}
+
+/// The cycles of recovery for each event of it (a misprediction, or a cycle of a flush). They are bad speculation, and the counters of
+/// stalls count them at the front and back end.
+struct Recovery {
+    bad: f64,
+    front_end: f64,
+    back_end: f64,
+}
+
+fn of_neoverse(width: f64, recovery: Recovery, counts: &Counts) -> Slots {
+    let &[cycles, retired, speculated, front_end, back_end, recoveries, ..] = counts;
+    let all = width * cycles;
+    // Operations started in the slots without a stall.
+    let started = all - front_end - back_end;
+    let kept = if speculated > 0.0 { retired / speculated } else { 0.0 };
+    let lost = |cycles: f64| width * cycles * recoveries;
+    Slots {
+        all,
+        retiring: started * kept,
+        bad_speculation: started * (1.0 - kept) + lost(recovery.bad),
+        front_end: front_end - lost(recovery.front_end),
+        back_end: back_end - lost(recovery.back_end),
+        memory: 0.0,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// Returns the slots: all, and the four parts and the memory's.
+    fn slots(family: &Family, counts: &[f64]) -> [f64; 6] {
+        let mut padded: Counts = [0.0; MAX_EVENTS];
+        padded.get_mut(..counts.len()).unwrap().copy_from_slice(counts);
+        let Slots { all, retiring, bad_speculation, front_end, back_end, memory } =
+            (family.slots)(&padded);
+        [all, retiring, bad_speculation, front_end, back_end, memory]
+    }
+
+    fn of(name: &str) -> &'static Family {
+        FAMILIES.iter().find(|family| family.name.contains(name)).unwrap()
+    }
+
+    /// By hand. Those of Intel and AMD are compared with perf's in `tests/events`.
+    #[test]
+    fn each_formula() {
+        // Cycles, retired, issued, recovery, not delivered.
+        let skylake = slots(of("Skylake"), &[100.0, 120.0, 150.0, 5.0, 60.0]);
+        assert_eq!(skylake, [400.0, 120.0, 50.0, 60.0, 170.0, 0.0]);
+        let p_core = slots(of("Golden Cove"), &[600.0, 120.0, 150.0, 300.0, 200.0]);
+        assert_eq!(p_core, [600.0, 120.0, 30.0, 150.0, 300.0, 200.0]);
+        let gracemont = slots(of("Gracemont"), &[100.0, 200.0, 100.0, 150.0]);
+        assert_eq!(gracemont, [500.0, 200.0, 50.0, 100.0, 150.0, 0.0]);
+        let skymont = slots(of("Skymont"), &[100.0, 200.0, 100.0, 150.0, 350.0]);
+        assert_eq!(skymont, [800.0, 200.0, 100.0, 150.0, 350.0, 0.0]);
+        let zen4 = slots(of("Zen 4"), &[100.0, 200.0, 240.0, 100.0, 160.0, 30.0, 40.0]);
+        assert_eq!(zen4, [600.0, 200.0, 40.0, 100.0, 160.0, 120.0]);
+    }
+
+    /// Of 500 slots, 300 have no stall. Of 200 operations, 150 retired. Each misprediction is 4 cycles of bad speculation, of
+    /// which the stalls at the front end have one, and those at the back end three.
+    #[test]
+    fn neoverse() {
+        let counts = [100.0, 150.0, 200.0, 120.0, 80.0, 2.0];
+        let n2 = slots(of("Neoverse N2"), &counts);
+        assert_eq!(n2, [500.0, 225.0, 75.0 + 40.0, 120.0 - 10.0, 80.0 - 30.0, 0.0]);
+        // The front end's count has 100 too many.
+        let early = slots(&EARLY_N2, &[100.0, 150.0, 200.0, 220.0, 80.0, 2.0]);
+        assert_eq!(early, n2);
+        // Of 800 slots.
+        let v1 = slots(of("Neoverse V1"), &counts);
+        assert_eq!(v1, [800.0, 450.0, 150.0 + 64.0, 120.0 - 64.0, 80.0, 0.0]);
+        let v2 = slots(of("Neoverse V2"), &counts);
+        assert_eq!(v2, [800.0, 450.0, 150.0 + 64.0, 120.0 - 16.0, 80.0 - 48.0, 0.0]);
+        // Two cycles of a flush.
+        let n3 = slots(of("Neoverse N3"), &counts);
+        assert_eq!(n3, [500.0, 225.0, 75.0 + 10.0, 120.0 - 10.0, 80.0, 0.0]);
+        let v3 = slots(of("Neoverse V3"), &counts);
+        assert_eq!(v3, [1_000.0, 600.0, 200.0 + 20.0, 120.0 - 20.0, 80.0, 0.0]);
+        for [all, parts @ .., _] in [n2, early, v1, v2, n3, v3] {
+            assert_eq!(parts.iter().sum::<f64>(), all);
+        }
+        // Nothing was started.
+        let nothing = slots(of("Neoverse V1"), &[10.0, 0.0, 0.0, 80.0]);
+        assert_eq!(nothing, [80.0, 0.0, 0.0, 80.0, 0.0, 0.0]);
+    }
+
+    fn level1(name: &str, counts: &[f64]) -> Level1 {
+        let mut padded: Counts = [0.0; MAX_EVENTS];
+        let many: Vec<f64> = counts.iter().map(|count| count * 1_000.0).collect();
+        padded.get_mut(..counts.len()).unwrap().copy_from_slice(&many);
+        of(name).level1(&padded, false, true).unwrap()
+    }
+
+    #[test]
+    fn events_that_disagree() {
+        let agreed = level1("Skymont", &[100.0, 200.0, 100.0, 150.0, 350.0]);
+        assert_eq!(agreed.disagreement(), None);
+        assert_eq!(
+            agreed.to_string(),
+            "retiring 25 %, bad speculation 13 %, front end 19 %, back end 44 %"
+        );
+        let why = |name, counts: &[f64]| level1(name, counts).disagreement().unwrap();
+        let less = why("Skymont", &[100.0, 200.0, 100.0, 150.0, 250.0]);
+        assert_eq!(less, "the four parts are only 87.5 % of the slots");
+        let more = why("Skymont", &[100.0, 200.0, 100.0, 150.0, 450.0]);
+        assert_eq!(more, "the four parts are 112.5 % of the slots");
+        // A remainder below 0.
+        let negative = why("Golden Cove", &[600.0, 300.0, 150.0, 300.0]);
+        assert_eq!(negative, "bad speculation is -25.0 % of the slots, by the remainder");
+        // AMD's rest is the other thread.
+        let zen = level1("Zen 4", &[100.0, 200.0, 240.0, 100.0, 160.0]);
+        assert_eq!(zen.disagreement(), None);
+        assert_eq!(
+            zen.to_string(),
+            "retiring 33 %, bad speculation 7 %, front end 17 %, back end 27 %, the core's other thread 17 %"
+        );
+        // Without a second thread, nothing explains the rest.
+        let mut padded: Counts = [0.0; MAX_EVENTS];
+        let counts = [100_000.0, 200_000.0, 240_000.0, 100_000.0, 0.0];
+        padded.get_mut(..counts.len()).unwrap().copy_from_slice(&counts);
+        let alone = of("Zen 4").level1(&padded, false, false).unwrap().disagreement();
+        assert_eq!(alone.as_deref(), Some("the four parts are only 56.7 % of the slots"));
+        assert_eq!(zen.largest(), (super::super::level1::Category::Retiring, zen.retiring));
+    }
+}

@@ -1,0 +1,150 @@
+//! The result: which part of the slots went where.
+
+use std::fmt;
+
+/// Where a pipeline slot went.
+///
+/// In each cycle, a core can start a fixed number of micro-operations: its pipeline slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Category {
+    /// A micro-operation that retired used it.
+    Retiring,
+    /// A micro-operation that was later discarded used it, or the pipeline was recovering from that.
+    BadSpeculation,
+    /// The front end delivered no micro-operation.
+    FrontEnd,
+    /// The back end could not take one: a load, an execution unit or a buffer was missing.
+    BackEnd,
+}
+
+impl Category {
+    /// All, in the usual order.
+    pub const ALL: [Category; 4] =
+        [Category::Retiring, Category::BadSpeculation, Category::FrontEnd, Category::BackEnd];
+}
+
+impl fmt::Display for Category {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Category::Retiring => "retiring",
+            Category::BadSpeculation => "bad speculation",
+            Category::FrontEnd => "front end",
+            Category::BackEnd => "back end",
+        })
+    }
+}
+
+/// One part of the slots.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Part {
+    /// The part of all slots: 0 to 1, if the counters agree.
+    pub fraction: f64,
+    /// The number of slots.
+    pub slots: f64,
+    /// The vendor's events that it is computed from, or `the remainder` of the slots. The fraction also rests on the event of all
+    /// slots: the first of [`Formula::names`](super::Formula::names).
+    pub rests_on: &'static str,
+}
+
+/// The first level of the top-down method: the parts of the slots.
+///
+/// `Display` writes percents: `retiring 41 %, bad speculation 3 %, front end 20 %, back end 36 % (memory 30 %)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Level1 {
+    /// The number of slots.
+    pub slots: f64,
+    /// See [`Category::Retiring`].
+    pub retiring: Part,
+    /// See [`Category::BadSpeculation`].
+    pub bad_speculation: Part,
+    /// See [`Category::FrontEnd`].
+    pub front_end: Part,
+    /// See [`Category::BackEnd`].
+    pub back_end: Part,
+    /// The part of `back_end` that waited for memory. The rest of it is core bound. None if the CPU has no events for it, or too few
+    /// counters.
+    pub memory: Option<Part>,
+    /// The slots that are in none of the four: 1 minus their fractions. 0 where one of them is computed as the remainder of the
+    /// others. AMD's CPUs have those of the core's other hardware thread here.
+    pub rest: f64,
+    pub(crate) rest_is: Option<&'static str>,
+}
+
+/// Smaller disagreements are not reported: counters are read one after the other.
+const TOLERANCE: f64 = 0.01;
+/// Nor are those of fewer slots: some ten cycles.
+const FEW_SLOTS: f64 = 80.0;
+
+impl Level1 {
+    /// Returns the four parts with their categories.
+    pub fn parts(&self) -> [(Category, Part); 4] {
+        Category::ALL.map(|category| (category, self.part(category)))
+    }
+
+    /// Returns the part of a category.
+    pub fn part(&self, category: Category) -> Part {
+        match category {
+            Category::Retiring => self.retiring,
+            Category::BadSpeculation => self.bad_speculation,
+            Category::FrontEnd => self.front_end,
+            Category::BackEnd => self.back_end,
+        }
+    }
+
+    /// Returns what [`rest`](Level1::rest) is, if it is known and at least 0.5 % of the slots: on AMD's CPUs the core's other thread, if
+    /// a core has two that are in use.
+    pub fn rest_is(&self) -> Option<&'static str> {
+        self.rest_is.filter(|_| self.rest >= 0.005)
+    }
+
+    /// Returns the category with the most slots.
+    pub fn largest(&self) -> (Category, Part) {
+        let first = (Category::Retiring, self.retiring);
+        let larger = |most: (Category, Part), next: (Category, Part)| {
+            if next.1.slots > most.1.slots { next } else { most }
+        };
+        self.parts().into_iter().fold(first, larger)
+    }
+
+    /// Returns why the counts disagree: a part is below 0, or the four are not all slots. None if they agree to 1 % of the slots, or to
+    /// 80 slots.
+    ///
+    /// A remainder is below 0 if the other events counted more than all slots. A difference, if two events contradict each other.
+    pub fn disagreement(&self) -> Option<String> {
+        let tolerance = TOLERANCE.max(FEW_SLOTS / self.slots);
+        let negative = self.parts().into_iter().find(|(_, part)| part.fraction < -tolerance);
+        if let Some((category, Part { fraction, rests_on, .. })) = negative {
+            let percent = fraction * 100.0;
+            return Some(format!("{category} is {percent:.1} % of the slots, by {rests_on}"));
+        }
+        let sum = (1.0 - self.rest) * 100.0;
+        if self.rest < -tolerance {
+            return Some(format!("the four parts are {sum:.1} % of the slots"));
+        }
+        (self.rest > tolerance && self.rest_is.is_none())
+            .then(|| format!("the four parts are only {sum:.1} % of the slots"))
+    }
+}
+
+impl fmt::Display for Level1 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (category, part)) in self.parts().into_iter().enumerate() {
+            let comma = if place == 0 { "" } else { ", " };
+            write!(f, "{comma}{category} {}", percent(part.fraction))?;
+        }
+        if let Some(memory) = self.memory {
+            write!(f, " (memory {})", percent(memory.fraction))?;
+        }
+        match self.rest_is() {
+            Some(what) => write!(f, ", {what} {}", percent(self.rest)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whole percents, without a minus sign before 0.
+fn percent(fraction: f64) -> String {
+    format!("{:.0} %", (fraction * 100.0).round() + 0.0)
+}
