@@ -1,10 +1,10 @@
 //! What to measure: the events, the settings, and a piece of code for each row.
 
+use crate::events::sets::{self, Missing};
+use crate::output::results::Results;
 use crate::plan::Plan;
-use crate::results::Results;
-use crate::row_builder::RowBuilder;
-use crate::sets::{self, Missing};
-use crate::start;
+use crate::plan::row_builder::RowBuilder;
+use crate::running::start;
 use rdpmc::Error;
 use rdpmc::{Clock, Event, IntoEvent, Scope};
 use rdpmc_report::gate::event_name;
@@ -241,7 +241,7 @@ impl<'a> Bench<'a> {
         if plan.topdown.is_some() || is_known {
             return self;
         }
-        match crate::topdown::Topdown::of_this_cpu() {
+        match crate::judging::topdown::Topdown::of_this_cpu() {
             Ok(topdown) => {
                 // First, so that they are in one round if they fit in one.
                 let mut events = topdown.events.clone();

@@ -30,66 +30,45 @@
 //! - A path that is at most eight instructions longer, and that few samples have, passes for an interrupt.
 #![deny(unsafe_code)]
 
-// From what to measure to the table:
+// From what to measure to the table. Each folder needs those above it in this list:
 //
-// `bench` keeps a `plan`, to which `row_builder` adds a piece of `code` for each row. `sets` splits the events into those that fit together.
-// `start` does what the `arguments` ask for. `run` takes samples of all rows in turns: each is a `series` of `sample`s, which `machine` measures. `paths` looks at
-// single runs. `judge` turns samples into an `estimate` and a `verdict`, without what the `fence` adds, and names `slow` loops. `guard` catches a panic of a row.
-// `stepped` counts instructions where no counter does, and `again` has other processes do so. `comparison` sets two rows against each other.
-// `leader` is the connection to `programs`, which runs two programs in turns. `results` has the `row`s, `table` prints them, `plot` and `page` show
-// how the samples are distributed (`bins`). `rdpmc-gate`
-// compares them with saved ones.
+// events    which events fit the counters together, and these counters
+// sampling  loops around a piece of code, samples of them, the paths of single runs
+// judging   from samples to figures: estimates, verdicts, what a fence adds, rows, one row against another
+// stepping  instructions where no counter counts them, also in other processes
+// plan      what a `Bench` has collected: events, settings, a piece of code for each row
+// output    the results as a table, JSON, plots and a page
+// running   all rows of a plan in turns, as the program's arguments ask for
+// bench     the type that collects a plan and runs it
+// programs  two programs in turns, for `rdpmc-bench compare`
 
-mod again;
 mod arguments;
 mod bench;
-mod bins;
-mod code;
-mod comparison;
-mod counters;
-mod estimate;
-mod fence;
-mod guard;
-mod judge;
-mod leader;
-mod machine;
-mod page;
-mod paths;
+mod events;
+mod judging;
+mod output;
 mod plan;
-mod plot;
 #[cfg(unix)]
 mod programs;
-mod progress;
-mod results;
-mod row;
-mod row_builder;
-mod run;
-mod sample;
-mod series;
-mod sets;
-mod slow;
-mod start;
-mod stepped;
-mod table;
-#[cfg_attr(not(feature = "topdown"), allow(dead_code, reason = "`Bench::topdown` alone makes one"))]
-mod topdown;
-mod verdict;
+mod running;
+mod sampling;
+mod stepping;
 
 pub use bench::Bench;
-pub use comparison::{Difference, RowComparison};
-pub use estimate::Estimate;
-pub use fence::Fence;
-pub use paths::Path;
+pub use events::sets::Missing;
+pub use judging::comparison::{Difference, RowComparison};
+pub use judging::estimate::Estimate;
+pub use judging::fence::Fence;
+pub use judging::row::{Figure, Quantity, Row};
+pub use judging::slow::Slow;
+pub use judging::verdict::{Cause, Verdict};
+pub use output::results::Results;
+pub use plan::row_builder::{InputRowBuilder, RowBuilder};
 #[cfg(unix)]
 pub use programs::{CompareError, ComparedPrograms, Programs};
 pub use rdpmc::Scope;
 pub use rdpmc_report::gate::{Compared, Comparison, Limits, Outcome, Status, Values};
-pub use results::Results;
-pub use row::{Figure, Quantity, Row};
-pub use row_builder::{InputRowBuilder, RowBuilder};
-pub use sets::Missing;
-pub use slow::Slow;
-pub use verdict::{Cause, Verdict};
+pub use sampling::paths::Path;
 
 /// The README's example is compiled and run with the others.
 #[cfg(doctest)]

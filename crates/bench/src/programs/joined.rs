@@ -1,11 +1,11 @@
 //! What several processes of one program measured of a row, as one result.
 
 use crate::bench::TARGET;
-use crate::comparison::Measured;
-use crate::estimate::Estimate;
-use crate::row::{Figure, Quantity};
-use crate::stepped::joined_counts;
-use crate::verdict::{Cause, Verdict};
+use crate::judging::comparison::Measured;
+use crate::judging::estimate::Estimate;
+use crate::judging::row::{Figure, Quantity};
+use crate::judging::verdict::{Cause, Verdict};
+use crate::stepping::stepped::joined_counts;
 use rdpmc_report::gate::{Interval, MIN_VALUES, median};
 
 /// Joins what several processes of one program measured of a row.
@@ -89,7 +89,7 @@ fn common_verdict(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
-    use crate::code::Random;
+    use crate::sampling::code::Random;
 
     const DOUBT: Verdict = Verdict::Unstable(Cause::HeavyTail { mean: 2.0 });
     const VARIES: Verdict = Verdict::Unstable(Cause::Varies);

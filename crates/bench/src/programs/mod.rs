@@ -9,8 +9,8 @@ mod process;
 mod report;
 mod turns;
 
-use crate::code::Random;
-use crate::progress::Progress;
+use crate::running::progress::Progress;
+use crate::sampling::code::Random;
 pub use error::CompareError;
 use process::{Directory, Running};
 use rdpmc_report::gate::Limits;

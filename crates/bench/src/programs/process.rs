@@ -1,7 +1,7 @@
 //! The processes of the programs, and the sockets by which they connect.
 
 use super::turns::Connection;
-use crate::leader::{self, GO, Lines, PROCESS, VARIABLE, VERSION};
+use crate::running::leader::{self, GO, Lines, PROCESS, VARIABLE, VERSION};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::DirBuilder;

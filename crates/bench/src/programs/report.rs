@@ -1,11 +1,11 @@
 //! The rows of both programs, compared.
 
 use super::joined::joined;
-use crate::comparison::{Measured, RowComparison, differences, is_speed};
-use crate::estimate::Estimate;
-use crate::row::{Figure, Quantity};
-use crate::table::{text_of, write_table};
-use crate::verdict::Verdict;
+use crate::judging::comparison::{Measured, RowComparison, differences, is_speed};
+use crate::judging::estimate::Estimate;
+use crate::judging::row::{Figure, Quantity};
+use crate::judging::verdict::Verdict;
+use crate::output::table::{text_of, write_table};
 use rdpmc::Event;
 use rdpmc_report::gate::cells::escaped;
 use rdpmc_report::gate::{Certainty, Comparison, Limits, Row as SavedRow, Side, compare};
@@ -237,7 +237,7 @@ impl fmt::Display for ComparedPrograms {
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
-    use crate::verdict::Cause;
+    use crate::judging::verdict::Cause;
 
     fn row(value: f64) -> SavedRow {
         let certainty = Certainty::Stable;

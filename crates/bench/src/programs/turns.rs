@@ -1,9 +1,9 @@
 //! Whose turn it is: the samples of the rows of both programs.
 
-use crate::code::Random;
-use crate::comparison::Measured;
-use crate::leader::{self, Lines};
-use crate::run::{in_random_order, is_due};
+use crate::judging::comparison::Measured;
+use crate::running::leader::{self, Lines};
+use crate::running::passes::{in_random_order, is_due};
+use crate::sampling::code::Random;
 use serde_json::Value;
 
 /// A connection to a process that waits for its turns.

@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use super::*;
-use crate::code::Content;
-use crate::estimate::{self, Estimate};
-use crate::judge::{FenceCosts, Judged, judge};
-use crate::paths::{Path, Paths, paths};
-use crate::sample::{Loop, TICKS, VALUES};
-use crate::verdict::{Cause, Verdict};
+use crate::judging::estimate::{self, Estimate};
+use crate::judging::judge::{FenceCosts, Judged, judge};
+use crate::judging::verdict::{Cause, Verdict};
+use crate::sampling::code::Content;
+use crate::sampling::paths::{Path, Paths, paths};
+use crate::sampling::sample::{Loop, TICKS, VALUES};
 use rdpmc_report::gate::median;
 use std::io::Write;
 

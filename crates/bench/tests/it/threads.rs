@@ -86,6 +86,13 @@ fn faults(results: &Results, row: &str) -> Option<(f64, Verdict)> {
     Some((figure.estimate.value, figure.verdict))
 }
 
+/// Whether a row has ten page faults. The kernel adds one now and then where memory is scarce: a page that it moves meanwhile.
+fn is_ten(results: &Results, row: &str) -> bool {
+    let is_known = |verdict| matches!(verdict, Verdict::Exact | Verdict::Stable);
+    faults(results, row)
+        .is_some_and(|(value, verdict)| (value - 10.0).abs() < 0.1 && is_known(verdict))
+}
+
 #[test]
 fn the_work_of_other_threads_is_marked_or_counted() {
     if !is_alone("threads::the_work_of_other_threads_is_marked_or_counted") {
@@ -99,7 +106,7 @@ fn the_work_of_other_threads_is_marked_or_counted() {
             "page faults cannot be counted here",
         );
     }
-    assert_eq!(faults(&one, "here"), Some((10.0, Verdict::Exact)), "{text}");
+    assert!(is_ten(&one, "here"), "{text}");
     let new = measured_in_new_threads(Scope::Thread, 10);
     for (results, row) in [(&one, "pool"), (&new, "new")] {
         for figure in results.row(row).unwrap().figures() {
@@ -119,7 +126,7 @@ fn the_work_of_other_threads_is_marked_or_counted() {
     let text = all.to_string();
     assert!(text.contains("Counts are those of all threads of the process."), "{text}");
     for row in ["here", "pool"] {
-        assert_eq!(faults(&all, row), Some((10.0, Verdict::Exact)), "{text}");
+        assert!(is_ten(&all, row), "{text}");
     }
     // A thread's start has some of its own.
     let (new, verdict) = faults(&measured_in_new_threads(Scope::Process, 10), "new").unwrap();

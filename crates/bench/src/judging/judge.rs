@@ -1,10 +1,10 @@
 //! The figures of a number of samples, and how far they can be trusted.
 
-use crate::estimate::{self, Estimate};
-use crate::fence::FenceCost;
-use crate::paths::{OF_INTERRUPTS, Paths, tally};
-use crate::sample::{Sample, Shape, TICKS, VALUES};
-use crate::verdict::{Cause, Verdict};
+use crate::judging::estimate::{self, Estimate};
+use crate::judging::fence::FenceCost;
+use crate::judging::verdict::{Cause, Verdict};
+use crate::sampling::paths::{OF_INTERRUPTS, Paths, tally};
+use crate::sampling::sample::{Sample, Shape, TICKS, VALUES};
 use rdpmc_report::gate::{MIN_VALUES, SLICES, median};
 
 /// What the fence after each run adds to each value. None for values to which it adds nothing, or if there is no fence.

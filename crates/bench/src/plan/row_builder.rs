@@ -1,7 +1,7 @@
 //! The ways to measure a piece of code.
 
-use crate::code::{self, Loops, Mode};
 use crate::plan::Entry;
+use crate::sampling::code::{self, Loops, Mode};
 
 /// A row to measure, from [`Bench::row`](crate::Bench::row).
 ///

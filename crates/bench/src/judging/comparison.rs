@@ -1,9 +1,9 @@
 //! One row against another, sample by sample.
 
-use crate::estimate::{Estimate, LEAST_ERROR, Turns};
-use crate::row::{Figure, Quantity};
-use crate::sample::{Sample, Shape};
-use crate::verdict::{Cause, Verdict};
+use crate::judging::estimate::{Estimate, LEAST_ERROR, Turns};
+use crate::judging::row::{Figure, Quantity};
+use crate::judging::verdict::{Cause, Verdict};
+use crate::sampling::sample::{Sample, Shape};
 use rdpmc::Event;
 use rdpmc_report::gate::cells::{escaped, exact, upwards, with_error};
 use rdpmc_report::gate::{Interval, MIN_VALUES, median, slices};

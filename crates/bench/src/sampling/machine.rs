@@ -1,8 +1,8 @@
 //! This machine: its counters around a loop.
 
-use crate::code::{Content, Loops};
-use crate::counters::{Counters, Counts};
-use crate::sample::{Loop, Measure, TICKS, VALUES};
+use crate::events::counters::{Counters, Counts};
+use crate::sampling::code::{Content, Loops};
+use crate::sampling::sample::{Loop, Measure, TICKS, VALUES};
 use rdpmc::{Clock, Reading};
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! The figures of one piece of code.
 
-use crate::estimate::Estimate;
-use crate::fence::Fence;
-use crate::paths::{Path, Paths};
-use crate::slow::Slow;
-use crate::verdict::Verdict;
+use crate::judging::estimate::Estimate;
+use crate::judging::fence::Fence;
+use crate::judging::slow::Slow;
+use crate::judging::verdict::Verdict;
+use crate::sampling::paths::{Path, Paths};
 use rdpmc::Event;
 use rdpmc_report::gate::STEPPED_INSTRUCTIONS;
 use rdpmc_report::gate::bench_json::PARTS_OF_SLOTS;

@@ -1,9 +1,9 @@
 //! What was measured.
 
 use crate::arguments::Format;
-use crate::comparison::RowComparison;
-use crate::row::{Quantity, Row};
-use crate::sets::Missing;
+use crate::events::sets::Missing;
+use crate::judging::comparison::RowComparison;
+use crate::judging::row::{Quantity, Row};
 use rdpmc::{Event, Scope};
 use rdpmc_report::gate::{Comparison, Limits, Side, bench_json, compare, files};
 use std::path::Path;

@@ -1,15 +1,15 @@
 //! The rows as a Markdown table, as CSV and as JSON.
 
 use crate::arguments::Format;
-use crate::comparison::RowComparison;
-use crate::estimate::Estimate;
-use crate::fence::Fence;
-use crate::paths::Path;
-use crate::results::Results;
-use crate::row::{Figure, Quantity, Row};
-use crate::slow::Slow;
-use crate::topdown::QUANTITIES;
-use crate::verdict::{Cause, Verdict, with_digits};
+use crate::judging::comparison::RowComparison;
+use crate::judging::estimate::Estimate;
+use crate::judging::fence::Fence;
+use crate::judging::row::{Figure, Quantity, Row};
+use crate::judging::slow::Slow;
+use crate::judging::topdown::QUANTITIES;
+use crate::judging::verdict::{Cause, Verdict, with_digits};
+use crate::output::results::Results;
+use crate::sampling::paths::Path;
 use rdpmc::{Event, Scope};
 use rdpmc_report::gate::bench_json::{self, VERSION};
 use rdpmc_report::gate::cells::{escaped, exact, plain, with_error};

@@ -1,8 +1,8 @@
 //! The instructions of a run, counted by single-stepping where no counter counts them.
 
-use crate::code::Loops;
-use crate::estimate::Estimate;
-use crate::verdict::{Cause, Verdict};
+use crate::judging::estimate::Estimate;
+use crate::judging::verdict::{Cause, Verdict};
+use crate::sampling::code::Loops;
 use rdpmc_report::gate::stepped::{Process, TOO_LONG, certainty};
 use rdpmc_report::gate::{Certainty, Interval};
 use rdpmc_step::{Spent, StepError, VARIABLE};

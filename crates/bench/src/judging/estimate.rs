@@ -1,7 +1,7 @@
 //! The centre of a sample and its interval.
 
-use crate::code::Content;
-use crate::sample::{Sample, Shape};
+use crate::sampling::code::Content;
+use crate::sampling::sample::{Sample, Shape};
 use rdpmc_report::gate::{MIN_VALUES, median, slices};
 
 /// A centre and its 95 % interval.

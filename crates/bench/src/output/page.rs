@@ -1,10 +1,10 @@
 //! The results as a page of HTML.
 
-use crate::bins::Bins;
-use crate::comparison::RowComparison;
-use crate::results::Results;
-use crate::row::Row;
-use crate::verdict::with_digits;
+use crate::judging::comparison::RowComparison;
+use crate::judging::row::Row;
+use crate::judging::verdict::with_digits;
+use crate::output::bins::Bins;
+use crate::output::results::Results;
 use rdpmc_report::gate::files;
 use rdpmc_report::page::{Axis, Chart, Page, Table};
 use std::io::{self, Write};

@@ -1,12 +1,12 @@
 //! Where the pipeline slots of a row's code go: the parts in percent, of the counts of all rounds.
 
-use crate::estimate::Estimate;
-use crate::row::{Figure, Quantity};
-use crate::sample::Sample;
-use crate::sets::Set;
+use crate::events::sets::Set;
 #[cfg(feature = "topdown")]
-use crate::sets::fit;
-use crate::verdict::{Cause, Verdict};
+use crate::events::sets::fit;
+use crate::judging::estimate::Estimate;
+use crate::judging::row::{Figure, Quantity};
+use crate::judging::verdict::{Cause, Verdict};
+use crate::sampling::sample::Sample;
 use rdpmc::Event;
 use rdpmc_report::gate::{MIN_VALUES, slices};
 use std::fmt;
@@ -139,8 +139,8 @@ impl Turns {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::code::{Content, Random};
-    use crate::sample::{Loop, Measure, TICKS, VALUES, sample};
+    use crate::sampling::code::{Content, Random};
+    use crate::sampling::sample::{Loop, Measure, TICKS, VALUES, sample};
 
     const EVENTS: [Event; 3] = [Event::CYCLES, Event::INSTRUCTIONS, Event::BRANCHES];
 

@@ -1,7 +1,7 @@
 //! The samples of one row, while one set of events is counted.
 
-use crate::code::{Content, Random};
-use crate::sample::{Measure, Sample, Shape, sample};
+use crate::sampling::code::{Content, Random};
+use crate::sampling::sample::{Measure, Sample, Shape, sample};
 use rdpmc_report::gate::SLICES;
 use rdpmc_step::Spent;
 use std::time::{Duration, Instant};
@@ -166,5 +166,5 @@ impl Series {
 }
 
 #[cfg(test)]
-#[path = "tests/simulated.rs"]
+#[path = "../tests/simulated.rs"]
 mod simulated;

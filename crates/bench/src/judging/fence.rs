@@ -1,8 +1,8 @@
 //! The cost of the fence that ends a run where latency is measured.
 
-use crate::code::{self, Loops, Mode, opaque};
-use crate::estimate::{self, Estimate, Turns};
-use crate::sample::{Sample, Shape};
+use crate::judging::estimate::{self, Estimate, Turns};
+use crate::sampling::code::{self, Loops, Mode, opaque};
+use crate::sampling::sample::{Sample, Shape};
 use std::hint::black_box;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! The distributions of the samples, as text for a terminal.
 
-use crate::bins::Bins;
-use crate::results::Results;
-use crate::verdict::with_digits;
+use crate::judging::verdict::with_digits;
+use crate::output::bins::Bins;
+use crate::output::results::Results;
 use rdpmc_report::gate::cells::plain;
 
 /// The width of a distribution.

@@ -1,7 +1,7 @@
 //! The paths that code takes, told apart by the instructions of single runs.
 
-use crate::code::{Content, Random};
-use crate::sample::{Measure, Shape};
+use crate::sampling::code::{Content, Random};
+use crate::sampling::sample::{Measure, Shape};
 use std::cmp::{Ordering, Reverse};
 use std::time::{Duration, Instant};
 
@@ -145,7 +145,7 @@ pub(crate) fn tally<T: PartialOrd>(values: impl Iterator<Item = T>) -> Vec<(T, u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Loop, TICKS, VALUES};
+    use crate::sampling::sample::{Loop, TICKS, VALUES};
 
     /// A run takes 10, and each `period`-th one `longer`. A loop takes 200 more.
     struct Machine {

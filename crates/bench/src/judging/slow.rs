@@ -1,8 +1,8 @@
 //! Loops that took much longer than the others: rare slow runs, which the median does not show.
 
-use crate::estimate::Turns;
-use crate::judge::Judged;
-use crate::sample::{Shape, TICKS};
+use crate::judging::estimate::Turns;
+use crate::judging::judge::Judged;
+use crate::sampling::sample::{Shape, TICKS};
 
 /// A loop is slow if it takes more than this many times what it usually takes.
 const SLOW: f64 = 1.5;

@@ -1,12 +1,12 @@
 //! What `Bench::run` does: what the arguments of the program ask for.
 
+use super::progress::Progress;
+use super::run;
 use crate::arguments::{self, Action, Arguments};
-use crate::guard::panic_of;
+use crate::judging::row::Row;
+use crate::output::results::Results;
 use crate::plan::Plan;
-use crate::progress::Progress;
-use crate::results::Results;
-use crate::row::Row;
-use crate::run;
+use crate::sampling::guard::panic_of;
 use rdpmc_report::gate::Status;
 use rdpmc_report::gate::cells::plain;
 use std::io::{Write, stderr, stdout};

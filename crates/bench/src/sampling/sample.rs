@@ -4,7 +4,7 @@
 // runs, with the loop's own instructions. Whether these cost time beside the code is what a loop with two copies of the
 // code shows: k turns with a run more each. See `estimate`.
 
-use crate::code::{Content, Random};
+use crate::sampling::code::{Content, Random};
 
 /// The maximum number of values in a loop's measurement: the counts of a group, and the ticks.
 pub(crate) const VALUES: usize = 9;

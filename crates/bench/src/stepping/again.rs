@@ -4,8 +4,8 @@
 //! between two calls, such as writing a file, would be done again.
 
 use crate::arguments::is_of_program;
-use crate::estimate::Estimate;
-use crate::stepped::Counted;
+use crate::judging::estimate::Estimate;
+use crate::stepping::stepped::Counted;
 use rdpmc_step::processes::{NoAnswer, Question, Wanted, asked, end_if_stray};
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicU32;

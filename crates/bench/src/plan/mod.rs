@@ -1,8 +1,10 @@
 //! What to measure, and how: what a `Bench` has collected.
 
-use crate::code::Loops;
-use crate::sets::{Missing, Set};
-use crate::topdown::Topdown;
+pub(crate) mod row_builder;
+
+use crate::events::sets::{Missing, Set};
+use crate::judging::topdown::Topdown;
+use crate::sampling::code::Loops;
 use rdpmc::{Clock, Event, Scope};
 use std::fmt;
 use std::time::Duration;

@@ -10,11 +10,11 @@
 // - The first process that connects to the other one was started by a script. The leader then removes this socket, and
 //   the process connects to the program's own socket for further runs.
 
-use crate::comparison::Measured;
-use crate::estimate::Estimate;
-use crate::row::{Figure, Quantity};
-use crate::table::word;
-use crate::verdict::{Cause, Verdict};
+use crate::judging::comparison::Measured;
+use crate::judging::estimate::Estimate;
+use crate::judging::row::{Figure, Quantity};
+use crate::judging::verdict::{Cause, Verdict};
+use crate::output::table::word;
 use rdpmc::{IntoEvent, Scope};
 use rdpmc_report::gate::STEPPED_INSTRUCTIONS;
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ impl Leader {
     /// Connects, and sends the names of the tasks, the number of rounds, and the names of rows that have no task. None if this program was not
     /// started by `rdpmc-bench compare`, or was started by a program that measures.
     pub(crate) fn of_this_process(
-        names: &[Option<String>],
+        names: &[Option<&str>],
         rounds: usize,
         without_inputs: &[&str],
         scope: Scope,
