@@ -270,63 +270,61 @@ impl CountersOrTime {
         let Builder { events, time_to_step, processes, topdown, scope } = settings;
         let is_of_process = scope != Scope::Thread;
         const { assert!(N >= 1 && N <= MAX_EVENTS, "there are 1 to 8 events") };
-        let mut unknown = Vec::new();
         let mut names = Names::default();
-        let events = events.map(|event| {
+        // Or why a name says nothing here.
+        let wanted = events.map(|event| {
             let name = event.to_string();
-            let event = event.into_event().unwrap_or_else(|why| {
-                unknown.push(why.to_string());
-                UNKNOWN
-            });
+            let event = event.into_event().map_err(|why| why.to_string())?;
             names.add(event, name);
-            event
+            Ok::<Event, String>(event)
         });
-        let of_unknown = unknown.clone();
+        let known: Vec<Event> = wanted.iter().flatten().copied().collect();
         let mut stepper = None;
-        if events.contains(&Event::INSTRUCTIONS) {
+        if known.contains(&Event::INSTRUCTIONS) {
             stepper = Stepper::new(time_to_step, processes, &Arguments::of_this_process());
         }
-        let slots = topdown.then(|| Slots::of_this_cpu().and_then(|slots| fits(slots, &events)));
+        let slots = topdown.then(|| Slots::of_this_cpu().and_then(|slots| fits(slots, &known)));
         let of_slots = slots.as_ref().and_then(|slots| slots.as_ref().ok());
         let all: Vec<Event> =
-            events.iter().chain(of_slots.map_or(&[][..], |slots| &slots.events)).copied().collect();
-        let mut counted = Vec::new();
-        let (counters, recorder, driver) =
-            match (open_group(&all, unknown, is_of_process), events.first()) {
-                (Ok(opened), Some(first)) if opened.events.first() == Some(first) => {
-                    stepper = beside(stepper, &opened.events, is_of_process);
-                    let mut recorder = Recorder::new(&opened.events, &names).driven_by_first();
-                    counted = opened.events;
-                    for why in opened.missing {
-                        recorder = recorder.without(names.in_reason(why));
+            known.iter().chain(of_slots.map_or(&[][..], |slots| &slots.events)).copied().collect();
+        let (opened, why_none) = match open_group(&all, is_of_process) {
+            Ok(opened) => (Some(opened), None),
+            Err(why) => (None, Some(why)),
+        };
+        let (counters, counted, missing) = match opened {
+            Some(Opened { meter, events, missing }) => (Some(meter), events, missing),
+            None => (None, Vec::new(), Vec::new()),
+        };
+        stepper = beside(stepper, &counted, is_of_process);
+        let recorder = Recorder::new(&counted, &names);
+        let is_driven = |first: &Event| counted.first() == Some(first);
+        let (driver, mut recorder) = match wanted.first() {
+            Some(Ok(first)) if is_driven(first) => {
+                (Driver::Counter(Unit::of(*first)), recorder.driven_by_first())
+            }
+            first => {
+                let why = match first {
+                    Some(Err(why)) => Some(why.clone()),
+                    _ => why_none.or_else(|| Some(missing.first()?.1.clone())),
+                };
+                let clock = Clock::open().map(|clock| Box::new(ClockMeasurement::from(clock)));
+                let recorder = recorder.without_counters(names.in_reason(why.unwrap_or_default()));
+                (clock.map_or(Driver::WallTime, Driver::Clock), recorder)
+            }
+        };
+        for event in wanted.iter().skip(1) {
+            recorder = match event {
+                Err(why) => recorder.without(why),
+                Ok(event) if counted.contains(event) => recorder,
+                // Without counters, the reason is that of the first event.
+                Ok(event) => match missing.iter().find(|(known, _)| known == event) {
+                    Some((_, why)) if matches!(driver, Driver::Counter(_)) => {
+                        recorder.without(names.in_reason(why.clone()))
                     }
-                    (Some(opened.meter), recorder, Driver::Counter(Unit::of(*first)))
-                }
-                (opened, _) => {
-                    let (counters, why) = match opened {
-                        Ok(opened) => {
-                            counted = opened.events;
-                            (Some(opened.meter), opened.missing.into_iter().next())
-                        }
-                        Err(why) => (None, Some(why)),
-                    };
-                    stepper = beside(stepper, &counted, is_of_process);
-                    let mut recorder = Recorder::new(&counted, &names)
-                        .without_counters(names.in_reason(why.unwrap_or_default()));
-                    let is_missing =
-                        |event: &&Event| !counted.contains(event) && **event != UNKNOWN;
-                    for event in events.iter().skip(1).filter(is_missing) {
-                        recorder = recorder.without(names.of(*event));
-                    }
-                    // The first event's reason is that of all counters.
-                    let is_first = events.first() == Some(&UNKNOWN);
-                    for why in of_unknown.into_iter().skip(usize::from(is_first)) {
-                        recorder = recorder.without(why);
-                    }
-                    let clock = Clock::open().map(|clock| Box::new(ClockMeasurement::from(clock)));
-                    (counters, recorder, clock.map_or(Driver::WallTime, Driver::Clock))
-                }
+                    _ => recorder.without(names.of(*event)),
+                },
             };
+        }
         let recorder = match slots {
             // Others may have taken a counter since it was checked.
             Some(Ok(slots)) if counted.ends_with(&slots.events) => recorder.with_slots(slots),
@@ -374,8 +372,8 @@ impl CountersOrTime {
 struct Opened {
     meter: SizedMeter,
     events: Vec<Event>,
-    /// Why the others cannot.
-    missing: Vec<String>,
+    /// Those that cannot, and why.
+    missing: Vec<(Event, String)>,
 }
 
 /// Returns what compares the instructions with those of other processes: by stepping, or by the counter of one of these events. Other threads
@@ -402,30 +400,12 @@ fn fits(slots: Slots, events: &[Event]) -> Result<Slots, String> {
     }
 }
 
-/// In place of an event whose name says nothing here: one of a PMU that no machine has.
-const UNKNOWN: Event = Event::of_pmu(u32::MAX, 0);
-
-/// Opens those of the events that can be counted. `unknown` has the reasons of those that are [`UNKNOWN`], in their order.
-fn open_group(
-    events: &[Event],
-    unknown: Vec<String>,
-    is_of_process: bool,
-) -> Result<Opened, String> {
-    let mut unknown = unknown.into_iter();
-    let mut reason = |event: Event, why: &Error| match event {
-        UNKNOWN => unknown.next().unwrap_or(why.to_string()),
-        _ => why.to_string(),
-    };
+/// Opens those of the events that can be counted.
+fn open_group(events: &[Event], is_of_process: bool) -> Result<Opened, String> {
     let said = |why: Error| why.to_string();
     rdpmc::contain_faults().map_err(said)?;
-    let fit = match DynGroup::builder(events).fit() {
-        Ok(fit) => fit,
-        Err(why) => {
-            // Not if no event can be opened at all.
-            return Err(why.event().map_or(why.to_string(), |event| reason(event, &why)));
-        }
-    };
-    let missing = fit.missing.iter().map(|(event, why)| reason(*event, why)).collect();
+    let fit = DynGroup::builder(events).fit().map_err(said)?;
+    let missing = fit.missing.iter().map(|(event, why)| (*event, why.to_string())).collect();
     let meter = match is_of_process {
         true => {
             SizedMeter::of_threads(SyscallGroup::open(&fit.events, Scope::Process).map_err(said)?)

@@ -199,7 +199,7 @@ fn built_gate() -> PathBuf {
     let profile = directory.file_name().unwrap().to_str().unwrap();
     let profile = if profile == "debug" { "dev" } else { profile };
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--locked", "-p", "rdpmc-gate", "--profile", profile]);
+    cargo.args(["build", "--quiet", "--locked", "-p", "rdpmc-report", "--profile", profile]);
     cargo.arg("--target-dir").arg(directory.parent().unwrap());
     assert!(cargo.status().unwrap().success());
     directory.join("rdpmc-gate")
