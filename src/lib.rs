@@ -123,6 +123,13 @@ pub use page::faults::{contain_faults, contained_faults, faults_are_contained, k
 pub use region::Region;
 pub use threads::{PerThread, Scope, SyscallGroup};
 
+/// What the messages of this project's other crates are made with. Not for other users: it changes without notice.
+#[doc(hidden)]
+pub mod messages {
+    pub use crate::kernel::visible::{Thousands, Visible};
+    pub use crate::names::suggest::Nearest;
+}
+
 /// The README's examples are compiled with the others, and those with a `main` run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -14,7 +14,7 @@ pub(crate) mod machine;
 mod publish;
 pub(crate) mod threads;
 mod unreadable;
-mod visible;
+pub(crate) mod visible;
 mod wide;
 
 pub(crate) use abi::*;

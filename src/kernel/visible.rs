@@ -4,7 +4,8 @@ use std::fmt::{self, Write as _};
 
 /// A writer that escapes characters that a terminal would obey rather than show (`\u{1b}`): control characters, line
 /// separators, and marks that change the direction of writing. Names and files may contain anything.
-pub(crate) struct Visible<'a, 'b>(pub(crate) &'a mut fmt::Formatter<'b>);
+#[allow(missing_debug_implementations, reason = "a formatter has none")]
+pub struct Visible<'a, 'b>(pub &'a mut fmt::Formatter<'b>);
 
 impl fmt::Write for Visible<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -24,7 +25,8 @@ impl fmt::Write for Visible<'_, '_> {
 }
 
 /// A number with a comma between thousands.
-pub(crate) struct Thousands(pub(crate) u128);
+#[derive(Debug)]
+pub struct Thousands(pub u128);
 
 impl fmt::Display for Thousands {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

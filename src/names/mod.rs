@@ -2,7 +2,7 @@
 
 // Floor 5: the parser, and the nearest names for a wrong one (`suggest`). Uses `kernel`, `event`, `error` and `pmu`.
 
-mod suggest;
+pub(crate) mod suggest;
 
 use crate::error::{Error, ErrorKind};
 use crate::event::modifiers::Modifiers;

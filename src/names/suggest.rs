@@ -6,22 +6,43 @@ const SUGGESTED: usize = 3;
 /// The maximum length of a name that is compared, in bytes.
 const MAX_LENGTH: usize = 64;
 
-/// Returns the names in `known` that `name` may have been meant for, nearest first. Each word of a name is compared with
-/// the word in its place: `mem-loads` is not a misspelt `LLC-loads`.
-pub(crate) fn nearest(name: &str, known: Vec<String>) -> Vec<String> {
-    let wanted = name.as_bytes();
-    let mut found: Vec<(usize, String)> = Vec::new();
-    for known in known {
-        if let Some(far) = distance(wanted, known.as_bytes()) {
-            let one = (far, known);
-            let place = found.partition_point(|other| *other < one);
-            if found.get(place) != Some(&one) {
-                found.insert(place, one);
-                found.truncate(SUGGESTED);
-            }
+/// The known names that a wrong one may have been meant for. Each word of a name is compared with the word in its place:
+/// `mem-loads` is not a misspelt `LLC-loads`.
+#[derive(Debug)]
+pub struct Nearest<'n> {
+    wanted: &'n [u8],
+    found: Vec<(usize, String)>,
+}
+
+impl<'n> Nearest<'n> {
+    /// Looks for names near this one.
+    pub fn to(name: &'n str) -> Nearest<'n> {
+        Nearest { wanted: name.as_bytes(), found: Vec::new() }
+    }
+
+    /// Keeps a known name if it is among the nearest. Allocates only then.
+    pub fn consider(&mut self, known: &str) {
+        let Some(far) = distance(self.wanted, known.as_bytes()) else { return };
+        let place =
+            self.found.partition_point(|(other, name)| (*other, name.as_str()) < (far, known));
+        let is_there = self.found.get(place).is_some_and(|(_, name)| name == known);
+        if !is_there && place < SUGGESTED {
+            self.found.insert(place, (far, known.to_owned()));
+            self.found.truncate(SUGGESTED);
         }
     }
-    found.into_iter().map(|(_, name)| name).collect()
+
+    /// Returns up to three names, the nearest first.
+    pub fn found(self) -> Vec<String> {
+        self.found.into_iter().map(|(_, name)| name).collect()
+    }
+}
+
+/// Returns the names in `known` that `name` may have been meant for.
+pub(crate) fn nearest(name: &str, known: Vec<String>) -> Vec<String> {
+    let mut nearest = Nearest::to(name);
+    known.iter().for_each(|known| nearest.consider(known));
+    nearest.found()
 }
 
 /// Returns how far a candidate is from what is wanted. None if it is not near.
@@ -49,8 +70,10 @@ fn words_are_near(one: &[u8], other: &[u8]) -> bool {
         name.split(|byte| b"-_.:".contains(byte))
     }
     let (one, other) = (words(one), words(other));
-    let are_near =
-        |(one, other)| edit_distance(one, other).is_some_and(|far| near(far, one, other));
+    // Short words such as `l1` and `l3` are of siblings.
+    let are_near = |(one, other)| {
+        edit_distance(one, other).is_some_and(|far| far <= 1 || near(far, one, other))
+    };
     one.clone().count() != other.clone().count() || one.zip(other).all(are_near)
 }
 

@@ -1,7 +1,8 @@
 //! Processors whose counters are known to be wrong in ways that a program would meet.
 
-use crate::facts::{self, Processor};
+use crate::facts;
 use rdpmc::machine;
+use rdpmc_events::Processor;
 
 /// A known error of a family of processors, or of a setting of theirs. [`Report::errata`](crate::Report::errata) has
 /// those of this machine.
@@ -93,7 +94,7 @@ struct Machine<'a> {
 
 /// Returns the errata of this machine.
 pub(crate) fn of_this_machine() -> Vec<Erratum> {
-    let Some(Processor { vendor, family, model }) = facts::processor_model() else {
+    let Some(Processor { vendor, family, model }) = Processor::of_this_machine() else {
         return Vec::new();
     };
     of(Machine {

@@ -42,24 +42,6 @@ fn cpu_in(stat: &[u8]) -> Option<u32> {
     rest.split_ascii_whitespace().nth(FIELD - AFTER_NAME)?.parse().ok()
 }
 
-/// Vendor, family and model of an x86 CPU.
-#[derive(Debug)]
-pub(crate) struct Processor {
-    pub(crate) vendor: String,
-    pub(crate) family: u32,
-    pub(crate) model: u32,
-}
-
-/// Returns vendor, family and model of the first CPU. None on other architectures.
-pub(crate) fn processor_model() -> Option<Processor> {
-    let cpuinfo = text("/proc/cpuinfo")?;
-    Some(Processor {
-        vendor: field(&cpuinfo, "vendor_id")?.to_owned(),
-        family: field(&cpuinfo, "cpu family")?.parse().ok()?,
-        model: field(&cpuinfo, "model")?.parse().ok()?,
-    })
-}
-
 /// Returns a field of the first processor in `/proc/cpuinfo`, or in a part of it.
 fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
     let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));

@@ -41,7 +41,7 @@ pub(crate) fn cores() -> Result<Vec<Core>, EventError> {
 }
 
 /// Returns the text of a file. None if it is none.
-fn text(path: &Path) -> Option<String> {
+pub(crate) fn text(path: &Path) -> Option<String> {
     // `/proc/cpuinfo` has 2 KiB for each CPU.
     const LIMIT: u64 = 1 << 26;
     // Opening a pipe waits.

@@ -66,4 +66,6 @@ pub mod topdown;
 pub use error::EventError;
 pub use interrupts::{CorrectedInstructions, InstructionCount, hardware_interrupts};
 pub use lookup::{Name, event, search};
+#[doc(hidden)]
+pub use processor::Processor;
 pub use table::{Table, VendorEvent};

@@ -1,19 +1,21 @@
 //! The numbers of this machine's x86-64 CPU.
 
-use std::fs;
+use crate::cpu::text;
+use std::path::Path;
 
-/// The vendor, family and model.
+/// The vendor, family and model. For `rdpmc-doctor`, not for other users.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Processor {
-    pub(crate) vendor: String,
-    pub(crate) family: u32,
-    pub(crate) model: u32,
+pub struct Processor {
+    pub vendor: String,
+    pub family: u32,
+    pub model: u32,
 }
 
 impl Processor {
     /// None on other architectures, and if `/proc/cpuinfo` cannot be read.
-    pub(crate) fn of_this_machine() -> Option<Processor> {
-        Processor::of(&fs::read_to_string("/proc/cpuinfo").ok()?)
+    pub fn of_this_machine() -> Option<Processor> {
+        Processor::of(&text(Path::new("/proc/cpuinfo"))?)
     }
 
     fn of(cpuinfo: &str) -> Option<Processor> {
