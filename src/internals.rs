@@ -34,7 +34,7 @@ impl<const N: usize> Reader<N> {
         let pages = Pages::map(&descriptors.iter().collect::<Vec<_>>(), process);
         let pages = pages.map_err(|errno| errno.to_string())?.ok_or("forked")?;
         // SAFETY: the view is kept beside the pages.
-        let view = unsafe { View::of(&pages) };
+        let view = unsafe { View::of_pages(&pages) };
         let view = view.map_err(|(place, why)| format!("page {place}: {why}"))?;
         Ok(Reader { view, _pages: pages })
     }

@@ -4,8 +4,8 @@
 // Floor 8. Uses `open` for the page of an event that counts nothing, and the floors below it.
 
 pub(crate) mod calibration;
+mod granularity;
 pub(crate) mod source;
-mod step;
 mod timeline;
 
 pub use crate::error::clock::ClockKind;
@@ -133,7 +133,7 @@ impl Clock {
     /// [`ErrorKind::Unsupported`](crate::error::ErrorKind) if the target is not Linux. `System` if there is no
     /// CLOCK_MONOTONIC_RAW, or `OutOfMemory` if there is none for a fork handler; neither is known to occur.
     pub fn open() -> Result<Clock, Error> {
-        Source::open().map(Clock::of)
+        Source::open().map(Clock::from_source)
     }
 
     /// Returns the tick counter by itself, for code in which each instruction counts: it is read without the check of
@@ -144,7 +144,7 @@ impl Clock {
         self.source.is_ticking().then_some(TickCounter { of_a_thread: PhantomData })
     }
 
-    pub(crate) fn of(source: Source) -> Clock {
+    pub(crate) fn from_source(source: Source) -> Clock {
         Clock { source }
     }
 }

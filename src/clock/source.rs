@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::calibration::{Calibration, MAX_BETWEEN, Sample};
-use super::step::step_of;
+use super::granularity::step_of;
 use super::timeline::{HELD, continuation, is_before, later};
 use crate::asm::{self, ROUNDS};
 use crate::error::clock::ClockKind;

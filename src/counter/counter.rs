@@ -189,7 +189,7 @@ enum Handle {
 }
 
 impl Counter {
-    fn of(handle: Handle) -> Counter {
+    fn from_handle(handle: Handle) -> Counter {
         let (user, read) = match &handle {
             Handle::One(group) => (*group.user(), *group.read()),
             Handle::Sum(_) | Handle::Mock { .. } => (View::none(), View::none()),
@@ -199,7 +199,7 @@ impl Counter {
 
     #[cfg(test)]
     pub(crate) fn of_group(group: super::Group<1>) -> Counter {
-        Counter::of(Handle::One(group.open))
+        Counter::from_handle(Handle::One(group.open))
     }
 
     /// Opens a counter of `event` for this thread, counting from now, in user mode alone.
@@ -249,7 +249,7 @@ impl Counter {
         let mock = Mock::new();
         // Where forks cannot be counted, a mock is as good in a child as in its parent.
         let process = fork::process().unwrap_or_else(|_| Process::current());
-        (Counter::of(Handle::Mock { event, mock: mock.clone(), process }), mock)
+        (Counter::from_handle(Handle::Mock { event, mock: mock.clone(), process }), mock)
     }
 
     /// Returns the count without a system call: no call into the C library, no allocation. The count starts at 0 when
@@ -575,8 +575,10 @@ impl Builder<Event> {
         let event = self.events;
         let open = |options, pmu| open(&[event], options, pmu, View::repeat::<1>);
         let types = match core_types::counting(&event)? {
-            [] => return Ok(Counter::of(Handle::One(open(self.options, None)?))),
-            [one] => return Ok(Counter::of(Handle::One(open(self.options, Some(one.pmu))?))),
+            [] => return Ok(Counter::from_handle(Handle::One(open(self.options, None)?))),
+            [one] => {
+                return Ok(Counter::from_handle(Handle::One(open(self.options, Some(one.pmu))?)));
+            }
             types => types,
         };
         // A signal handler may fork between one and the next.
@@ -590,7 +592,7 @@ impl Builder<Event> {
         }
         match process.is_past() {
             true => Err(Error::forked_meanwhile()),
-            false => Ok(Counter::of(Handle::Sum(Box::new(sum)))),
+            false => Ok(Counter::from_handle(Handle::Sum(Box::new(sum)))),
         }
     }
 }

@@ -201,11 +201,11 @@ impl DynGroup {
 }
 
 fn counts(view: &View, events: usize) -> Option<PerEvent<u64>> {
-    by_size!(events, N => PerEvent::of(view.counts::<N>()?))
+    by_size!(events, N => PerEvent::from_array(view.counts::<N>()?))
 }
 
 fn readings(view: &View, events: usize) -> Option<PerEvent<Reading>> {
-    by_size!(events, N => PerEvent::of(timed::<N>(view)?))
+    by_size!(events, N => PerEvent::from_array(timed::<N>(view)?))
 }
 
 impl fmt::Debug for DynGroup {

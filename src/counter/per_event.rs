@@ -13,7 +13,7 @@ pub struct PerEvent<T> {
 }
 
 impl<T: Copy + Default> PerEvent<T> {
-    pub(super) fn of<const N: usize>(values: [T; N]) -> PerEvent<T> {
+    pub(super) fn from_array<const N: usize>(values: [T; N]) -> PerEvent<T> {
         let mut all = [T::default(); MAX_EVENTS];
         for (into, value) in all.iter_mut().zip(values) {
             *into = value;

@@ -71,7 +71,7 @@ impl Error {
     }
 
     /// Makes it an error of this event, of this name.
-    pub(crate) fn of(mut self, (event, name): (Event, String)) -> Error {
+    pub(crate) fn for_event(mut self, (event, name): (Event, String)) -> Error {
         (self.0.event, self.0.name) = (Some(event), name);
         self
     }

@@ -64,7 +64,7 @@ impl Descriptor {
             File::Other if number == 0 => return Err(Errno(0)),
             File::Unknown if number == 0 && is_event(0) != Some(true) => return Err(Errno(0)),
             File::Other => return Err(Errno(EBADF)),
-            File::Unknown => Read::of(number).newest().map_or(Id::Unknown, Id::Known),
+            File::Unknown => Read::from_descriptor(number).newest().map_or(Id::Unknown, Id::Known),
         };
         let number = if number < FIRST { moved(number).unwrap_or(number) } else { number };
         Ok(Descriptor { number, id, compared: AtomicU64::new(0) })
@@ -92,7 +92,8 @@ impl Descriptor {
                 File::Other => false,
                 File::Unknown => {
                     let read = is_event(self.number) == Some(true);
-                    let shown = if read { Read::of(self.number).has(id) } else { None };
+                    let shown =
+                        if read { Read::from_descriptor(self.number).has(id) } else { None };
                     // A number that was another file's has to be proven.
                     shown.unwrap_or_else(|| self.compared.load(Relaxed) != SUSPECT)
                 }
@@ -222,7 +223,7 @@ struct Read {
 
 impl Read {
     #[cold]
-    fn of(number: RawFd) -> Read {
+    fn from_descriptor(number: RawFd) -> Read {
         let mut words = [0; 64];
         // SAFETY: `words` is valid for writes of its size, and any bytes are a valid u64.
         let bytes = unsafe { libc::read(number, words.as_mut_ptr().cast(), size_of_val(&words)) };

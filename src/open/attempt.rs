@@ -51,7 +51,7 @@ impl Attempt<'_> {
                  (mediated PMU), or the PMU cannot count guests",
                 "Exclude guests with exclude_guest(true), or drop `G` from the name",
             );
-            return Err(error.of(named(self.event)));
+            return Err(error.for_event(named(self.event)));
         }
         // Excluding guests is only the default, and a PMU that has no guests may refuse it.
         let guests = self.flags & NO_GUESTS & !self.event.modifiers.flags(options.set);
@@ -75,7 +75,7 @@ impl Attempt<'_> {
                 "{event} cannot be counted for user mode alone, because this PMU cannot exclude privilege levels",
                 "Call allow_all_privilege_levels(true) to count all of them",
             )
-            .of(named(self.event))
+            .for_event(named(self.event))
         };
         let unfiltered = self.without(FILTER | guests);
         let mut answer = unfiltered.open();
@@ -182,7 +182,7 @@ impl Attempt<'_> {
             && matches!(errno, kernel::ENOENT | kernel::ENODEV | kernel::EOPNOTSUPP)
         {
             match core_types::is_there_one() {
-                Ok(Some(false)) => return no_pmu().of(named(event)),
+                Ok(Some(false)) => return no_pmu().for_event(named(event)),
                 Ok(None) if matches!(Pmus::local().core(), Ok(None)) => {
                     return Error::new(
                         ErrorKind::NoPmuList,
@@ -190,7 +190,7 @@ impl Attempt<'_> {
                          there is no /sys/bus/event_source/devices",
                         "Mount /sys in this container or chroot to learn the cause. Without a PMU, use software events",
                     )
-                    .of(named(event))
+                    .for_event(named(event))
                     .errno_is(refusal.errno);
                 }
                 Ok(_) => {}
@@ -204,7 +204,7 @@ impl Attempt<'_> {
                 "another profiler or the firmware has exclusive use of what {event} needs",
                 "Stop it and try again",
             )
-            .of(named(event)),
+            .for_event(named(event)),
             kernel::E2BIG => Error::new(
                 ErrorKind::UnsupportedField,
                 "the event needs {0} bytes of perf_event_attr, and this kernel knows {1}",
@@ -223,14 +223,14 @@ impl Attempt<'_> {
                      thread",
                     "Use `perf stat -a -e {event}`",
                 )
-                .of(named(event)),
+                .for_event(named(event)),
                 Some(Err(unreadable)) => unreadable,
                 _ => Error::new(
                     ErrorKind::EventNotSupported,
                     "{event} is not supported by this machine's PMU or kernel, at least not with these settings ({errno})",
                     "Choose an event that `perf list` shows, or other privilege levels",
                 )
-                .of(named(event))
+                .for_event(named(event))
                 .errno_is(refusal.errno),
             },
             // The kernel never returns these.

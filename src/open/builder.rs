@@ -37,10 +37,10 @@ impl<E> Builder<E> {
 
     /// Returns a builder of other events with these settings: of those that [`fit`](Builder::fit), say.
     pub fn events(self, events: &[Event]) -> Builder<&[Event]> {
-        self.of(events)
+        self.with_events(events)
     }
 
-    pub(crate) fn of<F>(self, events: F) -> Builder<F> {
+    pub(crate) fn with_events<F>(self, events: F) -> Builder<F> {
         Builder { events, options: self.options }
     }
 

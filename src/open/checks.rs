@@ -32,7 +32,7 @@ pub(super) fn check_that_they_fit(
     }
     for (fit, &event) in events.iter().enumerate() {
         if !events.get(..=fit).is_none_or(fits) {
-            return Err(group_too_large(fit, false).of(named(event)));
+            return Err(group_too_large(fit, false).for_event(named(event)));
         }
     }
     Ok(()) // by now, they do
@@ -91,7 +91,7 @@ pub(super) fn check_that_they_count(events: &[Event]) -> Result<(), Error> {
             known.fetch_or(bit, Ordering::Relaxed);
             Ok(())
         }
-        Some((fit, event)) => Err(group_too_large(fit, true).of(named(*event))),
+        Some((fit, event)) => Err(group_too_large(fit, true).for_event(named(*event))),
     }
 }
 
@@ -118,7 +118,7 @@ pub(super) fn check_fixed(options: &Options, event: Event) -> Result<(), Error> 
             "{event} belongs to a fixed counter that this CPU does not have: known work leaves it at 0",
             "Choose an event that `perf list` shows",
         )
-        .of(named(event))),
+        .for_event(named(event))),
         _ => Ok(()),
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn open_events(options: &Options, events: &[Event]) -> Result<Opened,
             "Include one with exclude_kernel(false) or exclude_guest(false), or change modifiers such as `u` or `G` in \
              the name, which take precedence",
         );
-        return Err(error.of(named(event)));
+        return Err(error.for_event(named(event)));
     }
     let mut refusal = Error::unsupported(); // overwritten: there is a request
     // If the name of one event sets such a flag, it applies to the whole group, which is scheduled as a unit.
@@ -112,13 +112,13 @@ pub(super) fn open_group(
                 let counted = |event: &&Event| !event.is_software();
                 let first = events.iter().find(counted).copied().unwrap_or(first);
                 return Err(match core_types::are_of_one_pmu(&first, &event)? {
-                    true => group_too_large(1 + siblings.len(), false).of(named(event)),
+                    true => group_too_large(1 + siblings.len(), false).for_event(named(event)),
                     false => Error::new(
                         ErrorKind::SeveralPmus,
                         "{event} and {0} belong to different PMUs, and a group stays on one",
                         "Put {event} into a group of its own, or open a counter for each",
                     )
-                    .of(named(event))
+                    .for_event(named(event))
                     .with(&named(first).1),
                 });
             }

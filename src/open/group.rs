@@ -102,7 +102,7 @@ impl OpenGroup {
 
     /// The PMU that the first event names.
     pub(crate) fn pmu(&self) -> Option<u32> {
-        core_types::of(self.events.first()?).ok()?
+        core_types::pmu_type_of(self.events.first()?).ok()?
     }
 
     /// Whether user space reads it, whenever it has its counters.
@@ -348,5 +348,5 @@ pub(crate) fn why_no_region(event: Event, why: Error) -> Error {
             "a region reads its counters in user space, and {event} cannot be read there: {0}",
         ),
     };
-    why.of(named(event)).of_kind(ErrorKind::UserReadUnavailable)
+    why.for_event(named(event)).of_kind(ErrorKind::UserReadUnavailable)
 }

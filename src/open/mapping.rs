@@ -58,7 +58,7 @@ pub(super) fn map_and_judge(
         Err(errno) => return Ok(Err((at(0), why_not_mapped(errno)))),
     };
     // SAFETY: both callers keep the two in one `OpenGroup` of these events.
-    Ok(match unsafe { View::of(&pages) } {
+    Ok(match unsafe { View::of_pages(&pages) } {
         Ok(view) => Ok((pages, view)),
         Err((place, why)) => {
             let is_offered = why.kind() != ErrorKind::NotOffered;

@@ -32,7 +32,7 @@ impl View {
     /// The view and its copies are not read after the pages are dropped, and not as more events than there are pages: `N` of
     /// its methods is at most their number. `OpenGroup` keeps it beside the pages, and `Group` and `DynGroup` are made with the
     /// number of its events.
-    pub(crate) unsafe fn of(pages: &Pages) -> Result<View, (usize, Error)> {
+    pub(crate) unsafe fn of_pages(pages: &Pages) -> Result<View, (usize, Error)> {
         let mut registers = Registers::none();
         let mut widths = None;
         for (place, page) in pages.each().enumerate() {

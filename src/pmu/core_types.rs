@@ -85,7 +85,7 @@ fn pmu_of(types: &[CoreType], event: &Event) -> Option<u32> {
 }
 
 /// Returns [`pmu_of`] for the core types of this machine.
-pub(crate) fn of(event: &Event) -> Result<Option<u32>, Error> {
+pub(crate) fn pmu_type_of(event: &Event) -> Result<Option<u32>, Error> {
     Ok(pmu_of(several()?, event))
 }
 
@@ -161,7 +161,7 @@ fn named_in(types: &[CoreType], events: &[Event]) -> Option<u32> {
 
 /// Whether both events belong to one PMU, as far as is known.
 pub(crate) fn are_of_one_pmu(first: &Event, second: &Event) -> Result<bool, Error> {
-    Ok(match (of(first)?, of(second)?) {
+    Ok(match (pmu_type_of(first)?, pmu_type_of(second)?) {
         (Some(first), Some(second)) => first == second,
         (None, None) => true,
         (Some(one), None) | (None, Some(one)) => {

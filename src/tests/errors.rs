@@ -13,7 +13,7 @@ use std::error::Error as _;
 
 #[test]
 fn every_message_names_cause_and_remedy() {
-    let of = |error: Error| error.of(named(Event::INSTRUCTIONS));
+    let of = |error: Error| error.for_event(named(Event::INSTRUCTIONS));
     let unreadable =
         |path: &str, errno| Error::from(Unreadable { path: path.into(), errno: Errno(errno) });
     let clocks = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
@@ -112,7 +112,7 @@ fn a_cause_can_be_shared() {
     let of = |name: &str| {
         let error =
             Error::new(ErrorKind::NotPerThread, "{event} is counted for CPUs", "-e {event}");
-        error.of((Event::CYCLES, name.into()))
+        error.for_event((Event::CYCLES, name.into()))
     };
     let (one, other) = (of("cycles"), of("instructions"));
     assert_eq!(one.shared_cause(), other.shared_cause());

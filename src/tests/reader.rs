@@ -29,7 +29,7 @@ impl<const N: usize> Deref for Reader<N> {
 impl<const N: usize> Reader<N> {
     pub(super) fn new(pages: Pages) -> Reader<N> {
         // SAFETY: the view is kept beside the pages.
-        Reader { view: unsafe { View::of(&pages) }.unwrap(), pages }
+        Reader { view: unsafe { View::of_pages(&pages) }.unwrap(), pages }
     }
 
     pub(super) fn none() -> Reader<N> {

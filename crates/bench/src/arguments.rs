@@ -67,12 +67,12 @@ impl Arguments {
     /// # Errors
     /// Says what is wrong with them.
     pub(crate) fn of_this_process() -> Result<Arguments, String> {
-        let found = Arguments::of(std::env::args_os().skip(1))?;
+        let found = Arguments::parse(std::env::args_os().skip(1))?;
         let is_test = found.action == Action::Measure && !found.is_bench && is_started_as_a_test();
         Ok(if is_test { Arguments { action: Action::Test, ..found } } else { found })
     }
 
-    fn of(arguments: impl Iterator<Item = OsString>) -> Result<Arguments, String> {
+    fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Arguments, String> {
         let text = |argument: OsString| {
             argument.into_string().map_err(|argument| format!("{argument:?} is not UTF-8"))
         };
@@ -173,15 +173,15 @@ fn is_started_as_a_test() -> bool {
 mod tests {
     use super::*;
 
-    fn of(arguments: &str) -> Result<Arguments, String> {
-        Arguments::of(arguments.split_whitespace().map(OsString::from))
+    fn parse(arguments: &str) -> Result<Arguments, String> {
+        Arguments::parse(arguments.split_whitespace().map(OsString::from))
     }
 
     #[test]
     fn rows_are_chosen_as_libtest_chooses_tests() {
         const NAMES: [&str; 3] = ["parse", "parse/long", "sort"];
         let chosen = |arguments: &str| -> Vec<&str> {
-            let arguments = of(arguments).unwrap();
+            let arguments = parse(arguments).unwrap();
             NAMES.into_iter().filter(|name| arguments.choose(name)).collect()
         };
         assert_eq!(chosen(""), NAMES);
@@ -190,28 +190,28 @@ mod tests {
         assert_eq!(chosen("--exact parse"), ["parse"]);
         assert_eq!(chosen("parse --exact --nocapture --bench"), ["parse"]);
         assert_eq!(chosen("-- sort --list"), ["sort"]);
-        assert!(of("--exact -x").unwrap().choose("-x"));
+        assert!(parse("--exact -x").unwrap().choose("-x"));
         assert_eq!(chosen("--skip parse"), ["sort"]);
         assert_eq!(chosen("--skip=parse --exact"), ["parse/long", "sort"]);
         assert_eq!(chosen("--include-ignored -q --color never"), NAMES);
         assert!(chosen("--ignored").is_empty() && chosen("nothing").is_empty());
-        let two_lines = Arguments::of(["--exact", "two lines"].map(OsString::from).into_iter());
+        let two_lines = Arguments::parse(["--exact", "two lines"].map(OsString::from).into_iter());
         assert!(two_lines.unwrap().choose("two\nlines"));
         assert_eq!(chosen("--test-threads 1 -Z unstable-options --report-time sort"), ["sort"]);
     }
 
     #[test]
     fn actions_and_formats() {
-        assert_eq!(of("").unwrap().action, Action::Measure);
-        assert_eq!(of("--bench --test").unwrap().action, Action::Test);
-        assert_eq!(of("--list --format terse --test").unwrap().action, Action::List);
-        assert!(of("--list --format terse").unwrap().is_terse);
-        assert_eq!(of("x -h").unwrap().action, Action::Help);
-        assert_eq!(of("--format csv").unwrap().format, Format::Csv);
+        assert_eq!(parse("").unwrap().action, Action::Measure);
+        assert_eq!(parse("--bench --test").unwrap().action, Action::Test);
+        assert_eq!(parse("--list --format terse --test").unwrap().action, Action::List);
+        assert!(parse("--list --format terse").unwrap().is_terse);
+        assert_eq!(parse("x -h").unwrap().action, Action::Help);
+        assert_eq!(parse("--format csv").unwrap().format, Format::Csv);
         let bencher = Format::Dashboard(export::Format::Bencher);
-        assert_eq!(of("--format=bencher").unwrap().format, bencher);
+        assert_eq!(parse("--format=bencher").unwrap().format, bencher);
         for save in ["--save a.json", "--json a.json", "--json=a.json"] {
-            assert_eq!(of(save).unwrap().save, Some("a.json".into()));
+            assert_eq!(parse(save).unwrap().save, Some("a.json".into()));
         }
         for (wrong, why) in [
             ("--slower", "--slower is not an option"),
@@ -222,7 +222,7 @@ mod tests {
                 "yaml is not a format. Use table, csv, json, bencher or github-action-benchmark",
             ),
         ] {
-            assert_eq!(of(wrong).unwrap_err(), why);
+            assert_eq!(parse(wrong).unwrap_err(), why);
         }
     }
 }

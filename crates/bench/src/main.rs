@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 
 #[cfg(unix)]
 fn main() -> ExitCode {
-    let (said, status) = match Arguments::of(std::env::args_os().skip(1)) {
+    let (said, status) = match Arguments::parse(std::env::args_os().skip(1)) {
         Ok(Some(arguments)) => match arguments.programs.compare(&arguments.limits) {
             Ok(compared) => {
                 let comparison = compared.comparison();
@@ -91,7 +91,7 @@ struct Arguments {
 #[cfg(unix)]
 impl Arguments {
     /// Reads the arguments. None to print the usage.
-    fn of(mut arguments: impl Iterator<Item = OsString>) -> Result<Option<Arguments>, String> {
+    fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Option<Arguments>, String> {
         match arguments.next().as_deref().and_then(|first| first.to_str()) {
             Some("compare") => {}
             Some("--help" | "-h") => return Ok(None),

@@ -25,12 +25,12 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// Reads the arguments of this process, as `configure_from_args` does.
     pub(crate) fn of_this_process() -> Arguments {
-        Arguments::of(
+        Arguments::parse(
             env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()),
         )
     }
 
-    fn of(mut arguments: impl Iterator<Item = String>) -> Arguments {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Arguments {
         let mut found = Arguments {
             baseline: "base".into(),
             saves: true,
@@ -99,8 +99,8 @@ fn option(argument: &str) -> Option<(&str, Option<String>)> {
 mod tests {
     use super::*;
 
-    fn of(arguments: &str) -> (String, bool) {
-        let found = Arguments::of(arguments.split_whitespace().map(String::from));
+    fn parse(arguments: &str) -> (String, bool) {
+        let found = Arguments::parse(arguments.split_whitespace().map(String::from));
         (found.baseline, found.saves)
     }
 
@@ -127,14 +127,14 @@ mod tests {
             ("-", "base", true),
             ("-v -é", "base", true),
         ] {
-            assert_eq!(of(arguments), (baseline.into(), saves), "{arguments}");
+            assert_eq!(parse(arguments), (baseline.into(), saves), "{arguments}");
         }
     }
 
     #[test]
     fn the_format_is_criterions() {
         let of = |arguments: &str| {
-            let found = Arguments::of(arguments.split_whitespace().map(String::from));
+            let found = Arguments::parse(arguments.split_whitespace().map(String::from));
             (found.is_quiet, found.is_for_programs)
         };
         assert_eq!(of("--bench"), (false, false));
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn only_measurements_warm_up() {
         let of = |arguments: &str| {
-            let found = Arguments::of(arguments.split_whitespace().map(String::from));
+            let found = Arguments::parse(arguments.split_whitespace().map(String::from));
             (found.measures, found.is_quick, found.warm_up)
         };
         assert_eq!(of("--bench"), (true, false, None));

@@ -388,25 +388,27 @@ impl Batches {
             ([_], _) => None,
             // The first iteration may have done what happens once, or iterations differ.
             ([one, two], [_]) if !is_brief && (mean(one) - mean(two)).abs() > ENDS => {
-                Process::of(&[mean(one), mean(two)], 0.0)
+                Process::from_runs(&[mean(one), mean(two)], 0.0)
             }
-            ([_, two], [_]) => Process::of(&[mean(two)], ENDS / 2.0),
+            ([_, two], [_]) => Process::from_runs(&[mean(two)], ENDS / 2.0),
             (_, values) if self.is_exact() || is_brief && is_one_value(values) => {
-                Process::of(values, 0.0)
+                Process::from_runs(values, 0.0)
             }
             // Fewer batches than an exact figure has. Their means have the batches' own instructions.
             (_, [value, ..]) if is_one_value(&values) && self.are_means_near(*value) => {
-                Process::of(&values, ENDS / 2.0)
+                Process::from_runs(&values, ENDS / 2.0)
             }
             // All but the first iteration agree, and there was no time for a batch more.
-            (_, [_, second, ..]) if self.has_odd_first() => Process::of(&[*second], ENDS / 2.0),
+            (_, [_, second, ..]) if self.has_odd_first() => {
+                Process::from_runs(&[*second], ENDS / 2.0)
+            }
             (_, values) => {
                 // A longer path of some iterations is in some batches, and can be in none of the differences.
                 let means = self.later_means();
                 // More iterations can have fewer instructions: an allocator's first calls, for example, do more.
                 let differences = values.iter().copied().filter(|difference| *difference >= 0.0);
                 let all: Vec<f64> = differences.chain(means).collect();
-                Process::of(&all, 0.0)
+                Process::from_runs(&all, 0.0)
             }
         };
         let result = match all {

@@ -76,7 +76,7 @@ impl CounterMeasurement {
 impl From<Group<1>> for CounterMeasurement {
     fn from(group: Group<1>) -> CounterMeasurement {
         let [event] = group.events();
-        let unit = Unit::of(event);
+        let unit = Unit::for_event(event);
         let mut counter = CounterMeasurement {
             meter: Meter::new(group),
             overhead: Cost::Wanted,
@@ -86,7 +86,7 @@ impl From<Group<1>> for CounterMeasurement {
             batches: Cell::default(),
             stand_ins: StandIns::default(),
         };
-        counter.overhead = Cost::of(|| empty_samples(&counter));
+        counter.overhead = Cost::measure(|| empty_samples(&counter));
         [counter.floor] = floor(empty_batches(&counter));
         counter.meter.take_error();
         counter

@@ -300,7 +300,7 @@ impl CountersOrTime {
         let is_driven = |first: &Event| counted.first() == Some(first);
         let (driver, mut recorder) = match wanted.first() {
             Some(Ok(first)) if is_driven(first) => {
-                (Driver::Counter(Unit::of(*first)), recorder.driven_by_first())
+                (Driver::Counter(Unit::for_event(*first)), recorder.driven_by_first())
             }
             first => {
                 let why = match first {
@@ -321,7 +321,7 @@ impl CountersOrTime {
                     Some((_, why)) if matches!(driver, Driver::Counter(_)) => {
                         recorder.without(names.in_reason(why.clone()))
                     }
-                    _ => recorder.without(names.of(*event)),
+                    _ => recorder.without(names.name_of(*event)),
                 },
             };
         }
@@ -350,7 +350,7 @@ impl CountersOrTime {
         };
         if let Some(counters) = &all.counters {
             let counts = |all: Vec<Measured>| all.into_iter().map(|sample| sample.counts).collect();
-            all.overhead = Cost::of(|| counts(empty_samples(&all)));
+            all.overhead = Cost::measure(|| counts(empty_samples(&all)));
             all.recorder.set_floor(floor(counts(empty_batches(&all))));
             counters.take_error();
         }

@@ -17,7 +17,7 @@ impl Names {
     }
 
     /// Returns the name of an event.
-    pub(crate) fn of(&self, event: Event) -> String {
+    pub(crate) fn name_of(&self, event: Event) -> String {
         let known = self.0.iter().find(|(known, _)| *known == event);
         known.map_or_else(|| Pmus::local().name_of(event), |(_, name)| name.clone())
     }
@@ -42,8 +42,8 @@ mod tests {
         let event = Event::raw(0x243);
         names.add(event, "ls_dmnd_fills_from_sys.local_ccx".into());
         names.add(Event::CYCLES, "cycles".into());
-        assert_eq!(names.of(event), "ls_dmnd_fills_from_sys.local_ccx");
-        assert_eq!(names.of(Event::CYCLES), "cycles");
+        assert_eq!(names.name_of(event), "ls_dmnd_fills_from_sys.local_ccx");
+        assert_eq!(names.name_of(Event::CYCLES), "cycles");
         let why = |why: &str| names.in_reason(why.to_owned());
         assert_eq!(
             why(&format!("{event} needs a counter")),

@@ -208,7 +208,7 @@ impl<const N: usize> Counts<N> {
 
 impl<const N: usize> Cost<N> {
     /// Takes the minimum of `TIMES` empty samples. Repeats that until the events have counters.
-    pub(crate) fn of(nothing: impl Fn() -> Vec<Counts<N>>) -> Cost<N> {
+    pub(crate) fn measure(nothing: impl Fn() -> Vec<Counts<N>>) -> Cost<N> {
         for _ in 0..ATTEMPTS {
             let mut exact = nothing();
             exact.retain(|counts| !counts.are_estimates() && !counts.are_incomplete());
@@ -267,14 +267,14 @@ impl<const N: usize> Meter<N> {
     pub(crate) fn start(&self) {
         let timed = fenced(|| self.group.reading_user());
         self.start.set(match timed {
-            Some(now) => Some(Begun::of(&Snapshot::of(now), true)),
+            Some(now) => Some(Begun::from_snapshot(&Snapshot::from_readings(now), true)),
             None => self.start_without_clock(),
         });
     }
 
     /// Starts an interval if the page has no clock, or if there is nothing to read.
     fn start_without_clock(&self) -> Option<Begun<N>> {
-        let by_system_call = || Some(Begun::of(&self.by_system_call()?, false));
+        let by_system_call = || Some(Begun::from_snapshot(&self.by_system_call()?, false));
         // If the events have always had counters, the enabled time is not needed.
         let known = match self.group.time_without_counters() {
             None => return by_system_call(),
@@ -296,7 +296,7 @@ impl<const N: usize> Meter<N> {
     #[inline(never)]
     pub(crate) fn end(&self) -> Counts<N> {
         let counts = fenced(|| self.group.read_user());
-        let timed = self.group.reading_user().map(Snapshot::of);
+        let timed = self.group.reading_user().map(Snapshot::from_readings);
         let absence = match &timed {
             Some(now) => Some(now.absence()),
             None => self.group.time_without_counters(),
@@ -338,7 +338,7 @@ impl<const N: usize> Meter<N> {
     #[inline(never)]
     fn by_system_call(&self) -> Option<Snapshot<N>> {
         match self.group.reading_by_system_call() {
-            Ok(readings) => Some(Snapshot::of(readings)),
+            Ok(readings) => Some(Snapshot::from_readings(readings)),
             Err(error) => {
                 if let Ok(mut last) = self.error.try_borrow_mut() {
                     *last = Some(error);
@@ -367,7 +367,7 @@ fn fenced<T>(read: impl FnOnce() -> T) -> T {
 }
 
 impl<const N: usize> Snapshot<N> {
-    fn of(readings: [Reading; N]) -> Snapshot<N> {
+    fn from_readings(readings: [Reading; N]) -> Snapshot<N> {
         let first = readings.first().copied().unwrap_or_default();
         Snapshot {
             counts: readings.map(|reading| reading.value),
@@ -383,7 +383,7 @@ impl<const N: usize> Snapshot<N> {
 }
 
 impl<const N: usize> Begun<N> {
-    fn of(now: &Snapshot<N>, by_user: bool) -> Begun<N> {
+    fn from_snapshot(now: &Snapshot<N>, by_user: bool) -> Begun<N> {
         Begun { counts: now.counts, by_user, absence: now.absence(), enabled: Some(now.enabled) }
     }
 }
@@ -469,15 +469,15 @@ mod tests {
         let asked = Counts { by_user: false, ..counts(1, 9, 9) };
         let lacking = Counts { lacks: true, ..counts(2, 9, 9) };
         let all = [asked, counts(9, 9, 9), counts(8, 9, 9), lacking, counts(4, 9, 3)];
-        let overhead = Cost::of(|| all.to_vec());
+        let overhead = Cost::measure(|| all.to_vec());
         assert!(matches!(overhead, Cost::Known { least: [8], by_user: true }), "{overhead:?}");
         let tries = Cell::new(0);
-        let overhead = Cost::of(|| {
+        let overhead = Cost::measure(|| {
             tries.set(tries.get() + 1);
             if tries.get() < 10 { vec![lacking] } else { vec![asked] }
         });
         assert!(matches!(overhead, Cost::Known { least: [1], by_user: false }), "{overhead:?}");
-        assert!(matches!(Cost::of(|| vec![lacking]), Cost::Unknown));
+        assert!(matches!(Cost::measure(|| vec![lacking]), Cost::Unknown));
     }
 
     #[test]

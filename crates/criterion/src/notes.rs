@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_result_close_to_its_floor_says_so() {
-        let cycles = Unit::of(Event::CYCLES);
+        let cycles = Unit::for_event(Event::CYCLES);
         let of = |count, batches, floor| {
             Batches::default()
                 .plus(count, batches)

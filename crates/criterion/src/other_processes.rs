@@ -15,13 +15,13 @@ const FOLDER: &str = ".rdpmc-criterion";
 
 /// Marks that this process measures into `home`, and forgets those that have ended. Does nothing on other systems than Linux.
 pub(crate) fn enter(home: &Path) {
-    let Some(this) = Mark::of("self") else { return };
+    let Some(this) = Mark::of_process("self") else { return };
     let folder = home.join(FOLDER);
     let _ = fs::create_dir_all(&folder);
     let _ = fs::File::create(folder.join(this.name()));
     for (mark, path) in marks(&folder) {
         // A later process may have the same number.
-        if Mark::of(&mark.id.to_string()) != Some(mark) {
+        if Mark::of_process(&mark.id.to_string()) != Some(mark) {
             let _ = fs::remove_file(path);
         }
     }
@@ -29,7 +29,7 @@ pub(crate) fn enter(home: &Path) {
 
 /// Whether another process has measured into `home` since `enter`, or does so.
 pub(crate) fn has_others(home: &Path) -> bool {
-    let this = Mark::of("self");
+    let this = Mark::of_process("self");
     marks(&home.join(FOLDER)).any(|(mark, _)| Some(mark) != this)
 }
 
@@ -49,7 +49,7 @@ struct Mark {
 
 impl Mark {
     /// Returns the mark of a running process: `self`, or a number.
-    fn of(process: &str) -> Option<Mark> {
+    fn of_process(process: &str) -> Option<Mark> {
         // The fields behind the name in parentheses, which may have any bytes.
         const START: usize = 22;
         const AFTER_NAME: usize = 3;
@@ -107,7 +107,7 @@ mod tests {
         enter(&home.0);
         assert!(!has_others(&home.0));
         let mut other = process::Command::new("sleep").arg("1000").spawn().unwrap();
-        let mark = Mark::of(&other.id().to_string()).unwrap();
+        let mark = Mark::of_process(&other.id().to_string()).unwrap();
         home.add(&mark.name(), "");
         enter(&home.0);
         assert!(has_others(&home.0), "it runs");
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn a_number_that_another_process_had_is_not_that_process() {
         let home = Home::new("numbers");
-        let this = Mark::of("self").unwrap();
+        let this = Mark::of_process("self").unwrap();
         // One that ended before this process began, and process 1 before the system was started again.
         let ended = [Mark { start: this.start - 1, ..this }, Mark { id: 1, start: u64::MAX }];
         ended.iter().for_each(|mark| home.add(&mark.name(), ""));
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn files_that_are_empty_or_torn() {
         let home = Home::new("torn");
-        let runs = Mark::of("1").unwrap();
+        let runs = Mark::of_process("1").unwrap();
         for contents in ["", "1", "no time", "123456 "] {
             home.add(&runs.name(), contents);
             enter(&home.0);

@@ -107,8 +107,11 @@ struct Counter {
 impl Recorder {
     /// Returns a recorder for these events.
     pub(crate) fn new(events: &[Event], names: &event_names::Names) -> Recorder {
-        let counter =
-            |event: &Event| Counter { name: names.of(*event), unit: Unit::of(*event), floor: 0 };
+        let counter = |event: &Event| Counter {
+            name: names.name_of(*event),
+            unit: Unit::for_event(*event),
+            floor: 0,
+        };
         Recorder {
             counters: events.iter().map(counter).collect(),
             first_drives: false,
@@ -481,7 +484,7 @@ impl Recorder {
             Err(why) => no_change = Some(why),
         }
         let units = self.shown().iter().map(|counter| counter.unit);
-        let units = units.chain([Unit::of(Event::INSTRUCTIONS)]); // of stepping
+        let units = units.chain([Unit::for_event(Event::INSTRUCTIONS)]); // of stepping
         let printed = units.zip(&results.counters).skip(self.first_drives.into());
         for (unit, counted) in printed {
             let format = |value| unit.format_value(value).trim_start().to_owned();

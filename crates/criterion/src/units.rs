@@ -58,7 +58,7 @@ macro_rules! names {
 
 impl Unit {
     /// Returns the unit of this event.
-    pub(crate) fn of(event: Event) -> &'static Unit {
+    pub(crate) fn for_event(event: Event) -> &'static Unit {
         match event.unit() {
             "ns" => &Unit::Time,
             "cycles" => &names!("cycle", "cycles"),
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn printed(event: Event, value: f64) -> String {
-        Unit::of(event).format_value(value).trim().to_owned()
+        Unit::for_event(event).format_value(value).trim().to_owned()
     }
 
     #[test]
@@ -220,9 +220,9 @@ mod tests {
         ];
         for (event, unit) in units {
             let mut values = [7.0, 0.0, 1e9];
-            assert_eq!(Unit::of(event).scale_for_machines(&mut values), unit, "{event}");
+            assert_eq!(Unit::for_event(event).scale_for_machines(&mut values), unit, "{event}");
             assert_eq!(values, [7.0, 0.0, 1e9], "{event}");
-            assert_eq!(Unit::of(event).name(), unit, "{event}");
+            assert_eq!(Unit::for_event(event).name(), unit, "{event}");
             assert_eq!(printed(event, 7.0), format!("7.0000 {unit}"), "{event}");
         }
     }
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(printed(Event::TASK_CLOCK, NOTHING), "0.0000 ps");
         // All values have one unit, which the typical value determines.
         let mut values = [1.0, 2_000.0];
-        assert_eq!(Unit::of(Event::CYCLES).scale_values(5e3, &mut values), "kcycles");
+        assert_eq!(Unit::for_event(Event::CYCLES).scale_values(5e3, &mut values), "kcycles");
         assert_eq!(values, [0.001, 2.0]);
     }
 
@@ -278,16 +278,17 @@ mod tests {
             (Throughput::Elements(0), 0.0, "0.0000 elem/instruction"),
             (both, 4.0, "3.0000 elem/instruction"),
         ] {
-            let rate = Unit::of(Event::INSTRUCTIONS).format_throughput(&throughput, count);
+            let rate = Unit::for_event(Event::INSTRUCTIONS).format_throughput(&throughput, count);
             assert_eq!(rate.trim(), text, "{throughput:?} in {count}");
         }
-        let rate = Unit::of(Event::CYCLES).format_throughput(&Throughput::Bytes(64), 32.0);
+        let rate = Unit::for_event(Event::CYCLES).format_throughput(&Throughput::Bytes(64), 32.0);
         assert_eq!(rate.trim(), "2.0000 B/cycle");
-        let rate = Unit::of(Event::CPU_CLOCK).format_throughput(&Throughput::Bytes(2_048), 1e9);
+        let rate =
+            Unit::for_event(Event::CPU_CLOCK).format_throughput(&Throughput::Bytes(2_048), 1e9);
         assert_eq!(rate.trim(), "2.0000 KiB/s");
         // A higher count has a lower rate, and all rates have one unit.
         let mut counts = [1.0, 2.0, 4.0];
-        let unit = Unit::of(Event::CYCLES);
+        let unit = Unit::for_event(Event::CYCLES);
         let name = unit.scale_throughputs(2.0, &Throughput::Bytes(4_096), &mut counts);
         assert_eq!((name, counts), ("KiB/cycle", [4.0, 2.0, 1.0]));
     }
@@ -296,7 +297,7 @@ mod tests {
     fn nothing_is_never_no_number() {
         let throughputs =
             [Throughput::Bits(0), Throughput::Bytes(u64::MAX), Throughput::Elements(1)];
-        for unit in [Unit::of(Event::CYCLES), &Unit::Time] {
+        for unit in [Unit::for_event(Event::CYCLES), &Unit::Time] {
             for typical in [0.0, NOTHING, f64::MIN_POSITIVE, 1.0, 1e300] {
                 for throughput in &throughputs {
                     let mut values = [0.0, NOTHING, 1.0, 1e300];

@@ -54,11 +54,11 @@ impl<M: Measurement, const N: usize> WithCounters<M, N> {
     /// # Errors
     /// As [`Group::open`].
     pub fn open(primary: M, events: [Event; N]) -> Result<WithCounters<M, N>, Error> {
-        Ok(WithCounters::of(primary, Group::open(events)?))
+        Ok(WithCounters::with_group(primary, Group::open(events)?))
     }
 
     /// Counts a group with other settings beside `primary`, for example one that counts the kernel, too.
-    pub fn of(primary: M, group: Group<N>) -> WithCounters<M, N> {
+    pub fn with_group(primary: M, group: Group<N>) -> WithCounters<M, N> {
         let mut all = WithCounters {
             primary,
             recorder: Recorder::new(&group.events(), &Default::default()),
@@ -69,7 +69,7 @@ impl<M: Measurement, const N: usize> WithCounters<M, N> {
         // Includes the cost of measuring with `primary`.
         let counts =
             |all: Vec<(Counts<N>, M::Value)>| all.into_iter().map(|(counts, _)| counts).collect();
-        all.overhead = Cost::of(|| counts(empty_samples(&all)));
+        all.overhead = Cost::measure(|| counts(empty_samples(&all)));
         all.recorder.set_floor(floor(counts(empty_batches(&all))));
         all.meter.take_error();
         all

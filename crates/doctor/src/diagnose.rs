@@ -62,7 +62,7 @@ pub fn diagnose() -> Report {
         locked_memory: facts::locked_kilobytes().map(LockedMemory::of_kilobytes),
         descriptors: facts::descriptors().map(|(open, limit)| Descriptors { open, limit }),
         nmi_watchdog: facts::nmi_watchdog(),
-        events: EVENTS.map(Availability::of).into(),
+        events: EVENTS.map(Availability::for_event).into(),
         clock: Clock::open().map(|clock| clock.kind()),
         topdown: Topdown::of_this_cpu(),
         advice: Vec::new(),

@@ -97,7 +97,7 @@ pub(crate) fn of_this_machine() -> Vec<Erratum> {
     let Some(Processor { vendor, family, model }) = Processor::of_this_machine() else {
         return Vec::new();
     };
-    of(Machine {
+    errata_of(Machine {
         vendor: &vendor,
         family,
         model,
@@ -114,7 +114,7 @@ fn has_spec_lock_map(vendor: &str, family: u32, model: u32) -> bool {
     matches!(vendor, "AuthenticAMD" | "HygonGenuine") && (matches!(family, 0x17 | 0x18) || zen_3)
 }
 
-fn of(machine: Machine<'_>) -> Vec<Erratum> {
+fn errata_of(machine: Machine<'_>) -> Vec<Erratum> {
     let Machine { vendor, family, model, is_virtual, smt, forces_aborts, .. } = machine;
     let intel = vendor == "GenuineIntel";
     let applies = |erratum: &&Erratum| match **erratum {
@@ -154,7 +154,7 @@ mod tests {
                 freezes_on_smi,
                 spec_lock_map: None,
             };
-            of(machine).iter().map(|erratum| erratum.name).collect::<Vec<_>>()
+            errata_of(machine).iter().map(|erratum| erratum.name).collect::<Vec<_>>()
         };
         let names = |vendor, family, model, smt, aborts, freezes| {
             in_a_guest(false, vendor, family, model, smt, aborts, freezes)
@@ -178,7 +178,7 @@ mod tests {
                 freezes_on_smi: None,
                 spec_lock_map,
             };
-            of(machine).len()
+            errata_of(machine).len()
         };
         // What was measured decides, in a virtual machine as well.
         assert_eq!([None, Some(true), Some(false)].map(zen_3), [1, 1, 0]);

@@ -242,7 +242,7 @@ pub struct Availability {
 }
 
 impl Availability {
-    pub(crate) fn of(event: Event) -> Availability {
+    pub(crate) fn for_event(event: Event) -> Availability {
         // To choose the cheaper way, `open` reads the counter.
         let way = match rdpmc::faults_are_contained() {
             true => ReadBy::Cheaper,

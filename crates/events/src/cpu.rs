@@ -31,9 +31,9 @@ pub(crate) fn cores() -> Result<Vec<Core>, EventError> {
     let cpuinfo = text(Path::new("/proc/cpuinfo")).unwrap_or_default();
     let pmus = Pmus::local().all().map_err(EventError::Name)?;
     let core: Vec<PmuOfCores> =
-        pmus.iter().filter(|pmu| pmu.is_core()).map(PmuOfCores::of).collect();
+        pmus.iter().filter(|pmu| pmu.is_core()).map(PmuOfCores::from_pmu).collect();
     let processors = processors(&cpuinfo);
-    let cores = of(&processors, &core);
+    let cores = cores_of(&processors, &core);
     match processors.first() {
         _ if !cores.is_empty() => Ok(cores),
         first => Err(EventError::UnknownCpu { cpu: first.map(|(_, id)| id.to_string()) }),
@@ -62,7 +62,7 @@ struct PmuOfCores {
 }
 
 impl PmuOfCores {
-    fn of(pmu: &Pmu) -> PmuOfCores {
+    fn from_pmu(pmu: &Pmu) -> PmuOfCores {
         PmuOfCores {
             name: pmu.name().to_owned(),
             type_id: pmu.type_id(),
@@ -132,7 +132,7 @@ fn processor(text: &str) -> Option<(u32, Id)> {
 }
 
 /// Returns the types of core of these processors and core PMUs.
-fn of(processors: &[(u32, Id)], pmus: &[PmuOfCores]) -> Vec<Core> {
+fn cores_of(processors: &[(u32, Id)], pmus: &[PmuOfCores]) -> Vec<Core> {
     let Some((_, first)) = processors.first() else { return Vec::new() };
     let core = |pmu: &PmuOfCores, table| Core { table, pmu: Some((pmu.name.clone(), pmu.type_id)) };
     let mut cores: Vec<Core> = match first {
@@ -237,12 +237,12 @@ mod tests {
         let read = Pmus::from_dir(&directory).get(name);
         let _ = fs::remove_dir_all(&directory);
         assert!(written.is_ok());
-        PmuOfCores::of(&read.ok().flatten().unwrap_or_else(|| panic!("{name}")))
+        PmuOfCores::from_pmu(&read.ok().flatten().unwrap_or_else(|| panic!("{name}")))
     }
 
     /// The tables and PMUs that are found.
     fn found(cpuinfo: &str, pmus: &[PmuOfCores]) -> Vec<String> {
-        let cores = of(&processors(cpuinfo), pmus);
+        let cores = cores_of(&processors(cpuinfo), pmus);
         let text = |core: Core| match core.pmu {
             Some((pmu, type_id)) => format!("{} {pmu} {type_id}", core.table),
             None => core.table.name().to_owned(),

@@ -26,7 +26,7 @@ pub fn event(name: &str) -> Result<Event, EventError> {
         Err(why) if name.len() > MAX_NAME => return Err(why.into()),
         Err(why) => why,
     };
-    let Some(parts) = Parts::of(name) else { return Err(why.into()) };
+    let Some(parts) = Parts::parse(name) else { return Err(why.into()) };
     match parts.table {
         Some(table) => named(table)?.event_of(&parts),
         None => on(&cores(), &parts, why),
@@ -167,7 +167,7 @@ impl Table {
         if let Some(encoding) = self.find(name) {
             return Ok(encoding.event(self.layout()));
         }
-        let parts = if name.len() > MAX_NAME { None } else { Parts::of(name) };
+        let parts = if name.len() > MAX_NAME { None } else { Parts::parse(name) };
         let Some(parts) = parts else {
             // It is too long, or not closed, or there is nothing.
             return Err(name.parse::<Event>().err().map_or_else(
@@ -236,7 +236,7 @@ mod tests {
 
     fn found(cores: &[Core], name: &str) -> Result<Event, String> {
         let why = || "no_such_event".parse::<Event>().err();
-        match (Parts::of(name), why()) {
+        match (Parts::parse(name), why()) {
             (Some(parts), Some(why)) => {
                 on(&Ok(cores.to_vec()), &parts, why).map_err(|why| why.to_string())
             }

@@ -24,7 +24,7 @@ pub(crate) struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     /// Returns the parts. None if a slash is not closed, or if no event is named.
-    pub(crate) fn of(name: &'a str) -> Option<Parts<'a>> {
+    pub(crate) fn parse(name: &'a str) -> Option<Parts<'a>> {
         let name = name.trim();
         let (table, name) = match name.split_once("::") {
             Some((table, rest)) => (Some(table.trim()), rest),

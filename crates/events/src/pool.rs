@@ -149,7 +149,7 @@ pub(crate) struct Descriptions {
 
 #[cfg(feature = "descriptions")]
 impl Descriptions {
-    pub(crate) fn of(pool: &Pool) -> Descriptions {
+    pub(crate) fn from_pool(pool: &Pool) -> Descriptions {
         let words = std::str::from_utf8(pool.words).unwrap_or_default();
         Descriptions { words: words.split(' ').collect(), texts: pool.texts }
     }

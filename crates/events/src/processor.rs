@@ -15,10 +15,10 @@ pub struct Processor {
 impl Processor {
     /// None on other architectures, and if `/proc/cpuinfo` cannot be read.
     pub fn of_this_machine() -> Option<Processor> {
-        Processor::of(&text(Path::new("/proc/cpuinfo"))?)
+        Processor::parse(&text(Path::new("/proc/cpuinfo"))?)
     }
 
-    fn of(cpuinfo: &str) -> Option<Processor> {
+    fn parse(cpuinfo: &str) -> Option<Processor> {
         let field = |name: &str| {
             let fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
             let (_, value) = fields.into_iter().find(|(key, _)| key.trim() == name)?;
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn numbers_of_cpuinfo() {
-        let of = Processor::of;
+        let of = Processor::parse;
         let text = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: x: 7\n";
         let genoa = Processor { vendor: "AuthenticAMD".into(), family: 25, model: 17 };
         assert_eq!(of(text), Some(genoa));

@@ -111,7 +111,8 @@ impl Table {
     pub fn events(&self) -> Vec<VendorEvent> {
         let mut all = Vec::new();
         #[cfg(feature = "descriptions")]
-        let (mut descriptions, mut next) = (crate::pool::Descriptions::of(&self.vendor.pool), 0);
+        let (mut descriptions, mut next) =
+            (crate::pool::Descriptions::from_pool(&self.vendor.pool), 0);
         self.each(|_number, name, encoding| {
             #[cfg(feature = "descriptions")]
             let description = {

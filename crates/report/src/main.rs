@@ -36,7 +36,7 @@ Exit status: 0 nothing is worse, 1 regression, 2 wrong arguments, 3 not all coul
 ";
 
 fn main() -> ExitCode {
-    let (said, mut status) = match Arguments::of(std::env::args_os().skip(1)) {
+    let (said, mut status) = match Arguments::parse(std::env::args_os().skip(1)) {
         Ok(Some(arguments)) => {
             let (said, status) = arguments.run();
             (said, status.code())
@@ -78,7 +78,7 @@ struct Arguments {
 
 impl Arguments {
     /// Reads the arguments. None to print the usage.
-    fn of(arguments: impl Iterator<Item = OsString>) -> Result<Option<Arguments>, String> {
+    fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Option<Arguments>, String> {
         let text = |argument: OsString| {
             argument.into_string().map_err(|argument| format!("{argument:?} is not UTF-8"))
         };
@@ -177,7 +177,7 @@ impl Arguments {
             }
             let is_whole = obstacles.is_empty();
             let status = if is_whole { Status::Passed } else { Status::Incomplete };
-            return (format.of(&rows), status);
+            return (format.text(&rows), status);
         }
         let comparison = self.compare();
         let mut status = comparison.status();

@@ -10,7 +10,7 @@ pub const VARIABLE: &str = "RDPMC_STEP_SECONDS";
 /// The time that [`VARIABLE`] sets, or a second if it is not set or no number from 0.
 pub fn time() -> Duration {
     const USUAL: Duration = Duration::from_secs(1);
-    std::env::var(VARIABLE).map_or(USUAL, |seconds| of(&seconds).unwrap_or(USUAL))
+    std::env::var(VARIABLE).map_or(USUAL, |seconds| parse(&seconds).unwrap_or(USUAL))
 }
 
 /// Measures how many seconds a step takes: the fastest of five series, because another program may run during some of them.
@@ -32,7 +32,7 @@ pub fn seconds_per_step() -> Result<f64, StepError> {
     Ok(fastest.max(1e-9))
 }
 
-fn of(seconds: &str) -> Option<Duration> {
+fn parse(seconds: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds.trim().parse().ok()?).ok()
 }
 
@@ -42,10 +42,10 @@ mod tests {
 
     #[test]
     fn seconds() {
-        assert_eq!(of(" 0.5 "), Some(Duration::from_millis(500)));
-        assert_eq!(of("0"), Some(Duration::ZERO));
+        assert_eq!(parse(" 0.5 "), Some(Duration::from_millis(500)));
+        assert_eq!(parse("0"), Some(Duration::ZERO));
         for wrong in ["", "-1", "NaN", "inf", "1e300", "1s"] {
-            assert_eq!(of(wrong), None, "{wrong}");
+            assert_eq!(parse(wrong), None, "{wrong}");
         }
     }
 }

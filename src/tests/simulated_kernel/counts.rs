@@ -25,7 +25,7 @@ fn ten_million_reads_with_a_kernel_on_another_processor() {
         let why = "on one processor the kernel's thread would move nothing meanwhile";
         return skips::skip("ten_million_reads_with_a_kernel_on_another_processor", why);
     }
-    let walk = Walk::of("ten_million_reads_with_a_kernel_on_another_processor");
+    let walk = Walk::for_test("ten_million_reads_with_a_kernel_on_another_processor");
     let reads = walk.times(10_000_000, 300_000);
     let kernel = Kernel::new(1);
     let over = AtomicBool::new(false);
@@ -83,7 +83,7 @@ fn moves_of(kernel: &Kernel) -> u64 {
 
 #[test]
 fn a_million_reads_interrupted_at_the_instruction() {
-    let walk = Walk::of("a_million_reads_interrupted_at_the_instruction");
+    let walk = Walk::for_test("a_million_reads_interrupted_at_the_instruction");
     let kernel = Kernel::new(2);
     with("a_million_reads_interrupted_at_the_instruction", &kernel, |reader: Reader<1>| {
         for round in 0..walk.times(1_000_000, 100_000) {
@@ -127,7 +127,7 @@ fn a_count_interrupted_after_every_single_instruction() {
 /// The sum over two core types. The thread is on one of them at a time.
 #[test]
 fn a_sum_interrupted_after_every_single_instruction() {
-    let walk = Walk::of("a_sum_interrupted_after_every_single_instruction");
+    let walk = Walk::for_test("a_sum_interrupted_after_every_single_instruction");
     let kernel = Kernel::with_events(12, 2);
     with("a_sum_interrupted_after_every_single_instruction", &kernel, |_: Reader<1>| {
         let (first, second) = (kernel.reader_of(0), kernel.reader_of(1));
@@ -263,7 +263,7 @@ fn a_page_that_is_not_sure_is_not_read() {
         });
         let pages = map(&[&kernel.events[0].memory]);
         // SAFETY: the view is not read.
-        unsafe { View::of(&pages) }.err().map(|(_, why)| why.kind())
+        unsafe { View::of_pages(&pages) }.err().map(|(_, why)| why.kind())
     };
     let sure = capability::BIT0_IS_DEPRECATED;
     // Before Linux 3.12, bit 0 is user time, or user reads, or both.

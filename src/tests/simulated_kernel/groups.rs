@@ -71,7 +71,7 @@ fn group_interrupted<const N: usize>(walk: Walk, repetitions: u64) -> Option<u32
 
 #[test]
 fn groups_interrupted_after_every_single_instruction() {
-    let walk = Walk::of("groups_interrupted_after_every_single_instruction");
+    let walk = Walk::for_test("groups_interrupted_after_every_single_instruction");
     let found = [
         group_interrupted::<1>(walk, 2),
         group_interrupted::<2>(walk, walk.times(4, 2)),
@@ -92,7 +92,7 @@ fn a_million_groups_with_a_kernel_on_another_processor() {
         let why = "on one processor the kernel's thread would move nothing meanwhile";
         return skips::skip("a_million_groups_with_a_kernel_on_another_processor", why);
     }
-    let walk = Walk::of("a_million_groups_with_a_kernel_on_another_processor");
+    let walk = Walk::for_test("a_million_groups_with_a_kernel_on_another_processor");
     let reads = walk.times(1_000_000, 30_000);
     let kernel = Kernel::with_events(20, 4);
     let over = AtomicBool::new(false);

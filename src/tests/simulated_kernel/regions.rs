@@ -68,7 +68,7 @@ fn region_interrupted<const N: usize, const ORDERED: bool>(
 
 #[test]
 fn regions_interrupted_after_every_single_instruction() {
-    let walk = Walk::of("regions_interrupted_after_every_single_instruction");
+    let walk = Walk::for_test("regions_interrupted_after_every_single_instruction");
     let least = walk.times(20, 4) as u32;
     let found = [
         region_interrupted::<1, false>(walk, |reader| empty(&region(reader))),
@@ -133,7 +133,7 @@ fn snapshots_interrupted<const N: usize>(walk: Walk) -> Option<[u32; 2]> {
 
 #[test]
 fn snapshots_interrupted_after_every_single_instruction() {
-    let walk = Walk::of("snapshots_interrupted_after_every_single_instruction");
+    let walk = Walk::for_test("snapshots_interrupted_after_every_single_instruction");
     let least = walk.times(20, 4) as u32;
     let found = [
         snapshots_interrupted::<1>(walk),

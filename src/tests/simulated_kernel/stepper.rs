@@ -98,7 +98,7 @@ pub(super) enum Walk {
 }
 
 impl Walk {
-    pub(super) fn of(test: &str) -> Walk {
+    pub(super) fn for_test(test: &str) -> Walk {
         if skips::is_whole(test) { Walk::Whole } else { Walk::Short }
     }
 

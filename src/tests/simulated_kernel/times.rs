@@ -14,12 +14,12 @@ use std::sync::atomic::Ordering::SeqCst;
 
 pub(super) fn clock(kernel: &Kernel) -> Clock {
     let pages = map(&[&kernel.events[0].memory]);
-    Clock::of(Source::new(pages, Kind::Page, None, false, fork::process().unwrap()))
+    Clock::from_source(Source::new(pages, Kind::Page, None, false, fork::process().unwrap()))
 }
 
 #[test]
 fn a_time_interrupted_after_every_single_instruction() {
-    let walk = Walk::of("a_time_interrupted_after_every_single_instruction");
+    let walk = Walk::for_test("a_time_interrupted_after_every_single_instruction");
     let kernel = Kernel::new(9);
     with("a_time_interrupted_after_every_single_instruction", &kernel, |_: Reader<1>| {
         let clock = clock(&kernel);

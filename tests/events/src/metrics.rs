@@ -32,7 +32,7 @@ pub(crate) fn compare(
     let mut compared = 0;
     for cpu in &source.cpus {
         let table = Table::named(&cpu.name).ok_or_else(|| format!("no table {}", cpu.name))?;
-        let Some(formula) = Formula::of(table) else { continue };
+        let Some(formula) = Formula::for_table(table) else { continue };
         let metrics = Metrics::of(vendor, source, cpu.name.as_str(), room, perf)?;
         if let Some(other) = &metrics.of_another_pmu {
             println!("# {}: perf lists the metrics of {other} alone", cpu.name);
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn expressions() -> Result<(), String> {
         let table = Table::named("icelake").ok_or("no table")?;
-        let formula = Formula::of(table).ok_or("no formula")?;
+        let formula = Formula::for_table(table).ok_or("no formula")?;
         let counts = vec![100, 40, 30, 10];
         let one = ("one".to_owned(), "1 + 0 * slots_of_it".to_owned());
         let two = ("slots_of_it".to_owned(), "TOPDOWN.SLOTS".to_owned());

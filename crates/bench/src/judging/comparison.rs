@@ -204,7 +204,7 @@ pub(crate) fn costs(
     fence: f64,
     unit: f64,
 ) -> Vec<Cost> {
-    let Some(turns) = Turns::of(samples, place, shape) else { return Vec::new() };
+    let Some(turns) = Turns::from_samples(samples, place, shape) else { return Vec::new() };
     let of_slice = |slice: &[&Sample]| {
         let rest = turns.overhead(slice) + fence;
         let cost = |sample: &&Sample| (sample.pass, (turns.turn(sample) - rest) * unit);
@@ -254,7 +254,7 @@ fn difference(row: &Measured, other: &Measured) -> Option<Difference> {
         // Each process places its memory elsewhere, so the medians of enough processes are independent.
         MIN_VALUES.. => {
             let medians: Vec<f64> = processes.iter().filter_map(|it| centre(it)).collect();
-            let Interval { low, median, high } = Interval::of(&medians);
+            let Interval { low, median, high } = Interval::from_values(&medians);
             Estimate { value: median, low, high }
         }
         _ => Estimate::of_slices(value, slices(&all).filter_map(centre)),

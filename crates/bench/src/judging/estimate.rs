@@ -107,7 +107,7 @@ const SPREAD_OF_ENDS: f64 = 0.02;
 /// Therefore the loop's part is at least 0 and at most an empty turn. If instructions are counted, the additional ones of a copy
 /// are subtracted from it, at the mean rate of the code.
 pub(crate) fn speed(samples: &[&Sample], place: usize, shape: &Shape) -> Option<Estimate> {
-    let turns = Turns::of(samples, place, shape)?;
+    let turns = Turns::from_samples(samples, place, shape)?;
     let centre = |samples: &[&Sample]| Some(turns.median(samples)? - turns.overhead(samples));
     let value = centre(samples)?;
     if samples.len() < MIN_VALUES {
@@ -122,7 +122,7 @@ pub(crate) fn speed(samples: &[&Sample], place: usize, shape: &Shape) -> Option<
 /// nothing and an empty turn. None without samples.
 pub(crate) fn speed_of_paths(samples: &[&Sample], place: usize, shape: &Shape) -> Option<Estimate> {
     let estimate = speed(samples, place, shape)?;
-    let turns = Turns::of(samples, place, shape)?;
+    let turns = Turns::from_samples(samples, place, shape)?;
     let overhead = turns.overhead(samples);
     let empty = turns.empty(samples)?.max(overhead);
     let means = slices(samples).filter_map(|slice| Some(turns.mean(slice)? - overhead));
@@ -145,7 +145,7 @@ pub(crate) struct Turns {
 
 impl Turns {
     /// None without samples.
-    pub(crate) fn of(samples: &[&Sample], place: usize, shape: &Shape) -> Option<Turns> {
+    pub(crate) fn from_samples(samples: &[&Sample], place: usize, shape: &Shape) -> Option<Turns> {
         let all = |content| samples.iter().map(move |sample| sample.ends(place, content));
         let ends = |content| median(all(content));
         let (own, empty_ends) = (ends(Content::Work)?, ends(Content::Nothing)?);
@@ -221,7 +221,7 @@ pub(crate) fn mean_speed(
     place: usize,
     shape: &Shape,
 ) -> Option<f64> {
-    let turns = Turns::of(kept, place, shape)?;
+    let turns = Turns::from_samples(kept, place, shape)?;
     Some(turns.mean(whole)? - turns.overhead(kept))
 }
 

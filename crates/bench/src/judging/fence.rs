@@ -75,14 +75,14 @@ pub(crate) struct FenceCost {
 
 impl FenceCost {
     /// Returns the cost that the samples of [`codes`] show. None if one has none.
-    pub(crate) fn of(
+    pub(crate) fn from_samples(
         samples: [&[&Sample]; CODES],
         place: usize,
         shape: &Shape,
     ) -> Option<FenceCost> {
         let speed = |samples: &[&Sample]| estimate::speed(samples, place, shape);
         let [alone, fenced, chain, others @ ..] = samples;
-        let empty = Turns::of(fenced, place, shape)?.empty(fenced)?;
+        let empty = Turns::from_samples(fenced, place, shape)?.empty(fenced)?;
         let after_a_chain = speed(fenced)?.less(&speed(chain)?);
         let mut range = (speed(alone)?.value - after_a_chain.value).abs();
         for pair in others.chunks_exact(2) {
@@ -96,7 +96,8 @@ impl FenceCost {
     /// Returns what a fence adds in the loop of these samples. The loop's own instructions do not overlap with the fence, and
     /// other loops have others: an empty turn shows how much longer they take.
     pub(crate) fn in_loop_of(&self, samples: &[&Sample], place: usize, shape: &Shape) -> Estimate {
-        let empty = Turns::of(samples, place, shape).and_then(|turns| turns.empty(samples));
+        let empty =
+            Turns::from_samples(samples, place, shape).and_then(|turns| turns.empty(samples));
         let more = empty.map_or(0.0, |empty| empty - self.empty);
         let Estimate { value, low, high } = self.after_a_chain;
         Estimate { value: value + more, low: low + more, high: high + more }

@@ -31,9 +31,9 @@ impl Slow {
 const SHARE: f64 = 0.05;
 
 /// Returns the slow loops. None if there are none, or if the mean with them is close to the time.
-pub(crate) fn of(judged: &Judged<'_>, shape: &Shape) -> Option<Slow> {
+pub(crate) fn slow_loops(judged: &Judged<'_>, shape: &Shape) -> Option<Slow> {
     let (estimate, _) = judged.figures.get(TICKS).copied().flatten()?;
-    let turns = Turns::of(&judged.kept, TICKS, shape)?;
+    let turns = Turns::from_samples(&judged.kept, TICKS, shape)?;
     let turn = turns.median(&judged.kept)?;
     let (mut loops, mut all, mut runs) = (0, 0, 0);
     let (mut longest, mut sum) = (0.0f64, 0.0);

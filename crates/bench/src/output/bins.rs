@@ -15,7 +15,7 @@ pub(crate) struct Bins {
 
 impl Bins {
     /// Returns the ranges of these values. None without values.
-    pub(crate) fn of(values: &[f64], ranges: usize) -> Option<Bins> {
+    pub(crate) fn from_values(values: &[f64], ranges: usize) -> Option<Bins> {
         let mut sorted: Vec<f64> =
             values.iter().copied().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -59,7 +59,8 @@ mod tests {
 
     #[test]
     fn every_value_is_in_a_range_or_outside() {
-        let of = |values: &[f64]| Bins::of(values, 4).map(|bins| (bins.counts, bins.outside));
+        let of =
+            |values: &[f64]| Bins::from_values(values, 4).map(|bins| (bins.counts, bins.outside));
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[f64::NAN]), None);
         assert_eq!(of(&[7.0, 7.0]), Some((vec![2, 0, 0, 0], 0)));

@@ -102,7 +102,7 @@ fn outside(bins: &Bins, written: fn(f64) -> String) -> String {
 }
 
 fn distribution(page: &mut Page, row: &Row) {
-    let Some(bins) = Bins::of(row.times(), RANGES) else {
+    let Some(bins) = Bins::from_values(row.times(), RANGES) else {
         page.paragraph("It could not be measured.");
         return;
     };
@@ -133,7 +133,7 @@ fn paths(page: &mut Page, row: &Row) {
 fn differences(page: &mut Page, comparison: &RowComparison) {
     page.paragraph(&format!("{}: {comparison}.", comparison.row));
     let Some((quantity, percents)) = comparison.percents() else { return };
-    let Some(bins) = Bins::of(&percents, 1).filter(|_| percents.len() > 1) else { return };
+    let Some(bins) = Bins::from_values(&percents, 1).filter(|_| percents.len() > 1) else { return };
     let written = |percent: f64| format!("{percent:+.2} %");
     let (order, percent) = (
         Axis::linear("pairs of samples, in the order in which they were taken"),

@@ -54,7 +54,7 @@ impl Results {
 
 /// Returns a distribution, with its ends and its median as `written`. None without values.
 fn line(values: &[f64], written: fn(f64) -> String) -> Option<String> {
-    let bins = Bins::of(values, RANGES)?;
+    let bins = Bins::from_values(values, RANGES)?;
     let most = bins.counts.iter().copied().max().unwrap_or(0).max(1);
     // What is there is visible.
     let column = |count: &usize| BLOCKS.get((count * 8).div_ceil(most)).copied().unwrap_or(' ');

@@ -29,7 +29,7 @@ impl fmt::Display for Results {
             Format::Dashboard(format) => {
                 let json: Value = serde_json::from_str(&self.json()).unwrap_or_default();
                 let rows = bench_json::rows(&json).unwrap_or_default();
-                return f.write_str(&format.of(&rows));
+                return f.write_str(&format.text(&rows));
             }
         }
         write_table(f, &self.table(escaped))?;

@@ -11,14 +11,15 @@ use rdpmc_report::gate::{Interval, MIN_VALUES, median};
 /// Joins what several processes of one program measured of a row.
 pub(super) fn joined(processes: &[Vec<Measured>]) -> Vec<Measured> {
     let Some(first) = processes.first() else { return Vec::new() };
-    let of = |quantity: Quantity| {
+    let in_all = |quantity: Quantity| {
         let all =
             processes.iter().map(move |it| it.iter().find(|it| it.figure.quantity == quantity));
         all.collect::<Option<Vec<&Measured>>>()
     };
     // A quantity that one process lacks is left out.
-    let all =
-        first.iter().filter_map(|measured| Some((measured.figure, of(measured.figure.quantity)?)));
+    let all = first
+        .iter()
+        .filter_map(|measured| Some((measured.figure, in_all(measured.figure.quantity)?)));
     all.filter_map(|(figure, all)| {
         let estimates: Vec<Estimate> = all.iter().map(|it| it.figure.estimate).collect();
         let (estimate, verdict) = match figure.quantity {
@@ -57,7 +58,7 @@ fn of_each_process(processes: &[Estimate]) -> Option<(Estimate, Verdict)> {
 fn common_estimate(processes: &[Estimate]) -> Option<Estimate> {
     let values: Vec<f64> = processes.iter().map(|it| it.value).collect();
     if values.len() >= MIN_VALUES {
-        let Interval { low, median, high } = Interval::of(&values);
+        let Interval { low, median, high } = Interval::from_values(&values);
         return Some(Estimate { value: median, low, high });
     }
     let value = median(values.into_iter())?;
@@ -101,7 +102,7 @@ mod tests {
     }
 
     /// Joins processes, each of which has the error 1.
-    fn of(values: &[f64]) -> Estimate {
+    fn estimate(values: &[f64]) -> Estimate {
         let processes: Vec<_> =
             values.iter().map(|value| process(*value, 1.0, Verdict::Stable)).collect();
         let joined = joined(&processes);
@@ -112,13 +113,13 @@ mod tests {
     #[test]
     fn the_interval_is_that_of_the_processes() {
         assert!(joined(&[]).is_empty());
-        assert_eq!(of(&[100.0, 108.0]), Estimate { value: 104.0, low: 99.0, high: 109.0 });
-        let few = of(&[100.0, 101.0, 102.0, 103.0, 104.0]);
+        assert_eq!(estimate(&[100.0, 108.0]), Estimate { value: 104.0, low: 99.0, high: 109.0 });
+        let few = estimate(&[100.0, 101.0, 102.0, 103.0, 104.0]);
         assert_eq!(few, Estimate { value: 102.0, low: 99.0, high: 105.0 });
-        let enough = of(&[100.0, 101.0, 102.0, 103.0, 104.0, 105.0]);
+        let enough = estimate(&[100.0, 101.0, 102.0, 103.0, 104.0, 105.0]);
         assert_eq!(enough, Estimate { value: 102.5, low: 100.0, high: 105.0 });
         // One in nine is outside.
-        let nine = of(&[100.0, 101.0, 102.0, 103.0, 104.0, 105.0, 106.0, 107.0, 900.0]);
+        let nine = estimate(&[100.0, 101.0, 102.0, 103.0, 104.0, 105.0, 106.0, 107.0, 900.0]);
         assert_eq!(nine, Estimate { value: 104.0, low: 101.0, high: 107.0 });
     }
 
@@ -131,7 +132,7 @@ mod tests {
                 let mut value = |_| {
                     100.0 + random.below(1_000) as f64 / 1e3 + 9.0 * (random.below(10) / 9) as f64
                 };
-                let estimate = of(&(0..processes).map(&mut value).collect::<Vec<f64>>());
+                let estimate = estimate(&(0..processes).map(&mut value).collect::<Vec<f64>>());
                 estimate.high - estimate.low
             };
             median((0..201).map(|_| width())).unwrap()
@@ -142,38 +143,38 @@ mod tests {
 
     #[test]
     fn a_doubt_of_half_of_the_processes_is_one() {
-        let of = |doubtful: usize, all: usize, other: Verdict| {
+        let common = |doubtful: usize, all: usize, other: Verdict| {
             common_verdict((0..all).map(|process| if process < doubtful { DOUBT } else { other }))
         };
-        assert_eq!(of(3, 8, Verdict::Stable), Verdict::Stable);
-        assert_eq!(of(4, 8, Verdict::Stable), DOUBT);
-        assert_eq!(of(4, 8, VARIES), DOUBT);
-        assert_eq!(of(1, 3, VARIES), Verdict::Stable);
-        assert_eq!([of(1, 1, VARIES), of(1, 2, VARIES)], [DOUBT; 2]);
-        assert_eq!([of(0, 8, VARIES), of(0, 0, VARIES)], [Verdict::Stable; 2]);
+        assert_eq!(common(3, 8, Verdict::Stable), Verdict::Stable);
+        assert_eq!(common(4, 8, Verdict::Stable), DOUBT);
+        assert_eq!(common(4, 8, VARIES), DOUBT);
+        assert_eq!(common(1, 3, VARIES), Verdict::Stable);
+        assert_eq!([common(1, 1, VARIES), common(1, 2, VARIES)], [DOUBT; 2]);
+        assert_eq!([common(0, 8, VARIES), common(0, 0, VARIES)], [Verdict::Stable; 2]);
         let others = Verdict::Unstable(Cause::OtherThreads { percent: 60.0, is_stepped: false });
         assert_eq!(common_verdict([Verdict::Exact, others, DOUBT].into_iter()), others);
     }
 
     #[test]
     fn the_verdict_is_that_of_most_processes() {
-        let of = |processes: &[Vec<Measured>]| joined(processes)[0].figure.verdict;
+        let verdict = |processes: &[Vec<Measured>]| joined(processes)[0].figure.verdict;
         let stable = process(100.0, 0.1, Verdict::Stable);
-        assert_eq!(of(&[stable.clone(), stable.clone()]), Verdict::Stable);
-        assert_eq!(of(&[stable.clone(), process(150.0, 0.1, Verdict::Stable)]), VARIES);
-        assert_eq!(of(&[stable.clone(), process(100.0, 0.1, DOUBT)]), DOUBT);
+        assert_eq!(verdict(&[stable.clone(), stable.clone()]), Verdict::Stable);
+        assert_eq!(verdict(&[stable.clone(), process(150.0, 0.1, Verdict::Stable)]), VARIES);
+        assert_eq!(verdict(&[stable.clone(), process(100.0, 0.1, DOUBT)]), DOUBT);
         let wide = process(100.0, 50.0, VARIES);
         assert_eq!(
-            [of(std::slice::from_ref(&wide)), of(&[wide.clone(), wide.clone()])],
+            [verdict(std::slice::from_ref(&wide)), verdict(&[wide.clone(), wide.clone()])],
             [VARIES; 2]
         );
         let exact = process(100.0, 0.0, Verdict::Exact);
-        assert_eq!(of(&[exact.clone(), exact.clone()]), Verdict::Exact);
-        assert_eq!(of(&[exact.clone(), stable.clone()]), Verdict::Stable);
+        assert_eq!(verdict(&[exact.clone(), exact.clone()]), Verdict::Exact);
+        assert_eq!(verdict(&[exact.clone(), stable.clone()]), Verdict::Stable);
         // The interval leaves out one in nine. It is a difference all the same.
         let mut nine = vec![exact; 8];
         nine.push(process(101.0, 0.0, Verdict::Exact));
-        assert_eq!(of(&nine), Verdict::Stable);
+        assert_eq!(verdict(&nine), Verdict::Stable);
         // A quantity that one process lacks is left out.
         assert!(joined(&[stable, Vec::new()]).is_empty());
     }
@@ -185,12 +186,18 @@ mod tests {
             process[0].figure.quantity = Quantity::SteppedInstructions;
             process
         };
-        let of = |processes: &[Vec<Measured>]| joined(processes)[0].figure.verdict;
+        let verdict = |processes: &[Vec<Measured>]| joined(processes)[0].figure.verdict;
         let exact = stepped(100.0, 0.0, Verdict::Exact);
-        assert_eq!(of(&[exact.clone(), exact.clone()]), Verdict::Exact);
-        assert_eq!(of(&[exact.clone(), stepped(100.02, 0.0, Verdict::Exact)]), Verdict::Stable);
-        assert_eq!(of(&[exact.clone(), stepped(500.0, 450.0, Verdict::Range)]), Verdict::Range);
-        assert_eq!(of(&[exact.clone(), stepped(100.0, 0.0, DOUBT)]), DOUBT);
-        assert_eq!(of(&[exact.clone(), exact, stepped(100.0, 0.0, DOUBT)]), Verdict::Stable);
+        assert_eq!(verdict(&[exact.clone(), exact.clone()]), Verdict::Exact);
+        assert_eq!(
+            verdict(&[exact.clone(), stepped(100.02, 0.0, Verdict::Exact)]),
+            Verdict::Stable
+        );
+        assert_eq!(
+            verdict(&[exact.clone(), stepped(500.0, 450.0, Verdict::Range)]),
+            Verdict::Range
+        );
+        assert_eq!(verdict(&[exact.clone(), stepped(100.0, 0.0, DOUBT)]), DOUBT);
+        assert_eq!(verdict(&[exact.clone(), exact, stepped(100.0, 0.0, DOUBT)]), Verdict::Stable);
     }
 }

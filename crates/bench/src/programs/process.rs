@@ -154,7 +154,7 @@ impl Running {
         }
         let ended = || format!("{program} ended before its rows were measured");
         lines.write(GO).ok_or_else(ended)?;
-        Ok(Connection::of(program, lines, &json))
+        Ok(Connection::new(program, lines, &json))
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Returns the connection to a process that sent this as its first line.
-    pub(super) fn of(program: String, lines: Lines, hello: &Value) -> Connection {
+    pub(super) fn new(program: String, lines: Lines, hello: &Value) -> Connection {
         let list = |name: &str| hello.get(name).and_then(Value::as_array).into_iter().flatten();
         let text = |name: &Value| name.as_str().map(str::to_owned);
         Connection {

@@ -21,7 +21,10 @@ pub(super) struct Rows {
 
 impl Rows {
     /// Returns the rows, and a task for each that has code.
-    pub(super) fn of<'a>(entries: Vec<Entry<'a>>, baseline: Option<&str>) -> (Rows, Vec<Task<'a>>) {
+    pub(super) fn from_entries<'a>(
+        entries: Vec<Entry<'a>>,
+        baseline: Option<&str>,
+    ) -> (Rows, Vec<Task<'a>>) {
         let compared = compared(&entries, baseline);
         let units = units(entries.len(), &compared);
         let (mut rows, mut task_of, mut tasks) = (Vec::new(), Vec::new(), Vec::new());

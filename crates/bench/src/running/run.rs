@@ -30,7 +30,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
         progress.hide();
         call.use_heap();
     }
-    let (rows, mut tasks) = Rows::of(plan.entries, plan.baseline.as_deref());
+    let (rows, mut tasks) = Rows::from_entries(plan.entries, plan.baseline.as_deref());
     let measured = tasks.len();
     add_fences(&mut tasks, rows.another_unit());
     let names = rows.names();
@@ -255,7 +255,7 @@ fn fence_costs(
     if let Ok(samples) = <[&[&Sample]; fence::CODES]>::try_from(kept) {
         for place in shape.cycles.into_iter().chain([TICKS]) {
             if let Some(cost) = costs.get_mut(place) {
-                *cost = FenceCost::of(samples, place, shape);
+                *cost = FenceCost::from_samples(samples, place, shape);
             }
         }
     }

@@ -135,7 +135,7 @@ impl<'a> Task<'a> {
             self.measured.extend(time);
             let fence = fence.get(TICKS).copied().flatten();
             row.fence = fence.map(|fence| fence.as_note(shape.ns_per_tick, scale));
-            row.slow = slow::of(judged, shape).map(|slow| slow.scaled(scale));
+            row.slow = slow::slow_loops(judged, shape).map(|slow| slow.scaled(scale));
         }
         let of_this =
             set.place(Event::INSTRUCTIONS).and_then(|place| *judged.figures.get(place)?);

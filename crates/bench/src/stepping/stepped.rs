@@ -208,7 +208,7 @@ fn in_turn<T>(
 
 /// Returns the figure by what this process and others have counted.
 pub(crate) fn judged(own: &Counted, others: &[Counted], target: f64) -> (Estimate, Verdict) {
-    let process = |counted: &Counted| Process::of(&counted.runs, counted.slack);
+    let process = |counted: &Counted| Process::from_runs(&counted.runs, counted.slack);
     let others: Vec<Process> = others.iter().filter_map(process).collect();
     let Some(own) = process(own) else {
         return (Estimate::exactly(0.0), Verdict::Unstable(Cause::Unreadable));

@@ -412,7 +412,7 @@ mod tests {
         [all, retiring, bad_speculation, front_end, back_end, memory]
     }
 
-    fn of(name: &str) -> &'static Family {
+    fn named(name: &str) -> &'static Family {
         FAMILIES.iter().find(|family| family.name.contains(name)).unwrap()
     }
 
@@ -420,15 +420,15 @@ mod tests {
     #[test]
     fn each_formula() {
         // Cycles, retired, issued, recovery, not delivered.
-        let skylake = slots(of("Skylake"), &[100.0, 120.0, 150.0, 5.0, 60.0]);
+        let skylake = slots(named("Skylake"), &[100.0, 120.0, 150.0, 5.0, 60.0]);
         assert_eq!(skylake, [400.0, 120.0, 50.0, 60.0, 170.0, 0.0]);
-        let p_core = slots(of("Golden Cove"), &[600.0, 120.0, 150.0, 300.0, 200.0]);
+        let p_core = slots(named("Golden Cove"), &[600.0, 120.0, 150.0, 300.0, 200.0]);
         assert_eq!(p_core, [600.0, 120.0, 30.0, 150.0, 300.0, 200.0]);
-        let gracemont = slots(of("Gracemont"), &[100.0, 200.0, 100.0, 150.0]);
+        let gracemont = slots(named("Gracemont"), &[100.0, 200.0, 100.0, 150.0]);
         assert_eq!(gracemont, [500.0, 200.0, 50.0, 100.0, 150.0, 0.0]);
-        let skymont = slots(of("Skymont"), &[100.0, 200.0, 100.0, 150.0, 350.0]);
+        let skymont = slots(named("Skymont"), &[100.0, 200.0, 100.0, 150.0, 350.0]);
         assert_eq!(skymont, [800.0, 200.0, 100.0, 150.0, 350.0, 0.0]);
-        let zen4 = slots(of("Zen 4"), &[100.0, 200.0, 240.0, 100.0, 160.0, 30.0, 40.0]);
+        let zen4 = slots(named("Zen 4"), &[100.0, 200.0, 240.0, 100.0, 160.0, 30.0, 40.0]);
         assert_eq!(zen4, [600.0, 200.0, 40.0, 100.0, 160.0, 120.0]);
     }
 
@@ -437,26 +437,26 @@ mod tests {
     #[test]
     fn neoverse() {
         let counts = [100.0, 150.0, 200.0, 120.0, 80.0, 2.0];
-        let n2 = slots(of("Neoverse N2"), &counts);
+        let n2 = slots(named("Neoverse N2"), &counts);
         assert_eq!(n2, [500.0, 225.0, 75.0 + 40.0, 120.0 - 10.0, 80.0 - 30.0, 0.0]);
         // The front end's count has 100 too many.
         let early = slots(&EARLY_N2, &[100.0, 150.0, 200.0, 220.0, 80.0, 2.0]);
         assert_eq!(early, n2);
         // Of 800 slots.
-        let v1 = slots(of("Neoverse V1"), &counts);
+        let v1 = slots(named("Neoverse V1"), &counts);
         assert_eq!(v1, [800.0, 450.0, 150.0 + 64.0, 120.0 - 64.0, 80.0, 0.0]);
-        let v2 = slots(of("Neoverse V2"), &counts);
+        let v2 = slots(named("Neoverse V2"), &counts);
         assert_eq!(v2, [800.0, 450.0, 150.0 + 64.0, 120.0 - 16.0, 80.0 - 48.0, 0.0]);
         // Two cycles of a flush.
-        let n3 = slots(of("Neoverse N3"), &counts);
+        let n3 = slots(named("Neoverse N3"), &counts);
         assert_eq!(n3, [500.0, 225.0, 75.0 + 10.0, 120.0 - 10.0, 80.0, 0.0]);
-        let v3 = slots(of("Neoverse V3"), &counts);
+        let v3 = slots(named("Neoverse V3"), &counts);
         assert_eq!(v3, [1_000.0, 600.0, 200.0 + 20.0, 120.0 - 20.0, 80.0, 0.0]);
         for [all, parts @ .., _] in [n2, early, v1, v2, n3, v3] {
             assert_eq!(parts.iter().sum::<f64>(), all);
         }
         // Nothing was started.
-        let nothing = slots(of("Neoverse V1"), &[10.0, 0.0, 0.0, 80.0]);
+        let nothing = slots(named("Neoverse V1"), &[10.0, 0.0, 0.0, 80.0]);
         assert_eq!(nothing, [80.0, 0.0, 0.0, 80.0, 0.0, 0.0]);
     }
 
@@ -464,7 +464,7 @@ mod tests {
         let mut padded: Counts = [0.0; MAX_EVENTS];
         let many: Vec<f64> = counts.iter().map(|count| count * 1_000.0).collect();
         padded.get_mut(..counts.len()).unwrap().copy_from_slice(&many);
-        of(name).level1(&padded, false, true).unwrap()
+        named(name).level1(&padded, false, true).unwrap()
     }
 
     #[test]
@@ -494,7 +494,7 @@ mod tests {
         let mut padded: Counts = [0.0; MAX_EVENTS];
         let counts = [100_000.0, 200_000.0, 240_000.0, 100_000.0, 0.0];
         padded.get_mut(..counts.len()).unwrap().copy_from_slice(&counts);
-        let alone = of("Zen 4").level1(&padded, false, false).unwrap().disagreement();
+        let alone = named("Zen 4").level1(&padded, false, false).unwrap().disagreement();
         assert_eq!(alone.as_deref(), Some("the four parts are only 56.7 % of the slots"));
         assert_eq!(zen.largest(), (super::super::level1::Category::Retiring, zen.retiring));
     }

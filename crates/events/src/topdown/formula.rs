@@ -66,7 +66,7 @@ impl Formula {
 
     /// Returns the formula of the CPUs of a table. Its events name no PMU, and the slots' event needs a fixed counter where there is
     /// one. None if these CPUs have no events for it.
-    pub fn of(table: Table) -> Option<Formula> {
+    pub fn for_table(table: Table) -> Option<Formula> {
         let family = by_table(table)?;
         let events = family.events.iter().map(|name| table.event(name).ok()).collect::<Option<_>>();
         let has_memory = family.for_memory > 0;
@@ -157,7 +157,7 @@ mod tests {
                 for event in family.events.iter().chain(&family.without_fixed) {
                     assert!(table.event(event).is_ok(), "{name} has no {event}");
                 }
-                let formula = Formula::of(table).unwrap();
+                let formula = Formula::for_table(table).unwrap();
                 assert_eq!(formula.cpus(), family.name);
                 assert_eq!(formula.events().len(), family.events.len());
                 assert_eq!(
@@ -167,7 +167,7 @@ mod tests {
             }
         }
         for name in ["zen3", "haswell", "neoverse_n1", "elkhartlake"] {
-            assert!(Formula::of(Table::named(name).unwrap()).is_none(), "{name}");
+            assert!(Formula::for_table(Table::named(name).unwrap()).is_none(), "{name}");
         }
     }
 
@@ -182,7 +182,7 @@ mod tests {
                 .any(|name| has(table, name))
         };
         let left_out: Vec<&str> = Table::all()
-            .filter(|table| is_one(table) && Formula::of(*table).is_none())
+            .filter(|table| is_one(table) && Formula::for_table(*table).is_none())
             .map(|table| table.name())
             .collect();
         // Tremont, older than what is supported; and a core whose slots in a cycle are not published.
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn counts_that_are_missing() {
-        let formula = Formula::of(Table::named("icelake").unwrap()).unwrap();
+        let formula = Formula::for_table(Table::named("icelake").unwrap()).unwrap();
         for counts in [&[][..], &[1], &[1, 1, 1], &[1; 5], &[1; 9], &[0; 4]] {
             assert_eq!(formula.level1(counts), None, "{counts:?}");
         }

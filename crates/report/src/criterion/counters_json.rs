@@ -88,7 +88,7 @@ impl Counted {
         Counted {
             event,
             unit: unit.into(),
-            per_iteration: Interval::of(&each),
+            per_iteration: Interval::from_values(&each),
             counts,
             of_processes: None,
         }
@@ -167,7 +167,7 @@ impl Results {
 
     /// Returns the median number of iterations in a sample.
     fn typical_iterations(&self) -> f64 {
-        Interval::of(&self.iterations).median.max(1.0)
+        Interval::from_values(&self.iterations).median.max(1.0)
     }
 
     /// Writes the results to the directory of a baseline. If that fails, removes earlier ones, which are of other samples.
@@ -198,7 +198,7 @@ impl Results {
             Err(error) => return Err(format!("{} cannot be read: {error}", path.display())),
         };
         let json = files::json(&text).ok();
-        let results = json.and_then(|json| Results::of(&json));
+        let results = json.and_then(|json| Results::from_json(&json));
         results
             .map(Some)
             .ok_or_else(|| format!("{} is damaged, or of another version", path.display()))
@@ -237,7 +237,7 @@ impl Results {
         })
     }
 
-    fn of(json: &Value) -> Option<Results> {
+    fn from_json(json: &Value) -> Option<Results> {
         let text = |json: &Value, name: &str| Some(json.get(name)?.as_str()?.to_owned());
         let numbers = |name: &str| -> Option<Vec<f64>> {
             json.get(name)?.as_array()?.iter().map(Value::as_f64).collect()

@@ -279,7 +279,8 @@ impl Comparison {
         }
         let is_compared = self.compared.iter().skip(before).any(|compared| {
             let figure = compared.figure.as_deref();
-            compared.is_gated && figure.is_some_and(|name| self.limits.of(name, false).is_some())
+            compared.is_gated
+                && figure.is_some_and(|name| self.limits.limit_of(name, false).is_some())
         });
         if !is_compared && !is_left_out {
             self.explain(was, &old);
@@ -302,7 +303,7 @@ impl Comparison {
 
     fn add_figures(&mut self, row: &str, was: &Figure, is: &Figure) {
         let is_exact = [was, is].iter().all(|figure| figure.certainty == Certainty::Exact);
-        let limit = self.limits.of(&is.name, is_exact);
+        let limit = self.limits.limit_of(&is.name, is_exact);
         let change = Change::between(was, is, limit.unwrap_or_else(|| Limits::usual(&is.name)));
         let outcome = match change.direction {
             Direction::More => Outcome::Worse,

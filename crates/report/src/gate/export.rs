@@ -31,7 +31,7 @@ impl FromStr for Format {
 
 impl Format {
     /// Writes all figures that can be trusted.
-    pub fn of(self, rows: &[Row]) -> String {
+    pub fn text(self, rows: &[Row]) -> String {
         let trusted = |row: &'_ Row| -> Vec<Figure> {
             let is_trusted = |figure: &&Figure| {
                 figure.certainty != Certainty::Unstable
@@ -103,7 +103,7 @@ mod tests {
             Row { name: "nothing".into(), ..Row::default() },
         ];
         let of = |name: &str| -> Value {
-            serde_json::from_str(&name.parse::<Format>().unwrap().of(&rows)).unwrap()
+            serde_json::from_str(&name.parse::<Format>().unwrap().text(&rows)).unwrap()
         };
         assert_eq!(
             of("bencher"),

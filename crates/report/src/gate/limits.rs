@@ -80,7 +80,7 @@ impl Limits {
     }
 
     /// Returns the growth to accept. None if the figure is not compared.
-    pub(crate) fn of(&self, figure: &str, is_exact: bool) -> Option<f64> {
+    pub(crate) fn limit_of(&self, figure: &str, is_exact: bool) -> Option<f64> {
         let usual = if is_exact { 0.0 } else { OF_COUNTS };
         self.accepted(figure).or(repeats(figure).then_some(usual))
     }
@@ -132,21 +132,24 @@ mod tests {
     #[test]
     fn the_last_limit_counts() {
         let limits = Limits::new();
-        assert_eq!(limits.of("instructions", true), Some(0.0));
-        assert_eq!(limits.of("branches", false), Some(OF_COUNTS));
-        assert_eq!(limits.of("cycles", false), None);
+        assert_eq!(limits.limit_of("instructions", true), Some(0.0));
+        assert_eq!(limits.limit_of("branches", false), Some(OF_COUNTS));
+        assert_eq!(limits.limit_of("cycles", false), None);
         let limits =
             limits.accept("cycles", 0.05).accept("instructions", 0.01).accept("cycles", 0.1);
-        assert_eq!(limits.of("cycles", false), Some(0.1));
-        assert_eq!(limits.of("instructions", true), Some(0.01));
-        assert_eq!(Limits::new().accept("ns", f64::NAN).of("ns", false), Some(0.0));
-        assert_eq!(Limits::new().accept("ns", -1.0).of("ns", false), Some(0.0));
+        assert_eq!(limits.limit_of("cycles", false), Some(0.1));
+        assert_eq!(limits.limit_of("instructions", true), Some(0.01));
+        assert_eq!(Limits::new().accept("ns", f64::NAN).limit_of("ns", false), Some(0.0));
+        assert_eq!(Limits::new().accept("ns", -1.0).limit_of("ns", false), Some(0.0));
     }
 
     #[test]
     fn arguments_are_names_and_percentages() {
         let of = |argument: &str, name: &str| {
-            Limits::new().accept_argument(argument).ok().and_then(|limits| limits.of(name, false))
+            Limits::new()
+                .accept_argument(argument)
+                .ok()
+                .and_then(|limits| limits.limit_of(name, false))
         };
         assert_eq!(of("instructions=1%", "instructions"), Some(0.01));
         assert_eq!(of("cycles=5", "cycles"), Some(0.05));

@@ -24,7 +24,7 @@ impl Interval {
     /// The interval of the sign test ends at two of the values. It holds for values that are independent, which neighbours in time
     /// are not. So with six values for each of eight slices or more, the interval also has the median of each slice. With fewer
     /// than [`MIN_VALUES`] values, it has all of them, and a lower confidence.
-    pub fn of(values: &[f64]) -> Interval {
+    pub fn from_values(values: &[f64]) -> Interval {
         let mut sorted = values.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
         let at = |place: usize| sorted.get(place).copied().unwrap_or(0.0);
@@ -92,7 +92,7 @@ mod tests {
         // On both sides of the approximation.
         assert_eq!([left_out(1_000), left_out(1_001)], [468, 468]);
         let of = |values: &[f64]| {
-            let Interval { low, median, high } = Interval::of(values);
+            let Interval { low, median, high } = Interval::from_values(values);
             (low, median, high)
         };
         assert_eq!(of(&[]), (0.0, 0.0, 0.0));
@@ -107,11 +107,11 @@ mod tests {
     fn the_interval_has_the_median_of_each_slice() {
         let noise = |n: usize| (n * 7 % 11) as f64 / 100.0;
         let quiet: Vec<f64> = (0..96).map(|n| 10.0 + noise(n)).collect();
-        assert!(Interval::of(&quiet).high < 10.2);
+        assert!(Interval::from_values(&quiet).high < 10.2);
         let busy = quiet.iter().enumerate();
         let busy: Vec<f64> =
             busy.map(|(n, it)| if (24..36).contains(&n) { it + 5.0 } else { *it }).collect();
-        let interval = Interval::of(&busy);
+        let interval = Interval::from_values(&busy);
         assert!(interval.high > 15.0 && interval.median < 10.2, "{interval:?}");
     }
 

@@ -17,7 +17,7 @@ pub struct Process {
 
 impl Process {
     /// Returns the interval of these counts. None without any.
-    pub fn of(runs: &[f64], slack: f64) -> Option<Process> {
+    pub fn from_runs(runs: &[f64], slack: f64) -> Option<Process> {
         let low = runs.iter().copied().fold(f64::INFINITY, f64::min);
         let high = runs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let median = median(runs.iter().copied())?;
@@ -63,10 +63,10 @@ mod tests {
     use super::*;
 
     fn process(runs: &[f64]) -> Process {
-        Process::of(runs, 0.0).unwrap()
+        Process::from_runs(runs, 0.0).unwrap()
     }
 
-    fn of(own: &[f64], others: &[f64]) -> (f64, f64, f64, Certainty) {
+    fn judged(own: &[f64], others: &[f64]) -> (f64, f64, f64, Certainty) {
         let others: Vec<Process> = others.iter().map(|other| process(&[*other])).collect();
         let joined = process(own).joined(&others);
         (joined.low, joined.median, joined.high, certainty(&joined))
@@ -75,19 +75,19 @@ mod tests {
     #[test]
     fn only_equal_counts_are_exact() {
         use Certainty::{Exact, Stable, Unstable};
-        assert_eq!(of(&[301.0; 3], &[]), (301.0, 301.0, 301.0, Exact));
-        assert_eq!(of(&[301.0; 3], &[301.0; 7]), (301.0, 301.0, 301.0, Exact));
-        assert_eq!(of(&[0.0], &[0.0; 7]).3, Exact);
-        assert_eq!(of(&[301.0, 303.0, 301.0], &[301.0; 7]), (300.0, 301.0, 304.0, Stable));
-        assert_eq!(of(&[301.0, 303.0, 301.0], &[]), (281.0, 301.0, 323.0, Stable));
+        assert_eq!(judged(&[301.0; 3], &[]), (301.0, 301.0, 301.0, Exact));
+        assert_eq!(judged(&[301.0; 3], &[301.0; 7]), (301.0, 301.0, 301.0, Exact));
+        assert_eq!(judged(&[0.0], &[0.0; 7]).3, Exact);
+        assert_eq!(judged(&[301.0, 303.0, 301.0], &[301.0; 7]), (300.0, 301.0, 304.0, Stable));
+        assert_eq!(judged(&[301.0, 303.0, 301.0], &[]), (281.0, 301.0, 323.0, Stable));
         // One process of six is different. There may be others, that differ more.
         let six = [620.0, 629.0, 620.0, 620.0, 620.0];
-        assert_eq!(of(&[620.0; 3], &six), (615.5, 620.0, 633.5, Stable));
-        assert_eq!(of(&[9.0; 3], &[9.0, 9.0, 9.0, 9.0, 9.0, 9.0, 100.0]).3, Stable);
-        assert_eq!(of(&[-1.0; 3], &[-1.0; 7]).3, Unstable);
+        assert_eq!(judged(&[620.0; 3], &six), (615.5, 620.0, 633.5, Stable));
+        assert_eq!(judged(&[9.0; 3], &[9.0, 9.0, 9.0, 9.0, 9.0, 9.0, 100.0]).3, Stable);
+        assert_eq!(judged(&[-1.0; 3], &[-1.0; 7]).3, Unstable);
         // The margin does not go below zero, unless counts do.
-        assert_eq!(of(&[6.0, 409.0, 6.0], &[6.0; 7]), (0.0, 6.0, 610.5, Stable));
-        assert_eq!(of(&[-1.0, 1.0, 0.0], &[0.0; 7]), (-2.0, 0.0, 2.0, Stable));
+        assert_eq!(judged(&[6.0, 409.0, 6.0], &[6.0; 7]), (0.0, 6.0, 610.5, Stable));
+        assert_eq!(judged(&[-1.0, 1.0, 0.0], &[0.0; 7]), (-2.0, 0.0, 2.0, Stable));
     }
 
     /// A process that had time for one run has the cost of the loop in its figure, and no other difference.

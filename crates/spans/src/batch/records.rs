@@ -37,7 +37,7 @@ struct Chunk {
 impl Records {
     /// Returns these records, in this order.
     #[cfg(test)]
-    pub(crate) fn of(records: Vec<Kept>) -> Records {
+    pub(crate) fn new(records: Vec<Kept>) -> Records {
         let mut own = Ordered::default();
         own.extend(records);
         Records { own, others: Ordered::default() }

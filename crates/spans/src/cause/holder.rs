@@ -12,7 +12,7 @@ use std::time::Duration;
 const STEPS: usize = 2;
 
 /// Returns the spans for which a place of a slow span waited, by the reasons that are known of it.
-pub(super) fn of<'t>(
+pub(super) fn held_up_by<'t>(
     usual: &Usual<'_>,
     found: &Found<'t>,
     known: &[Reason],
@@ -36,11 +36,11 @@ pub(super) fn of<'t>(
             usual_spans: 0,
             excess: usual.time(span),
         });
-        let reasons = reasons::of(usual, &found, None);
+        let reasons = reasons::reasons_of(usual, &found, None);
         next = found.spans.first().copied().zip(wait_of(&found, &reasons));
         next = next.filter(|_| matches!(reasons.first(), Some(Reason::Waited { .. })));
         let began_after = waits.began_after(span).map(Duration::from_nanos);
-        holders.push(Holder { place: Place::of(&found, &tree.root), reasons, began_after });
+        holders.push(Holder { place: Place::find(&found, &tree.root), reasons, began_after });
         threads.push(span.thread.number);
     }
     holders

@@ -181,7 +181,7 @@ pub struct Holder {
 
 impl Cause {
     /// Returns why the root of a tree was slow.
-    pub(crate) fn of(usual: &Usual<'_>, tree: &Tree) -> Cause {
+    pub(crate) fn find(usual: &Usual<'_>, tree: &Tree) -> Cause {
         let root = &tree.root;
         let found = place::find(usual, root, tree.inside.iter());
         let mut cause = Cause {
@@ -194,16 +194,16 @@ impl Cause {
             knows_causes: root.thread.counted.knows_causes,
         };
         let Some(found) = found else { return cause };
-        cause.place = Some(Place::of(&found, root));
-        cause.reasons = reasons::of(usual, &found, Some(root));
-        cause.waited_for = holder::of(usual, &found, &cause.reasons, tree);
+        cause.place = Some(Place::find(&found, root));
+        cause.reasons = reasons::reasons_of(usual, &found, Some(root));
+        cause.waited_for = holder::held_up_by(usual, &found, &cause.reasons, tree);
         cause.slots = found.spans.first().and_then(|kept| reasons::slots(usual, kept));
         cause
     }
 }
 
 impl Place {
-    fn of(found: &Found<'_>, root: &Kept) -> Place {
+    fn find(found: &Found<'_>, root: &Kept) -> Place {
         // A place has at least one span.
         let kept = found.spans.first().copied().unwrap_or(root);
         Place {

@@ -19,7 +19,7 @@ struct Off {
 
 /// Returns what happened at a place, in the order of the time that it explains. `root`: the slow span around it, whose page
 /// faults may be known.
-pub(super) fn of(usual: &Usual<'_>, found: &Found<'_>, root: Option<&Kept>) -> Vec<Reason> {
+pub(super) fn reasons_of(usual: &Usual<'_>, found: &Found<'_>, root: Option<&Kept>) -> Vec<Reason> {
     let Some(kept) = found.spans.first() else { return Vec::new() };
     // Nothing is usual for what usually is not there.
     let is_rare = found.usual_spans == 0;

@@ -46,7 +46,7 @@ impl Estate {
     ///
     /// # Safety
     /// The thread has ended, or is this one and records no more. Nobody else reads its records.
-    pub(crate) unsafe fn of(mut thread: OfThread) -> Estate {
+    pub(crate) unsafe fn of_thread(mut thread: OfThread) -> Estate {
         let mut estate = Estate::default();
         // Twice, because the thread may have answered a request for which nobody has waited.
         for _ in 0..2 {

@@ -68,7 +68,7 @@ impl Amounts {
         counts
     }
 
-    pub(crate) fn of(samples: &[[u64; MAX_EVENTS]]) -> Amounts {
+    pub(crate) fn from_samples(samples: &[[u64; MAX_EVENTS]]) -> Amounts {
         let mut amounts = Amounts::default();
         let places = amounts.counts.iter_mut().zip(&mut amounts.is_steady);
         for (place, ((count, is_steady), spread)) in places.zip(&mut amounts.spread).enumerate() {

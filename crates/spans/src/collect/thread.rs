@@ -21,7 +21,7 @@ struct Sites {
 }
 
 impl Sites {
-    fn of(&mut self, site: &'static Site, events: usize) -> Option<&mut SiteStats> {
+    fn of_site(&mut self, site: &'static Site, events: usize) -> Option<&mut SiteStats> {
         let next = self.all.len();
         let place = *self.places.entry(ptr::from_ref(site).addr()).or_insert(next);
         if place == next {
@@ -91,12 +91,12 @@ impl OfThread {
         let events = meta.counted.events.len();
         let kernel_instructions = meta.counted.index_of_interrupts();
         reader.read(|words| {
-            if let Some(companion) = Companion::of(words) {
+            if let Some(companion) = Companion::decode(words) {
                 return pending.add(companion, words);
             }
             // SAFETY: the thread has written them, with the addresses of statics.
             let site_of = |address| unsafe { loaded.site(address) };
-            let Some(mut raw) = Raw::of(words, site_of) else { return };
+            let Some(mut raw) = Raw::decode(words, site_of) else { return };
             if raw.left_out().is_some() {
                 return each(Kept::new(meta.clone(), raw, Details::default()));
             }
@@ -107,9 +107,9 @@ impl OfThread {
             if !meta.is_in_histograms {
                 // First, so that a span is listed before those inside it.
                 if let Some(parent) = raw.parent {
-                    sites.of(parent, events);
+                    sites.of_site(parent, events);
                 }
-                if let Some(stats) = sites.of(raw.site, events) {
+                if let Some(stats) = sites.of_site(raw.site, events) {
                     stats.add(&raw, &details, of_children);
                 }
             }
@@ -132,7 +132,7 @@ impl OfThread {
         for more in drained.unwrap_or_default() {
             // SAFETY: the thread has recorded spans of this static.
             let site = unsafe { loaded.site(address(more.site)) };
-            if let Some(stats) = site.and_then(|site| sites.of(site, events)) {
+            if let Some(stats) = site.and_then(|site| sites.of_site(site, events)) {
                 stats.merge(&more);
             }
         }

@@ -159,7 +159,7 @@ fn percentiles(to: &mut impl Write, of: Percentiles, sum: Option<u64>) -> io::Re
 
 /// Writes a slow span: what its line says, and the parts of it.
 fn slow(to: &mut impl Write, usual: &Usual<'_>, tree: &Tree, line: &str) -> io::Result<()> {
-    let (root, cause) = (&tree.root, Cause::of(usual, tree));
+    let (root, cause) = (&tree.root, Cause::find(usual, tree));
     to.write_all(b"{\"line\":")?;
     string(to, line)?;
     to.write_all(b",\"name\":")?;

@@ -66,7 +66,7 @@ fn series(batch: &Batch) -> Vec<Series> {
             // A macro of the program's with two spans has two statics of one line.
             let is_same =
                 |known: &&mut Series| known.thread == name && of_site(known.site) == of_site(site);
-            let row = Row::of(thread, stats, &batch.time);
+            let row = Row::new(thread, stats, &batch.time);
             // A sum that falls is a restart to Prometheus.
             let total = batch.time.first_conversion(&thread.meta).duration(stats.ticks);
             if let Some(known) = all.iter_mut().find(is_same) {

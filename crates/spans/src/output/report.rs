@@ -52,7 +52,7 @@ impl Report {
     pub(crate) fn new(batch: &Batch) -> Report {
         let usual = Usual::new(batch);
         let rows = batch.threads.iter().flat_map(|thread| {
-            thread.sites.iter().map(move |stats| Row::of(thread, stats, &batch.time))
+            thread.sites.iter().map(move |stats| Row::new(thread, stats, &batch.time))
         });
         Report {
             rows: rows.collect(),
@@ -60,7 +60,7 @@ impl Report {
             threads: batch
                 .threads
                 .iter()
-                .map(|thread| ThreadInfo::of(thread, &batch.time))
+                .map(|thread| ThreadInfo::new(thread, &batch.time))
                 .collect(),
             clock: batch.time.kind.clone(),
             clock_error: batch.time.error,

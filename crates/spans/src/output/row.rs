@@ -97,7 +97,7 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    fn of(distribution: &Distribution) -> Percentiles {
+    fn from_distribution(distribution: &Distribution) -> Percentiles {
         let quantile = |q| distribution.quantile(q).unwrap_or(0);
         Percentiles {
             p50: quantile(0.5),
@@ -118,7 +118,7 @@ struct Known {
 }
 
 impl Known {
-    fn of(thread: &Thread) -> Known {
+    fn from_thread(thread: &Thread) -> Known {
         let counted = &thread.meta.counted;
         Known {
             has_tick_counter: thread.meta.has_tick_counter(),
@@ -155,16 +155,17 @@ impl Row {
         self.level1
     }
 
-    pub(super) fn of(thread: &Thread, stats: &SiteStats, time: &Timeline) -> Row {
-        let (known, conversion) = (Known::of(thread), time.conversion(&thread.meta));
+    pub(super) fn new(thread: &Thread, stats: &SiteStats, time: &Timeline) -> Row {
+        let (known, conversion) = (Known::from_thread(thread), time.conversion(&thread.meta));
         let not_counted = stats.with(Flags::NOT_COUNTED);
         let times = stats.times.clone().of_ticks(known.has_tick_counter, conversion);
         let disturbed = stats.disturbed.clone().of_ticks(known.has_tick_counter, conversion);
         let interrupted = stats.interrupted.clone().of_ticks(known.has_tick_counter, conversion);
         let mut clean = times.clone();
         // Disturbed spans are among all, so this does not fail.
-        let clean = clean.subtract(&disturbed).is_ok().then(|| Percentiles::of(&clean));
-        let time = Percentiles::of(&times);
+        let clean =
+            clean.subtract(&disturbed).is_ok().then(|| Percentiles::from_distribution(&clean));
+        let time = Percentiles::from_distribution(&times);
         let above = |of: &Distribution| of.count_above(time.p999);
         let events = &thread.meta.counted.events;
         let counts = events.iter().zip(&stats.of_counts).zip(stats.counts);
@@ -172,7 +173,7 @@ impl Row {
             |((event, distribution), sum)| Counts {
                 event: *event,
                 sum,
-                percentiles: Percentiles::of(distribution),
+                percentiles: Percentiles::from_distribution(distribution),
                 distribution: distribution.clone(),
             },
         );
@@ -202,7 +203,7 @@ impl Row {
             own: conversion.duration(stats.ticks.saturating_sub(stats.of_children)),
             time,
             time_clean: clean.filter(|_| known.disturbances),
-            time_disturbed: Percentiles::of(&disturbed),
+            time_disturbed: Percentiles::from_distribution(&disturbed),
             slowest_disturbed: (known.disturbances || known.interrupts)
                 .then(|| (above(&times), above(&disturbed) + above(&interrupted))),
             distribution: times,
@@ -231,7 +232,7 @@ pub(super) fn of_several_threads(batch: &Batch) -> Vec<Row> {
     }
     let all = all.into_iter().filter(|(_, _, threads)| *threads > 1);
     all.map(|(stats, thread, _)| {
-        let row = Row::of(thread, &stats, &batch.time);
+        let row = Row::new(thread, &stats, &batch.time);
         Row { thread: None, thread_name: "all threads".into(), ..row }
     })
     .collect()

@@ -9,7 +9,7 @@ use std::time::UNIX_EPOCH;
 /// Returns the name, number, time and cause of a slow span.
 pub(super) fn line(usual: &Usual<'_>, tree: &Tree) -> String {
     let (batch, root) = (usual.batch, &tree.root);
-    let cause = Cause::of(usual, tree);
+    let cause = Cause::find(usual, tree);
     let [start, _] = batch.time.nanoseconds(root);
     let name = units::cell(&name(root));
     let thread = units::cell(&root.thread.name);

@@ -49,7 +49,7 @@ pub struct ThreadInfo {
 }
 
 impl ThreadInfo {
-    pub(crate) fn of(thread: &Thread, time: &Timeline) -> ThreadInfo {
+    pub(crate) fn new(thread: &Thread, time: &Timeline) -> ThreadInfo {
         let meta = &thread.meta;
         let conversion = time.conversion(meta);
         let amounts = &meta.cost.span;

@@ -44,7 +44,7 @@ impl Companion {
     }
 
     /// Returns the companion of these words. None if they are a span's or lap's.
-    pub(crate) fn of(words: &[u64]) -> Option<Companion> {
+    pub(crate) fn decode(words: &[u64]) -> Option<Companion> {
         let &[site, first, second, ..] = words.first_chunk::<HEAD>()?;
         if !is_companion(site) {
             return None;

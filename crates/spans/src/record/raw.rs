@@ -86,7 +86,7 @@ pub(crate) fn ticks_between(start: u64, end: u64) -> u64 {
 
 impl Raw {
     /// Returns the record of these words, which are not a companion's. `site_at` returns the site of an address, and None for 0.
-    pub(crate) fn of(
+    pub(crate) fn decode(
         words: &[u64],
         mut site_at: impl FnMut(u64) -> Option<&'static Site>,
     ) -> Option<Raw> {

@@ -73,7 +73,7 @@ impl Interval {
 
     /// Returns what is known of the threads.
     pub fn threads(&self) -> Vec<ThreadInfo> {
-        self.batch.threads.iter().map(|thread| ThreadInfo::of(thread, &self.batch.time)).collect()
+        self.batch.threads.iter().map(|thread| ThreadInfo::new(thread, &self.batch.time)).collect()
     }
 
     /// Returns the number of spans without a record: see [`Report::lost`].
@@ -198,7 +198,7 @@ impl Interval {
     pub fn write_slow_perfetto(&self, to: impl Write) -> io::Result<()> {
         let mut trace = PerfettoTrace::new(to);
         let records = self.batch.slow_records();
-        trace.add(&self.batch, records.into_iter(), Missing::of(&self.batch))?;
+        trace.add(&self.batch, records.into_iter(), Missing::in_batch(&self.batch))?;
         trace.finish().map(drop)
     }
 
@@ -225,7 +225,7 @@ impl Interval {
     /// - Those of writing. The trace then lacks a part.
     /// - [`io::ErrorKind::InvalidInput`] if the trace has records of another recording, whose times begin at 0 as well.
     pub fn append_perfetto<W: Write>(&self, trace: &mut PerfettoTrace<W>) -> io::Result<()> {
-        trace.add(&self.batch, self.batch.records.iter(), Missing::of(&self.batch))
+        trace.add(&self.batch, self.batch.records.iter(), Missing::in_batch(&self.batch))
     }
 
     /// Writes the records as lines of JSON: one object for each, with `thread_number`, `thread`, `file`, `line`, `name`,

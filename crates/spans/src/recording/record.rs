@@ -190,7 +190,7 @@ impl<'a> SlowSpan<'a> {
     /// Returns why it was slow: where its time went, what happened there, and for what it waited. Printing it prints some
     /// sentences. Takes some microseconds for each site inside.
     pub fn cause(&self) -> Cause {
-        Cause::of(&Usual::new(self.batch), self.tree)
+        Cause::find(&Usual::new(self.batch), self.tree)
     }
 }
 

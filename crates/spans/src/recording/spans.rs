@@ -198,7 +198,7 @@ impl Spans {
         let mut batch = self.batch(threads, (slow, 0));
         batch.records = std::mem::take(&mut self.kept);
         self.written += batch.records.len() as u64;
-        let missing = Missing::of(&batch);
+        let missing = Missing::in_batch(&batch);
         let since = missing.since(std::mem::replace(&mut self.missing, missing));
         trace.add(&batch, batch.records.iter(), since)
     }

@@ -74,7 +74,7 @@ pub(super) fn join(session: u32) -> Option<*const Header> {
             thread::forget();
             // First, so that its counters are free.
             owner.joined = None;
-            let Some(joined) = Joined::of(session) else {
+            let Some(joined) = Joined::in_session(session) else {
                 owner.refused = session.number;
                 return None;
             };
@@ -161,7 +161,7 @@ fn storage(
 
 impl Joined {
     /// Opens the clock and the counters of this thread, and measures what spans cost. None if there is no clock.
-    fn of(session: &'static Session) -> Option<Joined> {
+    fn in_session(session: &'static Session) -> Option<Joined> {
         let clock = Clock::open().ok()?;
         let (kind, conversion) = (clock.kind(), clock.conversion());
         let has_tick_counter = clock.tick_counter().is_some();

@@ -41,12 +41,12 @@ impl Probe {
         };
         match self {
             Probe::Ring(reader) => reader.read(|words| {
-                if Companion::of(words).is_some() {
+                if Companion::decode(words).is_some() {
                     return;
                 }
                 // SAFETY: this thread has written them, with the addresses of statics.
                 let site_of = |address| unsafe { site_at(address) };
-                let Some(raw) = Raw::of(words, site_of) else { return };
+                let Some(raw) = Raw::decode(words, site_of) else { return };
                 count_others(raw.site, 1);
                 if ptr::eq(raw.site, site) {
                     add(raw.time(), 1, raw.counts);
@@ -128,7 +128,7 @@ fn counts(probe: &mut Probe, site: &'static Site, run: &dyn Fn()) -> Amounts {
             }
         }
     }
-    Amounts::of(samples.get(..taken).unwrap_or(&samples))
+    Amounts::from_samples(samples.get(..taken).unwrap_or(&samples))
 }
 
 /// The number of durations in a mean: fewer than RECORDS.

@@ -121,7 +121,7 @@ impl Session {
             return;
         }
         // SAFETY: the caller's promise.
-        self.ended.add(unsafe { Estate::of(thread) });
+        self.ended.add(unsafe { Estate::of_thread(thread) });
         // Nobody collects this any more. Pairs with `end`.
         if is_over() {
             drop(self.ended.take());
@@ -165,7 +165,7 @@ impl Session {
             let seat = visit.seat;
             if let Some(thread) = visit.end() {
                 // SAFETY: it has left, and this has its records.
-                later.add(unsafe { Estate::of(thread) });
+                later.add(unsafe { Estate::of_thread(thread) });
                 seat.free();
             }
         }

@@ -169,7 +169,7 @@ pub(crate) struct Side {
 
 impl Side {
     #[inline(always)]
-    pub(super) fn of(&mut self, site: &Site) -> Option<&mut SiteHistograms> {
+    pub(super) fn of_site(&mut self, site: &Site) -> Option<&mut SiteHistograms> {
         let place = *self.places.get(site.index() as usize)?;
         self.sites.get_mut((place as usize).wrapping_sub(1))
     }
@@ -215,7 +215,7 @@ pub(crate) struct Published {
 }
 
 impl Published {
-    pub(super) fn of(sides: Arc<Handover<Side>>) -> Published {
+    pub(super) fn new(sides: Arc<Handover<Side>>) -> Published {
         Published { sides, is_requested: false, is_stuck: false }
     }
 

@@ -93,7 +93,7 @@ impl Recorder {
             pending: Cell::default(),
             has_faults: Cell::new(false),
         };
-        (recorder, Published::of(sides))
+        (recorder, Published::new(sides))
     }
 
     /// Subtracts these costs from later counts.
@@ -116,7 +116,7 @@ impl Recorder {
     #[inline(never)]
     fn add(&self, side: &mut Side, site: &'static Site) {
         let Ok(mut spare) = self.spare.try_borrow_mut() else { return };
-        if side.of(site).is_some() {
+        if side.of_site(site).is_some() {
             return;
         }
         let place = spare.iter().position(|histograms| histograms.is_of(site));
@@ -150,7 +150,7 @@ impl Recorder {
         let is_lap = flags.contains(Flags::LAP);
         let nested = if is_lap { 0 } else { self.nested(depth, time) };
         let add = |side: &mut Side| {
-            let of = match side.of(site_of) {
+            let of = match side.of_site(site_of) {
                 Some(of) => of,
                 None => {
                     // First, so that a span is listed before those inside it.
@@ -159,7 +159,7 @@ impl Recorder {
                         self.add(side, parent);
                     }
                     self.add(side, site_of);
-                    match side.of(site_of) {
+                    match side.of_site(site_of) {
                         Some(of) => of,
                         None => return,
                     }
@@ -179,7 +179,7 @@ impl Recorder {
     #[cold]
     #[inline(never)]
     fn add_pending(&self, words: &[u64]) {
-        let Some(companion) = Companion::of(words) else { return };
+        let Some(companion) = Companion::decode(words) else { return };
         // Histograms have no numbers. What these cost is subtracted from counts.
         if self.shape.events == 0 && matches!(companion, Companion::Number(_)) {
             return;

@@ -96,7 +96,7 @@ impl Trees {
         let Some(&[site, _, start, end, last]) = words.first_chunk::<HEAD>() else { return };
         let mut record = [0; MAX_WORDS];
         record.iter_mut().zip(words).for_each(|(to, word)| *to = *word);
-        if Companion::of(words).is_some() {
+        if Companion::decode(words).is_some() {
             // Those of a span that was never recorded stay for the next one, up to this many.
             if self.companions.get() < COMPANIONS {
                 records.push(record);

@@ -96,7 +96,7 @@ pub(crate) struct Decoded {
 }
 
 impl Decoded {
-    pub(crate) fn of(trace: &[u8]) -> Decoded {
+    pub(crate) fn decode(trace: &[u8]) -> Decoded {
         let mut decoded = Decoded::default();
         decoded.packets(trace);
         // The sort is stable, as the trace processor's.

@@ -349,7 +349,7 @@ pub(crate) fn batch(records: Vec<Kept>) -> Batch {
         threads.map(|meta| Thread { meta, ended: 0, sites: Vec::new(), dropped: 0, refused: 0 });
     Batch {
         threads: threads.collect(),
-        records: Records::of(records),
+        records: Records::new(records),
         not_kept: 0,
         written: 0,
         slow: Vec::new(),
@@ -390,5 +390,5 @@ pub(crate) fn interval(mut records: Vec<Kept>, slowest: usize) -> Batch {
     }
     records.sort_by_key(|kept| kept.raw.ticks[1]);
     keeper.end_collect(&records);
-    Batch { threads, slow: keeper.view().0, records: Records::of(records), ..whole }
+    Batch { threads, slow: keeper.view().0, records: Records::new(records), ..whole }
 }

@@ -24,7 +24,7 @@ fn planted_causes() {
     for waits in [Waits::Never, Waits::OfUnknownTime, Waits::OfKnownTime] {
         let batch = planted(waits);
         let usual = Usual::new(&batch);
-        let cause = |tree| Cause::of(&usual, tree);
+        let cause = |tree| Cause::find(&usual, tree);
         let mut causes: Vec<(Option<u64>, Cause)> =
             batch.slow.iter().map(|tree| (tree.root.number(), cause(tree))).collect();
         causes.sort_by_key(|(number, _)| *number);

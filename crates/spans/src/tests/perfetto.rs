@@ -105,7 +105,7 @@ fn flows_of_several_calls() {
         batch.slow = keeper.view().0;
         trace.add(&batch, batch.records.iter(), Missing::default()).unwrap();
     }
-    let decoded = Decoded::of(&trace.finish().unwrap());
+    let decoded = Decoded::decode(&trace.finish().unwrap());
     let mut flows: HashMap<u64, usize> = HashMap::new();
     decoded
         .events
@@ -124,7 +124,7 @@ fn a_million_records() {
     let hashes = |batch: &crate::batch::Batch| expected.extend(lines(batch).iter().map(hash));
     let (records, written) = write(frames, true, hashes);
     assert!(written.bytes <= 21 * records, "{} bytes for {records} records", written.bytes);
-    let decoded = Decoded::of(&written.kept.unwrap());
+    let decoded = Decoded::decode(&written.kept.unwrap());
     let (mut found, mut outermost) = (Vec::new(), 0);
     decoded.spans(|mut span, around| {
         if let Some(around) = around {
@@ -175,7 +175,7 @@ fn any_nesting() {
         }
         let trace = trace.finish().unwrap();
         let mut found = Vec::new();
-        Decoded::of(&trace).spans(|mut span, around| {
+        Decoded::decode(&trace).spans(|mut span, around| {
             if let Some(around) = around {
                 let around: Value = serde_json::from_str(around).unwrap();
                 span["parent"] = around["name"].clone();
@@ -187,7 +187,7 @@ fn any_nesting() {
         expected.sort_unstable();
         assert_eq!(found, expected, "seed {seed}");
         // The counters are those of spans that no other is around, from their beginning to their end.
-        let decoded = Decoded::of(&trace);
+        let decoded = Decoded::decode(&trace);
         let (mut depth, mut changes) = (0, Vec::new());
         for Event { kind, ns, .. } in &decoded.events {
             match kind {
@@ -230,7 +230,7 @@ fn laps_in_laps() {
                 trace.add(&batch, batch.records.iter(), Missing::default()).unwrap();
             }
         }
-        let decoded = Decoded::of(&trace.finish().unwrap());
+        let decoded = Decoded::decode(&trace.finish().unwrap());
         let (mut inside, mut all) = (0, 0);
         decoded.spans(|_, around| {
             inside += u64::from(around.is_some());
@@ -258,7 +258,8 @@ fn laps_longer_than_a_call() {
         }
     }
     let mut inside = 0;
-    Decoded::of(&trace.finish().unwrap()).spans(|_, around| inside += u64::from(around.is_some()));
+    Decoded::decode(&trace.finish().unwrap())
+        .spans(|_, around| inside += u64::from(around.is_some()));
     assert_eq!(inside, 49);
 }
 
@@ -276,7 +277,7 @@ fn threads_that_end() {
         assert!(trace.waiting() <= 1);
     }
     let mut spans = 0;
-    Decoded::of(&trace.finish().unwrap()).spans(|_, _| spans += 1);
+    Decoded::decode(&trace.finish().unwrap()).spans(|_, _| spans += 1);
     assert_eq!(spans, 1_997);
 }
 
@@ -298,7 +299,7 @@ fn a_trace_that_is_cut() {
     }
     let whole = trace.finish().unwrap();
     for (calls, end) in ends.into_iter().enumerate() {
-        let decoded = Decoded::of(&whole[..end]);
+        let decoded = Decoded::decode(&whole[..end]);
         let begun = decoded.events.iter().filter(|event| event.kind == 1).count();
         assert_eq!(begun, (calls + 1) * (frames * 20 + frames / 2), "all spans are flushed");
     }
@@ -310,7 +311,7 @@ fn a_trace_that_is_cut() {
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn a_trace_without_an_end() {
     let begun =
-        |bytes: &[u8]| Decoded::of(bytes).events.iter().filter(|event| event.kind == 1).count();
+        |bytes: &[u8]| Decoded::decode(bytes).events.iter().filter(|event| event.kind == 1).count();
     let mut game = Game::new();
     let mut next = || {
         let mut records = Vec::new();
@@ -344,7 +345,7 @@ fn missing_records() {
         let missing = Missing { dropped, ..Missing::default() };
         trace.add(&batch, batch.records.iter(), missing).unwrap();
     }
-    let decoded = Decoded::of(&trace.finish().unwrap());
+    let decoded = Decoded::decode(&trace.finish().unwrap());
     let instants = decoded.events.iter().filter(|event| event.kind == 3).skip(1);
     let texts: Vec<&str> = instants.filter_map(|event| event.span.as_deref()).collect();
     assert_eq!(texts, ["{\"dropped\":\"7\",\"name\":\"records are missing\"}"; 2]);
@@ -376,7 +377,7 @@ fn spans_that_come_late() {
         most = most.max(trace.waiting());
     }
     assert!((16_000..17_000).contains(&most), "{most}");
-    let decoded = Decoded::of(&trace.finish().unwrap());
+    let decoded = Decoded::decode(&trace.finish().unwrap());
     let (mut found, mut alone) = (Vec::new(), 0);
     decoded.spans(|span, around| {
         alone += u64::from(around.is_none());
@@ -444,7 +445,7 @@ fn flows_of_slow_spans() {
     let whole = crate::batch::Batch { slow: keeper.view().0, ..whole };
     let mut trace = PerfettoTrace::new(Vec::new());
     trace.add(&whole, whole.records.iter(), Missing::default()).unwrap();
-    let decoded = Decoded::of(&trace.finish().unwrap());
+    let decoded = Decoded::decode(&trace.finish().unwrap());
     let number = |event: &Event| {
         let span: Value = serde_json::from_str(event.span.as_ref()?).ok()?;
         span["cause"].is_string().then(|| span["number"].as_u64())?

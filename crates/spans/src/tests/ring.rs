@@ -32,7 +32,7 @@ fn read(reader: &mut Reader) -> Vec<u64> {
     let mut all = Vec::new();
     reader.read(|words| {
         // SAFETY: `write` has written them.
-        let record = Raw::of(words, |address| unsafe { site_at(address) }).unwrap();
+        let record = Raw::decode(words, |address| unsafe { site_at(address) }).unwrap();
         all.push(number_of(&record));
     });
     all

@@ -15,7 +15,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     /// The header is this thread's.
     pub(super) unsafe fn begin(header: *const Header, lap: &mut Lap, session: u32) -> bool {
         // SAFETY: the caller's promise, and the state whose calls these are is a Self.
-        let this = unsafe { Self::of(header) };
+        let this = unsafe { Self::from_header(header) };
         if this.local.header.session != session {
             // SAFETY: the caller's promise.
             return unsafe { join_and_begin(header, lap, session) };
@@ -51,7 +51,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     /// The header is this thread's, and the thread has a tick counter.
     pub(super) unsafe fn lap(header: *const Header, site: &'static Site, lap: &mut Lap) {
         // SAFETY: as in `begin`.
-        let this = unsafe { Self::of(header) };
+        let this = unsafe { Self::from_header(header) };
         let local = &this.local;
         // SAFETY: the caller's promise.
         let end = unsafe { local.tick_counter() }.read();
@@ -87,7 +87,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         lap: &mut Lap,
     ) {
         // SAFETY: as in `begin`.
-        let this = unsafe { Self::of(header) };
+        let this = unsafe { Self::from_header(header) };
         this.lap_slowly(site, lap, this.local.clock.ticks(), this.counting.0.snapshot());
     }
 

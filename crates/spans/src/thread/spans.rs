@@ -166,7 +166,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     /// The header is this thread's, and the thread has a tick counter.
     pub(super) unsafe fn enter(header: *const Header, site: &'static Site, session: u32) -> u64 {
         // SAFETY: the caller's promise, and the state whose calls these are is a Self.
-        let this = unsafe { Self::of(header) };
+        let this = unsafe { Self::from_header(header) };
         let local = &this.local;
         if C::IS_NOTHING || local.header.session != session {
             // SAFETY: the caller's promise.
@@ -206,7 +206,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         session: u32,
     ) -> u64 {
         // SAFETY: as in `enter`.
-        let this = unsafe { Self::of(header) };
+        let this = unsafe { Self::from_header(header) };
         let local = &this.local;
         if local.header.session != session {
             // SAFETY: the caller's promise.
@@ -231,7 +231,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     /// As `enter`.
     pub(super) unsafe fn exit(header: *const Header, site: &'static Site, number: u64, start: u64) {
         // SAFETY: as in `enter`.
-        let this = unsafe { Self::of(header) };
+        let this = unsafe { Self::from_header(header) };
         let local = &this.local;
         // Only spans on the inlined path have it. For the others, this frees a register.
         let start = if C::IS_NOTHING { start } else { 0 };
@@ -269,7 +269,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         start: u64,
     ) {
         // SAFETY: as in `enter`.
-        let this = unsafe { Self::of(header) };
+        let this = unsafe { Self::from_header(header) };
         let (end, counted) = (this.local.clock.ticks(), this.counting.0.snapshot());
         this.exit_slowly(site, number, start, end, counted);
     }
@@ -284,7 +284,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         session: u32,
     ) -> u64 {
         // SAFETY: as in `enter`.
-        let local = unsafe { &Self::of(header).local };
+        let local = unsafe { &Self::from_header(header).local };
         if local.header.session != session {
             // SAFETY: the caller's promise.
             return unsafe { join_and_enter(header, site, session) };
@@ -315,7 +315,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         start: u64,
     ) {
         // SAFETY: as in `enter`.
-        let this = unsafe { Self::of(header) };
+        let this = unsafe { Self::from_header(header) };
         let local = &this.local;
         if !local.counts_faults_of(site) {
             return match local.ticks {
@@ -409,7 +409,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     /// The header is this thread's.
     pub(super) unsafe fn number(header: *const Header, number: u64, start: u64, value: u64) {
         // SAFETY: as in `enter`.
-        let this = unsafe { Self::of(header) };
+        let this = unsafe { Self::from_header(header) };
         let (is_in_slot, number) = (number & UNCOUNTED != 0, number & !UNCOUNTED);
         if this.top().get() == number {
             let is_in_slot = is_in_slot || this.local.header.inlined == 0;
@@ -429,7 +429,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         ticks: [u64; 2],
     ) {
         // SAFETY: as in `enter`.
-        let local = unsafe { &Self::of(header).local };
+        let local = unsafe { &Self::from_header(header).local };
         let (is_in_slot, number) = (number & UNCOUNTED != 0, number & !UNCOUNTED);
         let slot = local.stack.slot(number);
         if local.stack.is_older(number) || local.header.inlined == 0 && slot.number.get() != number

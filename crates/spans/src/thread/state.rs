@@ -313,7 +313,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     /// # Safety
     /// The header is that of a Self, which is alive.
     #[inline(always)]
-    pub(super) unsafe fn of<'a>(header: *const Header) -> &'a Self {
+    pub(super) unsafe fn from_header<'a>(header: *const Header) -> &'a Self {
         // SAFETY: `State::new` made the header's pointer from one to all of it.
         unsafe { &*header.byte_sub(offset_of!(Self, local)).cast::<Self>() }
     }
@@ -365,7 +365,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     /// Allocates what a site's first span would.
     unsafe fn prepare(header: *const Header, site: &'static Site) {
         // SAFETY: the header is this thread's, and the state whose calls these are is a Self.
-        let local = unsafe { &Self::of(header).local };
+        let local = unsafe { &Self::from_header(header).local };
         let top = local.top();
         let innermost = top.replace(BUSY);
         if innermost != BUSY {

@@ -43,7 +43,7 @@ fn a_trace_while_the_program_runs() {
     let mut numbers = 0;
     let mut parents: HashMap<(String, Option<String>), u64> = HashMap::new();
     let trace = trace.finish().unwrap();
-    Decoded::of(&trace).spans(|span, around| {
+    Decoded::decode(&trace).spans(|span, around| {
         let name = span["name"].as_str().unwrap().to_owned();
         numbers += span["number"].as_u64().unwrap_or(0);
         let around = around.map(|around| {
@@ -86,7 +86,7 @@ fn another_recording() {
     assert_eq!(interval.append_perfetto(&mut trace).unwrap_err().kind(), ErrorKind::InvalidInput);
     assert_eq!(interval.records().len(), 1);
     let mut found = Vec::new();
-    Decoded::of(&trace.finish().unwrap()).spans(|span, _| found.push(span["name"].clone()));
+    Decoded::decode(&trace.finish().unwrap()).spans(|span, _| found.push(span["name"].clone()));
     assert_eq!(found, ["one"]);
 }
 
@@ -103,7 +103,7 @@ fn slow_spans_of_histograms() {
     let mut trace = Vec::new();
     interval.write_slow_perfetto(&mut trace).unwrap();
     let mut found = Vec::new();
-    Decoded::of(&trace).spans(|span, around| {
+    Decoded::decode(&trace).spans(|span, around| {
         found.push((span["name"].as_str().unwrap().to_owned(), around.is_some()));
     });
     found.sort();

@@ -1,15 +1,15 @@
-//! Linux on CPUs that have a single step: by the trap flag in this process, or by another process that traces this thread.
+//! Linux on CPUs that have a single step: by the trap flag in this process (x86-64), or by another process that traces this thread (arm64).
 
-mod check;
 // Where there is a trap flag, the tests compare the two.
 #[cfg(any(not(target_arch = "x86_64"), test))]
-mod tracer;
-#[cfg(target_arch = "x86_64")]
-mod trap_flag;
+mod aarch64_ptrace;
+mod check;
 mod turn;
-
-pub(crate) use check::check;
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) use tracer::{Counting, start};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use trap_flag::{Counting, start};
+mod x86_64_trap_flag;
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use aarch64_ptrace::{Counting, start};
+pub(crate) use check::check;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64_trap_flag::{Counting, start};

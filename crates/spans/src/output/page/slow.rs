@@ -31,7 +31,7 @@ pub(super) fn add(page: &mut Page, batch: &Batch) {
                 slow_line::wall_clock(batch, start)
             ),
         );
-        let cause = Cause::of(&usual, tree);
+        let cause = Cause::find(&usual, tree);
         let median = cause.usual.map_or_else(String::new, |median| {
             let (name, median) = (root.raw.site.name(), units::duration(median));
             format!(" The median of all {name} spans of this thread is {median}.")

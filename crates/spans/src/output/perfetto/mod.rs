@@ -342,7 +342,7 @@ impl State {
         let usual = Usual::new(batch);
         for tree in found {
             let root = key(&tree.root);
-            self.slow.entry(root).or_default().cause = Some(Cause::of(&usual, tree).to_string());
+            self.slow.entry(root).or_default().cause = Some(Cause::find(&usual, tree).to_string());
             for other in tree.beside.iter().map(key).filter(|key| unwritten.contains(key)) {
                 for end in [root, other] {
                     self.slow.entry(end).or_default().flows.push(self.next_flow);
@@ -406,7 +406,7 @@ impl State {
 
 impl Missing {
     /// Returns those of an interval.
-    pub(crate) fn of(batch: &Batch) -> Missing {
+    pub(crate) fn in_batch(batch: &Batch) -> Missing {
         let dropped = batch.threads.iter().map(|thread| thread.dropped).sum();
         Missing { not_kept: batch.not_kept, dropped, lost: batch.lost }
     }

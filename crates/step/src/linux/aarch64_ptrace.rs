@@ -624,7 +624,7 @@ mod tests {
     /// Instructions of a run, by this module and by the trap flag.
     #[cfg(target_arch = "x86_64")]
     fn agree(name: &str, code: &dyn Fn()) {
-        use super::super::trap_flag;
+        use super::super::x86_64_trap_flag as trap_flag;
         let by_the_trap_flag = |runs: u64| {
             let counting = trap_flag::Counting::begin(100_000).unwrap();
             trap_flag::start();
