@@ -71,7 +71,7 @@ mod time;
 mod usage;
 
 pub use error::StepError;
-pub use other_threads::OtherThreads;
+pub use other_threads::{OtherThreads, settle};
 pub use spent::Spent;
 pub use time::{VARIABLE, seconds_per_step, time};
 pub use usage::waits;

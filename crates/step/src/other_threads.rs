@@ -2,7 +2,10 @@
 
 use crate::usage::{process_time, thread_time};
 use std::cell::Cell;
-use std::time::Duration;
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The share of the CPU time up to which other threads are not mentioned: a timer's, say.
 const LITTLE: f64 = 0.001;
@@ -26,19 +29,18 @@ impl OtherThreads {
         self.begun.set(thread_time().zip(process_time()));
     }
 
-    /// The interval ends. Takes two system calls.
-    pub fn end(&self) {
+    /// The interval ends. Takes two system calls. Returns whether other threads worked in it.
+    pub fn end(&self) -> bool {
         let process = process_time();
         let now = thread_time().zip(process);
         let Some(((thread, process), begun)) = now.zip(self.begun.take()) else {
-            return;
+            return false;
         };
         let (own, all) = self.times.get();
         let since = |now: Duration, begun| now.saturating_sub(begun);
-        self.times.set((
-            own.saturating_add(since(thread, begun.0)),
-            all.saturating_add(since(process, begun.1)),
-        ));
+        let (of_this, of_all) = (since(thread, begun.0), since(process, begun.1));
+        self.times.set((own.saturating_add(of_this), all.saturating_add(of_all)));
+        of_all > of_this
     }
 
     /// Returns the share of the CPU time that other threads had, up to 1. None if they had at most a thousandth, or if the system
@@ -58,11 +60,35 @@ impl OtherThreads {
     }
 }
 
+/// Waits until the other threads of this process sleep, but 2 ms at most. A thread that has answered still has a few microseconds of work
+/// before it does, and its time is added when it does. So call this between the measurement of code with other threads and that of other
+/// code. Reads a file for each thread. Returns at once where there is no `/proc`.
+pub fn settle() {
+    const MOST: Duration = Duration::from_millis(2);
+    let begin = Instant::now();
+    while begin.elapsed() < MOST && are_others_awake() == Some(true) {
+        thread::yield_now();
+    }
+}
+
+/// Whether another thread of this process runs, or waits for a CPU. None if `/proc` does not tell.
+fn are_others_awake() -> Option<bool> {
+    let this = fs::read_link("/proc/thread-self").ok()?;
+    let is_awake = |thread: &Path| {
+        let stat = fs::read(thread.join("stat")).unwrap_or_default();
+        // Behind the name, which may have any bytes.
+        let after = stat.iter().rposition(|byte| *byte == b')').map_or(0, |end| end + 2);
+        stat.get(after) == Some(&b'R')
+    };
+    let threads = fs::read_dir("/proc/self/task").ok()?.flatten();
+    let mut others = threads.filter(|thread| Some(&*thread.file_name()) != this.file_name());
+    Some(others.any(|thread| is_awake(&thread.path())))
+}
+
 #[cfg(all(test, target_os = "linux"))]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use std::thread;
 
     fn work() {
         let begin = thread_time().unwrap();
@@ -109,6 +135,12 @@ mod tests {
             (0..9).for_each(|_| work());
             other.join().unwrap();
         });
+        let (work, works) = std::sync::mpsc::sync_channel::<()>(1);
+        let pool = thread::spawn(move || while works.recv().is_ok() {});
+        settle();
+        assert_eq!(are_others_awake(), Some(false));
+        drop(work);
+        pool.join().unwrap();
         let share = both.share().unwrap();
         assert!((0.05..0.3).contains(&share), "{share}");
     }

@@ -7,6 +7,7 @@ use crate::sampling::machine::Machine;
 use crate::sampling::paths::paths;
 use crate::sampling::sample::Shape;
 use crate::sampling::series::{Length, Series};
+use rdpmc_step::settle;
 use std::time::Duration;
 
 /// Takes samples of all tasks in turns, until the time of each is used up.
@@ -37,15 +38,23 @@ pub(super) fn take_all(
     let units: Vec<usize> = tasks.iter().map(|task| task.unit).collect();
     let wanted: Vec<usize> = all.iter().map(|series| series.wanted).collect();
     let most = wanted.iter().copied().max().unwrap_or(0);
+    // The task whose code has had other threads work last, and not yet let them sleep.
+    let mut awake = units.len().checked_sub(1);
     // Takes a sample of a task, unless it is done. Returns whether it is.
-    let mut take = |task: usize, pass: u32, random: &mut Random| {
-        let (Some(task), Some(series)) = (tasks.get_mut(task), all.get_mut(task)) else {
+    let mut take = |place: usize, pass: u32, random: &mut Random| {
+        let (Some(task), Some(series)) = (tasks.get_mut(place), all.get_mut(place)) else {
             return true;
         };
         if !series.is_done() && task.row.panicked.is_none() {
+            if awake.is_some_and(|other| other != place) {
+                settle();
+                awake = None;
+            }
             task.others.begin();
             task.guarded(|task| series.take(&mut machine.around(&mut *task.code), pass, random));
-            task.others.end();
+            if task.others.end() {
+                awake = Some(place);
+            }
         }
         series.is_done() || task.row.panicked.is_some()
     };
