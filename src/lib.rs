@@ -126,7 +126,7 @@ pub use threads::{PerThread, Scope, SyscallGroup};
 /// What the messages of this project's other crates are made with. Not for other users: it changes without notice.
 #[doc(hidden)]
 pub mod messages {
-    pub use crate::kernel::visible::{Thousands, Visible};
+    pub use crate::kernel::text::{Thousands, Visible};
     pub use crate::names::suggest::Nearest;
 }
 

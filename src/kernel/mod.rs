@@ -2,6 +2,7 @@
 //! the conversion of ticks to nanoseconds, and lists without a lock. Uses nothing else of this library.
 
 pub mod abi;
+mod atomic_u64;
 #[cfg_attr(not(target_os = "linux"), path = "calls_none.rs")]
 mod calls;
 pub(crate) mod conversion;
@@ -9,26 +10,25 @@ pub(crate) mod conversion;
 mod descriptor;
 mod errno;
 mod files;
-mod loaded;
+mod growing_list;
+mod loaded_objects;
 pub(crate) mod machine;
-mod publish;
+pub(crate) mod text;
 pub(crate) mod threads;
 mod unreadable;
-pub(crate) mod visible;
-mod wide;
 
 pub(crate) use abi::*;
+pub(crate) use atomic_u64::AtomicU64;
 pub(crate) use calls::*;
 pub(crate) use descriptor::Descriptor;
 pub use errno::Errno;
 pub(crate) use files::read_file;
-pub(crate) use loaded::keep_loaded;
+pub(crate) use growing_list::List;
+pub(crate) use loaded_objects::keep_loaded;
 #[cfg(target_os = "linux")]
-pub(crate) use loaded::{Object, object_of};
-pub(crate) use publish::List;
+pub(crate) use loaded_objects::{Object, object_of};
+pub(crate) use text::{Thousands, Visible};
 pub(crate) use unreadable::Unreadable;
-pub(crate) use visible::{Thousands, Visible};
-pub(crate) use wide::AtomicU64;
 
 /// A request for [`Descriptor::control`].
 #[derive(Clone, Copy, Debug)]

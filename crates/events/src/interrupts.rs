@@ -1,6 +1,6 @@
 //! Instructions without those that hardware interrupts add.
 
-use crate::processor::Processor;
+use crate::cpu_model::Processor;
 use rdpmc::Error;
 use rdpmc::error::ReadError;
 use rdpmc::{Event, Group};

@@ -45,11 +45,12 @@
 #![deny(unsafe_code)]
 
 // Data flows up: `pool` unpacks events, `encoding` makes the kernel's words of them, `tables` has all of them with their CPUs,
-// `table` finds an event in one, `cpu` finds this machine's tables, `name` takes names apart, `lookup` is what users call.
-// Beside it, `interrupts` has the event that shows what instructions count too high, by `processor`. Above it, `topdown` has the events
+// `table` finds an event in one, `cores` finds this machine's tables, `name` takes names apart, `lookup` is what users call.
+// Beside it, `interrupts` has the event that shows what instructions count too high, by `cpu_model`. Above it, `topdown` has the events
 // and formulas of the top-down method.
 
-mod cpu;
+mod cores;
+mod cpu_model;
 mod encoding;
 mod error;
 mod interrupts;
@@ -57,15 +58,14 @@ mod lookup;
 mod name;
 mod nearest;
 mod pool;
-mod processor;
 mod table;
 mod tables;
 #[cfg(feature = "topdown")]
 pub mod topdown;
 
+#[doc(hidden)]
+pub use cpu_model::Processor;
 pub use error::EventError;
 pub use interrupts::{CorrectedInstructions, InstructionCount, hardware_interrupts};
 pub use lookup::{Name, event, search};
-#[doc(hidden)]
-pub use processor::Processor;
 pub use table::{Table, VendorEvent};

@@ -1,6 +1,6 @@
 //! Names to events, on this machine or by a table.
 
-use crate::cpu::{Core, cores};
+use crate::cores::{Core, cores};
 use crate::error::EventError;
 use crate::name::Parts;
 use crate::nearest::nearest;

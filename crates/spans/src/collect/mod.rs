@@ -2,11 +2,11 @@
 
 mod ended;
 mod kept;
-mod loaded;
 mod measured_cost;
 mod meta;
 mod nested;
 mod thread;
+mod unloaded_sites;
 
 pub(crate) use ended::{Ended, Estate};
 pub(crate) use kept::{Kept, inside};

@@ -1,7 +1,7 @@
 //! What a thread has recorded, for the side that reads.
 #![allow(unsafe_code)]
 
-use crate::collect::loaded::Loaded;
+use crate::collect::unloaded_sites::Loaded;
 use crate::collect::{Kept, Meta, Nested};
 use crate::counting::Patience;
 use crate::record::{Companion, Details, Pending, Raw, Site, address};

@@ -1,13 +1,14 @@
 //! What is recorded of a span or a lap.
 
+mod atomic_u64;
 mod companion;
 mod details;
 mod flags;
 mod lost;
 mod raw;
 mod site;
-mod wide;
 
+pub(crate) use atomic_u64::AtomicU64;
 pub(crate) use companion::{Companion, Pending, is_companion};
 pub(crate) use details::{Details, Faults, Lost};
 pub use flags::Flags;
@@ -21,4 +22,3 @@ pub use site::Site;
 pub(crate) use site::is_leaked;
 #[cfg(feature = "tracing")]
 pub(crate) use site::leak;
-pub(crate) use wide::AtomicU64;

@@ -1,6 +1,6 @@
 //! The numbers of this machine's x86-64 CPU.
 
-use crate::cpu::text;
+use crate::cores::text;
 use std::path::Path;
 
 /// The vendor, family and model. For `rdpmc-doctor`, not for other users.
