@@ -26,9 +26,9 @@ pub enum StepError {
     },
     /// Not all instructions were counted. The code has run to its end, at full speed from one of these on:
     ///
-    /// - It has a breakpoint, clears the trap flag, or calls code that cannot be read.
-    /// - x86-64: it starts a thread or a process, blocks signals, changes the handler of SIGTRAP or the signal stack, or has `int`
-    ///   or `mov ss` instructions.
+    /// - It has a breakpoint, or calls code that cannot be read.
+    /// - x86-64: it starts a thread or a process, blocks signals, changes the handler of SIGTRAP or the signal stack, or has `int`,
+    ///   `iret` or `mov ss` instructions.
     /// - arm64: a signal handler did not return to the code.
     Disturbed,
     /// arm64: this machine does not let another process step this one, with `ptrace`.
@@ -40,7 +40,7 @@ pub enum StepError {
     /// arm64: the code reads and writes memory with a pair of exclusive instructions, as CPUs without atomic instructions do. The
     /// write fails whenever the thread is stepped. The code has run to its end, at full speed.
     Exclusive,
-    /// Known code was counted wrong, for example because the CPU is emulated.
+    /// Known code was counted wrong: the CPU is emulated, as under valgrind, or the program has a sanitizer. The code has not run.
     Inexact,
     /// A system call failed.
     #[non_exhaustive]
@@ -83,7 +83,7 @@ impl fmt::Display for StepError {
                 "the code has atomic operations for CPUs without atomic instructions, which cannot be stepped. Use a CPU with LSE (Armv8.1), or compile for it",
             ),
             StepError::Inexact => f.write_str(
-                "single steps do not count known code right here, for example because the CPU is emulated. Use a machine with a CPU of its own",
+                "single steps do not count known code right here: the CPU is emulated, as under valgrind, or the program has a sanitizer. Run it without them, on a CPU of its own",
             ),
             StepError::System { call, errno } => write!(
                 f,

@@ -97,14 +97,17 @@ pub fn count<T>(limit: u64, code: impl FnOnce() -> T) -> Result<u64, StepError> 
 }
 
 /// The counting of this thread's instructions, between two calls. Dropping it ends the counting. One that is never dropped
-/// (`mem::forget`) stays [`StepError::Busy`] for ever.
+/// (`mem::forget`) stays [`StepError::Busy`] until its thread ends.
 ///
 /// x86-64: SIGTRAP has this library's handler meanwhile, and is not blocked. The handler has a stack of 64 KiB, on which the
 /// program's own handlers with a signal stack run as well, unless theirs is larger. A handler of SIGTRAP that was there before gets
 /// the signals that are no steps, with all other signals blocked. No other thread may change SIGTRAP's handler, nor may another
 /// copy of this library count.
 ///
-/// arm64: if the child that steps this thread is killed, the kernel ends this process with SIGTRAP.
+/// A signal handler that adds SIGTRAP to the mask that it returns to (`uc_sigmask`) ends the process: a step that comes while SIGTRAP
+/// is blocked does.
+///
+/// arm64: a `PR_SET_PTRACER` that the program has made is replaced. If the child that steps this thread is killed, the kernel ends this process with SIGTRAP.
 #[derive(Debug)]
 pub struct Steps(method::Counting);
 

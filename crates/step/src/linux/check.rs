@@ -20,7 +20,11 @@ pub(crate) fn check() -> Result<(), StepError> {
         let counting = Counting::begin(1_000)?;
         start();
         countdown(rounds);
-        counting.end()
+        // This code, not the caller's: under valgrind, or with a sanitizer in every function.
+        counting.end().map_err(|why| match why {
+            StepError::TooLong { .. } | StepError::Disturbed => StepError::Inexact,
+            other => other,
+        })
     };
     counted(1)?;
     let (one, more) = (counted(1)?, counted(51)?);

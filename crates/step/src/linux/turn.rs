@@ -3,24 +3,28 @@
 
 use crate::StepError;
 use std::ffi::c_int;
-use std::sync::atomic::AtomicI32;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The process in which a thread is counting, or 0. A child that is forked meanwhile has its parent's number here: it is not
-/// stepped, and may count by itself.
-static PROCESS: AtomicI32 = AtomicI32::new(0);
+/// The thread that is counting, or 0: its process in the upper half, and its own number. A child that is forked meanwhile has its
+/// parent's number here: it is not stepped, and may count by itself.
+static OWNER: AtomicU64 = AtomicU64::new(0);
 
-/// The turn of the thread that counts. Dropping it ends it.
+/// The turn of the thread that counts. Dropping it ends it. That of a thread that has ended is free.
 #[derive(Debug)]
-pub(crate) struct Turn(c_int);
+pub(crate) struct Turn(u64);
 
 impl Turn {
     /// Takes the turn, or returns [`StepError::Busy`].
     pub(crate) fn take() -> Result<Turn, StepError> {
-        // SAFETY: the call takes no argument.
-        let this = unsafe { libc::getpid() };
-        let owner = PROCESS.load(SeqCst);
-        if owner == this || PROCESS.compare_exchange(owner, this, SeqCst, SeqCst).is_err() {
+        // SAFETY: the calls take no argument.
+        let (process, thread) = unsafe { (libc::getpid(), libc::syscall(libc::SYS_gettid)) };
+        let this = u64::from(process as u32) << 32 | u64::from(thread as u32);
+        let owner = OWNER.load(SeqCst);
+        let is_of_this_process = owner >> 32 == this >> 32;
+        if is_of_this_process && is_alive(process, owner as c_int)
+            || OWNER.compare_exchange(owner, this, SeqCst, SeqCst).is_err()
+        {
             return Err(StepError::Busy);
         }
         Ok(Turn(this))
@@ -30,15 +34,20 @@ impl Turn {
     #[cfg(any(not(target_arch = "x86_64"), test))]
     pub(crate) fn is_of_this_process(&self) -> bool {
         // SAFETY: the call takes no argument.
-        self.0 == unsafe { libc::getpid() }
+        self.0 >> 32 == u64::from(unsafe { libc::getpid() } as u32)
     }
+}
+
+/// Whether the process has this thread. True if the kernel does not say that it is gone.
+fn is_alive(process: c_int, thread: c_int) -> bool {
+    // SAFETY: no signal is sent: 0 asks whether one could be.
+    let status = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) };
+    status == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         // In a child that was forked meanwhile, the number is the parent's, or that of a counting of its own.
-        if PROCESS.load(SeqCst) == self.0 {
-            PROCESS.store(0, SeqCst);
-        }
+        let _ = OWNER.compare_exchange(self.0, 0, SeqCst, SeqCst);
     }
 }

@@ -8,8 +8,10 @@
 // - A trap comes after each repetition of an instruction with a `rep` prefix. It counts when the next instruction is another.
 // - No trap comes after `syscall`: the CPU clears the flag on entry, and the kernel returns with it set, so the next trap is that
 //   of the instruction that follows. `syscall` counts when it is next.
-// - No trap comes after `mov ss` and `int`, nor between two system calls without an instruction in between. The trap after `icebp`
-//   is the program's. Nothing is counted from there on.
+// - `pushf` pushes the flag, and `popf` may clear it. So the handler removes it from what was pushed, and adds it to what is popped:
+//   flags that the code keeps for later, as switches between fibers do, would trap after the count.
+// - No trap comes after `mov ss` and `int`, nor between two system calls without an instruction in between. `iret` may clear the flag.
+//   The trap after `icebp` is the program's. Nothing is counted from there on.
 //
 // A trap of a thread that blocks SIGTRAP ends the process. A new thread or process inherits the flag, and the C library blocks
 // all signals while it starts one. So the handler clears the flag before a system call of this kind.
@@ -46,9 +48,11 @@ static LIMIT: AtomicU64 = AtomicU64::new(0);
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 /// The traps of repetitions, which do not count.
 static REPETITIONS: AtomicU64 = AtomicU64::new(0);
-/// The `popf` instructions that cleared the trap flag. The last one is that of `end`.
-static CLEARS: AtomicU64 = AtomicU64::new(0);
-/// Whether this thread blocked SIGTRAP before, and whether one came meanwhile. It is sent again at the end.
+/// Whether the instruction that executes next is a `pushf` of the code.
+static PUSHES: AtomicBool = AtomicBool::new(false);
+/// Whether the count ends: its own `pushf` and `popf` are left alone.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+/// Whether this thread blocked SIGTRAP before, and has not changed that since, and whether one came meanwhile. It is sent again at the end.
 static WAS_BLOCKED: AtomicBool = AtomicBool::new(false);
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 /// Whether a SIGTRAP came that was no step, or a system call after which nothing may be stepped.
@@ -73,6 +77,7 @@ pub(crate) fn start() {
 /// Clears the trap flag. Returns whether it was set.
 #[inline(never)]
 fn clear_trap_flag() -> bool {
+    IS_ENDING.store(true, Relaxed);
     let flags: u64;
     // SAFETY: clears a flag that no other code than this uses. The stack is as it was. Without `nomem`, what the handler has
     // written is read afterwards.
@@ -94,7 +99,6 @@ fn clear_trap_flag() -> bool {
 pub(crate) struct Counting {
     limit: u64,
     action: Option<libc::sigaction>,
-    was_blocked: bool,
     stack: Option<libc::stack_t>,
     /// The flag and the stack are those of a thread.
     of_a_thread: PhantomData<*const ()>,
@@ -110,14 +114,8 @@ impl Counting {
             let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
             StepError::System { call, errno }
         };
-        let mut begun = Counting {
-            limit,
-            action: None,
-            was_blocked: false,
-            stack: None,
-            of_a_thread: PhantomData,
-            _turn: turn,
-        };
+        let mut begun =
+            Counting { limit, action: None, stack: None, of_a_thread: PhantomData, _turn: turn };
         // SAFETY: structures of integers, addresses and functions that may be absent, for which zeros are valid.
         let (mut old_stack, mut old, mut ours): (libc::stack_t, libc::sigaction, libc::sigaction) =
             unsafe { (mem::zeroed(), mem::zeroed(), mem::zeroed()) };
@@ -148,7 +146,10 @@ impl Counting {
         NEXT.store(0, Relaxed);
         COUNT.store(0, Relaxed);
         REPETITIONS.store(0, Relaxed);
-        CLEARS.store(0, Relaxed);
+        PUSHES.store(false, Relaxed);
+        IS_ENDING.store(false, Relaxed);
+        WAS_BLOCKED.store(false, Relaxed);
+        IS_HELD.store(false, Relaxed);
         LIMIT.store(limit, Relaxed);
         IS_DISTURBED.store(false, Relaxed);
         READABLE.store(0, Relaxed);
@@ -161,8 +162,6 @@ impl Counting {
                 libc::sigdelset(&mut ours.sa_mask, fault);
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &mut old_mask);
-            WAS_BLOCKED.store(libc::sigismember(&old_mask, libc::SIGTRAP) == 1, Relaxed);
-            IS_HELD.store(false, Relaxed);
             if libc::sigaction(libc::SIGTRAP, ptr::null(), &mut old) != 0 {
                 return Err(failed("sigaction"));
             }
@@ -173,9 +172,12 @@ impl Counting {
             begun.action = Some(old);
             libc::sigemptyset(&mut trap);
             libc::sigaddset(&mut trap, libc::SIGTRAP);
-            match libc::pthread_sigmask(libc::SIG_UNBLOCK, &trap, ptr::null_mut()) {
-                0 => begun.was_blocked = WAS_BLOCKED.load(Relaxed),
-                errno => return Err(StepError::System { call: "pthread_sigmask", errno }),
+            // Before a pending one is taken.
+            WAS_BLOCKED.store(libc::sigismember(&old_mask, libc::SIGTRAP) == 1, Relaxed);
+            let errno = libc::pthread_sigmask(libc::SIG_UNBLOCK, &trap, ptr::null_mut());
+            if errno != 0 {
+                WAS_BLOCKED.store(false, Relaxed);
+                return Err(StepError::System { call: "pthread_sigmask", errno });
             }
         }
         Ok(begun)
@@ -187,7 +189,7 @@ impl Counting {
         let was_set = clear_trap_flag() && super::check::tracer().is_none();
         let (limit, count) = (self.limit, COUNT.load(Relaxed));
         let is_too_long = count + REPETITIONS.load(Relaxed) >= limit;
-        let is_whole = was_set && CLEARS.load(Relaxed) == 1 && !IS_DISTURBED.load(Relaxed);
+        let is_whole = was_set && !IS_DISTURBED.load(Relaxed);
         drop(self);
         match is_whole {
             _ if is_too_long => Err(StepError::TooLong { limit }),
@@ -207,11 +209,8 @@ impl Drop for Counting {
         unsafe {
             let mut trap: libc::sigset_t = mem::zeroed();
             libc::sigaddset(&mut trap, libc::SIGTRAP);
-            if self.was_blocked {
+            if WAS_BLOCKED.load(Relaxed) {
                 libc::pthread_sigmask(libc::SIG_BLOCK, &trap, ptr::null_mut());
-                if IS_HELD.load(Relaxed) {
-                    libc::raise(libc::SIGTRAP);
-                }
             }
             // What the code has set stays.
             let (mut action, mut stack): (libc::sigaction, libc::stack_t) =
@@ -223,6 +222,9 @@ impl Drop for Counting {
             }
             if let Some(before) = self.stack.filter(|_| stack.ss_sp == STACK.load(Relaxed)) {
                 libc::sigaltstack(&before, ptr::null_mut());
+            }
+            if IS_HELD.load(Relaxed) {
+                libc::raise(libc::SIGTRAP);
             }
         }
     }
@@ -306,6 +308,8 @@ fn step(registers: &mut Registers<'_>) {
     let next = registers.get(libc::REG_RIP) as usize;
     let executed = NEXT.swap(next, Relaxed);
     let count = COUNT.load(Relaxed);
+    let stack = registers.get(libc::REG_RSP) as usize;
+    let was_kept = PUSHES.swap(false, Relaxed) && !set_on_stack(stack, false);
     let (counted, is_disturbed) = match Next::at(next) {
         Next::Repeated if next == executed => (0, false),
         Next::Other | Next::Repeated => (1, false),
@@ -313,16 +317,20 @@ fn step(registers: &mut Registers<'_>) {
             let after = next.wrapping_add(SYSTEM_CALL.len());
             NEXT.store(after, Relaxed);
             let is_steppable = matches!(Next::at(after), Next::Other | Next::Repeated);
+            if is_mask_of_a_trap(registers) {
+                WAS_BLOCKED.store(false, Relaxed);
+            }
             READABLE.store(0, Relaxed); // the call may change that
             (2, is_forbidden(registers) || !is_steppable)
         }
-        Next::PopFlags => {
-            let clears = !has_trap_flag(registers.get(libc::REG_RSP) as usize);
-            CLEARS.fetch_add(u64::from(clears), Relaxed);
+        Next::PushFlags => {
+            PUSHES.store(!IS_ENDING.load(Relaxed), Relaxed);
             (1, false)
         }
+        Next::PopFlags => (1, !IS_ENDING.load(Relaxed) && !set_on_stack(stack, true)),
         Next::Unsteppable => (1, true),
     };
+    let is_disturbed = is_disturbed || was_kept;
     COUNT.store(count + counted, Relaxed);
     // The limit is one of traps: a repetition takes as long as an instruction.
     let repetitions = REPETITIONS.load(Relaxed) + u64::from(counted == 0);
@@ -341,9 +349,11 @@ enum Next {
     Repeated,
     /// `syscall`.
     SystemCall,
+    /// `pushf`, which shows the trap flag.
+    PushFlags,
     /// `popf`, which may clear the trap flag.
     PopFlags,
-    /// `int`, `icebp`, `mov ss`, or one whose bytes cannot be read: the page is absent, or a protection key forbids it.
+    /// `int`, `iret`, `icebp`, `mov ss`, or one whose bytes cannot be read: the page is absent, or a protection key forbids it.
     Unsteppable,
 }
 
@@ -360,7 +370,8 @@ impl Next {
             address = address.wrapping_add(1);
             match first {
                 0xf2 | 0xf3 => other = Next::Repeated,
-                0xcd | 0xf1 => return Next::Unsteppable,
+                0xcd | 0xcf | 0xf1 => return Next::Unsteppable,
+                0x9c => return Next::PushFlags,
                 0x9d => return Next::PopFlags,
                 // The second byte of these has the register, or the rest of the operation.
                 0x8e | 0x0f => {
@@ -383,9 +394,28 @@ impl Next {
     }
 }
 
-/// Whether flags on the stack have the trap flag.
-fn has_trap_flag(stack: usize) -> bool {
-    byte(stack.wrapping_add(1)).is_some_and(|byte| byte & (TRAP_FLAG >> 8) as u8 != 0)
+/// Sets or clears the trap flag in flags on the stack. Returns whether that was possible.
+fn set_on_stack(stack: usize, is_set: bool) -> bool {
+    const BIT: u8 = (TRAP_FLAG >> 8) as u8;
+    let address = stack.wrapping_add(1);
+    let Some(flags) = byte(address) else { return false };
+    let wanted = if is_set { flags | BIT } else { flags & !BIT };
+    if flags == wanted {
+        return true;
+    }
+    let words = address & !7;
+    // SAFETY: the page can be read: `byte` has read from it.
+    let before = unsafe { (words as *const u64).read() };
+    // The kernel writes the mask of blocked signals there, or finds that it cannot.
+    if sigprocmask(i64::from(libc::SIG_BLOCK), 0, words) != 0 {
+        return false;
+    }
+    // SAFETY: the kernel has written to these eight bytes. They are of the thread's stack, below which nothing was pushed since.
+    unsafe {
+        (words as *mut u64).write(before);
+        (address as *mut u8).write(wanted);
+    }
+    true
 }
 
 /// Returns a byte of the program. None if it cannot be read.
@@ -394,29 +424,49 @@ fn byte(address: usize) -> Option<u8> {
     const NO_CHANGE: i64 = -1;
     let page = address & !0xfff | 1;
     if READABLE.load(Relaxed) != page {
-        let result: i64;
-        // SAFETY: the kernel reads eight bytes of the page, or finds that it cannot. Not by the C library, which would write the
-        // `errno` of the counted code.
-        unsafe {
-            asm!(
-                "syscall",
-                inlateout("rax") libc::SYS_rt_sigprocmask => result,
-                in("rdi") NO_CHANGE,
-                in("rsi") address & !7,
-                in("rdx") 0,
-                in("r10") 8,
-                out("rcx") _,
-                out("r11") _,
-                options(nostack, readonly),
-            );
-        }
-        if result != -i64::from(libc::EINVAL) {
+        if sigprocmask(NO_CHANGE, address & !7, 0) != -i64::from(libc::EINVAL) {
             return None;
         }
         READABLE.store(page, Relaxed);
     }
     // SAFETY: the kernel has read from this page, and no system call came since.
     Some(unsafe { (address as *const u8).read() })
+}
+
+/// `rt_sigprocmask`, not by the C library, which would write the `errno` of the counted code. Reads eight bytes at `new`, and writes eight
+/// at `old`, unless they are 0.
+fn sigprocmask(how: i64, new: usize, old: usize) -> i64 {
+    let result: i64;
+    // SAFETY: the callers pass no mask to be set, and an address only to find out whether the kernel can use it.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") libc::SYS_rt_sigprocmask => result,
+            in("rdi") how,
+            in("rsi") new,
+            in("rdx") old,
+            in("r10") 8,
+            out("rcx") _,
+            out("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Whether this system call decides whether SIGTRAP is blocked: it unblocks that, or sets the whole mask.
+fn is_mask_of_a_trap(registers: &Registers<'_>) -> bool {
+    const BIT: u8 = 1 << (libc::SIGTRAP - 1);
+    let [how, number] =
+        [libc::REG_RDI, libc::REG_RAX].map(|register| registers.get(register) as i32);
+    let mask = registers.get(libc::REG_RSI) as usize;
+    i64::from(number) == libc::SYS_rt_sigprocmask
+        && mask != 0
+        && match how {
+            libc::SIG_SETMASK => true,
+            libc::SIG_UNBLOCK => byte(mask).is_some_and(|byte| byte & BIT != 0),
+            _ => false,
+        }
 }
 
 /// Whether nothing may be stepped after this system call: it starts a thread or a process, blocks signals, or replaces the

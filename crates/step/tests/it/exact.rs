@@ -80,19 +80,79 @@ fn instructions_without_a_step() {
             &rounds!("mov r8d, ss", "mov ss, r8d"),
             &rounds!("mov eax, 39", "syscall", "syscall"),
             &rounds!("mov eax, 39", ".byte 0x48, 0x0f, 0x05"),
-            // The trap flag cleared, and set again.
+            // Behind a prefix that has no effect on them.
+            &rounds!("mov eax, 39", ".byte 0xf3, 0x0f, 0x05"),
+            &rounds!("mov eax, 39", ".byte 0xf2, 0x0f, 0x05"),
+            &rounds!("mov eax, 20", ".byte 0xf3, 0xcd, 0x80"),
+            &rounds!("mov eax, ss", ".byte 0xf3, 0x8e, 0xd0"),
+            // It may clear the trap flag.
             &rounds!(
+                "mov eax, ss",
+                "push rax",
+                "lea rax, [rsp + 8]",
+                "push rax",
                 "pushfq",
-                "and dword ptr [rsp], -257",
-                "popfq",
-                "pushfq",
-                "or dword ptr [rsp], 256",
-                "popfq"
+                "mov eax, cs",
+                "push rax",
+                "lea rax, [rip + 3f]",
+                "push rax",
+                "iretq",
+                "3:"
             ),
         ] {
             assert_eq!(count(1_000, || code(3)), Err(StepError::Disturbed));
         }
         assert_eq!(per_round(&rounds!("mov eax, ds", "mov ds, eax")), 4);
+    });
+}
+
+/// Flags that the code keeps have no trap flag, which would end the program where they are restored. Flags from before do not end the count.
+#[test]
+fn flags_that_are_kept() {
+    fn flags() -> u64 {
+        let flags: u64;
+        // SAFETY: the stack is as it was.
+        unsafe { asm!("pushfq", "pop {}", out(reg) flags) };
+        flags
+    }
+    fn restore(flags: u64) {
+        // SAFETY: flags of this thread, with the direction that code expects. The stack is as it was.
+        unsafe { asm!("push {}", "popfq", in(reg) flags) };
+    }
+    in_turn(|| {
+        let before = flags();
+        let mut within = 0;
+        let counted = count(1_000, || within = flags());
+        assert!(counted.is_ok(), "{counted:?}");
+        assert_eq!((before | within) & 256, 0);
+        restore(within);
+        assert_eq!(flags() & 256, 0);
+        let restored = rounds!("push {flags}", "popfq", "nop"; flags = before);
+        assert_eq!(per_round(&restored), 5);
+        assert_eq!(per_round(&rounds!("pushfw", "popfw")), 4);
+        // Cleared, and set again as a debugger does.
+        let cleared = rounds!("pushfq", "and dword ptr [rsp], -257", "popfq", "nop");
+        assert_eq!(per_round(&cleared), 6);
+    });
+}
+
+/// A thread that ends while it counts leaves its turn to others.
+#[test]
+fn a_thread_that_ends_within_a_count() {
+    in_turn(|| {
+        let (send, sent) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            // SAFETY: the thread ends without its destructors. Nothing waits for it.
+            unsafe {
+                send.send(libc::syscall(libc::SYS_gettid)).unwrap();
+                let _ = count(1_000, || libc::syscall(libc::SYS_exit, 0));
+            }
+        });
+        let ended = format!("/proc/self/task/{}", sent.recv().unwrap());
+        while std::path::Path::new(&ended).exists() {
+            std::thread::yield_now();
+        }
+        assert_eq!(per_round(&rounds!("nop")), 3);
     });
 }
 
@@ -144,6 +204,20 @@ fn what_the_code_sets_stays() {
             libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut mask);
             assert!(counted.is_ok());
             assert_eq!((errno, libc::sigismember(&mask, libc::SIGUSR1)), (77, 0));
+            // What was blocked before, and the code unblocks.
+            libc::sigemptyset(&mut user);
+            libc::sigaddset(&mut user, libc::SIGTRAP);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &user, std::ptr::null_mut());
+            let is_blocked = || {
+                let mut mask: libc::sigset_t = std::mem::zeroed();
+                libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut mask);
+                libc::sigismember(&mask, libc::SIGTRAP)
+            };
+            assert!(count(10_000, || ()).is_ok());
+            assert_eq!(is_blocked(), 1);
+            let unblock = || libc::pthread_sigmask(libc::SIG_UNBLOCK, &user, std::ptr::null_mut());
+            assert!(count(10_000, unblock).is_ok());
+            assert_eq!(is_blocked(), 0);
             let counted = count(10_000, || libc::signal(libc::SIGTRAP, libc::SIG_IGN));
             let action = libc::signal(libc::SIGTRAP, libc::SIG_DFL);
             assert_eq!((counted, action), (Err(StepError::Disturbed), libc::SIG_IGN));
