@@ -13,6 +13,8 @@ mod unknown;
 pub(crate) use print::terms_of;
 
 use crate::error::Error;
+#[cfg(doc)]
+use crate::error::ErrorKind;
 use crate::event::Event;
 use crate::pmu::Pmus;
 use std::fmt;

@@ -18,7 +18,7 @@ impl Pmus {
     /// PMU, or of all PMUs if the name has none.
     ///
     /// # Errors
-    /// As [`IntoEvent::into_event`]. The message has the fault in the name, and the nearest known names.
+    /// As [`IntoEvent::into_event`](crate::IntoEvent::into_event). The message has the fault in the name, and the nearest known names.
     pub fn event(&self, name: &str) -> Result<Event, Error> {
         if name.len() > MAX_NAME_LENGTH {
             let cause = "the name is longer than {0} bytes";

@@ -4,7 +4,7 @@
 const SUGGESTED: usize = 3;
 
 /// The maximum length of a name that is compared, in bytes.
-const MAX_LENGTH: usize = 64;
+const MAX_LENGTH: usize = 128;
 
 /// The known names that a wrong one may have been meant for. Each word of a name is compared with the word in its place:
 /// `mem-loads` is not a misspelt `LLC-loads`.
@@ -84,15 +84,15 @@ fn edit_distance(one: &[u8], other: &[u8]) -> Option<usize> {
     }
     let same =
         |a: Option<&u8>, b: Option<&u8>| a.zip(b).is_some_and(|(a, b)| a.eq_ignore_ascii_case(b));
-    // Rows of the table of distances between all prefixes.
-    let mut before = [0; MAX_LENGTH + 1];
-    let mut last: [usize; MAX_LENGTH + 1] = std::array::from_fn(|place| place);
+    // Rows of the table of distances between all prefixes, none of which is above `MAX_LENGTH`.
+    let mut before = [0_u8; MAX_LENGTH + 1];
+    let mut last: [u8; MAX_LENGTH + 1] = std::array::from_fn(|place| place as u8);
     for (i, a) in one.iter().enumerate() {
-        let at = |row: &[usize], place: usize| row.get(place).copied().unwrap_or(MAX_LENGTH);
-        let mut row = [i + 1; MAX_LENGTH + 1];
-        let mut left = i + 1;
+        let at = |row: &[u8], place: usize| row.get(place).copied().unwrap_or(MAX_LENGTH as u8);
+        let mut row = [i as u8 + 1; MAX_LENGTH + 1];
+        let mut left = i as u8 + 1;
         for (j, b) in other.iter().enumerate() {
-            let changed = at(&last, j) + usize::from(!same(Some(a), Some(b)));
+            let changed = at(&last, j) + u8::from(!same(Some(a), Some(b)));
             let mut least = changed.min(at(&last, j + 1) + 1).min(left + 1);
             if i > 0 && j > 0 && same(one.get(i - 1), Some(b)) && same(Some(a), other.get(j - 1)) {
                 least = least.min(at(&before, j - 1) + 1);
@@ -104,7 +104,7 @@ fn edit_distance(one: &[u8], other: &[u8]) -> Option<usize> {
         }
         before = std::mem::replace(&mut last, row);
     }
-    last.get(other.len()).copied()
+    last.get(other.len()).copied().map(usize::from)
 }
 
 #[cfg(test)]
@@ -129,6 +129,6 @@ mod tests {
         assert_eq!(edit_distance(b"", b"abc"), Some(3));
         assert_eq!(edit_distance(b"kitten", b"sitting"), Some(3));
         assert_eq!(edit_distance(b"same", b"SAME"), Some(0));
-        assert_eq!(edit_distance(&[b'a'; 65], b"a"), None);
+        assert_eq!(edit_distance(&[b'a'; 129], b"a"), None);
     }
 }

@@ -88,8 +88,8 @@ impl View {
     /// Returns the count, and the `lock` at that instant. None while `index` is 0.
     #[inline(always)]
     fn count_and_lock(&self) -> Option<(u64, u32)> {
-        // SAFETY: the page is static or that of pages that are still alive, by the contract of `View::of`. There is at least one. The kernel
-        // publishes an index only if this thread may read the counter: `View::of` has checked the capability, or an
+        // SAFETY: the page is static or that of pages that are still alive, by the contract of `View::of_pages`. There is at least one. The kernel
+        // publishes an index only if this thread may read the counter: `View::of_pages` has checked the capability, or an
         // index implies it (FIXED_WHEN_MAPPED is false).
         unsafe { asm::count(self.address, self.registers) }
     }
@@ -111,7 +111,7 @@ impl View {
             return self.count_and_lock().map(|(count, lock)| ([count; N], lock));
         }
         // SAFETY: the pages are static or alive, as in `count_and_lock`, and their indexes imply access as there. By the contract of
-        // `View::of`, there are as many; there are `MAX_EVENTS` static ones.
+        // `View::of_pages`, there are as many; there are `MAX_EVENTS` static ones.
         unsafe { asm::counts::<N, LOCKS>(self.address, self.registers) }
     }
 

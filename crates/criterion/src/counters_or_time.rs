@@ -328,7 +328,11 @@ impl CountersOrTime {
         let recorder = match slots {
             // Others may have taken a counter since it was checked.
             Some(Ok(slots)) if counted.ends_with(&slots.events) => recorder.with_slots(slots),
-            Some(Ok(_)) => recorder.without("top-down: its events could not be opened"),
+            Some(Ok(slots)) => {
+                let why = missing.iter().find(|(event, _)| slots.events.contains(event));
+                let why = why.map_or_else(String::new, |(_, why)| format!(": {why}"));
+                recorder.without(format!("top-down: its events could not be opened{why}"))
+            }
             Some(Err(why)) => recorder.without(format!("top-down: {why}")),
             None => recorder,
         };

@@ -3,7 +3,7 @@
 use crate::cores::text;
 use std::path::Path;
 
-/// The vendor, family and model. For `rdpmc-doctor`, not for other users.
+/// The vendor, family and model. For `rdpmc-doctor`: it may change with each minor version.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Processor {

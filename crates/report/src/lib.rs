@@ -1,7 +1,7 @@
 //! What `rdpmc-bench`, `rdpmc-criterion` and `rdpmc-spans` have in common: the comparison of saved results, and HTML pages.
 //!
-//! The command `rdpmc-gate` is a user's part of this package. The library is internal to the three crates, and changes without
-//! notice. What a program needs of it, they export.
+//! The command `rdpmc-gate` and [`page`] are for any program. The rest of the library is internal to `rdpmc-bench` and `rdpmc-criterion`, and
+//! may change with each minor version: what a program needs of it, they export.
 //!
 //! - [`page`] writes tables and charts as a page in one file.
 #![cfg_attr(

@@ -1,4 +1,4 @@
-//! Compares the formulas of `rdpmc-topdown` with perf's metrics of the first level.
+//! Compares the formulas of `rdpmc_events::topdown` with perf's metrics of the first level.
 
 use crate::perf::{field, list};
 use crate::source::Source;

@@ -7,8 +7,11 @@ use crate::sampling::machine::Machine;
 use crate::sampling::paths::paths;
 use crate::sampling::sample::Shape;
 use crate::sampling::series::{Length, Series};
-use rdpmc_step::settle;
+use rdpmc_step::{OtherThreads, settle};
 use std::time::Duration;
+
+/// How often in a row other threads may stay awake before nothing waits for them any more.
+const PATIENCE: u32 = 3;
 
 /// Takes samples of all tasks in turns, until the time of each is used up.
 pub(super) fn take_all(
@@ -21,15 +24,22 @@ pub(super) fn take_all(
 ) -> Vec<Series> {
     let mut random = Random::new();
     let mut all = Vec::new();
+    let mut patience = PATIENCE;
     for task in tasks.iter_mut() {
         let (multiple, has_fence) = (task.code.multiple(), task.code.has_fence());
         let found = task.length.or_else(|| {
-            task.guarded(|task| {
+            let others = OtherThreads::default();
+            others.begin();
+            let found = task.guarded(|task| {
                 let mut measure = machine.around(&mut *task.code);
                 let length = Length::find(&mut measure, shape, multiple, has_fence, time / 8);
                 task.row.paths = paths(&mut measure, shape, &mut random, time / 8);
                 length
-            })
+            });
+            // The time of a thread is added when it sleeps.
+            settle();
+            task.has_helpers |= others.end();
+            found
         });
         let length = *task.length.insert(found.unwrap_or(Length::of_nothing()));
         all.push(Series::new(length, time.min(task.most_time)));
@@ -38,22 +48,18 @@ pub(super) fn take_all(
     let units: Vec<usize> = tasks.iter().map(|task| task.unit).collect();
     let wanted: Vec<usize> = all.iter().map(|series| series.wanted).collect();
     let most = wanted.iter().copied().max().unwrap_or(0);
-    // The task whose code has had other threads work last, and not yet let them sleep.
-    let mut awake = units.len().checked_sub(1);
     // Takes a sample of a task, unless it is done. Returns whether it is.
     let mut take = |place: usize, pass: u32, random: &mut Random| {
         let (Some(task), Some(series)) = (tasks.get_mut(place), all.get_mut(place)) else {
             return true;
         };
         if !series.is_done() && task.row.panicked.is_none() {
-            if awake.is_some_and(|other| other != place) {
-                settle();
-                awake = None;
-            }
             task.others.begin();
             task.guarded(|task| series.take(&mut machine.around(&mut *task.code), pass, random));
-            if task.others.end() {
-                awake = Some(place);
+            task.has_helpers |= task.others.end();
+            // What its threads still do is not the next sample's.
+            if task.has_helpers && patience > 0 {
+                patience = if settle() { PATIENCE } else { patience - 1 };
             }
         }
         series.is_done() || task.row.panicked.is_some()

@@ -39,6 +39,8 @@ pub(super) struct Task<'a> {
     rounds_disagree: bool,
     /// The CPU time of other threads during its samples.
     pub(super) others: OtherThreads,
+    /// Whether other threads have worked for its code. Their time is seen late, so once is enough.
+    pub(super) has_helpers: bool,
     /// In how many of its samples it waited, and how many there are.
     waited: (usize, usize),
     /// The instructions by single-stepping.
@@ -74,6 +76,7 @@ impl<'a> Task<'a> {
             instructions: None,
             rounds_disagree: false,
             others: OtherThreads::default(),
+            has_helpers: false,
             waited: (0, 0),
             stepped: None,
             has_rarer_path: false,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Set for the process of a test.
 const ALONE: &str = "RDPMC_BENCH_TEST_ALONE";
@@ -42,6 +42,9 @@ impl Pool {
             while let Ok(count) = works.recv() {
                 pages.fault(count);
                 done.send(()).unwrap();
+                // As many pools, it looks for more work before it sleeps.
+                let begin = Instant::now();
+                while begin.elapsed() < Duration::from_micros(100) {}
             }
         });
         Pool { work, is_done, thread }

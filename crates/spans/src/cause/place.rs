@@ -83,19 +83,19 @@ pub(super) fn find<'a>(
             let without = if is_own { &*at.inside } else { &[] };
             return Some(Found {
                 spans: vec![at.kept],
-                without: place_of(&nodes, without).map(|node| node.kept).collect(),
+                without: nodes_at(&nodes, without).map(|node| node.kept).collect(),
                 time: if is_own { own_time } else { usual.time(at.kept) },
                 usual: if is_own { usual_own } else { usual.median(at.kept) },
                 usual_spans: 1,
                 excess: if is_own { u64::try_from(own).unwrap_or(0) } else { excess },
             });
         };
-        let longest = place_of(&nodes, &group.places).max_by_key(|node| usual.excess(node.kept))?;
+        let longest = nodes_at(&nodes, &group.places).max_by_key(|node| usual.excess(node.kept))?;
         let of_longest = usual.excess(longest.kept);
         // There are more of them than usual, or none of them alone is to blame.
         if i128::from(of_longest) * 2 < group.excess() {
             return Some(Found {
-                spans: place_of(&nodes, &group.places).map(|node| node.kept).collect(),
+                spans: nodes_at(&nodes, &group.places).map(|node| node.kept).collect(),
                 without: Vec::new(),
                 time: group.time,
                 usual: usual.median(longest.kept).map(|_| group.usual),
@@ -130,7 +130,7 @@ fn correct(groups: &mut BTreeMap<usize, Group>, excess: i128) {
     }
 }
 
-fn place_of<'n, 'a, 'p>(
+fn nodes_at<'n, 'a, 'p>(
     nodes: &'n [Node<'a>],
     places: &'p [usize],
 ) -> impl Iterator<Item = &'n Node<'a>> + use<'n, 'a, 'p> {
@@ -164,7 +164,7 @@ fn groups(usual: &Usual<'_>, nodes: &[Node<'_>], at: &Node<'_>) -> BTreeMap<usiz
         group.has_laps |= node.kept.raw.is_lap();
     }
     for group in groups.values_mut() {
-        let Some(kept) = place_of(nodes, &group.places).next().map(|node| node.kept) else {
+        let Some(kept) = nodes_at(nodes, &group.places).next().map(|node| node.kept) else {
             continue;
         };
         let spans = group.places.len() as u64;

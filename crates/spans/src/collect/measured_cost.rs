@@ -37,7 +37,7 @@ impl MeanTicks {
     }
 }
 
-/// The most samples of [`Amounts::of`].
+/// The most samples of [`Amounts::from_samples`].
 pub(crate) const MAX_SAMPLES: usize = 40;
 
 /// The most frequent counts of several samples, or the lower quartile.

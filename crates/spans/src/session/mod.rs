@@ -114,7 +114,7 @@ impl Session {
     /// Takes what a thread leaves.
     ///
     /// # Safety
-    /// As `Estate::of`.
+    /// As `Estate::of_thread`.
     unsafe fn bequeath(&'static self, thread: OfThread) {
         let is_over = || current().is_none_or(|session| session.number != self.number);
         if is_over() {

@@ -145,7 +145,7 @@ impl State {
             (&raw mut (*to).local.faults).write(faults);
             (&raw mut (*to).local.found_full).write(Cell::new(((0, (0, 0)), 0)));
         }
-        // SAFETY: the state is valid. The pointer is derived from that to all of it, so that `LocalOf::of` may go back from the header.
+        // SAFETY: the state is valid. The pointer is derived from that to all of it, so that `LocalOf::from_header` may go back from the header.
         let header = unsafe { &raw const (*to).local.header };
         State { all: to, header, memory: (memory, layout) }
     }

@@ -19,6 +19,7 @@
 use super::turn::Turn;
 use crate::StepError;
 use std::arch::asm;
+use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::mem;
@@ -55,7 +56,7 @@ static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// Whether this thread blocked SIGTRAP before, and has not changed that since, and whether one came meanwhile. It is sent again at the end.
 static WAS_BLOCKED: AtomicBool = AtomicBool::new(false);
 static IS_HELD: AtomicBool = AtomicBool::new(false);
-/// Whether a SIGTRAP came that was no step, or a system call after which nothing may be stepped.
+/// Whether a SIGTRAP came that was no step, or an instruction or a system call after which nothing may be stepped.
 static IS_DISTURBED: AtomicBool = AtomicBool::new(false);
 /// The page that was readable when its bytes were looked at last. Only a system call can change that.
 static READABLE: AtomicUsize = AtomicUsize::new(0);
@@ -63,6 +64,11 @@ static READABLE: AtomicUsize = AtomicUsize::new(0);
 /// arguments.
 static BEFORE: AtomicUsize = AtomicUsize::new(0);
 const TAKES_THREE: usize = 1 << 63;
+/// All of that action, to be restored.
+static ACTION: Action = Action(UnsafeCell::new(None));
+struct Action(UnsafeCell<Option<libc::sigaction>>);
+// SAFETY: the owner of the turn alone uses it: see `remember`.
+unsafe impl Sync for Action {}
 
 /// Sets the trap flag. Each instruction after `popfq` traps.
 #[inline(never)]
@@ -79,7 +85,7 @@ pub(crate) fn start() {
 fn clear_trap_flag() -> bool {
     IS_ENDING.store(true, Relaxed);
     let flags: u64;
-    // SAFETY: clears a flag that no other code than this uses. The stack is as it was. Without `nomem`, what the handler has
+    // SAFETY: clears a flag that this file alone sets. The stack is as it was. Without `nomem`, what the handler has
     // written is read afterwards.
     unsafe {
         asm!(
@@ -165,11 +171,11 @@ impl Counting {
             if libc::sigaction(libc::SIGTRAP, ptr::null(), &mut old) != 0 {
                 return Err(failed("sigaction"));
             }
-            remember(&old);
-            if libc::sigaction(libc::SIGTRAP, &ours, &mut old) != 0 {
+            let before = remember(&old);
+            if libc::sigaction(libc::SIGTRAP, &ours, ptr::null_mut()) != 0 {
                 return Err(failed("sigaction"));
             }
-            begun.action = Some(old);
+            begun.action = Some(before);
             libc::sigemptyset(&mut trap);
             libc::sigaddset(&mut trap, libc::SIGTRAP);
             // Before a pending one is taken.
@@ -262,13 +268,21 @@ fn thread() -> c_int {
     unsafe { libc::syscall(libc::SYS_gettid) as c_int }
 }
 
-/// Keeps the handler before ours. Ours is there already in a child that was forked meanwhile.
-fn remember(before: &libc::sigaction) {
-    if before.sa_sigaction != handler() {
-        let takes_three = before.sa_flags & libc::SA_SIGINFO != 0;
+/// Keeps the action before ours, and returns it. Ours is there already in a child that was forked meanwhile, and if a thread has ended
+/// within a count: then it is the one that was kept.
+///
+/// # Safety
+/// The caller has the turn.
+unsafe fn remember(found: &libc::sigaction) -> libc::sigaction {
+    if found.sa_sigaction != handler() {
+        let takes_three = found.sa_flags & libc::SA_SIGINFO != 0;
         let flag = if takes_three { TAKES_THREE } else { 0 };
-        BEFORE.store(before.sa_sigaction | flag, Release);
+        BEFORE.store(found.sa_sigaction | flag, Release);
+        // SAFETY: the turn's owner alone uses it.
+        unsafe { *ACTION.0.get() = Some(*found) };
     }
+    // SAFETY: as above.
+    unsafe { *ACTION.0.get() }.unwrap_or(*found)
 }
 
 /// Counts a step.
@@ -317,7 +331,7 @@ fn step(registers: &mut Registers<'_>) {
             let after = next.wrapping_add(SYSTEM_CALL.len());
             NEXT.store(after, Relaxed);
             let is_steppable = matches!(Next::at(after), Next::Other | Next::Repeated);
-            if is_mask_of_a_trap(registers) {
+            if unblocks_trap(registers) {
                 WAS_BLOCKED.store(false, Relaxed);
             }
             READABLE.store(0, Relaxed); // the call may change that
@@ -407,10 +421,12 @@ fn set_on_stack(stack: usize, is_set: bool) -> bool {
     // SAFETY: the page can be read: `byte` has read from it.
     let before = unsafe { (words as *const u64).read() };
     // The kernel writes the mask of blocked signals there, or finds that it cannot.
-    if sigprocmask(i64::from(libc::SIG_BLOCK), 0, words) != 0 {
+    // SAFETY: `before` has what these eight bytes had. They hold the flags that an instruction of this thread pushes or pops, so no other
+    // thread uses them, and this one is here.
+    if unsafe { sigprocmask(i64::from(libc::SIG_BLOCK), 0, words) } != 0 {
         return false;
     }
-    // SAFETY: the kernel has written to these eight bytes. They are of the thread's stack, below which nothing was pushed since.
+    // SAFETY: the kernel has written to these eight bytes, and they get back what they had, but for the flag.
     unsafe {
         (words as *mut u64).write(before);
         (address as *mut u8).write(wanted);
@@ -424,7 +440,9 @@ fn byte(address: usize) -> Option<u8> {
     const NO_CHANGE: i64 = -1;
     let page = address & !0xfff | 1;
     if READABLE.load(Relaxed) != page {
-        if sigprocmask(NO_CHANGE, address & !7, 0) != -i64::from(libc::EINVAL) {
+        // SAFETY: nothing is written.
+        let answer = unsafe { sigprocmask(NO_CHANGE, address & !7, 0) };
+        if answer != -i64::from(libc::EINVAL) {
             return None;
         }
         READABLE.store(page, Relaxed);
@@ -435,9 +453,12 @@ fn byte(address: usize) -> Option<u8> {
 
 /// `rt_sigprocmask`, not by the C library, which would write the `errno` of the counted code. Reads eight bytes at `new`, and writes eight
 /// at `old`, unless they are 0.
-fn sigprocmask(how: i64, new: usize, old: usize) -> i64 {
+///
+/// # Safety
+/// Eight bytes at `old` may be written, if it is not 0.
+unsafe fn sigprocmask(how: i64, new: usize, old: usize) -> i64 {
     let result: i64;
-    // SAFETY: the callers pass no mask to be set, and an address only to find out whether the kernel can use it.
+    // SAFETY: the caller's promise. The kernel checks both addresses.
     unsafe {
         asm!(
             "syscall",
@@ -454,19 +475,16 @@ fn sigprocmask(how: i64, new: usize, old: usize) -> i64 {
     result
 }
 
-/// Whether this system call decides whether SIGTRAP is blocked: it unblocks that, or sets the whole mask.
-fn is_mask_of_a_trap(registers: &Registers<'_>) -> bool {
+/// Whether this system call unblocks SIGTRAP. One that sets the whole mask may restore a mask that was saved within the count.
+fn unblocks_trap(registers: &Registers<'_>) -> bool {
     const BIT: u8 = 1 << (libc::SIGTRAP - 1);
     let [how, number] =
         [libc::REG_RDI, libc::REG_RAX].map(|register| registers.get(register) as i32);
     let mask = registers.get(libc::REG_RSI) as usize;
     i64::from(number) == libc::SYS_rt_sigprocmask
+        && how == libc::SIG_UNBLOCK
         && mask != 0
-        && match how {
-            libc::SIG_SETMASK => true,
-            libc::SIG_UNBLOCK => byte(mask).is_some_and(|byte| byte & BIT != 0),
-            _ => false,
-        }
+        && byte(mask).is_some_and(|byte| byte & BIT != 0)
 }
 
 /// Whether nothing may be stepped after this system call: it starts a thread or a process, blocks signals, or replaces the

@@ -136,10 +136,14 @@ fn flags_that_are_kept() {
     });
 }
 
-/// A thread that ends while it counts leaves its turn to others.
+/// A thread that ends while it counts leaves its turn to others, and SIGTRAP's action is that of before again.
 #[test]
 fn a_thread_that_ends_within_a_count() {
+    extern "C" fn on_trap(_: libc::c_int) {}
     in_turn(|| {
+        let ours = on_trap as extern "C" fn(_) as libc::sighandler_t;
+        // SAFETY: the handler does nothing.
+        unsafe { libc::signal(libc::SIGTRAP, ours) };
         let (send, sent) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             // SAFETY: the thread ends without its destructors. Nothing waits for it.
@@ -153,6 +157,8 @@ fn a_thread_that_ends_within_a_count() {
             std::thread::yield_now();
         }
         assert_eq!(per_round(&rounds!("nop")), 3);
+        // SAFETY: the call takes integers.
+        assert_eq!(unsafe { libc::signal(libc::SIGTRAP, libc::SIG_DFL) }, ours);
     });
 }
 
