@@ -126,6 +126,7 @@ pub use threads::{PerThread, Scope, SyscallGroup};
 /// What the messages of this project's other crates are made with. Not for other users: it may change with each minor version.
 #[doc(hidden)]
 pub mod messages {
+    pub use crate::event::generic::all as generic_names;
     pub use crate::kernel::text::{Thousands, Visible};
     pub use crate::names::suggest::Nearest;
 }

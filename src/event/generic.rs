@@ -177,7 +177,7 @@ impl fmt::Debug for Event {
 }
 
 /// Returns every name that is printed, and the aliases of hardware and software events.
-pub(crate) fn all() -> Vec<String> {
+pub fn all() -> Vec<String> {
     let mut all = Vec::new();
     for (_, names) in HARDWARE.iter().chain(&SOFTWARE) {
         all.extend(names.iter().map(|name| (*name).to_owned()));

@@ -91,6 +91,12 @@ fn on(
         }),
         [] => {
             let tables: Vec<Table> = named.iter().map(|core| core.table).collect();
+            // Perhaps one that all CPUs have is nearer than a vendor's.
+            let of_all_cpus = rdpmc::messages::generic_names();
+            let nearest = nearest(parts.event, &tables, &of_all_cpus);
+            if nearest.first().is_some_and(|nearest| of_all_cpus.contains(nearest)) {
+                return Err(why.into());
+            }
             let unknown = unknown(parts, &tables);
             // Nor is it like one of a vendor's.
             let is_alien = matches!(&unknown, EventError::UnknownEvent { nearest, elsewhere, .. }
@@ -214,7 +220,7 @@ fn unknown(parts: &Parts<'_>, tables: &[Table]) -> EventError {
     EventError::UnknownEvent {
         name: parts.event.to_owned(),
         tables: names,
-        nearest: nearest(parts.event, tables),
+        nearest: nearest(parts.event, tables, &[]),
         elsewhere: elsewhere(parts),
     }
 }

@@ -4,14 +4,15 @@ use crate::pool::MAX_NAME;
 use crate::table::Table;
 use rdpmc::messages::Nearest;
 
-/// Returns up to three names of the tables: the nearest first, and then those that have this name as a part.
-pub(crate) fn nearest(name: &str, tables: &[Table]) -> Vec<String> {
+/// Returns up to three names, of the tables and of all CPUs: the nearest first, and then those of the tables that have this name as a part.
+pub(crate) fn nearest(name: &str, tables: &[Table], of_all_cpus: &[String]) -> Vec<String> {
     const MAX: usize = 3;
     if name.len() > MAX_NAME {
         return Vec::new();
     }
     let name = name.to_ascii_lowercase().replace(':', ".");
     let mut nearest = Nearest::to(&name);
+    of_all_cpus.iter().for_each(|known| nearest.consider(known));
     tables.iter().for_each(|table| table.each(|_, known, _| nearest.consider(known)));
     let mut found = nearest.found();
     if name.len() >= 4 && found.len() < MAX {

@@ -8,8 +8,9 @@
 // - A trap comes after each repetition of an instruction with a `rep` prefix. It counts when the next instruction is another.
 // - No trap comes after `syscall`: the CPU clears the flag on entry, and the kernel returns with it set, so the next trap is that
 //   of the instruction that follows. `syscall` counts when it is next.
-// - `pushf` pushes the flag, and `popf` may clear it. So the handler removes it from what was pushed, and adds it to what is popped:
-//   flags that the code keeps for later, as switches between fibers do, would trap after the count.
+// - `pushf` pushes the flag, and `popf` may clear it. So the handler removes it from what was pushed. It adds it to what is popped, and
+//   removes it there after the `popf`. Otherwise flags that the code keeps for later, as switches between fibers do, would trap after
+//   the count.
 // - No trap comes after `mov ss` and `int`, nor between two system calls without an instruction in between. `iret` may clear the flag.
 //   The trap after `icebp` is the program's. Nothing is counted from there on.
 //
@@ -49,8 +50,10 @@ static LIMIT: AtomicU64 = AtomicU64::new(0);
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 /// The traps of repetitions, which do not count.
 static REPETITIONS: AtomicU64 = AtomicU64::new(0);
-/// Whether the instruction that executes next is a `pushf` of the code.
-static PUSHES: AtomicBool = AtomicBool::new(false);
+/// The address behind the `pushf` of the code that executes next, or 0.
+static PUSHED: AtomicUsize = AtomicUsize::new(0);
+/// The address of flags with the trap flag, which a `popf` of the code pops next, or 0.
+static POPPED: AtomicUsize = AtomicUsize::new(0);
 /// Whether the count ends: its own `pushf` and `popf` are left alone.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// Whether this thread blocked SIGTRAP before, and has not changed that since, and whether one came meanwhile. It is sent again at the end.
@@ -152,7 +155,8 @@ impl Counting {
         NEXT.store(0, Relaxed);
         COUNT.store(0, Relaxed);
         REPETITIONS.store(0, Relaxed);
-        PUSHES.store(false, Relaxed);
+        PUSHED.store(0, Relaxed);
+        POPPED.store(0, Relaxed);
         IS_ENDING.store(false, Relaxed);
         WAS_BLOCKED.store(false, Relaxed);
         IS_HELD.store(false, Relaxed);
@@ -302,6 +306,7 @@ unsafe extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context:
         if is_counted {
             IS_DISTURBED.store(true, Relaxed);
             registers.clear_trap_flag();
+            hide_popped();
             // SAFETY: the kernel's arguments are valid while this runs.
             let is_sent = unsafe { (*info).si_code } <= 0;
             if is_sent && WAS_BLOCKED.load(Relaxed) {
@@ -323,7 +328,13 @@ fn step(registers: &mut Registers<'_>) {
     let executed = NEXT.swap(next, Relaxed);
     let count = COUNT.load(Relaxed);
     let stack = registers.get(libc::REG_RSP) as usize;
-    let was_kept = PUSHES.swap(false, Relaxed) && !set_on_stack(stack, false);
+    hide_popped();
+    // A signal handler may have gone elsewhere than to the `pushf`.
+    let is_kept = match PUSHED.swap(0, Relaxed) {
+        0 => false,
+        pushed => pushed != next || !set_on_stack(stack, false),
+    };
+    let mut pops = false;
     let (counted, is_disturbed) = match Next::at(next) {
         Next::Repeated if next == executed => (0, false),
         Next::Other | Next::Repeated => (1, false),
@@ -337,21 +348,38 @@ fn step(registers: &mut Registers<'_>) {
             READABLE.store(0, Relaxed); // the call may change that
             (2, is_forbidden(registers) || !is_steppable)
         }
-        Next::PushFlags => {
-            PUSHES.store(!IS_ENDING.load(Relaxed), Relaxed);
+        Next::PushFlags { behind } => {
+            PUSHED.store(if IS_ENDING.load(Relaxed) { 0 } else { behind }, Relaxed);
             (1, false)
         }
-        Next::PopFlags => (1, !IS_ENDING.load(Relaxed) && !set_on_stack(stack, true)),
+        Next::PopFlags => {
+            pops = !IS_ENDING.load(Relaxed);
+            (1, false)
+        }
         Next::Unsteppable => (1, true),
     };
-    let is_disturbed = is_disturbed || was_kept;
+    let mut is_disturbed = is_disturbed || is_kept || !registers.are_of_64_bits();
     COUNT.store(count + counted, Relaxed);
     // The limit is one of traps: a repetition takes as long as an instruction.
     let repetitions = REPETITIONS.load(Relaxed) + u64::from(counted == 0);
     REPETITIONS.store(repetitions, Relaxed);
+    let is_last = count + counted + repetitions >= LIMIT.load(Relaxed);
+    if pops && !is_disturbed && !is_last {
+        POPPED.store(stack, Relaxed);
+        is_disturbed = !set_on_stack(stack, true);
+    }
     IS_DISTURBED.fetch_or(is_disturbed, Relaxed);
-    if is_disturbed || count + counted + repetitions >= LIMIT.load(Relaxed) {
+    if is_disturbed || is_last {
         registers.clear_trap_flag();
+        hide_popped();
+    }
+}
+
+/// Removes the trap flag from the flags that a `popf` has popped, or does not pop with it any more.
+fn hide_popped() {
+    match POPPED.swap(0, Relaxed) {
+        0 => {}
+        stack => _ = set_on_stack(stack, false),
     }
 }
 
@@ -359,15 +387,15 @@ fn step(registers: &mut Registers<'_>) {
 enum Next {
     /// It traps once.
     Other,
-    /// It has a `rep` prefix.
+    /// It has a `rep` prefix, and is one that repeats.
     Repeated,
     /// `syscall`.
     SystemCall,
-    /// `pushf`, which shows the trap flag.
-    PushFlags,
+    /// `pushf`, which shows the trap flag. The address of the instruction behind it.
+    PushFlags { behind: usize },
     /// `popf`, which may clear the trap flag.
     PopFlags,
-    /// `int`, `iret`, `icebp`, `mov ss`, or one whose bytes cannot be read: the page is absent, or a protection key forbids it.
+    /// `int`, `iret`, `icebp`, `ud2`, from which a signal handler goes elsewhere, `mov ss`, or one whose bytes cannot be read: the page is absent, or a protection key forbids it.
     Unsteppable,
 }
 
@@ -378,14 +406,16 @@ impl Next {
         // What may precede the operation. 0x40 to 0x4f come last.
         const OTHER_PREFIXES: [u8; 9] = [0x66, 0x67, 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65, 0xf0];
         let (start, mut address) = (address, address);
-        let mut other = Next::Other;
+        let mut is_repeated = false;
         for _ in 0..15 {
             let Some(first) = byte(address) else { return Next::Unsteppable };
             address = address.wrapping_add(1);
             match first {
-                0xf2 | 0xf3 => other = Next::Repeated,
+                0xf2 | 0xf3 => is_repeated = true,
+                // ins, outs, movs, cmps, stos, lods, scas
+                0x6c..=0x6f | 0xa4..=0xa7 | 0xaa..=0xaf if is_repeated => return Next::Repeated,
                 0xcd | 0xcf | 0xf1 => return Next::Unsteppable,
-                0x9c => return Next::PushFlags,
+                0x9c => return Next::PushFlags { behind: address },
                 0x9d => return Next::PopFlags,
                 // The second byte of these has the register, or the rest of the operation.
                 0x8e | 0x0f => {
@@ -395,13 +425,14 @@ impl Next {
                             if has_prefix { Next::Unsteppable } else { Next::SystemCall }
                         }
                         Some(second) if first == 0x8e && second >> 3 & 7 == 2 => Next::Unsteppable,
-                        Some(_) => other,
+                        Some(0x0b) if first == 0x0f => Next::Unsteppable,
+                        Some(_) => Next::Other,
                         None => Next::Unsteppable,
                     };
                 }
                 0x40..=0x4f => {}
                 prefix if OTHER_PREFIXES.contains(&prefix) => {}
-                _ => return other,
+                _ => return Next::Other,
             }
         }
         Next::Unsteppable
@@ -412,23 +443,24 @@ impl Next {
 fn set_on_stack(stack: usize, is_set: bool) -> bool {
     const BIT: u8 = (TRAP_FLAG >> 8) as u8;
     let address = stack.wrapping_add(1);
-    let Some(flags) = byte(address) else { return false };
+    let (Some(_), Some(flags)) = (byte(stack.wrapping_add(7)), byte(address)) else {
+        return false;
+    };
     let wanted = if is_set { flags | BIT } else { flags & !BIT };
     if flags == wanted {
         return true;
     }
-    let words = address & !7;
-    // SAFETY: the page can be read: `byte` has read from it.
-    let before = unsafe { (words as *const u64).read() };
+    // SAFETY: the eight bytes can be read: `byte` has read from each page.
+    let before = unsafe { (stack as *const u64).read_unaligned() };
     // The kernel writes the mask of blocked signals there, or finds that it cannot.
     // SAFETY: `before` has what these eight bytes had. They hold the flags that an instruction of this thread pushes or pops, so no other
     // thread uses them, and this one is here.
-    if unsafe { sigprocmask(i64::from(libc::SIG_BLOCK), 0, words) } != 0 {
+    if unsafe { sigprocmask(i64::from(libc::SIG_BLOCK), 0, stack) } != 0 {
         return false;
     }
     // SAFETY: the kernel has written to these eight bytes, and they get back what they had, but for the flag.
     unsafe {
-        (words as *mut u64).write(before);
+        (stack as *mut u64).write_unaligned(before);
         (address as *mut u8).write(wanted);
     }
     true
@@ -515,6 +547,12 @@ impl Registers<'_> {
         self.0.get(register as usize).copied().unwrap_or(0)
     }
 
+    /// Whether the code is 64-bit code: that of 32 bits has other instructions.
+    fn are_of_64_bits(&self) -> bool {
+        const USER_CS: i64 = 0x33;
+        self.get(libc::REG_CSGSFS) & 0xffff == USER_CS
+    }
+
     fn has_trap_flag(&self) -> bool {
         self.get(libc::REG_EFL) & TRAP_FLAG as i64 != 0
     }
@@ -586,6 +624,7 @@ mod tests {
         let registers = &mut context.uc_mcontext.gregs;
         registers[libc::REG_RIP as usize] = place as i64;
         registers[libc::REG_EFL as usize] = TRAP_FLAG as i64;
+        registers[libc::REG_CSGSFS as usize] = 0x33;
         (info, context)
     }
 
