@@ -307,6 +307,10 @@ unsafe extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context:
             IS_DISTURBED.store(true, Relaxed);
             registers.clear_trap_flag();
             hide_popped();
+            // The kernel drops the trap of a step while another SIGTRAP is pending.
+            if PUSHED.swap(0, Relaxed) == registers.get(libc::REG_RIP) as usize {
+                set_on_stack(registers.get(libc::REG_RSP) as usize, false);
+            }
             // SAFETY: the kernel's arguments are valid while this runs.
             let is_sent = unsafe { (*info).si_code } <= 0;
             if is_sent && WAS_BLOCKED.load(Relaxed) {
@@ -395,7 +399,7 @@ enum Next {
     PushFlags { behind: usize },
     /// `popf`, which may clear the trap flag.
     PopFlags,
-    /// `int`, `iret`, `icebp`, `ud2`, from which a signal handler goes elsewhere, `mov ss`, or one whose bytes cannot be read: the page is absent, or a protection key forbids it.
+    /// `int`, `iret`, `icebp`, `pushf` and `popf` of 16 bits, `ud2`, from which a signal handler goes elsewhere, `mov ss`, or one whose bytes cannot be read: the page is absent, or a protection key forbids it.
     Unsteppable,
 }
 
@@ -404,9 +408,9 @@ const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
 impl Next {
     fn at(address: usize) -> Next {
         // What may precede the operation. 0x40 to 0x4f come last.
-        const OTHER_PREFIXES: [u8; 9] = [0x66, 0x67, 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65, 0xf0];
+        const OTHER_PREFIXES: [u8; 8] = [0x67, 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65, 0xf0];
         let (start, mut address) = (address, address);
-        let mut is_repeated = false;
+        let (mut is_repeated, mut is_short) = (false, false);
         for _ in 0..15 {
             let Some(first) = byte(address) else { return Next::Unsteppable };
             address = address.wrapping_add(1);
@@ -415,6 +419,8 @@ impl Next {
                 // ins, outs, movs, cmps, stos, lods, scas
                 0x6c..=0x6f | 0xa4..=0xa7 | 0xaa..=0xaf if is_repeated => return Next::Repeated,
                 0xcd | 0xcf | 0xf1 => return Next::Unsteppable,
+                // Half of the flags. The other bytes of the word are not this instruction's.
+                0x9c | 0x9d if is_short => return Next::Unsteppable,
                 0x9c => return Next::PushFlags { behind: address },
                 0x9d => return Next::PopFlags,
                 // The second byte of these has the register, or the rest of the operation.
@@ -431,6 +437,7 @@ impl Next {
                     };
                 }
                 0x40..=0x4f => {}
+                0x66 => is_short = true,
                 prefix if OTHER_PREFIXES.contains(&prefix) => {}
                 _ => return Next::Other,
             }
@@ -515,6 +522,7 @@ fn unblocks_trap(registers: &Registers<'_>) -> bool {
     let mask = registers.get(libc::REG_RSI) as usize;
     i64::from(number) == libc::SYS_rt_sigprocmask
         && how == libc::SIG_UNBLOCK
+        && registers.get(libc::REG_R10) == 8
         && mask != 0
         && byte(mask).is_some_and(|byte| byte & BIT != 0)
 }

@@ -65,6 +65,32 @@ fn repeated_instructions_count_once() {
         let words = rounds!("mov rsi, {source}", "mov rdi, {target}", "mov ecx, 50", "rep movsw", "mov eax, 39", "syscall";
             source = source, target = target);
         assert_eq!(per_round(&words), 8);
+        // A prefix of an instruction that does not repeat, although the next one is at the same place: a return in a recursion.
+        let plain = per_round(&rounds!(
+            "mov ecx, 3",
+            "call 3f",
+            "jmp 4f",
+            "3:",
+            "dec ecx",
+            "js 5f",
+            "call 3b",
+            "5:",
+            "ret",
+            "4:"
+        ));
+        let rep = per_round(&rounds!(
+            "mov ecx, 3",
+            "call 3f",
+            "jmp 4f",
+            "3:",
+            "dec ecx",
+            "js 5f",
+            "call 3b",
+            "5:",
+            ".byte 0xf3, 0xc3",
+            "4:"
+        ));
+        assert_eq!((plain, rep), (20, 20));
         let scan = rounds!("mov rdi, {source}", "mov ecx, 100", "mov al, 7", "repe scasb"; source = source);
         assert_eq!(per_round(&scan), 6);
     });
@@ -85,6 +111,7 @@ fn instructions_without_a_step() {
             &rounds!("mov eax, 39", ".byte 0xf2, 0x0f, 0x05"),
             &rounds!("mov eax, 20", ".byte 0xf3, 0xcd, 0x80"),
             &rounds!("mov eax, ss", ".byte 0xf3, 0x8e, 0xd0"),
+            &rounds!("pushfw", "add rsp, 2"),
             // It may clear the trap flag.
             &rounds!(
                 "mov eax, ss",
@@ -129,7 +156,24 @@ fn flags_that_are_kept() {
         assert_eq!(flags() & 256, 0);
         let restored = rounds!("push {flags}", "popfq", "nop"; flags = before);
         assert_eq!(per_round(&restored), 5);
-        assert_eq!(per_round(&rounds!("pushfw", "popfw")), 4);
+        // Kept in memory, and restored twice.
+        let mut context = before;
+        let place = &raw mut context;
+        let switch =
+            rounds!("mov rax, rsp", "mov rsp, {context}", "popfq", "mov rsp, rax"; context = place);
+        assert_eq!(per_round(&switch), 6);
+        assert_eq!(black_box(context), before);
+        // At each point where the limit may be reached.
+        for limit in 0..400 {
+            let _ = count(limit, || {
+                within = flags();
+                restore(before);
+                // SAFETY: the call takes no argument.
+                unsafe { libc::syscall(libc::SYS_getppid) };
+                within |= flags();
+            });
+            assert_eq!((within | flags()) & 256, 0, "{limit}");
+        }
         // Cleared, and set again as a debugger does.
         let cleared = rounds!("pushfq", "and dword ptr [rsp], -257", "popfq", "nop");
         assert_eq!(per_round(&cleared), 6);
