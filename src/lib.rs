@@ -50,6 +50,7 @@ pub mod error;
 pub mod event;
 #[cfg(rdpmc_internals)]
 #[doc(hidden)]
+#[path = "tests/internals.rs"]
 pub mod internals;
 mod kernel;
 mod names;

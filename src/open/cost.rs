@@ -241,8 +241,9 @@ fn keep(events: &[Event], flags: u64, cost: ReadCost) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
     use std::cell::Cell;
 

@@ -215,8 +215,9 @@ pub(crate) fn by_architecture(events: Vec<Event>) -> Result<Option<Vec<Event>>, 
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     /// As on Intel's hybrids, whose first core type has the type of raw events, or as on arm64.
