@@ -29,9 +29,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize};
 
 const TRAP_FLAG: u64 = 1 << 8;
-/// `si_code` of a step, and of a trap for which the CPU names no reason (debug register 6 is 0). An `icebp` is such a trap. So is
-/// one step in some 100,000 on virtual machines whose host loses the reason. Steps are told by the trap flag: no `icebp` executes
-/// while it is set.
+/// `si_code` of a step, and of a trap for which the CPU names no reason (debug register 6 is 0). An `icebp` is such a trap. A step is
+/// one, rarely, on virtual machines whose host loses the reason: it ended 3 of 60 processes of a test of `rdpmc-bench`. The trap flag tells
+/// steps from the others: no `icebp` executes while it is set.
 const TRAP_TRACE: c_int = 2;
 const TRAP_BRKPT: c_int = 1;
 /// The size of the handler's stack. A frame with all registers of AVX-512 and AMX takes some 11 KiB.
@@ -636,9 +636,8 @@ mod tests {
         (info, context)
     }
 
-    /// What a host does that loses the reason of a trap: found in one process of 30, each of which stepped through some 10,000
-    /// instructions. It cannot be made to happen, so the handler is called with what the kernel passed there. In a child, which has
-    /// a turn of its own.
+    /// A step without a reason cannot be provoked: 2.3 million steps of one process had none. So the test calls the handler with what the
+    /// kernel passed where one came. It does so in a child, which has a turn of its own.
     #[test]
     fn a_step_without_a_reason_is_a_step() {
         let right = || {

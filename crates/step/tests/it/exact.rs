@@ -66,30 +66,24 @@ fn repeated_instructions_count_once() {
             source = source, target = target);
         assert_eq!(per_round(&words), 8);
         // A prefix of an instruction that does not repeat, although the next one is at the same place: a return in a recursion.
-        let plain = per_round(&rounds!(
-            "mov ecx, 3",
-            "call 3f",
-            "jmp 4f",
-            "3:",
-            "dec ecx",
-            "js 5f",
-            "call 3b",
-            "5:",
-            "ret",
-            "4:"
-        ));
-        let rep = per_round(&rounds!(
-            "mov ecx, 3",
-            "call 3f",
-            "jmp 4f",
-            "3:",
-            "dec ecx",
-            "js 5f",
-            "call 3b",
-            "5:",
-            ".byte 0xf3, 0xc3",
-            "4:"
-        ));
+        macro_rules! recursion {
+            ($return:literal) => {
+                rounds!(
+                    "mov ecx, 3",
+                    "call 3f",
+                    "jmp 4f",
+                    "3:",
+                    "dec ecx",
+                    "js 5f",
+                    "call 3b",
+                    "5:",
+                    $return,
+                    "4:"
+                )
+            };
+        }
+        let [plain, rep] =
+            [per_round(&recursion!("ret")), per_round(&recursion!(".byte 0xf3, 0xc3"))];
         assert_eq!((plain, rep), (20, 20));
         let scan = rounds!("mov rdi, {source}", "mov ecx, 100", "mov al, 7", "repe scasb"; source = source);
         assert_eq!(per_round(&scan), 6);
