@@ -124,7 +124,7 @@ pub use page::faults::{contain_faults, contained_faults, faults_are_contained, k
 pub use region::Region;
 pub use threads::{PerThread, Scope, SyscallGroup};
 
-/// What the messages of this project's other crates are made with. Not for other users: it may change with each minor version.
+/// Parts of the messages of this project's other crates. Hidden from other users, because it may change with each minor version.
 #[doc(hidden)]
 pub mod messages {
     pub use crate::event::generic::all as generic_names;

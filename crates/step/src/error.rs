@@ -83,7 +83,7 @@ impl fmt::Display for StepError {
                 "the code has atomic operations for CPUs without atomic instructions, which cannot be stepped. Use a CPU with LSE (Armv8.1), or compile for it",
             ),
             StepError::Inexact => f.write_str(
-                "single steps do not count known code right here: the CPU is emulated, as under valgrind, or the program has a sanitizer. Run it without them, on a CPU of its own",
+                "single-stepping miscounts known code here, because the CPU is emulated (by valgrind, for example) or the program was built with a sanitizer. Run it without either, on a CPU that is not emulated",
             ),
             StepError::System { call, errno } => write!(
                 f,

@@ -60,9 +60,12 @@ impl OtherThreads {
     }
 }
 
-/// Waits until the other threads of this process sleep, but 5 ms at most. A thread that has answered still has a few microseconds of work
-/// before it does, and its time is added when it does. So call this between the measurement of code with other threads and that of other
-/// code. Reads a file for each thread. Returns whether they sleep: false if one goes on working. True at once where there is no `/proc`.
+/// Waits until the other threads of this process sleep, for at most 5 ms. Returns whether they sleep: false if one still runs.
+///
+/// Call this between two measurements if the first one uses other threads. Such a thread works on for some microseconds after its answer,
+/// and the kernel adds its CPU time only when it sleeps.
+///
+/// Reads a file for each thread, repeatedly while one runs. Returns true at once if `/proc` is not there.
 pub fn settle() -> bool {
     const MOST: Duration = Duration::from_millis(5);
     let begin = Instant::now();
