@@ -5,6 +5,8 @@ use super::Errno;
 use std::ffi::c_void;
 #[cfg(target_os = "linux")]
 use std::ops::Range;
+#[cfg(target_os = "linux")]
+use std::ptr;
 
 /// Keeps the shared object of an address loaded until the process ends. Does nothing for the program itself, and where the C
 /// library unloads nothing (musl, programs that are linked statically).
@@ -37,61 +39,58 @@ pub(crate) fn keep_loaded(address: *const c_void) -> Result<(), Errno> {
     Ok(())
 }
 
+/// Returns the address of the ELF header of the object that this is inlined into. The linker has it: the loader, asked for an
+/// object's headers, takes a lock that a child of `fork` may never get.
+#[cfg(target_os = "linux")]
+#[inline(always)]
+pub(crate) fn object_here() -> *const c_void {
+    unsafe extern "C" {
+        // GNU's linkers, LLD and mold define it in each object that they link, hidden from other objects.
+        static __ehdr_start: u8;
+    }
+    (&raw const __ehdr_start).cast()
+}
+
 /// Where the program or a shared object is loaded.
 #[cfg(target_os = "linux")]
 #[derive(PartialEq)]
 pub(crate) struct Object {
-    /// From its first segment to its last.
-    pub(crate) all: Range<usize>,
+    /// Its ELF header.
+    pub(crate) header: usize,
     /// Its readable code.
     pub(crate) code: Vec<Range<usize>>,
 }
 
-/// Returns the object that has this address. Takes a lock of the loader, so it is not for a child of `fork`.
 #[cfg(target_os = "linux")]
-pub(crate) fn object_of(address: *const c_void) -> Option<Object> {
-    struct Wanted {
-        address: usize,
-        found: Option<Object>,
-    }
-
+impl Object {
+    /// Reads the headers of an object.
+    ///
     /// # Safety
-    /// `object` describes an object that is loaded, and `wanted` is that of the call below.
-    unsafe extern "C" fn look(
-        object: *mut libc::dl_phdr_info,
-        _: usize,
-        wanted: *mut c_void,
-    ) -> libc::c_int {
-        // SAFETY: the caller promises both. The loader's headers have this number of entries.
-        let (wanted, start, headers) = unsafe {
-            let object = &*object;
-            let headers = match object.dlpi_phdr.is_null() {
-                true => &[],
-                false => std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()),
-            };
-            (&mut *wanted.cast::<Wanted>(), object.dlpi_addr as usize, headers)
-        };
+    /// `header` is from [`object_here`], in an object that is loaded.
+    pub(crate) unsafe fn at(header: *const c_void) -> Object {
+        #[cfg(target_pointer_width = "32")]
+        use libc::{Elf32_Ehdr as Header, Elf32_Phdr as Segment};
+        #[cfg(target_pointer_width = "64")]
+        use libc::{Elf64_Ehdr as Header, Elf64_Phdr as Segment};
         const CODE: u32 = libc::PF_R | libc::PF_X;
-        let (mut first, mut last, mut has_address) = (usize::MAX, 0, false);
-        let mut code = Vec::new();
-        for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
-            let from = start.wrapping_add(header.p_vaddr as usize);
-            let range = from..from.wrapping_add(header.p_memsz as usize);
-            (first, last) = (first.min(range.start), last.max(range.end));
-            has_address |= range.contains(&wanted.address);
-            if header.p_flags & CODE == CODE {
-                code.push(range);
-            }
-        }
-        if !has_address {
-            return 0; // the next object
-        }
-        wanted.found = Some(Object { all: first..last, code });
-        1
-    }
 
-    let mut wanted = Wanted { address: address.addr(), found: None };
-    // SAFETY: the call passes what `look` needs, during the call alone.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut wanted).cast()) };
-    wanted.found
+        // The headers are more than the static that `object_here` declares.
+        let start = ptr::with_exposed_provenance::<c_void>(header.expose_provenance());
+        // SAFETY: a linker that defines the address has put the ELF header there, and the program headers into the same segment.
+        // Both are aligned in the file, and nothing writes them.
+        let segments = unsafe {
+            let header = &*start.cast::<Header>();
+            let first = start.wrapping_byte_add(header.e_phoff as usize).cast::<Segment>();
+            std::slice::from_raw_parts(first, header.e_phnum.into())
+        };
+        let loaded = || segments.iter().filter(|segment| segment.p_type == libc::PT_LOAD);
+        // The segment at the beginning of the file has the header.
+        let first = loaded().find(|segment| segment.p_offset == 0);
+        let moved = first.map_or(0, |first| start.addr().wrapping_sub(first.p_vaddr as usize));
+        let code = loaded().filter(|segment| segment.p_flags & CODE == CODE).map(|segment| {
+            let from = moved.wrapping_add(segment.p_vaddr as usize);
+            from..from.wrapping_add(segment.p_memsz as usize)
+        });
+        Object { header: start.addr(), code: code.collect() }
+    }
 }

@@ -3,8 +3,6 @@
 
 use crate::error::Error;
 use crate::kernel;
-use std::panic::Location;
-use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Lets a program survive faults in counter reads: a read that faults returns "no counter" instead of ending the
@@ -64,13 +62,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// # Errors
 /// [`ErrorKind::Unsupported`](crate::error::ErrorKind) on systems without these signals. `System` for any other kernel error; no
 /// such error is known.
-#[track_caller]
+#[inline] // into the caller's object, which has most reads
 pub fn contain_faults() -> Result<(), Error> {
-    if !kernel::SUPPORTED {
-        return Err(Error::unsupported());
-    }
-    // A constant of the caller's object, into which most reads are inlined.
-    handler::install(ptr::from_ref(Location::caller()).cast())?;
+    #[cfg(target_os = "linux")]
+    return contain(kernel::object_here());
+    #[cfg(not(target_os = "linux"))]
+    Err(Error::unsupported())
+}
+
+/// Installs the handler for the reads of this library's object and the caller's.
+#[cfg(target_os = "linux")]
+fn contain(caller: *const std::ffi::c_void) -> Result<(), Error> {
+    handler::install(caller)?;
     CALLED.store(true, Ordering::Release);
     Ok(())
 }
@@ -125,17 +128,15 @@ mod handler {
     /// This library's object and those that have called [`install`]. They stay loaded.
     static OBJECTS: List<Object> = List::new();
 
-    /// Adds the object that has this address to those with reads, and keeps it loaded. Asks the loader once for each object: in a
-    /// child of a process with threads, the loader's lock may be held by nobody who is left. Two threads that call this at the
-    /// same time may add it twice, which does no harm.
-    fn cover(address: *const c_void) -> Result<(), Error> {
-        if OBJECTS.iter().any(|known| known.all.contains(&address.addr())) {
+    /// Adds an object to those with reads, and keeps it loaded. Two threads that call this at the same time may add it twice, which
+    /// does no harm. `header` is from [`kernel::object_here`].
+    fn cover(header: *const c_void) -> Result<(), Error> {
+        if OBJECTS.iter().any(|known| known.header == header.addr()) {
             return Ok(());
         }
-        kernel::keep_loaded(address).map_err(Error::of_call("dlopen"))?;
-        if let Some(object) = kernel::object_of(address) {
-            OBJECTS.push(object);
-        }
+        kernel::keep_loaded(header).map_err(Error::of_call("dlopen"))?;
+        // SAFETY: the callers promise it, and what calls them is in an object that is loaded.
+        OBJECTS.push(unsafe { Object::at(header) });
         Ok(())
     }
 
@@ -144,7 +145,7 @@ mod handler {
 
     /// Installs the handler, without waiting for another thread: a fork would leave the child a lock that no thread
     /// releases. Threads that do this at the same time all install the handler, and the first stores the previous
-    /// action. `caller` is an address in the caller's object.
+    /// action. `caller` is the caller's object.
     pub(super) fn install(caller: *const c_void) -> Result<(), Error> {
         if asm::TICKS.is_none() {
             return Ok(()); // this target reads neither ticks nor counters
@@ -153,7 +154,7 @@ mod handler {
             sigaction(signal, Some(to)).map_err(Error::of_call("sigaction"))
         };
         // The reads that are not inlined are in this library's object, as is the handler.
-        cover(on_fault as Handler as *const c_void)?;
+        cover(kernel::object_here())?;
         cover(caller)?;
         for ((signal, before), installed) in SIGNALS.into_iter().zip(&BEFORE).zip(&INSTALLED) {
             // Once only. A handler that was installed in front of ours since then may call ours. If ours were
@@ -387,14 +388,5 @@ mod handler {
             // SAFETY: the call takes an integer.
             unsafe { libc::raise(signal) };
         }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod handler {
-    use crate::error::Error;
-
-    pub(super) fn install(_: *const std::ffi::c_void) -> Result<(), Error> {
-        Ok(())
     }
 }
