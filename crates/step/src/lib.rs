@@ -46,6 +46,7 @@
 // `method` counts: `linux`, or `none` elsewhere. `error` has the reasons why not. The others are for benchmarks: `time` has the time that
 // they may take for it, and the time of a step. `spent` is what they have taken, by the clocks of `usage`. `processes` count once more.
 
+mod addresses;
 mod error;
 #[cfg_attr(
     all(
@@ -70,6 +71,7 @@ mod spent;
 mod time;
 mod usage;
 
+pub use addresses::Addresses;
 pub use error::StepError;
 pub use other_threads::{OtherThreads, settle};
 pub use spent::Spent;
@@ -88,10 +90,35 @@ pub use usage::waits;
 /// # Errors
 /// Those of [`Steps::start`], where `code` has not run, and of [`Steps::stop`], where it has run to its end.
 pub fn count<T>(limit: u64, code: impl FnOnce() -> T) -> Result<u64, StepError> {
-    let steps = Steps::start(limit)?;
+    count_into(limit, &mut Addresses::none(), code)
+}
+
+/// Does as [`count`], and adds the address of each counted instruction to `addresses`, in the order of their execution, as far as there is
+/// room. The first one is 0: it belongs to the call of this function, and so do some others at both ends.
+///
+/// Where it went, by functions: see `functions`. A step takes no longer.
+///
+/// # Errors
+/// Those of [`count`]. What was added then is of no use.
+///
+/// If `code` panics, `addresses` has no room any more.
+pub fn count_into<T>(
+    limit: u64,
+    addresses: &mut Addresses,
+    code: impl FnOnce() -> T,
+) -> Result<u64, StepError> {
+    let given = std::mem::replace(addresses, Addresses::none());
+    let steps = match Steps::start_into(limit, given) {
+        Ok(steps) => steps,
+        Err((why, given)) => {
+            *addresses = given;
+            return Err(why);
+        }
+    };
     // The result is there before the count ends. It is dropped afterwards.
     let result = std::hint::black_box(code());
-    let count = steps.stop();
+    let (count, written) = steps.stop_with_addresses();
+    *addresses = written;
     drop(result);
     count
 }
@@ -122,8 +149,20 @@ impl Steps {
     /// - [`StepError::System`]: no such error is known.
     #[inline(never)]
     pub fn start(limit: u64) -> Result<Steps, StepError> {
-        method::check()?;
-        let counting = method::Counting::begin(limit)?;
+        Steps::start_into(limit, Addresses::none()).map_err(|(why, _)| why)
+    }
+
+    /// Does as [`start`](Steps::start), and adds the address of each counted instruction to these.
+    ///
+    /// # Errors
+    /// Those of `start`, with the addresses.
+    #[inline(never)]
+    pub fn start_into(limit: u64, addresses: Addresses) -> Result<Steps, (StepError, Addresses)> {
+        if let Err(why) = method::check() {
+            return Err((why, addresses));
+        }
+        let begun = method::Counting::begin(limit, addresses.0);
+        let counting = begun.map_err(|(why, room)| (why, Addresses(room)))?;
         // The last call, so that the same instructions follow each time.
         method::start();
         Ok(Steps(counting))
@@ -136,6 +175,13 @@ impl Steps {
     /// - [`StepError::Disturbed`], [`StepError::Exclusive`] if not all instructions were counted.
     #[inline(never)]
     pub fn stop(self) -> Result<u64, StepError> {
-        self.0.end()
+        self.0.end().0
+    }
+
+    /// Does as [`stop`](Steps::stop), and returns the addresses of [`start_into`](Steps::start_into) with those that were added.
+    #[inline(never)]
+    pub fn stop_with_addresses(self) -> (Result<u64, StepError>, Addresses) {
+        let (count, room) = self.0.end();
+        (count, Addresses(room))
     }
 }

@@ -17,12 +17,30 @@ pub(crate) struct Counting(Infallible);
 
 impl Counting {
     /// Returns [`StepError::Unsupported`].
-    pub(crate) fn begin(_: u64) -> Result<Counting, StepError> {
-        Err(StepError::Unsupported)
+    pub(crate) fn begin(_: u64, room: Room) -> Result<Counting, (StepError, Room)> {
+        Err((StepError::Unsupported, room))
     }
 
     /// Is never called.
-    pub(crate) fn end(self) -> Result<u64, StepError> {
+    pub(crate) fn end(self) -> (Result<u64, StepError>, Room) {
         match self.0 {}
+    }
+}
+
+/// Has no addresses.
+#[derive(Debug)]
+pub(crate) struct Room;
+
+impl Room {
+    pub(crate) const NONE: Room = Room;
+
+    pub(crate) fn new(_: usize) -> Result<Room, StepError> {
+        Ok(Room)
+    }
+
+    pub(crate) fn clear(&mut self) {}
+
+    pub(crate) fn addresses(&self) -> &[usize] {
+        &[]
     }
 }

@@ -152,6 +152,7 @@ fn runnable() -> Option<u64> {
 
 /// Returns the second of three numbers. None if the last is 0: a kernel that keeps no such statistics has three zeros, and a
 /// thread that runs has been given a CPU at least once.
+#[cfg(any(target_os = "linux", test))]
 fn second_number(text: &[u8]) -> Option<u64> {
     let mut numbers = std::str::from_utf8(text).ok()?.split_ascii_whitespace();
     let mut number = || numbers.next()?.parse::<u64>().ok();

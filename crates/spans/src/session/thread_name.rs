@@ -29,6 +29,7 @@ pub(crate) fn remember() {
     }
 }
 
+#[cfg(target_os = "linux")]
 fn is_remembered(name: &[u8]) -> bool {
     let hash = hash(name);
     NAMES.iter().any(|place| place.load(Ordering::Relaxed) == hash)

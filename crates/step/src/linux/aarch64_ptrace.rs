@@ -8,6 +8,7 @@
 //
 // The child is a copy of this process with this thread alone. It may find locks that are held, so it only makes system calls.
 
+use super::room::Room;
 use super::turn::Turn;
 use crate::StepError;
 use std::arch::asm;
@@ -30,6 +31,8 @@ struct Told {
     state: AtomicU32,
     errno: AtomicI32,
     count: AtomicU64,
+    /// How many addresses were to be kept.
+    placed: AtomicU64,
 }
 
 /// The tracer is not there yet. This process has to allow it.
@@ -57,6 +60,8 @@ pub(crate) struct Counting {
     /// it was blocked or ignored.
     action: libc::sigaction,
     mask: libc::sigset_t,
+    /// The tracer writes there.
+    room: Room,
     /// The thread that is traced.
     of_a_thread: PhantomData<*const ()>,
     /// The last field, so that the turn ends after everything is restored.
@@ -79,7 +84,17 @@ fn finish() {
 
 impl Counting {
     /// Makes the tracer. It steps this thread when this returns.
-    pub(crate) fn begin(limit: u64) -> Result<Counting, StepError> {
+    pub(crate) fn begin(limit: u64, mut room: Room) -> Result<Counting, (StepError, Room)> {
+        let mut begun = match Counting::begin_without(limit, room.free()) {
+            Ok(begun) => begun,
+            Err(why) => return Err((why, room)),
+        };
+        begun.room = room;
+        Ok(begun)
+    }
+
+    /// Does as `begin`, without the room: where the addresses are to be written, and how many fit.
+    fn begin_without(limit: u64, places: (*mut usize, usize)) -> Result<Counting, StepError> {
         let turn = Turn::take()?;
         // SAFETY: a new mapping, which is never memory of Rust's.
         let told = unsafe {
@@ -110,7 +125,7 @@ impl Counting {
             libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut mask);
             let child = libc::syscall(libc::SYS_clone, libc::CLONE_FILES, 0, 0, 0, 0);
             if child == 0 {
-                trace(this, thread, &*told, limit);
+                trace(this, thread, &*told, limit, places);
             }
             child
         };
@@ -129,6 +144,7 @@ impl Counting {
             tracer: Cell::new(tracer),
             action,
             mask,
+            room: Room::NONE,
             of_a_thread: PhantomData,
             turn,
         };
@@ -165,8 +181,8 @@ impl Counting {
         true
     }
 
-    /// Ends the steps, restores everything and returns the count.
-    pub(crate) fn end(self) -> Result<u64, StepError> {
+    /// Ends the steps, restores everything and returns the count, and the room with the addresses.
+    pub(crate) fn end(mut self) -> (Result<u64, StepError>, Room) {
         finish();
         let limit = self.limit;
         self.is_ended(0);
@@ -174,14 +190,18 @@ impl Counting {
         let (state, count) = (self.told().state.load(Acquire), self.told().count.load(Relaxed));
         // A child that is forked meanwhile was not stepped.
         let is_stepped = self.turn.is_of_this_process();
+        let mut room = mem::replace(&mut self.room, Room::NONE);
+        // SAFETY: the tracer has written them, and has ended.
+        unsafe { room.add(self.told().placed.load(Relaxed) as usize) };
         drop(self);
-        match state {
+        let counted = match state {
             _ if !is_stepped => Err(StepError::Disturbed),
             COUNTED => Ok(count),
             TOO_LONG => Err(StepError::TooLong { limit }),
             EXCLUSIVE => Err(StepError::Exclusive),
             _ => Err(StepError::Disturbed),
-        }
+        };
+        (counted, room)
     }
 }
 
@@ -243,7 +263,13 @@ const AT_A_HANDLER: c_int = libc::SIGTRAP;
 const REGISTERS: c_long = 1; // NT_PRSTATUS
 
 /// Steps a thread from one mark to the other, and ends this process.
-extern "C" fn trace(parent: c_int, thread: c_long, told: &Told, limit: u64) -> ! {
+extern "C" fn trace(
+    parent: c_int,
+    thread: c_long,
+    told: &Told,
+    limit: u64,
+    places: (*mut usize, usize),
+) -> ! {
     // SAFETY: calls with integers.
     let is_orphan = || unsafe { libc::getppid() } != parent;
     // SAFETY: as above. If the thread dies, this process has nothing to do.
@@ -262,7 +288,7 @@ extern "C" fn trace(parent: c_int, thread: c_long, told: &Told, limit: u64) -> !
         told.state.store(REFUSED, Release);
     } else if let Some(first) = thread.stop() {
         told.state.store(ATTACHED, Release);
-        let (end, signal) = step(&thread, first, told, limit);
+        let (end, signal) = step(&thread, first, told, limit, places);
         told.state.store(end, Release);
         // It goes on at full speed, with the signal that has stopped it.
         thread.request(PTRACE_DETACH, 0, signal as usize);
@@ -273,7 +299,20 @@ extern "C" fn trace(parent: c_int, thread: c_long, told: &Told, limit: u64) -> !
 
 /// Steps a thread until it reaches the second mark, or until its steps do not count. Returns the state to tell, and the signal
 /// that the thread has not got yet.
-fn step(thread: &Thread, first: Stop, told: &Told, limit: u64) -> (u32, c_int) {
+fn step(
+    thread: &Thread,
+    first: Stop,
+    told: &Told,
+    limit: u64,
+    (places, capacity): (*mut usize, usize),
+) -> (u32, c_int) {
+    let keep = |address: u64| {
+        let placed = told.placed.fetch_add(1, Relaxed) as usize;
+        if placed < capacity {
+            // SAFETY: within the room of the thread that is traced, which both processes have. Its owner reads it after this process's end.
+            unsafe { places.add(placed).write(address as usize) };
+        }
+    };
     let (begin, end) = (start as fn() as usize as u64, finish as fn() as usize as u64);
     // Steps before the first mark and in signal handlers do not count, and do not go on for ever.
     let (mut count, mut others) = (None, 0_u64);
@@ -315,12 +354,17 @@ fn step(thread: &Thread, first: Stop, told: &Told, limit: u64) -> (u32, c_int) {
                     handlers -= 1;
                     // The call ends here, in place of being made again.
                     let after: Option<u64> = interrupted.take();
-                    if handlers == 0 && after == Some(place.instruction) {
-                        count = count.map(|count| count + 1);
+                    let ends_here = handlers == 0 && after == Some(place.instruction);
+                    if let (true, Some(known)) = (ends_here, count) {
+                        keep(place.instruction - CALL_LENGTH);
+                        count = Some(known + 1);
                     }
                 } else if handlers == 0 {
                     interrupted = is_made_again.then(|| place.instruction + CALL_LENGTH);
-                    count = count.map(|count: u64| count + u64::from(!is_made_again));
+                    if let (false, Some(known)) = (is_made_again, count) {
+                        keep(before.map_or(0, |(executed, ..)| executed.instruction));
+                        count = Some(known + 1);
+                    }
                 }
             } else if is_trap && call.is_some() {
                 // The kernel keeps one SIGTRAP at a time, so that of the step is lost.
@@ -506,6 +550,7 @@ fn is_load_exclusive(_: u32) -> bool {
 mod tests {
     use super::super::check::{ROUND, countdown};
     use super::*;
+    use std::collections::BTreeMap;
     use std::hint::black_box;
     use std::sync::Mutex;
 
@@ -514,7 +559,10 @@ mod tests {
 
     fn in_turn(test: impl FnOnce()) {
         let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        match Counting::begin(1_000).and_then(Counting::end) {
+        match Counting::begin(1_000, Room::NONE)
+            .map_err(|(why, _)| why)
+            .and_then(|counting| counting.end().0)
+        {
             Err(why @ StepError::Refused { .. }) => {
                 // Past the test runner's capture, for `.ci/parts/tests`.
                 let line = format!("\ntest tracer ... skipped ({why})\n");
@@ -525,7 +573,18 @@ mod tests {
     }
 
     fn traced(limit: u64, code: &mut dyn FnMut()) -> Result<u64, StepError> {
-        let counting = Counting::begin(limit)?;
+        traced_into(limit, Room::NONE, code).0
+    }
+
+    fn traced_into(
+        limit: u64,
+        room: Room,
+        code: &mut dyn FnMut(),
+    ) -> (Result<u64, StepError>, Room) {
+        let counting = match Counting::begin(limit, room) {
+            Ok(counting) => counting,
+            Err((why, room)) => return (Err(why), room),
+        };
         start();
         code();
         counting.end()
@@ -561,11 +620,11 @@ mod tests {
             // SAFETY: the default.
             unsafe { libc::signal(libc::SIGTRAP, libc::SIG_DFL) };
 
-            let counting = Counting::begin(100_000).unwrap();
+            let counting = Counting::begin(100_000, Room::NONE).ok().unwrap();
             start();
             // SAFETY: the child makes system calls and atomic operations alone.
             let child = unsafe { libc::fork() };
-            let counted = counting.end();
+            let counted = counting.end().0;
             if child == 0 {
                 // SAFETY: ends the child.
                 unsafe { libc::_exit(i32::from(counted != Err(StepError::Disturbed))) };
@@ -625,18 +684,41 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     fn agree(name: &str, code: &dyn Fn()) {
         use super::super::x86_64_trap_flag as trap_flag;
-        let by_the_trap_flag = |runs: u64| {
-            let counting = trap_flag::Counting::begin(100_000).unwrap();
-            trap_flag::start();
+        // The same instructions for both.
+        #[inline(never)]
+        fn repeat(runs: u64, code: &dyn Fn()) {
             (0..runs).for_each(|_| code());
-            counting.end().unwrap()
+        }
+        let by_the_trap_flag = |runs: u64| {
+            let counting =
+                trap_flag::Counting::begin(100_000, Room::new(100_000).unwrap()).ok().unwrap();
+            trap_flag::start();
+            repeat(runs, code);
+            counted(counting.end())
         };
-        let by_a_tracer =
-            |runs: u64| traced(100_000, &mut || (0..runs).for_each(|_| code())).unwrap();
+        let by_a_tracer = |runs: u64| {
+            let room = Room::new(100_000).unwrap();
+            counted(traced_into(100_000, room, &mut || repeat(runs, code)))
+        };
+        // How often each instruction has run. There is an address for each one that counts.
+        fn counted((count, room): (Result<u64, StepError>, Room)) -> (u64, BTreeMap<usize, i64>) {
+            let mut runs = BTreeMap::new();
+            room.addresses().iter().for_each(|address| *runs.entry(*address).or_default() += 1);
+            assert_eq!(count, Ok(room.addresses().len() as u64));
+            (count.unwrap(), runs)
+        }
+        type Counts = (u64, BTreeMap<usize, i64>);
+        let difference = |(more, mut places): Counts, (less, others): Counts| {
+            for (address, runs) in others {
+                *places.entry(address).or_default() -= runs;
+            }
+            places.retain(|_, runs| *runs != 0);
+            (more - less, places)
+        };
         let _ = (by_the_trap_flag(1), by_a_tracer(1));
-        let one = by_the_trap_flag(4) - by_the_trap_flag(2);
-        assert_eq!(by_a_tracer(4) - by_a_tracer(2), one, "{name}");
-        assert!(one > 4, "{name}: {one}");
+        let expected = difference(by_the_trap_flag(4), by_the_trap_flag(2));
+        assert_eq!(difference(by_a_tracer(4), by_a_tracer(2)), expected, "{name}");
+        assert!(expected.0 > 4, "{name}: {expected:?}");
     }
 
     #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,7 @@
 //! Whether steps can be counted here.
 #![allow(unsafe_code)]
 
-use super::{Counting, start};
+use super::{Counting, Room, start};
 use crate::StepError;
 use std::fs::File;
 use std::io::Read;
@@ -17,11 +17,11 @@ pub(crate) fn check() -> Result<(), StepError> {
         return Ok(());
     }
     let counted = |rounds: u64| {
-        let counting = Counting::begin(1_000)?;
+        let counting = Counting::begin(1_000, Room::NONE).map_err(|(why, _)| why)?;
         start();
         countdown(rounds);
         // This code, not the caller's: under valgrind, or with a sanitizer in every function.
-        counting.end().map_err(|why| match why {
+        counting.end().0.map_err(|why| match why {
             StepError::TooLong { .. } | StepError::Disturbed => StepError::Inexact,
             other => other,
         })

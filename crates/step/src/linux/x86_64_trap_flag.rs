@@ -17,6 +17,7 @@
 // A trap of a thread that blocks SIGTRAP ends the process. A new thread or process inherits the flag, and the C library blocks
 // all signals while it starts one. So the handler clears the flag before a system call of this kind.
 
+use super::room::Room;
 use super::turn::Turn;
 use crate::StepError;
 use std::arch::asm;
@@ -48,6 +49,10 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 static LIMIT: AtomicU64 = AtomicU64::new(0);
 /// The instruction that executes next.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
+/// Where the addresses of counted instructions go, how many fit, and how many there were.
+static PLACES: AtomicPtr<usize> = AtomicPtr::new(ptr::null_mut());
+static CAPACITY: AtomicUsize = AtomicUsize::new(0);
+static PLACED: AtomicUsize = AtomicUsize::new(0);
 /// The traps of repetitions, which do not count.
 static REPETITIONS: AtomicU64 = AtomicU64::new(0);
 /// The address behind the `pushf` of the code that executes next, or 0.
@@ -109,6 +114,7 @@ pub(crate) struct Counting {
     limit: u64,
     action: Option<libc::sigaction>,
     stack: Option<libc::stack_t>,
+    room: Room,
     /// The flag and the stack are those of a thread.
     of_a_thread: PhantomData<*const ()>,
     /// The last field, so that the turn ends after everything is restored.
@@ -117,14 +123,26 @@ pub(crate) struct Counting {
 
 impl Counting {
     /// Installs the handler of steps. The trap flag is not set yet.
-    pub(crate) fn begin(limit: u64) -> Result<Counting, StepError> {
-        let turn = Turn::take()?;
+    pub(crate) fn begin(limit: u64, room: Room) -> Result<Counting, (StepError, Room)> {
+        let turn = match Turn::take() {
+            Ok(turn) => turn,
+            Err(why) => return Err((why, room)),
+        };
+        let (action, stack, of_a_thread) = (None, None, PhantomData);
+        let mut begun = Counting { limit, action, stack, room, of_a_thread, _turn: turn };
+        match begun.install() {
+            Ok(()) => Ok(begun),
+            Err(why) => Err((why, mem::replace(&mut begun.room, Room::NONE))),
+        }
+    }
+
+    /// Installs the handler.
+    fn install(&mut self) -> Result<(), StepError> {
+        let begun = self;
         let failed = |call| {
             let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
             StepError::System { call, errno }
         };
-        let mut begun =
-            Counting { limit, action: None, stack: None, of_a_thread: PhantomData, _turn: turn };
         // SAFETY: structures of integers, addresses and functions that may be absent, for which zeros are valid.
         let (mut old_stack, mut old, mut ours): (libc::stack_t, libc::sigaction, libc::sigaction) =
             unsafe { (mem::zeroed(), mem::zeroed(), mem::zeroed()) };
@@ -160,7 +178,11 @@ impl Counting {
         IS_ENDING.store(false, Relaxed);
         WAS_BLOCKED.store(false, Relaxed);
         IS_HELD.store(false, Relaxed);
-        LIMIT.store(limit, Relaxed);
+        LIMIT.store(begun.limit, Relaxed);
+        let (places, capacity) = begun.room.free();
+        PLACES.store(places, Relaxed);
+        CAPACITY.store(capacity, Relaxed);
+        PLACED.store(0, Relaxed);
         IS_DISTURBED.store(false, Relaxed);
         READABLE.store(0, Relaxed);
         THREAD.store(thread(), Relaxed);
@@ -190,22 +212,26 @@ impl Counting {
                 return Err(StepError::System { call: "pthread_sigmask", errno });
             }
         }
-        Ok(begun)
+        Ok(())
     }
 
-    /// Clears the trap flag, restores everything and returns the count.
-    pub(crate) fn end(self) -> Result<u64, StepError> {
+    /// Clears the trap flag, restores everything and returns the count, and the room with the addresses.
+    pub(crate) fn end(mut self) -> (Result<u64, StepError>, Room) {
         // A tracer that came meanwhile may have taken signals.
         let was_set = clear_trap_flag() && super::check::tracer().is_none();
         let (limit, count) = (self.limit, COUNT.load(Relaxed));
         let is_too_long = count + REPETITIONS.load(Relaxed) >= limit;
         let is_whole = was_set && !IS_DISTURBED.load(Relaxed);
+        let mut room = mem::replace(&mut self.room, Room::NONE);
+        // SAFETY: the handler has written them, and is called no more.
+        unsafe { room.add(PLACED.load(Relaxed)) };
         drop(self);
-        match is_whole {
+        let counted = match is_whole {
             _ if is_too_long => Err(StepError::TooLong { limit }),
             true => Ok(count),
             false => Err(StepError::Disturbed),
-        }
+        };
+        (counted, room)
     }
 }
 
@@ -364,6 +390,12 @@ fn step(registers: &mut Registers<'_>) {
     };
     let mut is_disturbed = is_disturbed || is_kept || !registers.are_of_64_bits();
     COUNT.store(count + counted, Relaxed);
+    if counted > 0 {
+        keep(executed);
+    }
+    if counted > 1 {
+        keep(next); // the system call
+    }
     // The limit is one of traps: a repetition takes as long as an instruction.
     let repetitions = REPETITIONS.load(Relaxed) + u64::from(counted == 0);
     REPETITIONS.store(repetitions, Relaxed);
@@ -376,6 +408,16 @@ fn step(registers: &mut Registers<'_>) {
     if is_disturbed || is_last {
         registers.clear_trap_flag();
         hide_popped();
+    }
+}
+
+/// Keeps the address of a counted instruction, if there is room.
+fn keep(address: usize) {
+    let placed = PLACED.load(Relaxed);
+    PLACED.store(placed + 1, Relaxed);
+    if placed < CAPACITY.load(Relaxed) {
+        // SAFETY: within the room of the thread that counts, which is this one.
+        unsafe { PLACES.load(Relaxed).add(placed).write(address) };
     }
 }
 
@@ -642,7 +684,7 @@ mod tests {
     fn a_step_without_a_reason_is_a_step() {
         let right = || {
             let code: [u8; 6] = [0x90, 0xf1, 0xf3, 0xf1, 0x48, 0x90];
-            let _counting = Counting::begin(100).unwrap();
+            let _counting = Counting::begin(100, Room::NONE).ok().unwrap();
             let after = |reason, at: usize| {
                 let (mut info, mut context) = trap(reason, code.as_ptr().wrapping_add(at));
                 // SAFETY: the arguments have the types of the kernel's, and live during the call.
