@@ -48,6 +48,8 @@
 
 mod addresses;
 mod error;
+#[cfg(feature = "functions")]
+pub mod functions;
 #[cfg_attr(
     all(
         target_os = "linux",
@@ -71,7 +73,7 @@ mod spent;
 mod time;
 mod usage;
 
-pub use addresses::Addresses;
+pub use addresses::{Addresses, Tally};
 pub use error::StepError;
 pub use other_threads::{OtherThreads, settle};
 pub use spent::Spent;
@@ -102,6 +104,7 @@ pub fn count<T>(limit: u64, code: impl FnOnce() -> T) -> Result<u64, StepError> 
 /// Those of [`count`]. What was added then is of no use.
 ///
 /// If `code` panics, `addresses` has no room any more.
+#[inline(never)] // one copy for each type of code: two could differ at their ends
 pub fn count_into<T>(
     limit: u64,
     addresses: &mut Addresses,

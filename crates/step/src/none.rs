@@ -38,9 +38,17 @@ impl Room {
         Ok(Room)
     }
 
+    pub(crate) fn push(&mut self, _: usize) -> bool {
+        false
+    }
+
     pub(crate) fn clear(&mut self) {}
 
     pub(crate) fn addresses(&self) -> &[usize] {
         &[]
+    }
+
+    pub(crate) fn addresses_mut(&mut self) -> &mut [usize] {
+        &mut []
     }
 }

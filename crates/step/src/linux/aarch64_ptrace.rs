@@ -125,7 +125,7 @@ impl Counting {
             libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut mask);
             let child = libc::syscall(libc::SYS_clone, libc::CLONE_FILES, 0, 0, 0, 0);
             if child == 0 {
-                trace(this, thread, &*told, limit, places);
+                trace(this, thread, &*told, limit, places.0, places.1);
             }
             child
         };
@@ -268,7 +268,8 @@ extern "C" fn trace(
     thread: c_long,
     told: &Told,
     limit: u64,
-    places: (*mut usize, usize),
+    places: *mut usize,
+    capacity: usize,
 ) -> ! {
     // SAFETY: calls with integers.
     let is_orphan = || unsafe { libc::getppid() } != parent;
@@ -288,7 +289,7 @@ extern "C" fn trace(
         told.state.store(REFUSED, Release);
     } else if let Some(first) = thread.stop() {
         told.state.store(ATTACHED, Release);
-        let (end, signal) = step(&thread, first, told, limit, places);
+        let (end, signal) = step(&thread, first, told, limit, (places, capacity));
         told.state.store(end, Release);
         // It goes on at full speed, with the signal that has stopped it.
         thread.request(PTRACE_DETACH, 0, signal as usize);

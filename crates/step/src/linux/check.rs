@@ -16,16 +16,6 @@ pub(crate) fn check() -> Result<(), StepError> {
     if IS_EXACT.load(Relaxed) {
         return Ok(());
     }
-    let counted = |rounds: u64| {
-        let counting = Counting::begin(1_000, Room::NONE).map_err(|(why, _)| why)?;
-        start();
-        countdown(rounds);
-        // This code, not the caller's: under valgrind, or with a sanitizer in every function.
-        counting.end().0.map_err(|why| match why {
-            StepError::TooLong { .. } | StepError::Disturbed => StepError::Inexact,
-            other => other,
-        })
-    };
     counted(1)?;
     let (one, more) = (counted(1)?, counted(51)?);
     if more.checked_sub(one) != Some(50 * ROUND) {
@@ -33,6 +23,19 @@ pub(crate) fn check() -> Result<(), StepError> {
     }
     IS_EXACT.store(true, Relaxed);
     Ok(())
+}
+
+/// Counts the instructions of some rounds, and a constant number. Two copies of this code could have two constants.
+#[inline(never)]
+fn counted(rounds: u64) -> Result<u64, StepError> {
+    let counting = Counting::begin(1_000, Room::NONE).map_err(|(why, _)| why)?;
+    start();
+    countdown(rounds);
+    // This code, not the caller's: under valgrind, or with a sanitizer in every function.
+    counting.end().0.map_err(|why| match why {
+        StepError::TooLong { .. } | StepError::Disturbed => StepError::Inexact,
+        other => other,
+    })
 }
 
 /// The instructions of a round.

@@ -49,6 +49,20 @@ impl Room {
         self.used += written.min(self.capacity - self.used);
     }
 
+    /// Adds a word. Returns whether there was room.
+    pub(crate) fn push(&mut self, word: usize) -> bool {
+        let (place, free) = self.free();
+        if free == 0 {
+            return false;
+        }
+        // SAFETY: within the mapping, of which nobody else has this word.
+        unsafe {
+            place.write(word);
+            self.add(1);
+        }
+        true
+    }
+
     pub(crate) fn clear(&mut self) {
         self.used = 0;
     }
@@ -58,6 +72,14 @@ impl Room {
             true => &[],
             // SAFETY: the mapping stays until `drop`, and this many addresses were written.
             false => unsafe { std::slice::from_raw_parts(self.start, self.used) },
+        }
+    }
+
+    pub(crate) fn addresses_mut(&mut self) -> &mut [usize] {
+        match self.start.is_null() {
+            true => &mut [],
+            // SAFETY: as above, and nobody else has the mapping meanwhile.
+            false => unsafe { std::slice::from_raw_parts_mut(self.start, self.used) },
         }
     }
 }

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod exact;
+#[cfg(feature = "functions")]
+mod functions;
 mod refusals;
 
 fn in_turn(test: impl FnOnce()) {

@@ -1,0 +1,130 @@
+//! Counts by place and by function.
+
+use crate::Tally;
+use crate::functions::{Loaded, Names};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// How often the instruction at each place of the loaded files ran.
+///
+/// `Display` writes it without spaces, and `FromStr` reads that: so another process of the same program can tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Split(BTreeMap<String, BTreeMap<u64, i64>>);
+
+/// The instructions of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name, without generic arguments and hashes. If there is no symbol: `FILE, no symbol`. For code that is in no file: `no file`.
+    pub name: String,
+    /// The function that it was inlined into. None if it was not.
+    pub within: Option<String>,
+    /// How many instructions. Below 0 where more were subtracted.
+    pub instructions: i64,
+}
+
+impl Split {
+    /// Finds the places of addresses.
+    pub fn new(tally: &Tally, loaded: &Loaded) -> Split {
+        let mut split = Split::default();
+        for (address, runs) in tally.iter() {
+            let (file, offset) = loaded.place(address);
+            split.add(file, offset, runs);
+        }
+        split
+    }
+
+    fn add(&mut self, file: &str, offset: u64, runs: i64) {
+        if !self.0.contains_key(file) {
+            self.0.insert(file.to_owned(), BTreeMap::new());
+        }
+        if let Some(places) = self.0.get_mut(file) {
+            let known = places.entry(offset).or_default();
+            *known = known.saturating_add(runs);
+        }
+    }
+
+    /// Returns the number of instructions.
+    pub fn instructions(&self) -> i64 {
+        self.0.values().flat_map(BTreeMap::values).sum()
+    }
+
+    /// Returns the functions, those with the most instructions first. The sum of their instructions is that of all. Reads the files.
+    pub fn functions(&self, names: &mut Names) -> Vec<Function> {
+        let mut found: BTreeMap<(String, Option<String>), i64> = BTreeMap::new();
+        for (file, places) in &self.0 {
+            for (offset, runs) in places {
+                *found.entry(names.of_place(file, *offset)).or_default() += runs;
+            }
+        }
+        let function = |((name, within), instructions)| Function { name, within, instructions };
+        let mut functions: Vec<Function> =
+            found.into_iter().filter(|(_, runs)| *runs != 0).map(function).collect();
+        functions.sort_by_key(|function| std::cmp::Reverse(function.instructions));
+        functions
+    }
+}
+
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("split")?;
+        for (file, places) in &self.0 {
+            f.write_str(";")?;
+            // In hexadecimal digits, so that no character of a path is one of this format.
+            file.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+            places.iter().try_for_each(|(offset, runs)| write!(f, ",{offset:x}:{runs}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Split {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Split, ()> {
+        let mut parts = text.split(';');
+        if parts.next() != Some("split") {
+            return Err(());
+        }
+        let mut split = Split::default();
+        for part in parts {
+            let mut fields = part.split(',');
+            let file = fields.next().and_then(of_hexadecimal).ok_or(())?;
+            for field in fields {
+                let (offset, runs) = field.split_once(':').ok_or(())?;
+                let offset = u64::from_str_radix(offset, 16).map_err(|_| ())?;
+                split.add(&file, offset, runs.parse().map_err(|_| ())?);
+            }
+        }
+        Ok(split)
+    }
+}
+
+fn of_hexadecimal(digits: &str) -> Option<String> {
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
+    String::from_utf8(bytes?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_split_is_read_as_it_was_written() {
+        let mut split = Split::default();
+        split.add("/a file;,:é", 0x1234, 5);
+        split.add("/a file;,:é", u64::MAX, -7);
+        split.add("", 0, 2);
+        let text = split.to_string();
+        assert!(!text.contains(char::is_whitespace), "{text}");
+        assert_eq!(text.parse(), Ok(split.clone()));
+        assert_eq!(split.instructions(), 0);
+        assert_eq!("split".parse(), Ok(Split::default()));
+        for wrong in ["", "split;zz", "split;2f,1", "split;2f,x:1", "split;2f,1:y", "other"] {
+            assert_eq!(wrong.parse::<Split>(), Err(()), "{wrong}");
+        }
+    }
+}
