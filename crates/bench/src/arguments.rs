@@ -18,6 +18,7 @@ Usage: PROGRAM [OPTIONS] [FILTER...]
   --test           run each row once. So do `cargo test` and nextest without `--bench`
   --bench          measure, also if cargo test or nextest starts the program
   --save FILE      save the results for rdpmc-gate, as JSON. `--json FILE` is the same
+  --where          show in which functions the instructions of each row are
   --format FORMAT  print them as `table` (default), `csv`, `json`, `bencher` or `github-action-benchmark`. `--list --format terse` prints names
                    alone
   --help           print this text
@@ -53,6 +54,8 @@ pub(crate) struct Arguments {
     pub(crate) is_terse: bool,
     pub(crate) format: Format,
     pub(crate) save: Option<PathBuf>,
+    /// Whether the functions of the rows are shown.
+    pub(crate) shows_functions: bool,
     /// Whether `--bench` was given.
     is_bench: bool,
     filters: Vec<String>,
@@ -99,6 +102,10 @@ impl Arguments {
                 "--test" if found.action == Action::Measure => found.action = Action::Test,
                 "--bench" => found.is_bench = true,
                 "--exact" => found.is_exact = true,
+                "--where" if cfg!(feature = "functions") => found.shows_functions = true,
+                "--where" => {
+                    return Err("--where needs the feature `functions` of rdpmc-bench".into());
+                }
                 "--ignored" => found.is_ignored = true,
                 "--skip" => found.skipped.push(value()?),
                 "--save" | "--json" => found.save = Some(value()?.into()),

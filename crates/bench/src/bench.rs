@@ -119,6 +119,7 @@ impl<'a> Bench<'a> {
             time_to_step: rdpmc_step::time(),
             processes: PROCESSES,
             target: TARGET,
+            shows_functions: false,
             reads_arguments: true,
             scope: Scope::Thread,
         };
@@ -180,6 +181,24 @@ impl<'a> Bench<'a> {
     /// `rdpmc-bench compare` has processes of its own, so none are started there.
     pub fn processes(&mut self, processes: u32) -> &mut Bench<'a> {
         self.plan.processes = processes.min(64);
+        self
+    }
+
+    /// Shows where each row's instructions went, by functions: below the table, and on the [page](Results::save_html). The argument `--where`
+    /// of the program does so, too.
+    ///
+    /// The instructions are those that were stepped. Where a counter counts them, a row is stepped as well, for this alone: see
+    /// [`time_to_step`](Bench::time_to_step). The functions of rows that were stepped are saved in any case, and compared by
+    /// [`check`](Results::check) and `rdpmc-gate`.
+    ///
+    /// - The names are those of the program's symbols, which cargo keeps in release builds. What was inlined into the row's closure is the row's
+    ///   own code. With the feature `inlined` of this crate and `debug = 1` in the profile, inlined functions have their names.
+    /// - An instruction of a library without a symbol for it is said to be so: `libc.so.6, no symbol`.
+    ///
+    /// Needs the feature `functions`, which is on by default.
+    #[cfg(feature = "functions")]
+    pub fn show_functions(&mut self) -> &mut Bench<'a> {
+        self.plan.shows_functions = true;
         self
     }
 

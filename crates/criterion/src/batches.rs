@@ -4,6 +4,7 @@ use rdpmc_report::gate::stepped::{Process, TOO_LONG};
 use rdpmc_step::{StepError, VARIABLE};
 use std::fmt;
 use std::mem::take;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// The number of batches for two differences.
@@ -161,6 +162,12 @@ pub(crate) struct Batches {
     pub(crate) limit: u64,
     /// Iterations and instructions of successive batches.
     counted: Vec<(u64, u64)>,
+    /// Their addresses, and their intervals.
+    recorded: Vec<Recorded>,
+    /// How many addresses are kept, and how many were before this batch. The instructions of the batch, with the cost of its intervals.
+    addresses: usize,
+    before_batch: usize,
+    all_of_batch: u64,
     pub(crate) result: Option<Result<Counted, NoFigure>>,
     is_calibrating: bool,
     /// The calls of `zero`, and those with which the samples began. The intervals of all benchmarks, at the first and at the last sample. The
@@ -172,10 +179,52 @@ pub(crate) struct Batches {
     extent: Extent,
 }
 
+/// Where the addresses of a batch are.
+#[derive(Clone, Debug)]
+struct Recorded {
+    iterations: u64,
+    intervals: u64,
+    addresses: Range<usize>,
+}
+
+/// The addresses that a result is of.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Chosen {
+    /// Which of the kept addresses, and how often they count.
+    pub(crate) parts: Vec<(i64, Range<usize>)>,
+    /// How often an interval with nothing in it is subtracted.
+    pub(crate) intervals: i64,
+    pub(crate) iterations: u64,
+}
+
 impl Batches {
-    pub(crate) fn new(time: Duration, costs: Costs, extent: Extent) -> Batches {
+    /// Begins a benchmark. So many addresses are kept already, which are of no batch.
+    pub(crate) fn new(time: Duration, costs: Costs, extent: Extent, addresses: usize) -> Batches {
         let (costs, begun) = (Some(costs), Some(Instant::now()));
-        Batches { time, costs, begun, extent, ..Batches::default() }
+        let before_batch = addresses;
+        Batches { time, costs, begun, extent, addresses, before_batch, ..Batches::default() }
+    }
+
+    /// Returns the addresses of what is nearest to the result's median. None if there is no result, or not all of them were kept.
+    pub(crate) fn chosen(&self) -> Option<Chosen> {
+        let typical = self.result?.ok()?.process.run.median;
+        let pairs = self.recorded.iter().zip(self.recorded.iter().skip(1));
+        let differences = self.differences().into_iter().zip(pairs).map(|(value, (few, many))| {
+            let parts = vec![(-1, few.addresses.clone()), (1, many.addresses.clone())];
+            let intervals = many.intervals as i64 - few.intervals as i64;
+            (value, Chosen { parts, intervals, iterations: many.iterations - few.iterations })
+        });
+        let means = self.counted.iter().map(mean).zip(&self.recorded).map(|(value, batch)| {
+            let parts = vec![(1, batch.addresses.clone())];
+            (
+                value,
+                Chosen { parts, intervals: batch.intervals as i64, iterations: batch.iterations },
+            )
+        });
+        let distance = |(value, _): &(f64, Chosen)| (value - typical).abs();
+        let nearest =
+            differences.chain(means).min_by(|one, two| distance(one).total_cmp(&distance(two)));
+        nearest.map(|(_, chosen)| chosen).filter(|_| self.recorded.len() == self.counted.len())
     }
 
     /// Steps a single interval.
@@ -281,11 +330,13 @@ impl Batches {
         NoFigure::TooLong { instructions: self.most_of_first(), by_warm_up: false }
     }
 
-    /// Adds an interval to the batch.
-    pub(crate) fn add(&mut self, counted: Result<u64, Failure>, time: Duration) {
+    /// Adds an interval to the batch. So many addresses are kept now.
+    pub(crate) fn add(&mut self, counted: Result<u64, Failure>, time: Duration, addresses: usize) {
         if self.is_calibrating {
             return;
         }
+        self.addresses = addresses;
+        self.all_of_batch = self.all_of_batch.saturating_add(counted.unwrap_or(0));
         // `time` is CPU time, and a repetition of a `rep` instruction takes as long as an instruction, and does not count.
         let step = self.costs.map_or(1.0, |costs| costs.step);
         let steps = counted.unwrap_or(self.limit).max((time.as_secs_f64() / step) as u64);
@@ -312,7 +363,14 @@ impl Batches {
         }
         match self.current.take() {
             _ if self.result.is_some() => {}
-            Some(Ok(count)) => self.counted.push((self.iterations, count)),
+            Some(Ok(count)) => {
+                self.counted.push((self.iterations, count));
+                let addresses = self.before_batch..self.addresses;
+                if addresses.len() as u64 == self.all_of_batch {
+                    let iterations = self.iterations;
+                    self.recorded.push(Recorded { iterations, intervals, addresses });
+                }
+            }
             // What the first iteration alone does: it starts threads, or makes a large table.
             Some(Err(why @ (Failure::TooLong | Failure::Other(StepError::Disturbed))))
                 if self.iterations == 1 =>
@@ -332,6 +390,7 @@ impl Batches {
             }
             None => {}
         }
+        (self.before_batch, self.all_of_batch) = (self.addresses, 0);
     }
 
     /// Returns the instructions of an iteration, by each two successive batches.
@@ -484,7 +543,7 @@ mod tests {
     const COSTS: Costs = Costs { step: 1e-6, interval: 100 };
 
     fn batches(time: Duration) -> Batches {
-        Batches::new(time, COSTS, Extent::InWarmUp)
+        Batches::new(time, COSTS, Extent::InWarmUp, 0)
     }
 
     /// criterion's calls for a batch of `Bencher::iter`, or of `iter_batched` with these intervals. Returns how many were stepped.
@@ -497,7 +556,7 @@ mod tests {
             if batches.next() {
                 let is_too_long = *count >= batches.limit;
                 let counted = if is_too_long { Err(Failure::TooLong) } else { Ok(*count) };
-                batches.add(counted, Duration::ZERO);
+                batches.add(counted, Duration::ZERO, 0);
                 stepped += 1;
             }
         }
@@ -510,6 +569,31 @@ mod tests {
 
     fn exactly(count: f64) -> Option<Result<Interval, NoFigure>> {
         Some(Ok(Interval { low: count, median: count, high: count }))
+    }
+
+    /// The addresses of a result are those of batches that have it, if all were kept.
+    #[test]
+    fn addresses_of_a_result() {
+        let chosen = |kept: &dyn Fn(u64) -> u64| {
+            let mut batches = Batches::new(TIME, COSTS, Extent::Brief, 7);
+            let (mut addresses, mut is_due) = (7, true);
+            batches.zero();
+            for iterations in [1, 2, 4, 8, 16] {
+                is_due &= batches.next();
+                if is_due {
+                    let count = COSTS.interval + 3 + 26 * iterations;
+                    addresses += kept(count) as usize;
+                    batches.add(Ok(count), Duration::ZERO, addresses);
+                }
+            }
+            assert_eq!(run_of(&batches), exactly(26.0));
+            batches.chosen()
+        };
+        let (one, two) = (7 + 129, 7 + 129 + 155);
+        let parts = vec![(-1, 7..one), (1, one..two)];
+        let expected = Chosen { parts, intervals: 0, iterations: 1 };
+        assert_eq!(chosen(&|count| count), Some(expected));
+        assert_eq!(chosen(&|count| count - 1), None);
     }
 
     #[test]
@@ -568,7 +652,7 @@ mod tests {
             (400_000, [1, 1, 0, 0], Process { run: one_value(400_000.0), slack: ENDS / 2.0 }),
             (800_000, [1, 1, 0, 0], Process { run: one_value(800_000.0), slack: ENDS / 2.0 }),
         ] {
-            let mut other = Batches::new(TIME, COSTS, Extent::Brief);
+            let mut other = Batches::new(TIME, COSTS, Extent::Brief, 0);
             other.zero();
             let stepped = [1, 2, 4, 8].map(|n| batch(&mut other, false, &[100 + each * n]));
             assert_eq!(
@@ -669,7 +753,7 @@ mod tests {
     #[test]
     fn long_code_has_a_figure_of_few_iterations() {
         let with = |extent: Extent, counts: &[u64]| {
-            let mut long = Batches::new(TIME, COSTS, extent);
+            let mut long = Batches::new(TIME, COSTS, extent, 0);
             long.zero();
             for count in counts {
                 batch(&mut long, false, &[100 + count]);
@@ -736,7 +820,7 @@ mod tests {
         let mut traced = batches(TIME);
         traced.zero();
         assert!(traced.next());
-        traced.add(Err(Failure::Other(StepError::Busy)), Duration::ZERO);
+        traced.add(Err(Failure::Other(StepError::Busy)), Duration::ZERO, 0);
         assert!(!traced.next());
         assert_eq!(traced.result, Some(Err(NoFigure::NotStepped(StepError::Busy))));
     }

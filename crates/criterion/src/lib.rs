@@ -178,6 +178,7 @@ mod clock;
 mod counter;
 mod counters_or_time;
 mod event_names;
+mod functions;
 mod meter;
 mod names;
 mod new_samples;

@@ -2,6 +2,7 @@
 
 use crate::arguments::Arguments;
 use crate::event_names;
+use crate::functions;
 use crate::meter::{Counts, MAX_EVENTS};
 use crate::names::Names;
 use crate::new_samples::{Run, Saved, Unknown};
@@ -9,7 +10,7 @@ use crate::notes::{Batches, SampleNotes};
 use crate::of_processes;
 use crate::other_processes;
 use crate::print;
-use crate::stepped::{self, Stepper};
+use crate::stepped::{self, Placed, Stepper};
 use crate::topdown::Slots;
 use crate::units::Unit;
 use criterion::measurement::ValueFormatter;
@@ -20,8 +21,10 @@ use rdpmc::error::ReadError;
 use rdpmc_report::criterion::home::{criterions_home, name};
 use rdpmc_report::criterion::{Counted, Results};
 use rdpmc_report::gate::bench_json::{build, is_same_program, program};
+use rdpmc_report::gate::functions::Functions;
 use rdpmc_report::gate::stepped::Process;
 use rdpmc_report::gate::{Change, Direction, Interval, Limits, MIN_VALUES, STEPPED_INSTRUCTIONS};
+use rdpmc_step::functions::Split;
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 #[cfg(target_has_atomic = "64")]
@@ -69,6 +72,9 @@ struct InProcesses {
     iterations: u64,
     /// Why the figure cannot be compared.
     doubt: Option<String>,
+    /// Where the instructions are, and the functions whose instructions differ.
+    functions: Option<Functions>,
+    differing: Option<String>,
 }
 
 impl InProcesses {
@@ -78,7 +84,16 @@ impl InProcesses {
             instructions: own.map(|own| own.process.joined(&[])),
             iterations: own.map_or(0, |own| own.iterations),
             doubt: None,
+            functions: None,
+            differing: None,
         }
+    }
+
+    /// Adds where the instructions are, by the process whose count is nearest to the figure.
+    fn placed<'p>(self, places: impl Iterator<Item = &'p Split>) -> InProcesses {
+        let typical = self.instructions.map_or(0.0, |instructions| instructions.median);
+        let (functions, differing) = functions::joined(places, typical);
+        InProcesses { functions, differing, ..self }
     }
 
     /// A figure of this process alone cannot be compared.
@@ -248,8 +263,12 @@ impl Recorder {
         let name = run.as_ref().ok().map(|run| self.name_of(&run.directory));
         let in_processes = match (&run, stepper) {
             (Ok(run), Some(stepper)) => self.in_processes(stepper, &mut stepped, &run.directory),
-            _ => InProcesses::of_one(stepped.counted),
+            _ => InProcesses::of_one(stepped.counted).placed(stepped.places.iter()),
         };
+        if let Some(names) = &in_processes.differing {
+            let line = format!("stepping: the processes' instructions differ in {names}");
+            stepped.lines.push(line);
+        }
         let is_of_one = self.notes.are_of_process() || self.shown().is_empty();
         let share = self.notes.share_of_others().filter(|_| is_of_one);
         if let Some(share) = share.filter(|_| stepped.counted.is_some()) {
@@ -291,6 +310,7 @@ impl Recorder {
                     not_stepped: stepped.why_not.clone(),
                     stepped_doubt,
                     stepped_iterations: in_processes.iterations,
+                    functions: in_processes.functions,
                     build: Some(build().to_owned()),
                     counters,
                     iterations,
@@ -353,6 +373,7 @@ impl Recorder {
             Ok(others) => others,
             Err(why) => return Some(format!("processes: {}", in_too_few(&why))),
         };
+        let others: Vec<_> = others.iter().map(|other| other.counted).collect();
         let (below, above) = of_processes::spread(&own, &others)?;
         let counted = counters.get_mut(stepper.counter()?)?;
         let Interval { low, median, high } = counted.per_iteration;
@@ -373,7 +394,7 @@ impl Recorder {
     ) -> InProcesses {
         let is_known = stepped.counted.is_some() || stepped.is_cut;
         if stepper.processes() < 2 || !is_known {
-            return InProcesses::of_one(stepped.counted);
+            return InProcesses::of_one(stepped.counted).placed(stepped.places.iter());
         }
         let name = match self.name_in_list(directory) {
             Ok(name) => name,
@@ -383,24 +404,28 @@ impl Recorder {
             }
         };
         // What this process has counted is compared as well: other benchmarks may have come before.
+        let places = stepped.places.clone();
         let cut = stepped.counted.filter(|_| stepped.is_cut);
+        let cut = cut.map(|counted| Placed { counted, places });
         if stepped.is_cut {
             stepped.replace(stepper.ask_in_full(name));
         }
-        let alone = InProcesses::of_one(stepped.counted);
+        let alone = InProcesses::of_one(stepped.counted).placed(stepped.places.iter());
         let Some(own) = stepped.counted else { return alone };
         let mut others = match self.ask(stepper, name) {
             Ok(others) => others,
             Err(why) => return alone.doubted(&why),
         };
         others.extend(cut);
-        let of_others: Vec<Process> = others.iter().map(|other| other.process).collect();
-        let iterations = others.iter().map(|other| other.iterations).sum::<u64>();
-        InProcesses {
+        let of_others: Vec<Process> = others.iter().map(|other| other.counted.process).collect();
+        let iterations = others.iter().map(|other| other.counted.iterations).sum::<u64>();
+        let joined = InProcesses {
             instructions: Some(own.process.joined(&of_others)),
             iterations: own.iterations + iterations,
-            doubt: None,
-        }
+            ..InProcesses::of_one(None)
+        };
+        let places = others.iter().filter_map(|other| other.places.as_ref());
+        joined.placed(stepped.places.iter().chain(places))
     }
 
     /// Returns criterion's name of the benchmark with this directory.
@@ -415,7 +440,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Why fewer than five did.
-    fn ask(&self, stepper: &Stepper, name: &str) -> Result<Vec<stepped::Counted>, String> {
+    fn ask(&self, stepper: &Stepper, name: &str) -> Result<Vec<Placed>, String> {
         let seconds = self.names.time_to_list().as_secs_f64().max(1.0);
         let wanted = stepper.processes().saturating_sub(1);
         let least = wanted.min(MIN_VALUES as u32 - 1);

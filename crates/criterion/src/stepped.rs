@@ -6,11 +6,12 @@
 
 use crate::arguments::Arguments;
 pub(crate) use crate::batches::Counted;
-use crate::batches::{Batches, Costs, Extent, Failure, NoFigure};
+use crate::batches::{Batches, Chosen, Costs, Extent, Failure, NoFigure};
 use rdpmc_report::gate::Interval;
 use rdpmc_report::gate::stepped::Process;
+use rdpmc_step::functions::{Loaded, Split};
 use rdpmc_step::processes::{NoAnswer, Question, Wanted, asked};
-use rdpmc_step::{Spent, StepError, Steps};
+use rdpmc_step::{Addresses, Spent, StepError, Steps, Tally};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::time::Duration;
 
@@ -32,11 +33,22 @@ const WORD: &str = "rdpmc-criterion";
 const BY_COUNTER: &str = "by-counter";
 const IN_FULL: &str = "in-full";
 
+/// The number of addresses that are kept of a benchmark, at most: 128 MiB.
+const MOST_ADDRESSES: u64 = 16 << 20;
+
+/// What a process counted, and where the instructions are, if that is known.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    pub(crate) counted: Counted,
+    pub(crate) places: Option<Split>,
+}
+
 /// What a benchmark's report says of stepping.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// The instructions of an iteration, if they were counted.
+    /// The instructions of an iteration, if they were counted, and where they are.
     pub(crate) counted: Option<Counted>,
+    pub(crate) places: Option<Split>,
     /// Why there are none, and whether that was printed before.
     pub(crate) why_not: Option<String>,
     is_said: bool,
@@ -50,9 +62,11 @@ pub(crate) struct Report {
 
 impl Report {
     /// Takes what another process counted in full.
-    pub(crate) fn replace(&mut self, by: Result<Counted, String>) {
+    pub(crate) fn replace(&mut self, by: Result<Placed, String>) {
         match by {
-            Ok(counted) => (self.counted, self.why_not) = (Some(counted), None),
+            Ok(Placed { counted, places }) => {
+                (self.counted, self.places, self.why_not) = (Some(counted), places, None);
+            }
             // What this process counted is all there is.
             Err(why) if self.counted.is_none() => self.why_not = Some(why),
             Err(_) => {}
@@ -89,6 +103,9 @@ pub(crate) struct Stepper {
     intervals: Cell<u64>,
     /// The interval that is being stepped, and the time of all of them.
     steps: RefCell<Option<Steps>>,
+    /// The addresses of what is counted: those of an interval with nothing in it, and then those of a benchmark.
+    addresses: RefCell<Addresses>,
+    of_nothing: Cell<usize>,
     spent: Spent,
     before: Cell<Duration>,
     /// The number of instructions in the last interval.
@@ -120,6 +137,8 @@ impl Stepper {
             is_on: Cell::new(false),
             intervals: Cell::new(0),
             steps: RefCell::default(),
+            addresses: RefCell::new(Addresses::none()),
+            of_nothing: Cell::new(0),
             spent: Spent::new(),
             before: Cell::default(),
             last: Cell::new(None),
@@ -153,10 +172,10 @@ impl Stepper {
         };
         if let Some(question) = &self.question {
             if is_asked(BY_COUNTER) != by_counter {
-                answer(question, Err(NoFigure::OtherWay));
+                answer(question, Err(NoFigure::OtherWay), None);
             }
             if let Err(why) = costs {
-                answer(question, Err(why));
+                answer(question, Err(why), None);
             }
         }
         self.question.iter().for_each(Question::use_heap);
@@ -166,21 +185,50 @@ impl Stepper {
             () if by_counter || self.question.is_some() => Extent::Brief,
             () => Extent::InWarmUp,
         };
-        self.batches.replace(Batches::new(time, costs, extent));
+        let of_nothing = self.of_nothing.get();
+        self.addresses.borrow_mut().truncate(of_nothing);
+        self.batches.replace(Batches::new(time, costs, extent, of_nothing));
     }
 
     /// Measures the costs of stepping.
     fn measure(&self, empty: impl Fn()) -> Result<Costs, StepError> {
         let step = rdpmc_step::seconds_per_step()?;
+        let most = ((self.time.as_secs_f64() / step) as u64).min(MOST_ADDRESSES);
+        let room = Addresses::with_room(most as usize);
+        self.addresses.replace(room.unwrap_or_else(|_| Addresses::none()));
         let mut interval = u64::MAX;
         // The first one also links functions.
         for _ in 0..3 {
             self.batches.replace(Batches::calibrating());
             self.is_on.set(true);
+            self.addresses.borrow_mut().clear();
             empty();
             interval = interval.min(self.last.take().unwrap_or(Err(StepError::Disturbed))?);
         }
+        // Those of the last one, unless it was longer than another.
+        let kept = self.addresses.borrow().as_slice().len();
+        if kept as u64 == interval {
+            self.of_nothing.set(kept);
+        } else {
+            self.addresses.replace(Addresses::none());
+        }
         Ok(Costs { step, interval })
+    }
+
+    /// Returns where the instructions of a result are. None if that is not known.
+    fn places(&self, chosen: Option<Chosen>) -> Option<Split> {
+        let Chosen { parts, intervals, iterations } = chosen?;
+        let mut addresses = self.addresses.try_borrow_mut().ok()?;
+        let (of_nothing, mut rest) =
+            addresses.as_mut_slice().split_at_mut_checked(self.of_nothing.get())?;
+        let (mut counts, mut before) = (vec![(-intervals, of_nothing)], self.of_nothing.get());
+        for (times, range) in parts {
+            let (_, from_start) = rest.split_at_mut_checked(range.start.checked_sub(before)?)?;
+            let (part, after) = from_start.split_at_mut_checked(range.len())?;
+            counts.push((times, part));
+            (rest, before) = (after, range.end);
+        }
+        Some(Split::new(&Tally::new(&mut counts).ok()?, iterations, &Loaded::now()))
     }
 
     /// criterion begins a benchmark, its samples or a batch.
@@ -202,7 +250,7 @@ impl Stepper {
         let Ok(mut batches) = self.batches.try_borrow_mut() else { return false };
         let is_due = batches.next();
         if let (Some(question), Some(result)) = (&self.question, batches.result) {
-            answer(question, result);
+            answer(question, result, self.places(batches.chosen()));
         }
         self.is_on.set(is_due);
         is_due
@@ -213,9 +261,13 @@ impl Stepper {
     pub(crate) fn start(&self) {
         let limit = self.batches.try_borrow().map_or(0, |batches| batches.limit);
         self.before.set(self.spent.time());
-        match Steps::start(limit) {
+        let addresses = self.addresses.replace(Addresses::none());
+        match Steps::start_into(limit, addresses) {
             Ok(steps) => drop(self.steps.replace(Some(steps))),
-            Err(why) => self.last.set(Some(Err(why))),
+            Err((why, addresses)) => {
+                self.addresses.replace(addresses);
+                self.last.set(Some(Err(why)));
+            }
         }
     }
 
@@ -223,19 +275,22 @@ impl Stepper {
     #[inline(never)]
     pub(crate) fn end(&self) {
         if let Some(steps) = self.steps.take() {
-            self.last.set(Some(steps.stop()));
+            let (counted, addresses) = steps.stop_with_addresses();
+            self.last.set(Some(counted));
+            self.addresses.replace(addresses);
         }
         let counted = self.last.get().unwrap_or(Err(StepError::Disturbed));
         if let Ok(mut batches) = self.batches.try_borrow_mut() {
             let time = self.spent.time().saturating_sub(self.before.get());
-            batches.add(counted.map_err(Failure::from), time);
+            let kept = self.addresses.borrow().as_slice().len();
+            batches.add(counted.map_err(Failure::from), time, kept);
         }
     }
 
     /// Takes the count of an interval by the counter. None if it is not known.
     pub(crate) fn take(&self, count: Option<u64>) {
         if let Ok(mut batches) = self.batches.try_borrow_mut() {
-            batches.add(count.ok_or(Failure::Estimated), Duration::ZERO);
+            batches.add(count.ok_or(Failure::Estimated), Duration::ZERO, 0);
         }
     }
 
@@ -251,7 +306,7 @@ impl Stepper {
             }
         }
         if let (Some(question), Some(result)) = (&self.question, batches.result) {
-            answer(question, result);
+            answer(question, result, self.places(batches.chosen()));
         }
     }
 
@@ -287,22 +342,23 @@ impl Stepper {
                 "stepping: it took {stepped} of {warm_up} ms of the warm-up, so timing samples may have few iterations. Pass `--warm-up-time`, or set a longer warm-up"
             ));
         }
+        let places = self.places(batches.chosen()).filter(|_| result.is_ok());
         let why_not = result.as_ref().err().map(NoFigure::to_string);
         let works = matches!(self.costs.get(), Some(Ok(_)));
-        Report { counted: result.ok(), why_not, is_said, is_cut, works, lines }
+        Report { counted: result.ok(), places, why_not, is_said, is_cut, works, lines }
     }
 
     /// Returns what another process counts of the benchmark with this name, as this one would in a warm-up that is long enough.
     ///
     /// # Errors
     /// Why it does not.
-    pub(crate) fn ask_in_full(&self, name: &str) -> Result<Counted, String> {
+    pub(crate) fn ask_in_full(&self, name: &str) -> Result<Placed, String> {
         let answers = self.ask(IN_FULL, name, 1);
         answers.into_iter().next().unwrap_or_else(|| Err("no process was started".to_owned()))
     }
 
     /// Returns what other processes counted of the benchmark with this name, and why there is nothing.
-    pub(crate) fn ask_others(&self, name: &str, number: u32) -> (Vec<Counted>, Option<String>) {
+    pub(crate) fn ask_others(&self, name: &str, number: u32) -> (Vec<Placed>, Option<String>) {
         let (mut counted, mut why_not) = (Vec::new(), None);
         let way = if self.counter.is_some() { BY_COUNTER } else { "" };
         for answer in self.ask(way, name, number) {
@@ -316,7 +372,7 @@ impl Stepper {
 
     /// Starts this program again, for one benchmark. The warm-up is as long as the stepping may need beside other programs: the process ends after
     /// that.
-    fn ask(&self, way: &str, name: &str, number: u32) -> Vec<Result<Counted, String>> {
+    fn ask(&self, way: &str, name: &str, number: u32) -> Vec<Result<Placed, String>> {
         if let Some(why) = self.in_vain.borrow().as_ref() {
             return vec![Err(why.clone())];
         }
@@ -350,13 +406,14 @@ impl Stepper {
 }
 
 /// Answers, and ends this process.
-fn answer(question: &Question, result: Result<Counted, NoFigure>) -> ! {
+fn answer(question: &Question, result: Result<Counted, NoFigure>, places: Option<Split>) -> ! {
+    let places = places.as_ref().map_or_else(|| "-".to_owned(), Split::to_string);
     question.answer(&match result {
         Ok(Counted {
             process: Process { run: Interval { low, median, high }, slack },
             iterations,
         }) => {
-            format!("{low} {median} {high} {slack} {iterations}")
+            format!("{low} {median} {high} {slack} {iterations} {places}")
         }
         Err(why) => why.to_string(),
     })
@@ -366,14 +423,15 @@ fn answer(question: &Question, result: Result<Counted, NoFigure>) -> ! {
 ///
 /// # Errors
 /// The answer, if it is a reason.
-fn parsed(answer: &str) -> Result<Counted, String> {
-    let numbers = answer.split(' ').map(|number| number.parse::<f64>().ok());
-    let numbers = numbers.collect::<Option<Vec<f64>>>().ok_or_else(|| answer.to_owned())?;
-    match <[f64; 5]>::try_from(numbers) {
-        Ok([low, median, high, slack, iterations]) => Ok(Counted {
-            process: Process { run: Interval { low, median, high }, slack },
-            iterations: iterations as u64,
-        }),
-        Err(_) => Err(answer.to_owned()),
-    }
+fn parsed(answer: &str) -> Result<Placed, String> {
+    let said = || answer.to_owned();
+    let (numbers, places) = answer.rsplit_once(' ').ok_or_else(said)?;
+    let numbers = numbers.split(' ').map(|number| number.parse::<f64>().ok());
+    let numbers = numbers.collect::<Option<Vec<f64>>>().ok_or_else(said)?;
+    let Ok([low, median, high, slack, iterations]) = <[f64; 5]>::try_from(numbers) else {
+        return Err(said());
+    };
+    let process = Process { run: Interval { low, median, high }, slack };
+    let counted = Counted { process, iterations: iterations as u64 };
+    Ok(Placed { counted, places: places.parse().ok() })
 }

@@ -22,6 +22,11 @@ impl Addresses {
         Addresses(Room::NONE)
     }
 
+    /// Whether nothing fits.
+    pub fn has_no_room(&self) -> bool {
+        self.0.has_none()
+    }
+
     /// Returns the addresses. There are fewer than instructions if there was not enough room.
     pub fn as_slice(&self) -> &[usize] {
         self.0.addresses()
@@ -34,7 +39,12 @@ impl Addresses {
 
     /// Removes the addresses. The room stays.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.truncate(0);
+    }
+
+    /// Removes all but the first addresses.
+    pub fn truncate(&mut self, number: usize) {
+        self.0.truncate(number);
     }
 }
 
@@ -48,20 +58,19 @@ impl fmt::Debug for Addresses {
 pub struct Tally(Room);
 
 impl Tally {
-    /// Adds counts, or subtracts those that begin with `false`. Sorts their addresses.
+    /// Adds counts, each as often as its number says: -1 subtracts it. Sorts their addresses.
     ///
     /// # Errors
     /// [`StepError::System`] if this process cannot have as much memory.
-    pub fn new(parts: &mut [(bool, &mut [usize])]) -> Result<Tally, StepError> {
+    pub fn new(parts: &mut [(i64, &mut [usize])]) -> Result<Tally, StepError> {
         parts.iter_mut().for_each(|(_, addresses)| addresses.sort_unstable());
         let most: usize = parts.iter().map(|(_, addresses)| addresses.len()).sum();
         let mut tally = Tally(Room::new(most.saturating_mul(2))?);
         // The next address of each part, by its place.
         let mut from = 0;
         while let Some(address) = parts.iter().filter_map(|(_, rest)| next(rest, from)).min() {
-            let runs = |(adds, addresses): &(bool, &mut [usize])| {
-                let runs = run_of(addresses, address) as i64;
-                if *adds { runs } else { -runs }
+            let runs = |(times, addresses): &(i64, &mut [usize])| {
+                times.saturating_mul(run_of(addresses, address) as i64)
             };
             let runs: i64 = parts.iter().map(runs).sum();
             if runs != 0 && !(tally.0.push(address) && tally.0.push(runs as usize)) {
@@ -115,11 +124,11 @@ mod tests {
     #[test]
     fn counts_are_added_and_subtracted() {
         let (mut more, mut less) = ([9, 3, 3, 7, 3, usize::MAX], [7, 3, 0]);
-        let tally = Tally::new(&mut [(true, &mut more), (false, &mut less)]).unwrap();
+        let tally = Tally::new(&mut [(1, &mut more), (-1, &mut less)]).unwrap();
         let expected = [(0, -1), (3, 2), (9, 1), (usize::MAX, 1)];
         assert_eq!(tally.iter().collect::<Vec<_>>(), expected);
         assert_eq!(tally.instructions(), 3);
-        let none = Tally::new(&mut [(true, &mut [5, 6]), (false, &mut [6, 5])]).unwrap();
+        let none = Tally::new(&mut [(2, &mut [5, 6]), (-1, &mut [6, 5, 6, 5])]).unwrap();
         assert_eq!((none.iter().count(), none.instructions()), (0, 0));
         assert_eq!(Tally::new(&mut []).unwrap().iter().count(), 0);
     }

@@ -38,11 +38,15 @@ impl Room {
         Ok(Room)
     }
 
+    pub(crate) fn has_none(&self) -> bool {
+        true
+    }
+
     pub(crate) fn push(&mut self, _: usize) -> bool {
         false
     }
 
-    pub(crate) fn clear(&mut self) {}
+    pub(crate) fn truncate(&mut self, _: usize) {}
 
     pub(crate) fn addresses(&self) -> &[usize] {
         &[]

@@ -8,6 +8,7 @@ use crate::sampling::paths::{Path, Paths};
 use rdpmc::Event;
 use rdpmc_report::gate::STEPPED_INSTRUCTIONS;
 use rdpmc_report::gate::bench_json::PARTS_OF_SLOTS;
+use rdpmc_report::gate::functions::Functions;
 use std::fmt;
 
 /// What a figure measures.
@@ -86,6 +87,8 @@ pub struct Row {
     pub(crate) not_stepped: Option<String>,
     /// The message of the code's panic.
     pub(crate) panicked: Option<String>,
+    /// Where the stepped instructions are.
+    pub(crate) functions: Option<Functions>,
     /// How many runs were stepped, in all processes.
     pub(crate) stepped_runs: u64,
     pub(crate) runs: u64,
@@ -106,6 +109,7 @@ impl Row {
             notes: Vec::new(),
             not_stepped: None,
             panicked: None,
+            functions: None,
             stepped_runs: 0,
             runs: 0,
             samples: 0,
@@ -169,6 +173,12 @@ impl Row {
     /// in none of them. 0 if none were stepped.
     pub fn stepped_runs(&self) -> u64 {
         self.stepped_runs
+    }
+
+    /// Returns where the instructions of an operation are, by functions: those that were stepped in this process, or in another one whose count is
+    /// nearer to the figure. Their sum is that count. None if nothing was stepped, or without the feature `functions`.
+    pub fn functions(&self) -> Option<&Functions> {
+        self.functions.as_ref()
     }
 
     /// Returns the number of samples behind the figures of the first round, including those set aside.

@@ -24,6 +24,8 @@ pub struct Results {
     pub(crate) format: Format,
     /// Whether they are of a measurement. Those of a test run are not saved.
     pub(crate) are_kept: bool,
+    /// Whether the functions of the rows are shown.
+    pub(crate) shows_functions: bool,
     /// Whether the CPU counts twice behind atomic operations. None if that is not known.
     pub(crate) spec_lock_map: Option<bool>,
 }
@@ -49,6 +51,7 @@ impl Results {
             scope,
             spec_lock_map: rdpmc::machine::spec_lock_map(),
             format: Format::Table,
+            shows_functions: false,
             are_kept: true,
         }
     }

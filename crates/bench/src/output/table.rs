@@ -13,6 +13,7 @@ use crate::sampling::paths::Path;
 use rdpmc::{Event, Scope};
 use rdpmc_report::gate::bench_json::{self, VERSION};
 use rdpmc_report::gate::cells::{escaped, exact, plain, with_error};
+use rdpmc_report::gate::functions::{Function, Functions, OWN};
 use rdpmc_report::gate::{SCOPE_PROCESS, SCOPE_THREAD, SPEC_LOCK_MAP};
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -33,15 +34,13 @@ impl fmt::Display for Results {
             }
         }
         write_table(f, &self.table(escaped))?;
-        self.write_notes(f)
+        self.write_notes(f)?;
+        self.write_functions(f)
     }
 }
 
 /// Writes lines of cells as a Markdown table. The first line is the head. The last column is the only one on the left.
-pub(crate) fn write_table(
-    f: &mut fmt::Formatter<'_>,
-    lines: &[impl AsRef<[String]>],
-) -> fmt::Result {
+pub(crate) fn write_table(f: &mut impl fmt::Write, lines: &[impl AsRef<[String]>]) -> fmt::Result {
     let lines: Vec<&[String]> = lines.iter().map(AsRef::as_ref).collect();
     let last = lines.iter().map(|line| line.len()).max().unwrap_or(0).saturating_sub(1);
     let width = |place: usize| {
@@ -135,6 +134,29 @@ impl Results {
                 self.comparison_of(place).map_or_else(String::new, RowComparison::to_string)
             }
         }
+    }
+
+    /// Writes where the instructions of each row are, if that was asked for.
+    fn write_functions(&self, f: &mut impl fmt::Write) -> fmt::Result {
+        for row in self.rows.iter().filter(|_| self.shows_functions) {
+            let Some(functions) = &row.functions else {
+                writeln!(
+                    f,
+                    "\n{}: it is not known in which functions its instructions are.",
+                    escaped(&row.name)
+                )?;
+                continue;
+            };
+            let head = ["instructions", "share"].map(str::to_owned);
+            let head = [&head[..], &[format!("function, in {}", escaped(&row.name))]].concat();
+            let mut lines = vec![head];
+            lines.extend(
+                by_function(functions).map(|cells| cells.map(|cell| escaped(&cell)).to_vec()),
+            );
+            writeln!(f)?;
+            write_table(f, &lines)?;
+        }
+        Ok(())
     }
 
     fn write_notes(&self, f: &mut impl fmt::Write) -> fmt::Result {
@@ -346,6 +368,7 @@ impl Results {
             "not_stepped": row.not_stepped,
             "panicked": row.panicked,
             "stepped_runs": row.stepped_runs,
+            "functions": row.functions.as_ref().map(Functions::to_json),
         })
     }
 
@@ -366,6 +389,20 @@ impl Results {
             "differences": differences.collect::<Map<String, Value>>(),
         })
     }
+}
+
+/// Returns the instructions of an operation, their share and the name of each function.
+pub(crate) fn by_function(functions: &Functions) -> impl Iterator<Item = [String; 3]> {
+    let total = functions.total();
+    functions.all.iter().map(move |Function { name, within, instructions }| {
+        let instructions = functions.per_operation(*instructions);
+        let share = if total == 0.0 { 0.0 } else { instructions / total * 100.0 };
+        let name = match within {
+            Some(within) if within != OWN => format!("{name} (inlined into {within})"),
+            _ => name.clone(),
+        };
+        [exact(instructions), format!("{share:.1} %"), name]
+    })
 }
 
 fn json_of(figure: &Figure) -> Value {

@@ -29,6 +29,8 @@ pub(crate) struct Plan<'a> {
     /// In how many processes instructions are stepped.
     pub(crate) processes: u32,
     pub(crate) target: f64,
+    /// Whether the results show in which functions the instructions are.
+    pub(crate) shows_functions: bool,
     /// Whether `run` reads the arguments of the program.
     pub(crate) reads_arguments: bool,
     /// Whose work is counted.

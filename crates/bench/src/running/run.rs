@@ -17,6 +17,7 @@ use crate::sampling::machine::Machine;
 use crate::sampling::sample::{Sample, Shape, TICKS, VALUES};
 use crate::sampling::series::Series;
 use crate::stepping::again::{self, Call};
+use crate::stepping::by_function::{Placer, Resolver};
 use crate::stepping::stepped::Stepper;
 use rdpmc::{Clock, Event, Scope};
 use std::time::Duration;
@@ -59,7 +60,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     }
 
     let is_counted = !plan.missing.iter().any(|missing| missing.event == Some(Event::INSTRUCTIONS));
-    if !is_counted && !time_to_step.is_zero() {
+    if (!is_counted || plan.shows_functions) && !time_to_step.is_zero() {
         step(&mut tasks, measured, &call, time_to_step, &clock);
     }
     // What was measured before a panic is of no use.
@@ -87,7 +88,8 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     }
     let comparisons = rows.comparisons(&tasks, target);
     let rows = rows.finished(tasks, &events);
-    Results::new(events, plan.names, plan.missing, rows, comparisons, scope)
+    let results = Results::new(events, plan.names, plan.missing, rows, comparisons, scope);
+    Results { shows_functions: plan.shows_functions, ..results }
 }
 
 /// Adds the tasks that measure what a fence costs, if a row has one.
@@ -205,6 +207,8 @@ fn step(tasks: &mut [Task<'_>], measured: usize, call: &Call, time: Duration, cl
             task.step(&mut stepper, &mut machine);
         }
     }
+    let placer = Placer::new();
+    tasks.iter_mut().for_each(|task| task.add_places(&placer));
 }
 
 /// Has this many other processes count the same rows, and joins what they counted. If this process is such a one, it answers.
@@ -228,9 +232,11 @@ fn join_processes(
             call.ask(names, stepped, processes, time_to_step)
         }
     };
+    let mut resolver = Resolver::new();
     for (place, task) in tasks.iter_mut().enumerate() {
         let of_others = of_others.get(place).map_or(&[][..], Vec::as_slice);
-        task.judge_steps(of_others, processes as usize, why_not.as_deref(), target);
+        let (wanted, why_not) = (processes as usize, why_not.as_deref());
+        task.judge_steps(of_others, wanted, why_not, target, &mut resolver);
         task.join_counts(of_others, target);
     }
 }

@@ -52,6 +52,7 @@ pub(crate) fn run(mut plan: Plan<'_>) -> Results {
         }
         Action::Test => test(plan),
         Action::Measure => {
+            plan.shows_functions |= arguments.shows_functions;
             let parent = arguments.save.as_ref().and_then(|path| path.parent());
             let is_there = |parent: &&Path| parent.as_os_str().is_empty() || parent.is_dir();
             if let Some(parent) = parent.filter(|parent| !is_there(parent)) {

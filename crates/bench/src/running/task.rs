@@ -15,9 +15,11 @@ use crate::sampling::paths::has_rarer_path;
 use crate::sampling::sample::{Shape, TICKS};
 use crate::sampling::series::{Length, Series};
 use crate::stepping::again;
+use crate::stepping::by_function::{Placer, Recorded, Resolver, Where};
 use crate::stepping::stepped::{self, Counted, Stepper};
 use rdpmc::{Event, Scope};
 use rdpmc_report::gate::MIN_VALUES;
+use rdpmc_report::gate::functions::Functions;
 use rdpmc_step::OtherThreads;
 use std::time::Duration;
 
@@ -45,6 +47,8 @@ pub(super) struct Task<'a> {
     waited: (usize, usize),
     /// The instructions by single-stepping.
     pub(super) stepped: Option<Counted>,
+    /// These by address.
+    recorded: Option<Recorded>,
     /// Whether the time shows a path that was not stepped.
     has_rarer_path: bool,
     /// For the parts of the slots, and these. They are of this process alone, so `rdpmc-bench compare` does not compare them.
@@ -79,6 +83,7 @@ impl<'a> Task<'a> {
             has_helpers: false,
             waited: (0, 0),
             stepped: None,
+            recorded: None,
             has_rarer_path: false,
             turns: Turns::default(),
             parts: Vec::new(),
@@ -160,17 +165,39 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Adds the instructions by single-stepping, in this process and in others.
+    /// Adds where the instructions are, from [`recorded`](Task::recorded).
+    pub(super) fn add_places(&mut self, placer: &Placer) {
+        if let Some((stepped, recorded)) = self.stepped.as_mut().zip(self.recorded.take()) {
+            stepped.places = placer.places(&recorded);
+        }
+    }
+
+    /// Adds the instructions by single-stepping, in this process and in others, unless a counter has counted them. Adds in which functions they are.
     pub(super) fn judge_steps(
         &mut self,
         others: &[again::Row],
         wanted: usize,
         why_alone: Option<&str>,
         target: f64,
+        resolver: &mut Resolver,
     ) {
         let Some(own) = &self.stepped else { return };
         let others: Vec<Counted> = others.iter().filter_map(|row| row.stepped.clone()).collect();
         let (estimate, mut verdict) = stepped::judged(own, &others, target);
+        let places = std::iter::once(own).chain(&others).filter_map(|it| it.places.as_ref());
+        let places: Vec<(f64, &Where)> = places.map(|it| (it.instructions(), it)).collect();
+        let (functions, differing) = Functions::joined(&places, estimate.value, |places| {
+            resolver.functions(places, self.operations)
+        });
+        self.row.functions = functions;
+        if self.is_counted() {
+            return;
+        }
+        if let (Some(names), true) =
+            (differing, matches!(verdict, Verdict::Range | Verdict::Stable))
+        {
+            self.row.notes.push(format!("the processes' instructions differ in {names}"));
+        }
         let all = || std::iter::once(own).chain(&others);
         self.row.stepped_runs = all().map(|counted| counted.stepped).sum();
         let (samples, of) = self.waited;
@@ -186,6 +213,12 @@ impl<'a> Task<'a> {
         let estimate = estimate.scaled(1.0 / self.operations.max(1) as f64);
         let figure = Figure { quantity: Quantity::SteppedInstructions, estimate, verdict };
         self.measured.push(Measured { figure, costs: Vec::new() });
+    }
+
+    /// Whether a counter has counted the instructions.
+    fn is_counted(&self) -> bool {
+        let instructions = Quantity::Event(Event::INSTRUCTIONS);
+        self.measured.iter().any(|measured| measured.figure.quantity == instructions)
     }
 
     /// Returns what this process counted.
@@ -225,8 +258,8 @@ impl<'a> Task<'a> {
     pub(super) fn step(&mut self, stepper: &mut Stepper, machine: &mut Machine<'_>) {
         let Some(counted) = self.guarded(|task| stepper.count(&mut *task.code)) else { return };
         match counted {
-            Ok(counted) => {
-                self.stepped = Some(counted);
+            Ok((counted, recorded)) => {
+                (self.stepped, self.recorded) = (Some(counted), recorded);
                 if self.code.multiple() == 1 && !stepper.is_other {
                     let found =
                         self.guarded(|task| has_rarer_path(&mut machine.around(&mut *task.code)));

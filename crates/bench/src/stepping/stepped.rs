@@ -3,10 +3,12 @@
 use crate::judging::estimate::Estimate;
 use crate::judging::verdict::{Cause, Verdict};
 use crate::sampling::code::Loops;
+use crate::stepping::by_function::{IS_KEPT, Recorded, Where};
 use rdpmc_report::gate::stepped::{Process, TOO_LONG, certainty};
-use rdpmc_report::gate::{Certainty, Interval};
-use rdpmc_step::{Spent, StepError, VARIABLE};
+use rdpmc_report::gate::{Certainty, Interval, median};
+use rdpmc_step::{Addresses, Spent, StepError, Tally, VARIABLE};
 use std::fmt;
+use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -68,7 +70,12 @@ pub(crate) struct Counted {
     pub(crate) slack: f64,
     /// The number of runs that were stepped.
     pub(crate) stepped: u64,
+    /// Where the instructions are. None if that is not known.
+    pub(crate) places: Option<Where>,
 }
+
+/// The number of addresses that are kept of a row, at most: 128 MiB.
+const MOST_ADDRESSES: u64 = 16 << 20;
 
 /// Counts the rows of a process, one after the other.
 pub(crate) struct Stepper {
@@ -78,29 +85,74 @@ pub(crate) struct Stepper {
     pub(crate) is_other: bool,
     /// The time of a step in seconds, once it is known.
     step: Option<f64>,
+    /// Of a row's counted instructions. All rows use the same memory.
+    addresses: Addresses,
+}
+
+/// A count: the instructions, and where their addresses are.
+#[derive(Clone, Debug)]
+struct Count {
+    instructions: u64,
+    addresses: Range<usize>,
+}
+
+/// Two counts of loops of as many turns: one around the code, and one around nothing.
+struct Loop {
+    turns: u64,
+    work: Count,
+    nothing: Count,
+}
+
+impl Loop {
+    fn instructions(&self) -> f64 {
+        self.work.instructions as f64 - self.nothing.instructions as f64
+    }
 }
 
 impl Stepper {
     pub(crate) fn new(time: Duration, is_other: bool) -> Stepper {
-        Stepper { time, is_other, step: None }
+        Stepper { time, is_other, step: None, addresses: Addresses::none() }
     }
 
-    /// Counts the instructions of a run.
+    /// Counts the instructions of a run. Returns them also by address, if they are kept.
     ///
     /// # Errors
     /// Why they could not be counted in this time.
-    pub(crate) fn count(&mut self, code: &mut dyn Loops) -> Result<Counted, NoFigure> {
+    pub(crate) fn count(
+        &mut self,
+        code: &mut dyn Loops,
+    ) -> Result<(Counted, Option<Recorded>), NoFigure> {
         let spent = Spent::new();
-        let count = |code: &mut dyn Loops, limit, run: &dyn Fn(&mut dyn Loops)| {
-            count(code, limit, run, &spent)
-        };
-        // What a first run does only once is done. Nothing is counted twice: the first loop also links functions.
-        count(code, PILOT, &|code| code.nothing(1))?;
-        let ends = count(code, PILOT, &|code| code.nothing(1))?.max(1);
         let step = match self.step {
             Some(step) => step,
             None => *self.step.insert(in_turn(rdpmc_step::seconds_per_step, &spent)?),
         };
+        let mut addresses = std::mem::replace(&mut self.addresses, Addresses::none());
+        addresses.clear();
+        if IS_KEPT && addresses.has_no_room() {
+            let most = ((self.time.as_secs_f64() / step) as u64).min(MOST_ADDRESSES);
+            addresses = Addresses::with_room(most as usize).unwrap_or_else(|_| Addresses::none());
+        }
+        let counted = self.count_within(code, step, &spent, &mut addresses);
+        self.addresses = addresses;
+        counted
+    }
+
+    /// Counts a row, while a step takes so many seconds.
+    fn count_within(
+        &self,
+        code: &mut dyn Loops,
+        step: f64,
+        spent: &Spent,
+        addresses: &mut Addresses,
+    ) -> Result<(Counted, Option<Recorded>), NoFigure> {
+        let mut count = |code: &mut dyn Loops, limit, run: &dyn Fn(&mut dyn Loops)| {
+            count(code, limit, run, spent, addresses)
+        };
+        // What a first run does only once is done. Nothing is counted twice: the first loop also links functions.
+        count(code, PILOT, &|code| code.nothing(1))?;
+        let one_nothing = count(code, PILOT, &|code| code.nothing(1))?;
+        let ends = one_nothing.instructions.max(1);
         let steps_in = |time: Duration| (time.as_secs_f64() / step) as u64;
         let left = || steps_in(self.time.saturating_sub(spent.time()));
         let multiple = code.multiple().max(1);
@@ -111,7 +163,8 @@ impl Stepper {
         code.work(multiple);
         // All that is certain to be known: one run, or one of each input.
         let before = spent.time();
-        let first = count(code, left(), &|code| code.work(multiple))?;
+        let first_work = count(code, left(), &|code| code.work(multiple))?;
+        let first = first_work.instructions;
         // A repetition of a `rep` instruction takes as long as an instruction, and does not count.
         let pass = first.max(steps_in(spent.time().saturating_sub(before))) + ends;
         let runs_of = |lengths: &[u64]| lengths.iter().sum::<u64>();
@@ -128,7 +181,10 @@ impl Stepper {
         let lengths = std::iter::once(all).chain(fewer).find(fits);
         let Some(lengths) = lengths.filter(|lengths| lengths.len() > 1) else {
             let runs = vec![first.saturating_sub(ends) as f64 / multiple as f64];
-            return Ok(Counted { runs, slack: ENDS / multiple as f64, stepped: multiple });
+            let slack = ENDS / multiple as f64;
+            let only = Loop { turns: multiple, work: first_work, nothing: one_nothing };
+            let recorded = recorded(addresses, &[only], (0, None));
+            return Ok((Counted { runs, slack, stepped: multiple, places: None }, recorded));
         };
         // With an even number of turns, code that takes two paths in turn takes both in each loop.
         let for_twice = if self.is_other { most / 4 } else { most };
@@ -145,7 +201,7 @@ impl Stepper {
         let counted = lengths.into_iter().try_for_each(|turns| {
             let work = count(code, limit(), &|code| code.work(turns))?;
             let nothing = count(code, limit(), &|code| code.nothing(turns))?;
-            loops.push((turns, work as f64 - nothing as f64));
+            loops.push(Loop { turns, work, nothing });
             Ok(())
         });
         match counted {
@@ -153,24 +209,74 @@ impl Stepper {
             Err(StepError::TooLong { .. }) if loops.len() > 1 => {}
             counted => counted?,
         }
-        let stepped = multiple + loops.iter().map(|(turns, _)| turns).sum::<u64>();
-        Ok(Counted { runs: per_run(&loops), slack: 0.0, stepped })
+        let stepped = multiple + loops.iter().map(|it: &Loop| it.turns).sum::<u64>();
+        let differences: Vec<(u64, f64)> =
+            loops.iter().map(|it| (it.turns, it.instructions())).collect();
+        let figures = per_run(&differences);
+        let runs: Vec<f64> = figures.iter().map(|figure| figure.instructions).collect();
+        let typical = median(runs.iter().copied()).unwrap_or(0.0);
+        let distance = |figure: &&Figure| (figure.instructions - typical).abs();
+        let nearest = figures.iter().min_by(|one, two| distance(one).total_cmp(&distance(two)));
+        let recorded = nearest.and_then(|figure| recorded(addresses, &loops, figure.loops));
+        Ok((Counted { runs, slack: 0.0, stepped, places: None }, recorded))
     }
+}
+
+/// Returns the instructions by address: of a loop without those of a shorter one. None if not all addresses are there.
+fn recorded(
+    addresses: &mut Addresses,
+    loops: &[Loop],
+    (more, less): (usize, Option<usize>),
+) -> Option<Recorded> {
+    let more = loops.get(more)?;
+    let less = less.map(|less| loops.get(less));
+    let runs = more.turns - less.flatten().map_or(0, |less| less.turns);
+    let mut counts = vec![(1, more.work.clone()), (-1, more.nothing.clone())];
+    if let Some(less) = less {
+        counts.extend([(-1, less?.work.clone()), (1, less?.nothing.clone())]);
+    }
+    counts.sort_by_key(|(_, count)| count.addresses.start);
+    let (mut parts, mut rest, mut before) = (Vec::new(), addresses.as_mut_slice(), 0);
+    for (times, Count { instructions, addresses: Range { start, end } }) in counts {
+        if (end - start) as u64 != instructions {
+            return None;
+        }
+        let (_, from_start) = rest.split_at_mut_checked(start.checked_sub(before)?)?;
+        let (part, after) = from_start.split_at_mut_checked(end - start)?;
+        parts.push((times, part));
+        (rest, before) = (after, end);
+    }
+    Some(Recorded { tally: Tally::new(&mut parts).ok()?, runs })
+}
+
+/// The instructions of a run, by one or two loops.
+struct Figure {
+    instructions: f64,
+    /// The longer one, and the one that was subtracted.
+    loops: (usize, Option<usize>),
 }
 
 /// Returns the instructions of a run by each two loops of different lengths. If these disagree, also by each loop alone, where
 /// the cost of the loop's call is within the figure: a rare path makes some differences too small and none too large.
-fn per_run(loops: &[(u64, f64)]) -> Vec<f64> {
-    let mut all = Vec::new();
-    for (place, (turns, instructions)) in loops.iter().enumerate() {
-        for (more_turns, more) in loops.iter().skip(place + 1) {
+fn per_run(loops: &[(u64, f64)]) -> Vec<Figure> {
+    let mut all: Vec<Figure> = Vec::new();
+    for (less, (turns, instructions)) in loops.iter().enumerate() {
+        for (more, (more_turns, of_more)) in loops.iter().enumerate().skip(less + 1) {
             if more_turns > turns {
-                all.push((more - instructions) / (more_turns - turns) as f64);
+                let instructions = (of_more - instructions) / (more_turns - turns) as f64;
+                all.push(Figure { instructions, loops: (more, Some(less)) });
             }
         }
     }
-    if all.is_empty() || all.windows(2).any(|pair| pair.first() != pair.last()) {
-        all.extend(loops.iter().map(|(turns, instructions)| instructions / *turns as f64));
+    let differ = |pair: &[Figure]| match pair {
+        [one, two] => one.instructions != two.instructions,
+        _ => false,
+    };
+    if all.is_empty() || all.windows(2).any(differ) {
+        all.extend(loops.iter().enumerate().map(|(place, (turns, instructions))| Figure {
+            instructions: instructions / *turns as f64,
+            loops: (place, None),
+        }));
     }
     all
 }
@@ -182,9 +288,13 @@ fn count(
     limit: u64,
     run: &dyn Fn(&mut dyn Loops),
     spent: &Spent,
-) -> Result<u64, StepError> {
+    addresses: &mut Addresses,
+) -> Result<Count, StepError> {
     code.prepare();
-    in_turn(|| rdpmc_step::count(limit, || run(&mut *code)), spent)
+    let start = addresses.as_slice().len();
+    let counted = || rdpmc_step::count_into(limit, addresses, || run(&mut *code));
+    let instructions = in_turn(counted, spent)?;
+    Ok(Count { instructions, addresses: start..addresses.as_slice().len() })
 }
 
 /// Waits for 20 seconds at most while another thread counts. The wait is not part of `spent`.
@@ -269,7 +379,8 @@ mod tests {
             loops.push((*length, 7.0 + SHORT * *length as f64 + LONGER * slow as f64));
             run = end;
         }
-        let (estimate, verdict) = judged(&counted(&per_run(&loops)), &[], 0.01);
+        let runs: Vec<f64> = per_run(&loops).iter().map(|figure| figure.instructions).collect();
+        let (estimate, verdict) = judged(&counted(&runs), &[], 0.01);
         (estimate, verdict, SHORT + LONGER / period as f64)
     }
 
@@ -310,7 +421,7 @@ mod tests {
     }
 
     fn counted(runs: &[f64]) -> Counted {
-        Counted { runs: runs.to_vec(), slack: 0.0, stepped: 20 }
+        Counted { runs: runs.to_vec(), slack: 0.0, stepped: 20, places: None }
     }
 
     /// While another thread counts, this one waits. The waits are not part of the time for stepping. Another refusal is final.

@@ -336,6 +336,7 @@ impl Entry {
             obstacle: self.obstacle,
             without_counters: self.results.without_counters,
             not_stepped: self.results.not_stepped,
+            functions: self.results.functions,
             build: self.results.build,
             is_of_process: self.results.is_of_process,
             spec_lock_map: self.results.spec_lock_map,

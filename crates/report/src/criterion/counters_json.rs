@@ -1,6 +1,7 @@
 //! The results of a benchmark, and the file they are saved in.
 
 use crate::gate::files;
+use crate::gate::functions::Functions;
 use crate::gate::stepped::certainty;
 use crate::gate::{Certainty, Figure, SCOPE_PROCESS, SCOPE_THREAD};
 use crate::gate::{Interval, MIN_VALUES};
@@ -42,6 +43,8 @@ pub struct Results {
     pub stepped_doubt: Option<String>,
     /// How many iterations were stepped, in all processes.
     pub stepped_iterations: u64,
+    /// Where the stepped instructions are. None if that is not known.
+    pub functions: Option<Functions>,
     /// The compiler and its flags. None if they are not known.
     pub build: Option<String>,
     /// Another program whose results were in their place. It has a benchmark of the same name.
@@ -225,6 +228,7 @@ impl Results {
             "not_stepped": self.not_stepped,
             "stepped_doubt": self.stepped_doubt,
             "stepped_iterations": self.stepped_iterations,
+            "functions": self.functions.as_ref().map(Functions::to_json),
             "build": self.build,
             "iters": self.iterations,
             "times": self.values,
@@ -285,6 +289,7 @@ impl Results {
             not_stepped: text(json, "not_stepped"),
             stepped_doubt: text(json, "stepped_doubt"),
             stepped_iterations: json.get("stepped_iterations").and_then(Value::as_u64).unwrap_or(0),
+            functions: json.get("functions").and_then(Functions::from_json),
             build: text(json, "build"),
             shared_with: text(json, "shared_with"),
             counters: counters.collect::<Option<_>>()?,
@@ -329,6 +334,7 @@ mod tests {
             not_stepped: Some("too long".into()),
             stepped_doubt: Some("the code waits".into()),
             stepped_iterations: 77,
+            functions: None,
             build: Some("rustc 1.95.0".into()),
             shared_with: Some("printing".into()),
             iterations,
@@ -405,6 +411,7 @@ mod tests {
                 not_stepped: None,
                 stepped_doubt: None,
                 stepped_iterations: 0,
+                functions: None,
                 build: None,
                 shared_with: None,
                 iterations,

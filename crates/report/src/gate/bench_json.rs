@@ -2,6 +2,7 @@
 
 use crate::gate::figure::{Certainty, Figure, Row, SCOPE_PROCESS, SCOPE_THREAD, Side};
 use crate::gate::files;
+use crate::gate::functions::Functions;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -138,6 +139,7 @@ pub fn rows(results: &Value) -> Result<Vec<Row>, String> {
             spec_lock_map: results.get("spec_lock_map").and_then(Value::as_bool),
             without_counters: without_counters.clone(),
             not_stepped: row.get("not_stepped").and_then(Value::as_str).map(str::to_owned),
+            functions: row.get("functions").and_then(Functions::from_json),
         });
     }
     Ok(found)

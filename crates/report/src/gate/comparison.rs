@@ -3,6 +3,7 @@
 use crate::gate::bench_json::is_same_program;
 use crate::gate::change::{Change, Direction};
 use crate::gate::figure::{Certainty, Figure, Row, Side};
+use crate::gate::functions::FunctionChange;
 use crate::gate::limits::{Limits, REPEATED, STEPPED_INSTRUCTIONS, repeats};
 use crate::gate::stepped::TOO_LONG;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,6 +73,8 @@ pub struct Compared {
     pub is_gated: bool,
     /// Why it is unstable. None if it is not, or if the results do not say so.
     pub doubt: Option<String>,
+    /// Of instructions that changed: in which functions. Empty if that is not known.
+    pub functions: Vec<FunctionChange>,
 }
 
 /// Both values of a figure.
@@ -104,6 +107,9 @@ pub struct Comparison {
     is_of_a_test: bool,
 }
 
+/// The figures that are instructions.
+const INSTRUCTIONS: [&str; 2] = ["instructions", STEPPED_INSTRUCTIONS];
+
 /// Compares two sets of benchmarks.
 pub fn compare(old: &Side, new: &Side, limits: &Limits) -> Comparison {
     let mut found = Comparison {
@@ -134,7 +140,7 @@ pub fn compare(old: &Side, new: &Side, limits: &Limits) -> Comparison {
     let (wanted, unknown): (BTreeSet<&str>, BTreeSet<&str>) =
         limits.named().partition(|name| known.contains(name));
     // Benchmarks with instructions and benchmarks without them are not measured alike.
-    let usual = ["instructions", STEPPED_INSTRUCTIONS].into_iter().filter(|it| known.contains(it));
+    let usual = INSTRUCTIONS.into_iter().filter(|it| known.contains(it));
     let wanted: BTreeSet<&str> = wanted.into_iter().chain(usual).collect();
     for was in &old.rows {
         match of_new.get(was.key.as_str()) {
@@ -190,7 +196,8 @@ impl Comparison {
     fn add(&mut self, row: &str, figure: Option<&str>, outcome: Outcome, is_gated: bool) {
         let (row, figure) = (row.to_owned(), figure.map(str::to_owned));
         let (values, doubt) = (None, None);
-        self.compared.push(Compared { row, figure, values, outcome, is_gated, doubt });
+        let functions = Vec::new();
+        self.compared.push(Compared { row, figure, values, outcome, is_gated, doubt, functions });
     }
 
     fn add_missing(&mut self, row: &Row, label: &str) {
@@ -246,7 +253,7 @@ impl Comparison {
         let before = self.compared.len();
         for of_old in &was.figures {
             match of_is.get(of_old.name.as_str()) {
-                Some(of_new) => self.add_figures(name, of_old, of_new),
+                Some(of_new) => self.add_figures([was, is], of_old, of_new),
                 None => self.add_missing_figure(is, &of_old.name, &new),
             }
         }
@@ -301,7 +308,7 @@ impl Comparison {
         }
     }
 
-    fn add_figures(&mut self, row: &str, was: &Figure, is: &Figure) {
+    fn add_figures(&mut self, [of_was, of_is]: [&Row; 2], was: &Figure, is: &Figure) {
         let is_exact = [was, is].iter().all(|figure| figure.certainty == Certainty::Exact);
         let limit = self.limits.limit_of(&is.name, is_exact);
         let change = Change::between(was, is, limit.unwrap_or_else(|| Limits::usual(&is.name)));
@@ -317,8 +324,14 @@ impl Comparison {
             let error = |it: &Figure| (it.value - it.low).max(it.high - it.value);
             let doubt = is.doubt.clone().or_else(|| was.doubt.clone());
             self.compared.push(Compared {
-                row: row.to_owned(),
+                row: of_is.name.clone(),
                 figure: Some(is.name.clone()),
+                functions: match of_was.functions.as_ref().zip(of_is.functions.as_ref()) {
+                    Some((old, new)) if INSTRUCTIONS.contains(&is.name.as_str()) => {
+                        old.changes(new)
+                    }
+                    _ => Vec::new(),
+                },
                 values: Some(Values {
                     was: was.value,
                     is: is.value,

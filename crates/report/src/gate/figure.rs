@@ -1,5 +1,6 @@
 //! What is compared: the figures of a benchmark.
 
+use crate::gate::functions::Functions;
 use std::collections::BTreeMap;
 
 /// How far a figure can be trusted.
@@ -63,6 +64,8 @@ pub struct Row {
     pub without_counters: Option<String>,
     /// Why its instructions were not stepped.
     pub not_stepped: Option<String>,
+    /// Where its instructions went. None if that is not known.
+    pub functions: Option<Functions>,
     /// Whether its counts are those of all threads of the process.
     pub is_of_process: bool,
     /// Whether the CPU counted twice behind atomic operations (SpecLockMap). None if that is not known.

@@ -4,6 +4,7 @@
 //! - [`Row`] has the [`Figure`]s of a benchmark. [`bench_json`] reads those that `rdpmc-bench` saved.
 //! - [`compare`] compares two sets of rows by their [`Limits`]. The [`Comparison`] is printed, and is the exit status.
 //! - [`stepped`] joins what several processes counted by single-stepping.
+//! - [`functions`] tells where the instructions of a row went.
 //! - [`cpu_identity`] tells whether two results are of the same CPU.
 //! - [`export`] writes results as dashboards read them.
 //! - [`files`] writes files beside and renames them. [`cells`] are numbers and names for tables.
@@ -16,6 +17,7 @@ mod cpu_identity;
 pub mod export;
 mod figure;
 pub mod files;
+pub mod functions;
 mod limits;
 mod median;
 mod report;

@@ -2,6 +2,7 @@
 
 use crate::gate::cells::{LARGE, inert, plain, with_error};
 use crate::gate::comparison::{Compared, Comparison, Outcome, Status, Values};
+use crate::gate::functions::text_of;
 use crate::gate::limits::Limits;
 use std::fmt;
 
@@ -22,7 +23,7 @@ struct Line<'a>(&'a Compared);
 
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Compared { row, figure, values, outcome, is_gated, doubt } = self.0;
+        let Compared { row, figure, values, outcome, is_gated, doubt, functions } = self.0;
         f.write_str(&plain(row))?;
         if let Some(figure) = figure {
             write!(f, ", {}", plain(figure))?;
@@ -36,7 +37,11 @@ impl fmt::Display for Line<'_> {
         if is_same && values.as_ref().is_some_and(|values| !values.are_equal()) {
             f.write_str(", the intervals overlap")?;
         }
-        doubt.iter().try_for_each(|doubt| write!(f, ": {}", plain(doubt)))
+        doubt.iter().try_for_each(|doubt| write!(f, ": {}", plain(doubt)))?;
+        match functions.as_slice() {
+            [] => Ok(()),
+            functions => write!(f, ". {}", text_of(functions, plain)),
+        }
     }
 }
 
@@ -176,7 +181,7 @@ fn short(name: &str) -> String {
 fn table(rows: &[&Compared], most: usize, what: &str) -> String {
     let mut text = "| benchmark | figure | was | is | change | |\n|:-|:-|-:|-:|-:|:-|\n".to_owned();
     let mut length = text.len();
-    for (place, Compared { row, figure, values, outcome, is_gated, doubt }) in
+    for (place, Compared { row, figure, values, outcome, is_gated, doubt, functions }) in
         rows.iter().enumerate()
     {
         let (was, is, change) = match values {
@@ -195,6 +200,9 @@ fn table(rows: &[&Compared], most: usize, what: &str) -> String {
         let mut outcome = if has_names { inert(&outcome) } else { outcome };
         if let Some(doubt) = doubt {
             outcome += &format!(": {}", inert(doubt));
+        }
+        if !functions.is_empty() {
+            outcome += &format!(". {}", text_of(functions, short));
         }
         let line = format!("| {} | {figure} | {was} | {is} | {change} | {outcome} |\n", short(row));
         length += line.len();

@@ -18,8 +18,8 @@
 //! };
 //! parse(1)?;
 //! let (mut one, mut two) = (parse(1)?, parse(2)?);
-//! let tally = Tally::new(&mut [(true, &mut two), (false, &mut one)])?;
-//! for function in Split::new(&tally, &Loaded::now()).functions(&mut Names::new()) {
+//! let tally = Tally::new(&mut [(1, &mut two), (-1, &mut one)])?;
+//! for function in Split::new(&tally, 1, &Loaded::now()).functions(&mut Names::new()) {
 //!     println!("{} instructions in {}", function.instructions, function.name);
 //! }
 //! # Ok(())

@@ -6,11 +6,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// How often the instruction at each place of the loaded files ran.
+/// How often the instruction at each place of the loaded files ran, in a number of runs of the code.
 ///
 /// `Display` writes it without spaces, and `FromStr` reads that: so another process of the same program can tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Split(BTreeMap<String, BTreeMap<u64, i64>>);
+pub struct Split {
+    runs: u64,
+    /// By file and offset.
+    places: BTreeMap<String, BTreeMap<u64, i64>>,
+}
 
 /// The instructions of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,14 +23,14 @@ pub struct Function {
     pub name: String,
     /// The function that it was inlined into. None if it was not.
     pub within: Option<String>,
-    /// How many instructions. Below 0 where more were subtracted.
+    /// How many instructions, in all runs together. Below 0 where more were subtracted.
     pub instructions: i64,
 }
 
 impl Split {
-    /// Finds the places of addresses.
-    pub fn new(tally: &Tally, loaded: &Loaded) -> Split {
-        let mut split = Split::default();
+    /// Finds the places of the addresses of so many runs.
+    pub fn new(tally: &Tally, runs: u64, loaded: &Loaded) -> Split {
+        let mut split = Split { runs, ..Split::default() };
         for (address, runs) in tally.iter() {
             let (file, offset) = loaded.place(address);
             split.add(file, offset, runs);
@@ -35,24 +39,30 @@ impl Split {
     }
 
     fn add(&mut self, file: &str, offset: u64, runs: i64) {
-        if !self.0.contains_key(file) {
-            self.0.insert(file.to_owned(), BTreeMap::new());
+        if !self.places.contains_key(file) {
+            self.places.insert(file.to_owned(), BTreeMap::new());
         }
-        if let Some(places) = self.0.get_mut(file) {
+        if let Some(places) = self.places.get_mut(file) {
             let known = places.entry(offset).or_default();
             *known = known.saturating_add(runs);
         }
     }
 
-    /// Returns the number of instructions.
-    pub fn instructions(&self) -> i64 {
-        self.0.values().flat_map(BTreeMap::values).sum()
+    /// Returns the number of runs.
+    pub fn runs(&self) -> u64 {
+        self.runs
     }
 
-    /// Returns the functions, those with the most instructions first. The sum of their instructions is that of all. Reads the files.
+    /// Returns the number of instructions in a run.
+    pub fn instructions(&self) -> f64 {
+        let all: i64 = self.places.values().flat_map(BTreeMap::values).sum();
+        all as f64 / self.runs.max(1) as f64
+    }
+
+    /// Returns the functions, those with the most instructions first. The sum of their instructions is that of all runs. Reads the files.
     pub fn functions(&self, names: &mut Names) -> Vec<Function> {
         let mut found: BTreeMap<(String, Option<String>), i64> = BTreeMap::new();
-        for (file, places) in &self.0 {
+        for (file, places) in &self.places {
             for (offset, runs) in places {
                 *found.entry(names.of_place(file, *offset)).or_default() += runs;
             }
@@ -67,8 +77,8 @@ impl Split {
 
 impl fmt::Display for Split {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("split")?;
-        for (file, places) in &self.0 {
+        write!(f, "split,{}", self.runs)?;
+        for (file, places) in &self.places {
             f.write_str(";")?;
             // In hexadecimal digits, so that no character of a path is one of this format.
             file.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))?;
@@ -83,10 +93,9 @@ impl FromStr for Split {
 
     fn from_str(text: &str) -> Result<Split, ()> {
         let mut parts = text.split(';');
-        if parts.next() != Some("split") {
-            return Err(());
-        }
-        let mut split = Split::default();
+        let runs = parts.next().and_then(|first| first.strip_prefix("split,"));
+        let runs = runs.and_then(|runs| runs.parse().ok()).ok_or(())?;
+        let mut split = Split { runs, ..Split::default() };
         for part in parts {
             let mut fields = part.split(',');
             let file = fields.next().and_then(of_hexadecimal).ok_or(())?;
@@ -114,16 +123,18 @@ mod tests {
 
     #[test]
     fn a_split_is_read_as_it_was_written() {
-        let mut split = Split::default();
+        let mut split = Split { runs: 4, ..Split::default() };
         split.add("/a file;,:é", 0x1234, 5);
         split.add("/a file;,:é", u64::MAX, -7);
-        split.add("", 0, 2);
+        split.add("", 0, 3);
         let text = split.to_string();
         assert!(!text.contains(char::is_whitespace), "{text}");
         assert_eq!(text.parse(), Ok(split.clone()));
-        assert_eq!(split.instructions(), 0);
-        assert_eq!("split".parse(), Ok(Split::default()));
-        for wrong in ["", "split;zz", "split;2f,1", "split;2f,x:1", "split;2f,1:y", "other"] {
+        assert_eq!(split.instructions(), 0.25);
+        assert_eq!("split,0".parse(), Ok(Split::default()));
+        for wrong in
+            ["", "split", "split,1;zz", "split,1;2f,1", "split,1;2f,x:1", "split,1;2f,1:y", "other"]
+        {
             assert_eq!(wrong.parse::<Split>(), Err(()), "{wrong}");
         }
     }

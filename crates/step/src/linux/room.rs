@@ -49,6 +49,10 @@ impl Room {
         self.used += written.min(self.capacity - self.used);
     }
 
+    pub(crate) fn has_none(&self) -> bool {
+        self.capacity == 0
+    }
+
     /// Adds a word. Returns whether there was room.
     pub(crate) fn push(&mut self, word: usize) -> bool {
         let (place, free) = self.free();
@@ -63,8 +67,8 @@ impl Room {
         true
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.used = 0;
+    pub(crate) fn truncate(&mut self, used: usize) {
+        self.used = self.used.min(used);
     }
 
     pub(crate) fn addresses(&self) -> &[usize] {

@@ -29,8 +29,8 @@ fn split(more: u64, less: u64, run: fn(u64) -> u64) -> (Split, i64) {
     let ((count_of_more, mut of_more), (count_of_less, mut of_less)) =
         (counted(more), counted(less));
     assert_eq!(of_more.as_slice().len() as u64, count_of_more);
-    let parts = &mut [(true, of_more.as_mut_slice()), (false, of_less.as_mut_slice())];
-    let split = Split::new(&Tally::new(parts).unwrap(), &Loaded::now());
+    let parts = &mut [(1, of_more.as_mut_slice()), (-1, of_less.as_mut_slice())];
+    let split = Split::new(&Tally::new(parts).unwrap(), 1, &Loaded::now());
     (split, count_of_more as i64 - count_of_less as i64)
 }
 

@@ -40,6 +40,7 @@ impl Target {
                 not_stepped: None,
                 stepped_doubt: None,
                 stepped_iterations: 0,
+                functions: None,
                 build: None,
                 shared_with: None,
                 iterations,

@@ -1,0 +1,309 @@
+//! Where the instructions of a benchmark went, by functions, and how two builds differ.
+
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The instructions of a benchmark, by functions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Functions {
+    /// The number of operations that these instructions are of.
+    pub operations: u64,
+    /// The functions, those with the most instructions first. Their sum is the figure.
+    pub all: Vec<Function>,
+}
+
+/// The instructions of a function.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    /// Its name, without generic arguments.
+    pub name: String,
+    /// The function that it was inlined into. None if it was not.
+    pub within: Option<String>,
+    /// Of all operations together.
+    pub instructions: i64,
+}
+
+/// What changed in a function between two builds.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct FunctionChange {
+    /// The function.
+    pub name: String,
+    /// How many more instructions it has in an operation.
+    pub more: f64,
+    /// What else is different.
+    pub kind: ChangeKind,
+}
+
+/// What else is different in a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChangeKind {
+    /// Nothing.
+    Same,
+    /// It was inlined into this function, and is not, or is inlined into another.
+    WasInlined(String),
+    /// It is inlined into this function, and was not.
+    IsInlined(String),
+    /// The earlier build had no instructions of it.
+    New,
+    /// The later build has none.
+    Gone,
+    /// The earlier build had a function with this name and as many instructions, which is gone.
+    PerhapsRenamed(String),
+}
+
+/// What a benchmark's instructions outside of all named functions are called: its closure, what was inlined there, and the loop around it.
+pub const OWN: &str = "the benchmark's own code";
+
+/// A row with more functions is refused. Those of a benchmark are some dozens.
+const MAX_FUNCTIONS: usize = 10_000;
+
+/// Differences below this come from the division by the number of operations.
+const DIVISION: f64 = 1e-9;
+
+impl Functions {
+    /// Returns the instructions of an operation.
+    pub fn total(&self) -> f64 {
+        self.per_operation(self.all.iter().map(|function| function.instructions).sum())
+    }
+
+    /// Returns the functions of a count: names, what they were inlined into, and instructions of all operations. The names for which `is_own`
+    /// says so become [`OWN`].
+    pub fn new(
+        operations: u64,
+        counted: impl Iterator<Item = (String, Option<String>, i64)>,
+        is_own: impl Fn(&str) -> bool,
+    ) -> Functions {
+        let named = |name: String| if is_own(&name) { OWN.to_owned() } else { name };
+        let mut found: BTreeMap<(String, Option<String>), i64> = BTreeMap::new();
+        for (name, within, instructions) in counted {
+            let (name, within) = (named(name), within.map(named));
+            let within = within.filter(|within| *within != name);
+            *found.entry((name, within)).or_default() += instructions;
+        }
+        let function = |((name, within), instructions)| Function { name, within, instructions };
+        let found = found.into_iter().filter(|(_, instructions)| *instructions != 0);
+        let mut all: Vec<Function> = found.map(function).collect();
+        all.sort_by_key(|function| std::cmp::Reverse(function.instructions));
+        Functions { operations, all }
+    }
+
+    /// Returns the functions of the process whose count is nearest to `typical`, and the names of those that differ in others. Each process has
+    /// the instructions of a run, and `functions` finds its functions.
+    pub fn joined<P>(
+        processes: &[(f64, P)],
+        typical: f64,
+        mut functions: impl FnMut(&P) -> Functions,
+    ) -> (Option<Functions>, Option<String>) {
+        let distance = |(count, _): &&(f64, P)| (count - typical).abs();
+        let nearest = processes.iter().min_by(|one, two| distance(one).total_cmp(&distance(two)));
+        let Some((count, process)) = nearest else { return (None, None) };
+        let of_nearest = functions(process);
+        let mut differing = BTreeSet::new();
+        for (_, process) in processes.iter().filter(|(other, _)| other != count) {
+            let changes = of_nearest.changes(&functions(process));
+            differing.extend(changes.into_iter().map(|change| change.name));
+        }
+        let names = (!differing.is_empty()).then(|| listed(differing));
+        (Some(of_nearest), names)
+    }
+
+    /// Returns the instructions of an operation, of so many of all.
+    pub fn per_operation(&self, instructions: i64) -> f64 {
+        instructions as f64 / self.operations.max(1) as f64
+    }
+
+    /// Returns what a file of results has.
+    pub fn to_json(&self) -> Value {
+        let function = |Function { name, within, instructions }: &Function| match within {
+            Some(within) => json!([name, instructions, within]),
+            None => json!([name, instructions]),
+        };
+        let all: Vec<Value> = self.all.iter().map(function).collect();
+        json!({ "operations": self.operations, "instructions": all })
+    }
+
+    /// Reads what a file of results has. None if it is something else.
+    pub fn from_json(json: &Value) -> Option<Functions> {
+        let function = |function: &Value| {
+            let text = |place: usize| function.get(place)?.as_str().map(str::to_owned);
+            let instructions = function.get(1)?.as_i64()?;
+            Some(Function { name: text(0)?, within: text(2), instructions })
+        };
+        let all = json.get("instructions")?.as_array()?;
+        let operations = json.get("operations")?.as_u64().filter(|operations| *operations > 0)?;
+        (all.len() <= MAX_FUNCTIONS).then_some(())?;
+        let all = all.iter().map(function).collect::<Option<_>>()?;
+        Some(Functions { operations, all })
+    }
+
+    /// Returns what a later build changed, the largest changes first. Their sum is that of the figure.
+    pub fn changes(&self, later: &Functions) -> Vec<FunctionChange> {
+        let (was, is) = (self.by_name(), later.by_name());
+        let names: BTreeSet<&str> = was.keys().chain(is.keys()).copied().collect();
+        let mut changes: Vec<FunctionChange> = Vec::new();
+        for name in names {
+            let (more, kind) = match (was.get(name), is.get(name)) {
+                (Some((was, of_was)), Some((is, of_is))) => (is - was, inlining(of_was, of_is)),
+                (Some((was, _)), None) => (-was, ChangeKind::Gone),
+                (None, Some((is, _))) => (*is, ChangeKind::New),
+                (None, None) => continue,
+            };
+            if more.abs() > DIVISION {
+                changes.push(FunctionChange { name: name.to_owned(), more, kind });
+            }
+        }
+        find_renamed(&mut changes);
+        changes.sort_by(|one, two| two.more.abs().total_cmp(&one.more.abs()));
+        changes
+    }
+
+    /// Returns the instructions of an operation for each name, and where the function is inlined. None there stands for itself.
+    fn by_name(&self) -> BTreeMap<&str, (f64, BTreeSet<Option<&str>>)> {
+        let mut found: BTreeMap<&str, (i64, BTreeSet<Option<&str>>)> = BTreeMap::new();
+        for Function { name, within, instructions } in &self.all {
+            let (known, places) = found.entry(name).or_default();
+            *known = known.saturating_add(*instructions);
+            places.insert(within.as_deref());
+        }
+        let per_operation = |(name, (sum, places))| (name, (self.per_operation(sum), places));
+        found.into_iter().map(per_operation).collect()
+    }
+}
+
+/// Returns the first of the names, and how many others there are.
+fn listed(names: BTreeSet<String>) -> String {
+    const SHOWN: usize = 3;
+    let others = names.len().saturating_sub(SHOWN);
+    let mut text = names.into_iter().take(SHOWN).collect::<Vec<_>>().join(", ");
+    if others > 0 {
+        text += &format!(" and {others} other functions");
+    }
+    text
+}
+
+/// Returns how a function was inlined in both builds.
+fn inlining(was: &BTreeSet<Option<&str>>, is: &BTreeSet<Option<&str>>) -> ChangeKind {
+    let only = |one: &BTreeSet<Option<&str>>, other: &BTreeSet<Option<&str>>| {
+        one.difference(other).flatten().next().map(|place| (*place).to_owned())
+    };
+    match (only(was, is), only(is, was)) {
+        (Some(place), _) => ChangeKind::WasInlined(place),
+        (None, Some(place)) => ChangeKind::IsInlined(place),
+        (None, None) => ChangeKind::Same,
+    }
+}
+
+/// Joins a function that is gone with a new one that has as many instructions, if there is no other such pair.
+fn find_renamed(changes: &mut Vec<FunctionChange>) {
+    let same = |one: f64, two: f64| (one - two).abs() <= DIVISION;
+    let of = |kind: ChangeKind, changes: &[FunctionChange], count: f64| {
+        let is_it = |it: &&FunctionChange| it.kind == kind && same(it.more.abs(), count);
+        let mut found = changes.iter().filter(is_it).map(|it| it.name.clone());
+        let first = found.next();
+        first.filter(|_| found.next().is_none())
+    };
+    let new = changes.iter().filter(|it| it.kind == ChangeKind::New).map(|it| it.more);
+    for count in new.collect::<Vec<f64>>() {
+        let both = of(ChangeKind::New, changes, count).zip(of(ChangeKind::Gone, changes, count));
+        let Some((new, gone)) = both else { continue };
+        changes.retain(|it| it.name != gone);
+        for it in changes.iter_mut().filter(|it| it.name == new) {
+            (it.more, it.kind) = (0.0, ChangeKind::PerhapsRenamed(gone.clone()));
+        }
+    }
+}
+
+/// Returns the largest changes as text. `name` writes a name.
+pub(crate) fn text_of(changes: &[FunctionChange], name: fn(&str) -> String) -> String {
+    const SHOWN: usize = 5;
+    let mut parts: Vec<String> = Vec::new();
+    for FunctionChange { name: function, more, kind } in changes.iter().take(SHOWN) {
+        let note = match kind {
+            ChangeKind::Same => String::new(),
+            ChangeKind::WasInlined(place) => format!(" (was inlined into {})", name(place)),
+            ChangeKind::IsInlined(place) => format!(" (is inlined into {} now)", name(place)),
+            ChangeKind::New => " (new)".to_owned(),
+            ChangeKind::Gone => " (gone)".to_owned(),
+            ChangeKind::PerhapsRenamed(other) => {
+                format!(" (perhaps {} with another name)", name(other))
+            }
+        };
+        parts.push(format!("{} {}{note}", name(function), signed(*more)));
+    }
+    let others = changes.get(SHOWN..).unwrap_or_default();
+    if !others.is_empty() {
+        let more = others.iter().map(|change| change.more).sum();
+        parts.push(format!("{} others {}", others.len(), signed(more)));
+    }
+    parts.join(", ")
+}
+
+fn signed(more: f64) -> String {
+    let text = format!("{more:+.3}");
+    let short = text.trim_end_matches('0').trim_end_matches('.');
+    if matches!(short, "+" | "-" | "+0" | "-0") { "±0".to_owned() } else { short.to_owned() }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn functions(operations: u64, all: &[(&str, i64, Option<&str>)]) -> Functions {
+        let function = |(name, instructions, within): &(&str, i64, Option<&str>)| Function {
+            name: (*name).to_owned(),
+            within: within.map(str::to_owned),
+            instructions: *instructions,
+        };
+        Functions { operations, all: all.iter().map(function).collect() }
+    }
+
+    fn text(was: &Functions, is: &Functions) -> String {
+        let changes = was.changes(is);
+        let sum: f64 = changes.iter().map(|change| change.more).sum();
+        assert!((sum - (is.total() - was.total())).abs() < 1e-9, "{changes:?}");
+        text_of(&changes, str::to_owned)
+    }
+
+    #[test]
+    fn changes_by_function() {
+        let was = functions(2, &[("f", 20, None), ("g", 6, Some("f")), ("h", 4, None)]);
+        assert_eq!(text(&was, &was), "");
+        let is = functions(4, &[("f", 76, None), ("g", 24, None), ("h", 8, None)]);
+        assert_eq!(text(&was, &is), "f +9, g +3 (was inlined into f)");
+        let inlined = functions(4, &[("f", 40, None), ("g", 13, Some("f")), ("h", 8, Some("g"))]);
+        assert_eq!(text(&was, &inlined), "g +0.25");
+        let other = functions(1, &[("f", 10, None), ("k", 3, None), ("h", 3, None)]);
+        assert_eq!(text(&was, &other), "h +1, k ±0 (perhaps g with another name)");
+        let gone = functions(1, &[("f", 10, None), ("k", 5, None), ("l", 5, None)]);
+        assert_eq!(text(&was, &gone), "k +5 (new), l +5 (new), g -3 (gone), h -2 (gone)");
+        let now = functions(1, &[("f", 10, None), ("g", 3, Some("f")), ("h", 4, Some("f"))]);
+        assert_eq!(text(&was, &now), "h +2 (is inlined into f now)");
+    }
+
+    #[test]
+    fn many_changes_are_cut() {
+        let was = functions(1, &[]);
+        let names: Vec<String> = (1..=9).map(|number| format!("f{number}")).collect();
+        let all: Vec<(&str, i64, Option<&str>)> =
+            names.iter().zip(1..).map(|(name, number)| (name.as_str(), number, None)).collect();
+        assert!(text(&was, &functions(1, &all)).ends_with("f5 +5 (new), 4 others +10"));
+    }
+
+    #[test]
+    fn a_file_has_them() {
+        let it = functions(3, &[("f", 20, None), ("g", -6, Some("f"))]);
+        assert_eq!(Functions::from_json(&it.to_json()), Some(it));
+        for wrong in [
+            json!(null),
+            json!({ "operations": 0, "instructions": [] }),
+            json!({ "operations": 1, "instructions": [["f"]] }),
+            json!({ "operations": 1, "instructions": [["f", 0.5]] }),
+            json!({ "operations": 1, "instructions": vec![json!(["f", 1]); MAX_FUNCTIONS + 1] }),
+        ] {
+            assert_eq!(Functions::from_json(&wrong), None);
+        }
+    }
+}
