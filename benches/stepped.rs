@@ -9,7 +9,10 @@
 
 use rdpmc::Event;
 use rdpmc_bench::{Bench, Limits, Status};
-use rdpmc_report::gate::{Certainty, STEPPED_INSTRUCTIONS, Side, bench_json, compare};
+use rdpmc_report::gate::functions::Functions;
+use rdpmc_report::gate::{Certainty, Row, STEPPED_INSTRUCTIONS, Side, bench_json, compare};
+use rdpmc_step::functions::{Loaded, Names, Split};
+use rdpmc_step::{Addresses, Tally};
 use rdpmc_testing::load::{self, Load};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
@@ -175,10 +178,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let run = |task: &str, name: &str| -> io::Result<Side> {
         let path = directory.join(name);
         let mut child = Command::new(env::current_exe()?);
-        let status = child.env(TASK, task).env(ARGUMENT, &path).stdout(Stdio::null()).status()?;
-        match status.success() {
-            true => Ok(bench_json::load(&path)),
-            false => Err(io::Error::other(format!("a child ended with {status}"))),
+        // As cargo does. Without it, a program with cargo's name and variables runs each row once.
+        child.arg("--bench").env(TASK, task).env(ARGUMENT, &path);
+        let status = child.stdout(Stdio::null()).status()?;
+        let side = bench_json::load(&path);
+        match side.obstacles.first() {
+            None if status.success() => Ok(side),
+            Some(why) => Err(io::Error::other(why.clone())),
+            None => Err(io::Error::other(format!("a child ended with {status}"))),
         }
     };
     let load = Load::start(2)?;
@@ -226,6 +233,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "equal programs: status 1 in {alarms} and status 3 in {incomplete} of {comparisons} comparisons"
     );
     println!("one instruction more in 1,000: found in {found} of {planted}");
+    print_functions(&all);
+    print_price_of_addresses()?;
 
     println!("\n| {figure} | callgrind | per operation\n|---:|---:|:-");
     let mut by_callgrind = Duration::ZERO;
@@ -241,6 +250,76 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("| {:.1} s | {:.1} s | for all", one.as_secs_f64(), by_callgrind.as_secs_f64());
     Ok(std::fs::remove_dir_all(directory)?)
+}
+
+/// Prints whether the functions of exact figures have their sum, and whether they differ between equal programs.
+fn print_functions(all: &[Side]) {
+    let (mut sums, mut wrong, mut pairs, mut differ) = (0, 0, 0, 0);
+    let exact = |row: &Row| {
+        let figure = row.figure(STEPPED_INSTRUCTIONS)?;
+        let is_exact = figure.certainty == Certainty::Exact;
+        Some((row.functions.clone()?, figure.value)).filter(|_| is_exact)
+    };
+    let by_name = |side: &Side| -> BTreeMap<String, (Functions, f64)> {
+        side.rows.iter().filter_map(|row| Some((row.name.clone(), exact(row)?))).collect()
+    };
+    let all: Vec<_> = all.iter().map(by_name).collect();
+    for (functions, value) in all.iter().flat_map(BTreeMap::values) {
+        sums += 1;
+        wrong += usize::from(functions.total() != *value);
+    }
+    for (number, old) in all.iter().enumerate() {
+        for new in all.iter().skip(number + 1) {
+            for (name, (was, _)) in old {
+                let Some((is, _)) = new.get(name) else { continue };
+                pairs += 1;
+                differ += usize::from(!was.changes(is).is_empty());
+            }
+        }
+    }
+    println!("functions of exact figures: {wrong} of {sums} sums are not the figure");
+    println!("functions of equal programs: {differ} of {pairs} rows differ");
+}
+
+/// Prints how much longer steps take that keep their addresses, side by side.
+fn print_price_of_addresses() -> Result<(), Box<dyn std::error::Error>> {
+    const LIMIT: u64 = 200_000;
+    let sort = || {
+        let mut numbers: Vec<u64> = (0..400).map(|number| number * 7_919 % 1_009).collect();
+        black_box(&mut numbers).sort_unstable();
+    };
+    let mut addresses = Addresses::with_room(LIMIT as usize)?;
+    let mut ratios = Vec::new();
+    // What happens only once comes first.
+    if rdpmc_step::count(LIMIT, sort).is_err() {
+        println!("no steps here that keep their addresses");
+        return Ok(());
+    }
+    for _ in 0..15 {
+        let begun = Instant::now();
+        rdpmc_step::count(LIMIT, sort)?;
+        let without = begun.elapsed();
+        addresses.clear();
+        let begun = Instant::now();
+        let count = rdpmc_step::count_into(LIMIT, &mut addresses, sort)?;
+        let with = begun.elapsed();
+        assert_eq!(addresses.as_slice().len() as u64, count);
+        ratios.push(with.as_secs_f64() / without.as_secs_f64());
+    }
+    ratios.sort_by(f64::total_cmp);
+    let begun = Instant::now();
+    let mut kept = [(1, addresses.as_mut_slice())];
+    let split = Split::new(&Tally::new(&mut kept)?, 1, &Loaded::now());
+    let functions = split.functions(&mut Names::new()).len();
+    let names = begun.elapsed();
+    println!(
+        "steps that keep their addresses: {:.3} of the time of others (median of 15; {:.3} to {:.3}). Names of {functions} functions: {:.1} ms",
+        ratios[7],
+        ratios[0],
+        ratios[14],
+        names.as_secs_f64() * 1e3
+    );
+    Ok(())
 }
 
 /// Returns the instructions of a run by callgrind: the difference of 200 and 100 runs, with what calls them. None without
