@@ -191,11 +191,11 @@ impl<'a> Bench<'a> {
     /// [`time_to_step`](Bench::time_to_step). The functions of rows that were stepped are saved in any case, and compared by
     /// [`check`](Results::check) and `rdpmc-gate`.
     ///
-    /// - The names are those of the program's symbols, which cargo keeps in release builds. What was inlined into the row's closure is the row's
-    ///   own code. With the feature `inlined` of this crate and `debug = 1` in the profile, inlined functions have their names.
+    /// - The names are those of the program's symbols, which cargo keeps in release builds. What was inlined into the row's closure is the
+    ///   benchmark's own code. With `debug = 1` in the profile, inlined functions have their names.
     /// - An instruction of a library without a symbol for it is said to be so: `libc.so.6, no symbol`.
     ///
-    /// Needs the feature `functions`, which is on by default.
+    /// Needs the feature `functions`.
     #[cfg(feature = "functions")]
     pub fn show_functions(&mut self) -> &mut Bench<'a> {
         self.plan.shows_functions = true;

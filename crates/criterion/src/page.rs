@@ -42,6 +42,10 @@ pub(crate) fn write(home: &Path) -> io::Result<()> {
             .counters
             .iter()
             .for_each(|counted| samples(&mut page, benchmark, counted));
+        if let Some(functions) = &benchmark.results.functions {
+            page.paragraph("Where the stepped instructions of an iteration are:");
+            page.push(&functions.table());
+        }
     }
     files::replace(&home.join("index.html"), page.to_string().as_bytes())
 }

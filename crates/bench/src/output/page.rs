@@ -5,7 +5,6 @@ use crate::judging::row::Row;
 use crate::judging::verdict::with_digits;
 use crate::output::bins::Bins;
 use crate::output::results::Results;
-use crate::output::table::by_function;
 use rdpmc_report::gate::files;
 use rdpmc_report::page::{Axis, Chart, Page, Table};
 use std::io::{self, Write};
@@ -72,7 +71,10 @@ impl Results {
             page.subheading(&format!("row-{}", place + 1), &row.name);
             distribution(&mut page, row);
             paths(&mut page, row);
-            functions(&mut page, row);
+            if let Some(functions) = row.functions() {
+                page.paragraph("Where the stepped instructions of an operation are:");
+                page.push(&functions.table());
+            }
         }
         if !self.comparisons.is_empty() {
             page.heading("Differences");
@@ -130,24 +132,6 @@ fn paths(page: &mut Page, row: &Row) {
         table.row([path.instructions.to_string(), format!("{:.0} %", path.share * 100.0)]);
     }
     page.push(&table);
-}
-
-/// Where the instructions are, with a bar for each function.
-fn functions(page: &mut Page, row: &Row) {
-    /// The bar of all instructions.
-    const BLOCKS: f64 = 40.0;
-    let Some(functions) = row.functions().filter(|functions| functions.total() > 0.0) else {
-        return;
-    };
-    let mut table =
-        Table::new([("instructions", true), ("share", true), ("function", false), ("", false)]);
-    for (cells, function) in by_function(functions).zip(&functions.all) {
-        let share = functions.per_operation(function.instructions) / functions.total();
-        let [instructions, percent, name] = cells;
-        let bar = "█".repeat((share.clamp(0.0, 1.0) * BLOCKS).round() as usize);
-        table.row([instructions, percent, name, bar]);
-    }
-    page.paragraph("Where the stepped instructions of an operation are:").push(&table);
 }
 
 fn differences(page: &mut Page, comparison: &RowComparison) {

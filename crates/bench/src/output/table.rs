@@ -13,7 +13,7 @@ use crate::sampling::paths::Path;
 use rdpmc::{Event, Scope};
 use rdpmc_report::gate::bench_json::{self, VERSION};
 use rdpmc_report::gate::cells::{escaped, exact, plain, with_error};
-use rdpmc_report::gate::functions::{Function, Functions, OWN};
+use rdpmc_report::gate::functions::Functions;
 use rdpmc_report::gate::{SCOPE_PROCESS, SCOPE_THREAD, SPEC_LOCK_MAP};
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -150,9 +150,7 @@ impl Results {
             let head = ["instructions", "share"].map(str::to_owned);
             let head = [&head[..], &[format!("function, in {}", escaped(&row.name))]].concat();
             let mut lines = vec![head];
-            lines.extend(
-                by_function(functions).map(|cells| cells.map(|cell| escaped(&cell)).to_vec()),
-            );
+            lines.extend(functions.cells().map(|cells| cells.map(|cell| escaped(&cell)).to_vec()));
             writeln!(f)?;
             write_table(f, &lines)?;
         }
@@ -389,20 +387,6 @@ impl Results {
             "differences": differences.collect::<Map<String, Value>>(),
         })
     }
-}
-
-/// Returns the instructions of an operation, their share and the name of each function.
-pub(crate) fn by_function(functions: &Functions) -> impl Iterator<Item = [String; 3]> {
-    let total = functions.total();
-    functions.all.iter().map(move |Function { name, within, instructions }| {
-        let instructions = functions.per_operation(*instructions);
-        let share = if total == 0.0 { 0.0 } else { instructions / total * 100.0 };
-        let name = match within {
-            Some(within) if within != OWN => format!("{name} (inlined into {within})"),
-            _ => name.clone(),
-        };
-        [exact(instructions), format!("{share:.1} %"), name]
-    })
 }
 
 fn json_of(figure: &Figure) -> Value {

@@ -355,15 +355,8 @@ fn the_gate_says_why_a_row_was_not_stepped() {
     if has_instructions() {
         return skips::skip(TEST, "instructions are counted here");
     }
-    // Other tests of this process step as well, one at a time.
-    let stepped = || rdpmc_step::count(1_000, || ()).err();
-    let mut why = stepped();
-    while why == Some(rdpmc_step::StepError::Busy) {
-        std::thread::yield_now();
-        why = stepped();
-    }
-    if let Some(why) = why {
-        return skips::skip(TEST, &why.to_string());
+    if let Some(why) = why_not_stepped() {
+        return skips::skip(TEST, &why);
     }
     let mut bench = Bench::with_events(&[Event::INSTRUCTIONS]).unwrap();
     bench.time_per_row(Duration::from_millis(1)).time_to_step(Duration::from_secs(60));
@@ -391,6 +384,17 @@ fn the_gate_says_why_a_row_was_not_stepped() {
     let why = "No stepped-instructions of starts a thread in this run: the code starts a thread ";
     assert!(text.contains("starts a thread, stepped-instructions: not in this run"), "{text}");
     assert!(text.contains(why) && !text.contains("has no counters"), "{text}");
+}
+
+/// Returns why nothing can be stepped here. Other tests of this process step as well, one at a time.
+pub(crate) fn why_not_stepped() -> Option<String> {
+    let stepped = || rdpmc_step::count(1_000, || ()).err();
+    let mut why = stepped();
+    while why == Some(rdpmc_step::StepError::Busy) {
+        std::thread::yield_now();
+        why = stepped();
+    }
+    why.map(|why| why.to_string())
 }
 
 fn has_instructions() -> bool {

@@ -5,6 +5,8 @@
 mod bench;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod chains;
+#[cfg(feature = "functions")]
+mod functions;
 #[cfg(target_os = "linux")]
 mod memory;
 #[cfg(unix)]

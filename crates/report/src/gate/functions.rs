@@ -1,5 +1,7 @@
 //! Where the instructions of a benchmark went, by functions, and how two builds differ.
 
+use crate::gate::cells::exact;
+use crate::page::Table;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -112,6 +114,38 @@ impl Functions {
     /// Returns the instructions of an operation, of so many of all.
     pub fn per_operation(&self, instructions: i64) -> f64 {
         instructions as f64 / self.operations.max(1) as f64
+    }
+
+    /// Returns the instructions of an operation, their share and the name of each function, for a table.
+    pub fn cells(&self) -> impl Iterator<Item = [String; 3]> {
+        self.all.iter().map(|Function { name, within, instructions }| {
+            let name = match within {
+                Some(within) if within != OWN => format!("{name} (inlined into {within})"),
+                _ => name.clone(),
+            };
+            let percent = self.share(*instructions) * 100.0;
+            [exact(self.per_operation(*instructions)), format!("{percent:.1} %"), name]
+        })
+    }
+
+    /// Returns a table for a page, with a bar for each function.
+    pub fn table(&self) -> Table {
+        /// The bar of all instructions.
+        const BLOCKS: f64 = 40.0;
+        let columns = [("instructions", true), ("share", true), ("function", false), ("", false)];
+        let mut table = Table::new(columns);
+        for ([instructions, percent, name], function) in self.cells().zip(&self.all) {
+            let share = self.share(function.instructions).clamp(0.0, 1.0);
+            let bar = "█".repeat((share * BLOCKS).round() as usize);
+            table.row([instructions, percent, name, bar]);
+        }
+        table
+    }
+
+    /// Returns the share of so many instructions. 0 if there are none.
+    fn share(&self, instructions: i64) -> f64 {
+        let total = self.total();
+        if total == 0.0 { 0.0 } else { self.per_operation(instructions) / total }
     }
 
     /// Returns what a file of results has.

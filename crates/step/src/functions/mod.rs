@@ -27,10 +27,8 @@
 //! ```
 //!
 //! The names are those of the symbol tables of the program and its shared libraries. Only an address within the size of a symbol has its
-//! name. With the feature `inlined`, functions that were inlined have their instructions, too, if the program has debug information:
-//! `debug = 1` in the profile. With `debug = "line-tables-only"`, they have short names and the end of the path of their file.
+//! name. If the program has debug information (`debug = 1` in the profile), functions that were inlined have their own instructions. With `debug = "line-tables-only"`, they have short names and the end of the path of their file.
 
-#[cfg(feature = "inlined")]
 mod inlined;
 mod loaded;
 mod names;

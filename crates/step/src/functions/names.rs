@@ -1,6 +1,5 @@
 //! Names of functions, from the files of the program.
 
-#[cfg(feature = "inlined")]
 use super::inlined::{Inlined, Named};
 use super::symbols::Symbols;
 use object::read::{ReadCache, ReadRef};
@@ -17,7 +16,6 @@ pub struct Names {
 
 struct Known {
     symbols: Symbols,
-    #[cfg(feature = "inlined")]
     inlined: Option<Inlined>,
 }
 
@@ -63,7 +61,6 @@ impl Names {
 }
 
 impl Known {
-    #[cfg(feature = "inlined")]
     fn frames(&self, address: u64) -> Vec<String> {
         let names = self.inlined.as_ref().map(|inlined| inlined.frames(address));
         let name = |name| match name {
@@ -71,11 +68,6 @@ impl Known {
             Named::Short(name) => name,
         };
         names.unwrap_or_default().into_iter().map(name).collect()
-    }
-
-    #[cfg(not(feature = "inlined"))]
-    fn frames(&self, _: u64) -> Vec<String> {
-        Vec::new()
     }
 }
 
@@ -88,11 +80,7 @@ fn known(file: &str) -> Option<Known> {
     let cache = &cache;
     cache.len().ok()?;
     let file = object::File::parse(cache).ok()?;
-    Some(Known {
-        symbols: Symbols::new(&file),
-        #[cfg(feature = "inlined")]
-        inlined: Inlined::new(&file),
-    })
+    Some(Known { symbols: Symbols::new(&file), inlined: Inlined::new(&file) })
 }
 
 /// Returns a name without hashes and generic arguments. That of another language stays as it is.
