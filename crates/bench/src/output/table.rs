@@ -63,6 +63,9 @@ pub(crate) fn write_table(f: &mut impl fmt::Write, lines: &[impl AsRef<[String]>
     Ok(())
 }
 
+/// How many functions of a row are printed. The page has all.
+const SHOWN_FUNCTIONS: usize = 20;
+
 /// A column of the table.
 enum Column {
     Of(Quantity),
@@ -150,9 +153,20 @@ impl Results {
             let head = ["instructions", "share"].map(str::to_owned);
             let head = [&head[..], &[format!("function, in {}", escaped(&row.name))]].concat();
             let mut lines = vec![head];
-            lines.extend(functions.cells().map(|cells| cells.map(|cell| escaped(&cell)).to_vec()));
+            lines.extend(
+                functions
+                    .cells()
+                    .take(SHOWN_FUNCTIONS)
+                    .map(|cells| cells.map(|cell| escaped(&cell)).to_vec()),
+            );
             writeln!(f)?;
             write_table(f, &lines)?;
+            let others = functions.all.get(SHOWN_FUNCTIONS..).unwrap_or_default();
+            if !others.is_empty() {
+                let rest = others.iter().map(|function| function.instructions).sum();
+                let rest = exact(functions.per_operation(rest));
+                writeln!(f, "\n{} others have {rest} instructions.", others.len())?;
+            }
         }
         Ok(())
     }

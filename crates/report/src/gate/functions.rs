@@ -17,7 +17,7 @@ pub struct Functions {
 /// The instructions of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
-    /// Its name, without generic arguments.
+    /// Its name.
     pub name: String,
     /// The function that it was inlined into. None if it was not.
     pub within: Option<String>,

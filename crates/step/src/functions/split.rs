@@ -19,7 +19,7 @@ pub struct Split {
 /// The instructions of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Its name, without generic arguments and hashes. If there is no symbol: `FILE, no symbol`. For code that is in no file: `no file`.
+    /// Its name as in the source, without hashes. If there is no symbol: `FILE, no symbol`. For code that is in no file: `no file`.
     pub name: String,
     /// The function that it was inlined into. None if it was not.
     pub within: Option<String>,
