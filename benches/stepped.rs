@@ -312,11 +312,11 @@ fn print_price_of_addresses() -> Result<(), Box<dyn std::error::Error>> {
     let split = Split::new(&Tally::new(&mut kept)?, 1, &Loaded::now());
     let functions = split.functions(&mut Names::new()).len();
     let names = begun.elapsed();
+    let [least, .., most] = ratios.as_slice() else { return Ok(()) };
     println!(
-        "steps that keep their addresses: {:.3} of the time of others (median of 15; {:.3} to {:.3}). Names of {functions} functions: {:.1} ms",
-        ratios[7],
-        ratios[0],
-        ratios[14],
+        "steps that keep their addresses: {:.3} of the time of others (median of {}; {least:.3} to {most:.3}). Names of {functions} functions: {:.1} ms",
+        ratios.get(ratios.len() / 2).unwrap_or(least),
+        ratios.len(),
         names.as_secs_f64() * 1e3
     );
     Ok(())
