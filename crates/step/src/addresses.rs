@@ -72,7 +72,7 @@ impl Tally {
             let runs = |(times, addresses): &(i64, &mut [usize])| {
                 times.saturating_mul(run_of(addresses, address) as i64)
             };
-            let runs: i64 = parts.iter().map(runs).sum();
+            let runs = parts.iter().map(runs).fold(0_i64, i64::saturating_add);
             if runs != 0 && !(tally.0.push(address) && tally.0.push(runs as usize)) {
                 break; // Twice as many words as addresses are enough.
             }
@@ -94,7 +94,7 @@ impl Tally {
 
     /// Returns the number of instructions.
     pub fn instructions(&self) -> i64 {
-        self.iter().map(|(_, runs)| runs).sum()
+        self.iter().fold(0, |sum, (_, runs)| sum.saturating_add(runs))
     }
 }
 

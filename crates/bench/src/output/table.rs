@@ -13,7 +13,7 @@ use crate::sampling::paths::Path;
 use rdpmc::{Event, Scope};
 use rdpmc_report::gate::bench_json::{self, VERSION};
 use rdpmc_report::gate::cells::{escaped, exact, plain, with_error};
-use rdpmc_report::gate::functions::Functions;
+use rdpmc_report::gate::functions::{Functions, sum};
 use rdpmc_report::gate::{SCOPE_PROCESS, SCOPE_THREAD, SPEC_LOCK_MAP};
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -163,8 +163,7 @@ impl Results {
             write_table(f, &lines)?;
             let others = functions.all.get(SHOWN_FUNCTIONS..).unwrap_or_default();
             if !others.is_empty() {
-                let rest = others.iter().map(|function| function.instructions).sum();
-                let rest = exact(functions.per_operation(rest));
+                let rest = exact(functions.per_operation(sum(others)));
                 writeln!(f, "\n{} others have {rest} instructions.", others.len())?;
             }
         }

@@ -67,7 +67,7 @@ const DIVISION: f64 = 1e-9;
 impl Functions {
     /// Returns the instructions of an operation.
     pub fn total(&self) -> f64 {
-        self.per_operation(self.all.iter().map(|function| function.instructions).sum())
+        self.per_operation(sum(&self.all))
     }
 
     /// Returns the functions of a count: names, what they were inlined into, and instructions of all operations. The names for which `is_own`
@@ -82,7 +82,8 @@ impl Functions {
         for (name, within, instructions) in counted {
             let (name, within) = (named(name), within.map(named));
             let within = within.filter(|within| *within != name);
-            *found.entry((name, within)).or_default() += instructions;
+            let known = found.entry((name, within)).or_default();
+            *known = known.saturating_add(instructions);
         }
         let function = |((name, within), instructions)| Function { name, within, instructions };
         let found = found.into_iter().filter(|(_, instructions)| *instructions != 0);
@@ -206,6 +207,11 @@ impl Functions {
     }
 }
 
+/// Returns the instructions of functions. A hostile file may have more than fit.
+pub fn sum(functions: &[Function]) -> i64 {
+    functions.iter().fold(0, |sum, function| sum.saturating_add(function.instructions))
+}
+
 /// Returns the first of the names, and how many others there are.
 fn listed(names: BTreeSet<String>) -> String {
     const SHOWN: usize = 3;
@@ -324,6 +330,17 @@ mod tests {
         let all: Vec<(&str, i64, Option<&str>)> =
             names.iter().zip(1..).map(|(name, number)| (name.as_str(), number, None)).collect();
         assert!(text(&was, &functions(1, &all)).ends_with("f5 +5 (new), 4 others +10"));
+    }
+
+    #[test]
+    fn more_than_fits() {
+        let most =
+            functions(1, &[("f", i64::MAX, None), ("f", i64::MAX, Some("g")), ("g", 1, None)]);
+        let least = functions(u64::MAX, &[("f", i64::MIN, None), ("g", i64::MIN, None)]);
+        assert_eq!(most.total(), i64::MAX as f64);
+        assert_eq!(most.cells().count() + least.cells().count(), 5);
+        assert_eq!(most.changes(&least).len(), 2);
+        assert!(!text_of(&least.changes(&most), str::to_owned).is_empty());
     }
 
     #[test]

@@ -55,7 +55,8 @@ impl Split {
 
     /// Returns the number of instructions in a run.
     pub fn instructions(&self) -> f64 {
-        let all: i64 = self.places.values().flat_map(BTreeMap::values).sum();
+        let all = self.places.values().flat_map(BTreeMap::values);
+        let all = all.fold(0_i64, |sum, runs| sum.saturating_add(*runs));
         all as f64 / self.runs.max(1) as f64
     }
 
@@ -64,7 +65,8 @@ impl Split {
         let mut found: BTreeMap<(String, Option<String>), i64> = BTreeMap::new();
         for (file, places) in &self.places {
             for (offset, runs) in places {
-                *found.entry(names.of_place(file, *offset)).or_default() += runs;
+                let known = found.entry(names.of_place(file, *offset)).or_default();
+                *known = known.saturating_add(*runs);
             }
         }
         let function = |((name, within), instructions)| Function { name, within, instructions };
