@@ -327,7 +327,10 @@ impl Comparison {
                 row: of_is.name.clone(),
                 figure: Some(is.name.clone()),
                 functions: match of_was.functions.as_ref().zip(of_is.functions.as_ref()) {
-                    Some((old, new)) if INSTRUCTIONS.contains(&is.name.as_str()) => {
+                    // Equal figures of builds with different debug information have other names for the same instructions.
+                    Some((old, new))
+                        if INSTRUCTIONS.contains(&is.name.as_str()) && is.value != was.value =>
+                    {
                         old.changes(new)
                     }
                     _ => Vec::new(),
