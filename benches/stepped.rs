@@ -288,7 +288,7 @@ fn print_price_of_addresses() -> Result<(), Box<dyn std::error::Error>> {
         let mut numbers: Vec<u64> = (0..400).map(|number| number * 7_919 % 1_009).collect();
         black_box(&mut numbers).sort_unstable();
     };
-    let mut addresses = Addresses::with_room(LIMIT as usize)?;
+    let mut addresses = Addresses::with_capacity(LIMIT as usize)?;
     let mut ratios = Vec::new();
     // What happens only once comes first.
     if rdpmc_step::count(LIMIT, sort).is_err() {
@@ -308,8 +308,9 @@ fn print_price_of_addresses() -> Result<(), Box<dyn std::error::Error>> {
     }
     ratios.sort_by(f64::total_cmp);
     let begun = Instant::now();
-    let mut kept = [(1, addresses.as_mut_slice())];
-    let split = Split::new(&Tally::new(&mut kept)?, 1, &Loaded::now());
+    let all = 0..addresses.as_slice().len();
+    let tally = Tally::new(&mut addresses, &[(1, all)]).ok_or("no memory for a tally")?;
+    let split = Split::new(&tally, 1, &Loaded::now());
     let functions = split.functions(&mut Names::new()).len();
     let names = begun.elapsed();
     let [least, .., most] = ratios.as_slice() else { return Ok(()) };

@@ -92,11 +92,11 @@ pub use usage::waits;
 /// # Errors
 /// Those of [`Steps::start`], where `code` has not run, and of [`Steps::stop`], where it has run to its end.
 pub fn count<T>(limit: u64, code: impl FnOnce() -> T) -> Result<u64, StepError> {
-    count_into(limit, &mut Addresses::none(), code)
+    count_into(limit, &mut Addresses::new(), code)
 }
 
 /// Does as [`count`], and adds the address of each counted instruction to `addresses`, in the order of their execution, as far as there is
-/// room. The first one is 0: it belongs to the call of this function, and so do some others at both ends.
+/// room. The first and last ones belong to the calls of this function. One of them may be 0.
 ///
 /// Where it went, by functions: see `functions`. A step takes no longer.
 ///
@@ -110,7 +110,7 @@ pub fn count_into<T>(
     addresses: &mut Addresses,
     code: impl FnOnce() -> T,
 ) -> Result<u64, StepError> {
-    let given = std::mem::replace(addresses, Addresses::none());
+    let given = std::mem::take(addresses);
     let steps = match Steps::start_into(limit, given) {
         Ok(steps) => steps,
         Err((why, given)) => {
@@ -152,7 +152,7 @@ impl Steps {
     /// - [`StepError::System`]: no such error is known.
     #[inline(never)]
     pub fn start(limit: u64) -> Result<Steps, StepError> {
-        Steps::start_into(limit, Addresses::none()).map_err(|(why, _)| why)
+        Steps::start_into(limit, Addresses::new()).map_err(|(why, _)| why)
     }
 
     /// Does as [`start`](Steps::start), and adds the address of each counted instruction to these.

@@ -34,12 +34,17 @@ pub(crate) struct Room;
 impl Room {
     pub(crate) const NONE: Room = Room;
 
-    pub(crate) fn new(_: usize) -> Result<Room, StepError> {
-        Ok(Room)
+    /// Returns [`StepError::Unsupported`], unless it is for nothing.
+    pub(crate) fn new(capacity: usize) -> Result<Room, StepError> {
+        if capacity == 0 { Ok(Room) } else { Err(StepError::Unsupported) }
     }
 
-    pub(crate) fn has_none(&self) -> bool {
-        true
+    pub(crate) fn to_step_into(capacity: usize) -> Result<Room, StepError> {
+        Room::new(capacity)
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        0
     }
 
     pub(crate) fn push(&mut self, _: usize) -> bool {

@@ -1,29 +1,40 @@
-//! Functions that were inlined, by the line tables of a file.
+//! Functions that were inlined, by the debug information of a file.
 
 use addr2line::Context;
 use gimli::{Dwarf, EndianRcSlice, RunTimeEndian, SectionId};
-use object::{Object, ObjectSection};
+use object::{CompressionFormat, Object, ObjectSection};
 use std::rc::Rc;
 
 /// The debug information of a file.
 pub(super) struct Inlined(Context<EndianRcSlice<RunTimeEndian>>);
 
 impl Inlined {
-    /// Returns None if the file has none that can be read.
+    /// Returns None if the file has none that can be read, or if it is compressed.
     pub(super) fn new<'data>(file: &impl Object<'data>) -> Option<Inlined> {
         let endian = match file.is_little_endian() {
             true => RunTimeEndian::Little,
             false => RunTimeEndian::Big,
         };
+        // Some of the sections would say something else than all.
+        let is_compressed = |section: SectionId| {
+            let section = file.section_by_name(section.name());
+            let range = section.and_then(|section| section.compressed_file_range().ok());
+            range.is_some_and(|range| range.format != CompressionFormat::None)
+        };
+        if [SectionId::DebugInfo, SectionId::DebugLine].into_iter().any(is_compressed) {
+            return None;
+        }
         let section = |id: SectionId| {
             let data = file.section_by_name(id.name()).and_then(|it| it.data().ok());
             Ok::<_, ()>(EndianRcSlice::new(Rc::from(data.unwrap_or_default()), endian))
         };
-        Context::from_dwarf(Dwarf::load(section).ok()?).ok().map(Inlined)
+        let has_units = file.section_by_name(SectionId::DebugInfo.name()).is_some();
+        let context = Context::from_dwarf(Dwarf::load(section).ok()?).ok();
+        context.filter(|_| has_units).map(Inlined)
     }
 
     /// Returns the functions at an address, the innermost first.
-    pub(super) fn frames(&self, address: u64) -> Vec<Named> {
+    pub(super) fn frames(&self, address: u64) -> Vec<Frame> {
         let Ok(mut frames) = self.0.find_frames(address).skip_all_loads() else {
             return Vec::new();
         };
@@ -31,29 +42,36 @@ impl Inlined {
         while let Ok(Some(frame)) = frames.next() {
             let name = frame.function.and_then(|it| Some(it.raw_name().ok()?.into_owned()));
             let file = frame.location.and_then(|location| location.file);
-            names.extend(name.map(|name| match name.starts_with("_") {
-                true => Named::Mangled(name),
-                false => Named::Short(short(&name, file)),
+            names.extend(name.map(|name| match name.starts_with('_') {
+                true => Frame::Mangled(name),
+                false => Frame::short(&name, file),
             }));
         }
         names
     }
 }
 
-/// The name of a function in the debug information.
-pub(super) enum Named {
-    /// As the linker knows it.
+/// A function in the debug information.
+pub(super) enum Frame {
+    /// Its name as the linker knows it.
     Mangled(String),
     /// Line tables alone have a name without its path.
-    Short(String),
+    Short { name: String, is_of_std: bool },
 }
 
-/// Returns a name without generic arguments, and the end of the path of its file.
-fn short(name: &str, file: Option<&str>) -> String {
-    let plain = name.split('<').next().filter(|plain| !plain.is_empty()).unwrap_or(name);
-    let Some(file) = file else { return plain.to_owned() };
-    let end = file.rmatch_indices('/').nth(1).and_then(|(place, _)| file.get(place + 1..));
-    format!("{plain} ({})", end.unwrap_or(file))
+impl Frame {
+    /// Takes a name as far as its generic arguments, and adds the end of the path of its file.
+    fn short(name: &str, file: Option<&str>) -> Frame {
+        let plain = name.split('<').next().filter(|plain| !plain.is_empty()).unwrap_or(name);
+        let Some(file) = file else {
+            return Frame::Short { name: plain.to_owned(), is_of_std: false };
+        };
+        let end = file.rmatch_indices('/').nth(1).and_then(|(place, _)| file.get(place + 1..));
+        let name = format!("{plain} ({})", end.unwrap_or(file));
+        // As the compiler's own builds write it, and as they write it where the source of the library is installed.
+        let is_of_std = file.contains("/rustc/") || file.contains("/rustlib/src/rust/library/");
+        Frame::Short { name, is_of_std }
+    }
 }
 
 #[cfg(test)]
@@ -62,10 +80,20 @@ mod tests {
 
     #[test]
     fn short_names_have_a_file() {
-        let file = Some("/rustc/5980/library/core/src/num/mod.rs");
-        assert_eq!(short("unchecked_add", file), "unchecked_add (num/mod.rs)");
-        assert_eq!(short("fold<core::ops::range::Range<u64>, u64>", file), "fold (num/mod.rs)");
-        assert_eq!(short("{closure#0}", Some("main.rs")), "{closure#0} (main.rs)");
-        assert_eq!(short("<odd>", None), "<odd>");
+        let short = |name: &str, file| match Frame::short(name, file) {
+            Frame::Short { name, is_of_std } => (name, is_of_std),
+            Frame::Mangled(name) => (name, false),
+        };
+        let of_std = Some("/rustc/5980/library/core/src/num/mod.rs");
+        let own = Some("src/main.rs");
+        for (name, file, expected) in [
+            ("unchecked_add", of_std, ("unchecked_add (num/mod.rs)", true)),
+            ("fold<core::ops::range::Range<u64>, u64>", of_std, ("fold (num/mod.rs)", true)),
+            ("{closure#0}", own, ("{closure#0} (src/main.rs)", false)),
+            ("<odd>", None, ("<odd>", false)),
+        ] {
+            let (name, is_of_std) = short(name, file);
+            assert_eq!((name.as_str(), is_of_std), expected);
+        }
     }
 }

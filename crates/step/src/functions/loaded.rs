@@ -20,6 +20,11 @@ impl Loaded {
         Loaded(String::from_utf8_lossy(&maps).lines().filter_map(mapping).collect())
     }
 
+    /// Whether this file is loaded, and still has its path.
+    pub(super) fn has(&self, file: &str) -> bool {
+        self.0.iter().any(|mapping| mapping.file == file)
+    }
+
     /// Returns the file that has an address, and where in it: a path, `[vdso]`, or nothing for code that is in no file.
     pub(super) fn place(&self, address: usize) -> (&str, u64) {
         let known = |mapping: &&Mapping| (mapping.start..mapping.end).contains(&address);

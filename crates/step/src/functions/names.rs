@@ -1,6 +1,7 @@
 //! Names of functions, from the files of the program.
 
-use super::inlined::{Inlined, Named};
+use super::Loaded;
+use super::inlined::{Frame, Inlined};
 use super::symbols::Symbols;
 use object::read::{ReadCache, ReadRef};
 use std::collections::BTreeMap;
@@ -12,6 +13,20 @@ use std::path::Path;
 pub struct Names {
     /// What is known of each file. None if it cannot be read, or is no program.
     files: BTreeMap<String, Option<Known>>,
+    detail: Detail,
+}
+
+/// What the names of functions come from, from the least to the most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Detail {
+    /// Symbols. What was inlined belongs to the function that it was inlined into.
+    #[default]
+    Symbols,
+    /// Line tables (`debug = "line-tables-only"`). Functions that were inlined have short names.
+    Lines,
+    /// Debug information (`debug = 1`, or more). Functions that were inlined have their names.
+    Functions,
 }
 
 struct Known {
@@ -19,15 +34,15 @@ struct Known {
     inlined: Option<Inlined>,
 }
 
-/// The optimizer does not look into this function, whose instructions belong to its caller.
-fn is_opaque(name: &str) -> bool {
-    name == "core::hint::black_box" || name.starts_with("black_box (")
-}
-
 impl Names {
     /// Knows no file yet.
     pub fn new() -> Names {
         Names::default()
+    }
+
+    /// Returns what the names until now come from. Of several files, that of the one with the most.
+    pub fn detail(&self) -> Detail {
+        self.detail
     }
 
     /// Returns the name of the function at a place, and what it was inlined into.
@@ -43,12 +58,15 @@ impl Names {
         if let Some((known, address)) = known.zip(address) {
             let symbol = known.symbols.name(address).map(demangled);
             // The innermost first. The last one has the code.
-            let frames = known.frames(address);
-            let mut frames = frames.into_iter().skip_while(|name| is_opaque(name));
-            if let Some(innermost) = frames.next() {
-                return match frames.last() {
-                    Some(outermost) => (innermost, Some(symbol.unwrap_or(outermost))),
-                    None => (symbol.unwrap_or(innermost), None),
+            let mut frames = known.inlined.as_ref().map(|it| it.frames(address)).unwrap_or_default();
+            if let Some(outermost) = frames.pop() {
+                self.detail = self.detail.max(outermost.detail());
+                let symbol = symbol.unwrap_or_else(|| outermost.name());
+                // What a function of the standard library does for its caller belongs to the caller.
+                let inner = frames.into_iter().find(|frame| !frame.is_of_std());
+                return match inner {
+                    Some(frame) => (frame.name(), Some(symbol)),
+                    None => (symbol, None),
                 };
             }
             if let Some(symbol) = symbol {
@@ -60,30 +78,112 @@ impl Names {
     }
 }
 
-impl Known {
-    fn frames(&self, address: u64) -> Vec<String> {
-        let names = self.inlined.as_ref().map(|inlined| inlined.frames(address));
-        let name = |name| match name {
-            Named::Mangled(name) => demangled(&name),
-            Named::Short(name) => name,
-        };
-        names.unwrap_or_default().into_iter().map(name).collect()
+impl Frame {
+    fn name(&self) -> String {
+        match self {
+            Frame::Mangled(name) => demangled(name),
+            Frame::Short { name, .. } => name.clone(),
+        }
     }
+
+    fn is_of_std(&self) -> bool {
+        match self {
+            Frame::Mangled(name) => is_of_std(&demangled(name)),
+            Frame::Short { is_of_std, .. } => *is_of_std,
+        }
+    }
+
+    fn detail(&self) -> Detail {
+        match self {
+            Frame::Mangled(_) => Detail::Functions,
+            Frame::Short { .. } => Detail::Lines,
+        }
+    }
+}
+
+/// Whether a function is one of the standard library: by its path, or in `<TYPE as TRAIT>::name` by its type, or by its trait if the type
+/// is in the language itself.
+fn is_of_std(name: &str) -> bool {
+    const CRATES: [&str; 3] = ["core::", "alloc::", "std::"];
+    let is = |path: &str| CRATES.iter().any(|known| path.starts_with(known));
+    let Some(of_type) = name.strip_prefix('<') else { return is(name) };
+    let mut target = of_type;
+    while let Some(rest) = target.strip_prefix('&') {
+        target = rest.strip_prefix("mut ").unwrap_or(rest);
+    }
+    let of_trait = of_type.rsplit_once(" as ").map(|(_, rest)| rest);
+    // One without a path: `u8`, `str`, `[T]`, `*const T`.
+    let end = target.find(|c: char| !(c.is_alphanumeric() || "_:".contains(c)));
+    let is_primitive =
+        !end.and_then(|end| target.get(..end)).unwrap_or(target).contains("::");
+    is(target) || is_primitive && of_trait.is_none_or(is)
 }
 
 /// Reads a file that is loaded. None without it, as for `[vdso]`.
 fn known(file: &str) -> Option<Known> {
+    if !file.starts_with('/') {
+        return None;
+    }
     // The program itself may have been replaced or removed meanwhile. The kernel still has the one that runs.
-    let is_program = std::fs::read_link("/proc/self/exe").is_ok_and(|path| path == Path::new(file));
-    let path = if is_program { Path::new("/proc/self/exe") } else { Path::new(file) };
-    let cache = ReadCache::new(File::open(path).ok()?);
+    let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    let is_program = program.to_string_lossy() == file;
+    let opened = File::open(if is_program { "/proc/self/exe" } else { file }).ok()?;
+    // If another file has this path now, `(deleted)` follows the path of the one that is loaded.
+    let is_loaded = is_program || Loaded::now().has(file);
+    if !is_loaded || !opened.metadata().ok()?.is_file() {
+        return None;
+    }
+    let cache = ReadCache::new(opened);
     let cache = &cache;
     cache.len().ok()?;
     let file = object::File::parse(cache).ok()?;
     Some(Known { symbols: Symbols::new(&file), inlined: Inlined::new(&file) })
 }
 
-/// Returns a name without hashes and generic arguments. That of another language stays as it is.
+/// Returns a name without hashes. That of another language stays as it is.
 fn demangled(symbol: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(symbol))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_of_the_standard_library() {
+        for name in [
+            "core::num::from_str_radix",
+            "alloc::vec::Vec<T,A>::push",
+            "<alloc::vec::Vec<mine::T> as core::ops::Index<usize>>::index",
+            "<core::slice::iter::Iter<mine::T> as core::iter::Iterator>::next",
+            "<&mut core::slice::iter::Iter<T> as core::iter::Iterator>::next",
+            "<u32 as core::fmt::Display>::fmt",
+            "<[u8] as core::cmp::PartialEq>::eq",
+            "<[mine::T]>::sort",
+            "<*const u8>::add",
+            "<str>::parse",
+            "std::io::Write::write_all",
+        ] {
+            assert!(is_of_std(name), "{name}");
+        }
+        for name in [
+            "mine::parse",
+            "<mine::T as core::iter::Iterator>::next",
+            "<&mine::T as core::cmp::PartialEq>::eq",
+            "<mine::List<u8>>::push",
+            "<u32 as mine::Digits>::digits",
+            "stdx::parse",
+            "main",
+        ] {
+            assert!(!is_of_std(name), "{name}");
+        }
+    }
+
+    /// Only files are opened.
+    #[test]
+    fn what_is_no_file() {
+        for file in ["[heap]", "[vdso]", "relative", "/", "/dev/null", "/memfd:x (deleted)"] {
+            assert!(known(file).is_none(), "{file}");
+        }
+    }
 }

@@ -19,7 +19,7 @@ pub(super) struct Symbols {
     segments: Vec<(u64, u64, u64)>,
 }
 
-/// Functions begin before another that begins within them. More than this do not.
+/// A function may begin within another. An address is looked for in so many of those that begin before it.
 const NESTED: usize = 32;
 
 impl Symbols {

@@ -310,7 +310,7 @@ fn step(
     let keep = |address: u64| {
         let placed = told.placed.fetch_add(1, Relaxed) as usize;
         if placed < capacity {
-            // SAFETY: within the room of the thread that is traced, which both processes have. Its owner reads it after this process's end.
+            // SAFETY: within the room of the thread that is traced, which both processes have: [`Room::to_step_into`]. Its owner reads it after this process's end.
             unsafe { places.add(placed).write(address as usize) };
         }
     };
@@ -692,13 +692,13 @@ mod tests {
         }
         let by_the_trap_flag = |runs: u64| {
             let counting =
-                trap_flag::Counting::begin(100_000, Room::new(100_000).unwrap()).ok().unwrap();
+                trap_flag::Counting::begin(100_000, Room::to_step_into(100_000).unwrap()).ok().unwrap();
             trap_flag::start();
             repeat(runs, code);
             counted(counting.end())
         };
         let by_a_tracer = |runs: u64| {
-            let room = Room::new(100_000).unwrap();
+            let room = Room::to_step_into(100_000).unwrap();
             counted(traced_into(100_000, room, &mut || repeat(runs, code)))
         };
         // How often each instruction has run. There is an address for each one that counts.
