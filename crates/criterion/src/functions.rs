@@ -1,20 +1,25 @@
 //! Where the stepped instructions of a benchmark are, by functions.
 
+use crate::stepped::Placed;
 use rdpmc_report::gate::functions::Functions;
-use rdpmc_step::functions::{Names, Split};
+use rdpmc_step::functions::Names;
 
-/// Returns the functions of the process whose count is nearest to `typical`, and the names of those that differ in others.
+/// Returns the functions of the process whose count is nearest to `typical`, and the names of those that differ in others. Only processes
+/// that have subtracted the same are compared.
 pub(crate) fn joined<'p>(
-    places: impl Iterator<Item = &'p Split>,
+    processes: impl Iterator<Item = &'p Placed>,
     typical: f64,
+    names: &mut Names,
 ) -> (Option<Functions>, Option<String>) {
-    let places: Vec<(f64, &Split)> = places.map(|it| (it.instructions(), it)).collect();
-    let mut names = Names::new();
-    Functions::joined(&places, typical, |places| {
-        let all = places.functions(&mut names).into_iter();
+    let mut slack = None;
+    let functions = processes.filter_map(|Placed { counted, places }| {
+        let of_this = counted.process.slack;
+        let places = places.as_ref().filter(|_| *slack.get_or_insert(of_this) == of_this)?;
+        let all = places.functions(names).into_iter();
         let all = all.map(|it| (it.name, it.within, it.instructions));
-        Functions::new(places.runs(), all, is_own)
-    })
+        Some(Functions::new(places.runs(), &names.source().to_string(), all, is_own))
+    });
+    Functions::joined(functions.collect(), typical)
 }
 
 /// Whether this is a function of criterion or of this library: a loop, into which the benchmark's closure is inlined.

@@ -24,7 +24,7 @@ use rdpmc_report::gate::bench_json::{build, is_same_program, program};
 use rdpmc_report::gate::functions::Functions;
 use rdpmc_report::gate::stepped::Process;
 use rdpmc_report::gate::{Change, Direction, Interval, Limits, MIN_VALUES, STEPPED_INSTRUCTIONS};
-use rdpmc_step::functions::Split;
+use rdpmc_step::functions::Names as FunctionNames;
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 #[cfg(target_has_atomic = "64")]
@@ -55,6 +55,8 @@ pub(crate) struct Recorder {
     home: OnceCell<PathBuf>,
     notes: SampleNotes,
     names: Names,
+    /// Of functions.
+    functions: RefCell<FunctionNames>,
     samples: RefCell<Vec<Counts<MAX_EVENTS>>>,
     /// What criterion was told of each sample.
     values: RefCell<Vec<f64>>,
@@ -78,22 +80,21 @@ struct InProcesses {
 }
 
 impl InProcesses {
-    /// Returns what this process alone has counted.
-    fn of_one(own: Option<stepped::Counted>) -> InProcesses {
+    /// Returns what processes have counted, this one first. `names` finds the functions of that whose count is nearest to the figure.
+    fn joined(processes: &[&Placed], names: &mut FunctionNames) -> InProcesses {
+        let all: Vec<Process> = processes.iter().map(|it| it.counted.process).collect();
+        let Some((own, others)) = all.split_first() else { return InProcesses::default() };
+        let instructions = own.joined(others);
+        let placed = processes.iter().copied();
+        let (functions, differing) = functions::joined(placed, instructions.median, names);
         InProcesses {
-            instructions: own.map(|own| own.process.joined(&[])),
-            iterations: own.map_or(0, |own| own.iterations),
+            instructions: Some(instructions),
+            iterations: processes.iter().map(|it| it.counted.iterations).sum(),
             doubt: None,
-            functions: None,
-            differing: None,
+            functions,
+            // What agrees may still have the costs of measuring in other functions.
+            differing: differing.filter(|_| instructions.low < instructions.high),
         }
-    }
-
-    /// Adds where the instructions are, by the process whose count is nearest to the figure.
-    fn placed<'p>(self, places: impl Iterator<Item = &'p Split>) -> InProcesses {
-        let typical = self.instructions.map_or(0.0, |instructions| instructions.median);
-        let (functions, differing) = functions::joined(places, typical);
-        InProcesses { functions, differing, ..self }
     }
 
     /// A figure of this process alone cannot be compared.
@@ -137,6 +138,7 @@ impl Recorder {
             home: OnceCell::new(),
             notes: SampleNotes::default(),
             names: Names::default(),
+            functions: RefCell::default(),
             samples: RefCell::default(),
             values: RefCell::default(),
             before: RefCell::default(),
@@ -263,7 +265,7 @@ impl Recorder {
         let name = run.as_ref().ok().map(|run| self.name_of(&run.directory));
         let in_processes = match (&run, stepper) {
             (Ok(run), Some(stepper)) => self.in_processes(stepper, &mut stepped, &run.directory),
-            _ => InProcesses::of_one(stepped.counted).placed(stepped.places.iter()),
+            _ => self.alone(&stepped),
         };
         if let Some(names) = &in_processes.differing {
             let line = format!("stepping: the processes' instructions differ in {names}");
@@ -271,7 +273,7 @@ impl Recorder {
         }
         let is_of_one = self.notes.are_of_process() || self.shown().is_empty();
         let share = self.notes.share_of_others().filter(|_| is_of_one);
-        if let Some(share) = share.filter(|_| stepped.counted.is_some()) {
+        if let Some(share) = share.filter(|_| stepped.placed.is_some()) {
             let percent = share * 100.0;
             stepped.lines.push(format!(
                 "stepping: other threads had {percent:.1} % of the CPU time. The stepped instructions are those of this thread alone"
@@ -281,7 +283,7 @@ impl Recorder {
             format!("the code waits for another thread, a device or a timer in {percent:.0} % of the samples, whose work is not stepped")
         });
         let stepped_doubt = waits.or(in_processes.doubt.clone());
-        if let Some(doubt) = stepped_doubt.as_ref().filter(|_| stepped.counted.is_some()) {
+        if let Some(doubt) = stepped_doubt.as_ref().filter(|_| stepped.placed.is_some()) {
             stepped.lines.push(format!("stepping: {doubt}"));
         }
         match run {
@@ -325,7 +327,7 @@ impl Recorder {
                 }
             }
             Err(Unknown { why, directories }) => {
-                let is_stepped = stepped.counted.is_some();
+                let is_stepped = stepped.placed.is_some();
                 let is_lost = self.shown().len() > usize::from(self.first_drives) || is_stepped;
                 if is_lost || !directories.is_empty() {
                     lines.push(format!("counters: not known, because {why}"));
@@ -368,7 +370,7 @@ impl Recorder {
         counters: &mut [Counted],
     ) -> Option<String> {
         // Like is compared with like: the first batches here with the first batches there.
-        let own = stepper.report().counted?;
+        let own = stepper.report().counted()?;
         let others = match self.name_in_list(directory).and_then(|name| self.ask(stepper, name)) {
             Ok(others) => others,
             Err(why) => return Some(format!("processes: {}", in_too_few(&why))),
@@ -392,40 +394,35 @@ impl Recorder {
         stepped: &mut stepped::Report,
         directory: &Path,
     ) -> InProcesses {
-        let is_known = stepped.counted.is_some() || stepped.is_cut;
+        let is_known = stepped.placed.is_some() || stepped.is_cut;
         if stepper.processes() < 2 || !is_known {
-            return InProcesses::of_one(stepped.counted).placed(stepped.places.iter());
+            return self.alone(stepped);
         }
         let name = match self.name_in_list(directory) {
             Ok(name) => name,
             Err(why) => {
                 stepped.replace(Err(why.clone()));
-                return InProcesses::of_one(stepped.counted).doubted(&why);
+                return self.alone(stepped).doubted(&why);
             }
         };
         // What this process has counted is compared as well: other benchmarks may have come before.
-        let places = stepped.places.clone();
-        let cut = stepped.counted.filter(|_| stepped.is_cut);
-        let cut = cut.map(|counted| Placed { counted, places });
+        let cut = stepped.placed.clone().filter(|_| stepped.is_cut);
         if stepped.is_cut {
             stepped.replace(stepper.ask_in_full(name));
         }
-        let alone = InProcesses::of_one(stepped.counted).placed(stepped.places.iter());
-        let Some(own) = stepped.counted else { return alone };
-        let mut others = match self.ask(stepper, name) {
+        let Some(own) = &stepped.placed else { return InProcesses::default() };
+        let others = match self.ask(stepper, name) {
             Ok(others) => others,
-            Err(why) => return alone.doubted(&why),
+            Err(why) => return self.alone(stepped).doubted(&why),
         };
-        others.extend(cut);
-        let of_others: Vec<Process> = others.iter().map(|other| other.counted.process).collect();
-        let iterations = others.iter().map(|other| other.counted.iterations).sum::<u64>();
-        let joined = InProcesses {
-            instructions: Some(own.process.joined(&of_others)),
-            iterations: own.iterations + iterations,
-            ..InProcesses::of_one(None)
-        };
-        let places = others.iter().filter_map(|other| other.places.as_ref());
-        joined.placed(stepped.places.iter().chain(places))
+        let all: Vec<&Placed> = std::iter::once(own).chain(&others).chain(&cut).collect();
+        InProcesses::joined(&all, &mut self.functions.borrow_mut())
+    }
+
+    /// Returns what this process alone has counted.
+    fn alone(&self, stepped: &stepped::Report) -> InProcesses {
+        let own: Vec<&Placed> = stepped.placed.iter().collect();
+        InProcesses::joined(&own, &mut self.functions.borrow_mut())
     }
 
     /// Returns criterion's name of the benchmark with this directory.

@@ -33,11 +33,8 @@ const WORD: &str = "rdpmc-criterion";
 const BY_COUNTER: &str = "by-counter";
 const IN_FULL: &str = "in-full";
 
-/// The number of addresses that are kept of a benchmark, at most: 128 MiB.
-const MOST_ADDRESSES: u64 = 16 << 20;
-
 /// What a process counted, and where the instructions are, if that is known.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub(crate) counted: Counted,
     pub(crate) places: Option<Split>,
@@ -46,9 +43,8 @@ pub(crate) struct Placed {
 /// What a benchmark's report says of stepping.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// The instructions of an iteration, if they were counted, and where they are.
-    pub(crate) counted: Option<Counted>,
-    pub(crate) places: Option<Split>,
+    /// The instructions of an iteration, if they were counted.
+    pub(crate) placed: Option<Placed>,
     /// Why there are none, and whether that was printed before.
     pub(crate) why_not: Option<String>,
     is_said: bool,
@@ -64,13 +60,16 @@ impl Report {
     /// Takes what another process counted in full.
     pub(crate) fn replace(&mut self, by: Result<Placed, String>) {
         match by {
-            Ok(Placed { counted, places }) => {
-                (self.counted, self.places, self.why_not) = (Some(counted), places, None);
-            }
+            Ok(placed) => (self.placed, self.why_not) = (Some(placed), None),
             // What this process counted is all there is.
-            Err(why) if self.counted.is_none() => self.why_not = Some(why),
+            Err(why) if self.placed.is_none() => self.why_not = Some(why),
             Err(_) => {}
         }
+    }
+
+    /// Returns the instructions of an iteration, if they were counted.
+    pub(crate) fn counted(&self) -> Option<Counted> {
+        self.placed.as_ref().map(|placed| placed.counted)
     }
 
     /// Returns all lines for the report.
@@ -137,7 +136,7 @@ impl Stepper {
             is_on: Cell::new(false),
             intervals: Cell::new(0),
             steps: RefCell::default(),
-            addresses: RefCell::new(Addresses::none()),
+            addresses: RefCell::default(),
             of_nothing: Cell::new(0),
             spent: Spent::new(),
             before: Cell::default(),
@@ -193,9 +192,7 @@ impl Stepper {
     /// Measures the costs of stepping.
     fn measure(&self, empty: impl Fn()) -> Result<Costs, StepError> {
         let step = rdpmc_step::seconds_per_step()?;
-        let most = ((self.time.as_secs_f64() / step) as u64).min(MOST_ADDRESSES);
-        let room = Addresses::with_room(most as usize);
-        self.addresses.replace(room.unwrap_or_else(|_| Addresses::none()));
+        self.addresses.replace(Addresses::for_time(self.time, step));
         let mut interval = u64::MAX;
         // The first one also links functions.
         for _ in 0..3 {
@@ -210,7 +207,7 @@ impl Stepper {
         if kept as u64 == interval {
             self.of_nothing.set(kept);
         } else {
-            self.addresses.replace(Addresses::none());
+            self.addresses.take();
         }
         Ok(Costs { step, interval })
     }
@@ -219,16 +216,9 @@ impl Stepper {
     fn places(&self, chosen: Option<Chosen>) -> Option<Split> {
         let Chosen { parts, intervals, iterations } = chosen?;
         let mut addresses = self.addresses.try_borrow_mut().ok()?;
-        let (of_nothing, mut rest) =
-            addresses.as_mut_slice().split_at_mut_checked(self.of_nothing.get())?;
-        let (mut counts, mut before) = (vec![(-intervals, of_nothing)], self.of_nothing.get());
-        for (times, range) in parts {
-            let (_, from_start) = rest.split_at_mut_checked(range.start.checked_sub(before)?)?;
-            let (part, after) = from_start.split_at_mut_checked(range.len())?;
-            counts.push((times, part));
-            (rest, before) = (after, range.end);
-        }
-        Some(Split::new(&Tally::new(&mut counts).ok()?, iterations, &Loaded::now()))
+        let nothing = (-intervals, 0..self.of_nothing.get());
+        let counts: Vec<_> = std::iter::once(nothing).chain(parts).collect();
+        Some(Split::new(&Tally::new(&mut addresses, &counts)?, iterations, &Loaded::now()))
     }
 
     /// criterion begins a benchmark, its samples or a batch.
@@ -261,7 +251,7 @@ impl Stepper {
     pub(crate) fn start(&self) {
         let limit = self.batches.try_borrow().map_or(0, |batches| batches.limit);
         self.before.set(self.spent.time());
-        let addresses = self.addresses.replace(Addresses::none());
+        let addresses = self.addresses.take();
         match Steps::start_into(limit, addresses) {
             Ok(steps) => drop(self.steps.replace(Some(steps))),
             Err((why, addresses)) => {
@@ -342,10 +332,11 @@ impl Stepper {
                 "stepping: it took {stepped} of {warm_up} ms of the warm-up, so timing samples may have few iterations. Pass `--warm-up-time`, or set a longer warm-up"
             ));
         }
-        let places = self.places(batches.chosen()).filter(|_| result.is_ok());
         let why_not = result.as_ref().err().map(NoFigure::to_string);
+        let placed = |counted| Placed { counted, places: self.places(batches.chosen()) };
+        let placed = result.ok().map(placed);
         let works = matches!(self.costs.get(), Some(Ok(_)));
-        Report { counted: result.ok(), places, why_not, is_said, is_cut, works, lines }
+        Report { placed, why_not, is_said, is_cut, works, lines }
     }
 
     /// Returns what another process counts of the benchmark with this name, as this one would in a warm-up that is long enough.
@@ -433,5 +424,5 @@ fn parsed(answer: &str) -> Result<Placed, String> {
     };
     let process = Process { run: Interval { low, median, high }, slack };
     let counted = Counted { process, iterations: iterations as u64 };
-    Ok(Placed { counted, places: places.parse().ok() })
+    Ok(Placed { counted, places: Split::from_text(places) })
 }

@@ -89,6 +89,8 @@ pub struct Row {
     pub(crate) panicked: Option<String>,
     /// Where the stepped instructions are.
     pub(crate) functions: Option<Functions>,
+    /// Why these are not known. None as well if nothing was to be stepped.
+    pub(crate) no_functions: Option<String>,
     /// How many runs were stepped, in all processes.
     pub(crate) stepped_runs: u64,
     pub(crate) runs: u64,
@@ -110,6 +112,7 @@ impl Row {
             not_stepped: None,
             panicked: None,
             functions: None,
+            no_functions: None,
             stepped_runs: 0,
             runs: 0,
             samples: 0,
@@ -175,8 +178,9 @@ impl Row {
         self.stepped_runs
     }
 
-    /// Returns where the instructions of an operation are, by functions: those that were stepped in this process, or in another one whose count is
-    /// nearer to the figure. Their sum is that count. None if nothing was stepped, or without the feature `functions`.
+    /// Returns where the instructions of an operation are, by functions, as one process has stepped them: the one whose count is nearest to
+    /// the figure. Their sum is that count, which is the figure if it is [exact](crate::Verdict::Exact). None if nothing was stepped, or without
+    /// the feature `functions`.
     pub fn functions(&self) -> Option<&Functions> {
         self.functions.as_ref()
     }

@@ -72,7 +72,7 @@ impl Results {
             distribution(&mut page, row);
             paths(&mut page, row);
             if let Some(functions) = row.functions() {
-                page.paragraph("Where the stepped instructions of an operation are:");
+                page.paragraph("The stepped instructions of an operation, by functions:");
                 page.push(&functions.table());
             }
         }

@@ -13,7 +13,7 @@ use crate::sampling::paths::Path;
 use rdpmc::{Event, Scope};
 use rdpmc_report::gate::bench_json::{self, VERSION};
 use rdpmc_report::gate::cells::{escaped, exact, plain, with_error};
-use rdpmc_report::gate::functions::{Functions, sum};
+use rdpmc_report::gate::functions::{Function, Functions, OWN, SYMBOLS, sum};
 use rdpmc_report::gate::{SCOPE_PROCESS, SCOPE_THREAD, SPEC_LOCK_MAP};
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -142,16 +142,14 @@ impl Results {
     /// Writes where the instructions of each row are, if that was asked for.
     fn write_functions(&self, f: &mut impl fmt::Write) -> fmt::Result {
         for row in self.rows.iter().filter(|_| self.shows_functions) {
+            let name = escaped(&row.name);
             let Some(functions) = &row.functions else {
-                writeln!(
-                    f,
-                    "\n{}: it is not known in which functions its instructions are.",
-                    escaped(&row.name)
-                )?;
+                let why = row.no_functions.as_deref().unwrap_or("nothing was stepped");
+                writeln!(f, "\n{name}: in which functions its instructions are is not known: {why}.")?;
                 continue;
             };
-            let head = ["instructions", "share"].map(str::to_owned);
-            let head = [&head[..], &[format!("function, in {}", escaped(&row.name))]].concat();
+            let head = ["instructions per operation", "share"].map(str::to_owned);
+            let head = [&head[..], &[format!("function, in {name}")]].concat();
             let mut lines = vec![head];
             lines.extend(
                 functions
@@ -162,10 +160,16 @@ impl Results {
             writeln!(f)?;
             write_table(f, &lines)?;
             let others = functions.all.get(SHOWN_FUNCTIONS..).unwrap_or_default();
+            let mut end = format!("All: {}.", exact(functions.total()));
             if !others.is_empty() {
                 let rest = exact(functions.per_operation(sum(others)));
-                writeln!(f, "\n{} others have {rest} instructions.", others.len())?;
+                end = format!("{} more functions: {rest}. {end}", others.len());
             }
+            let is_own = |function: &Function| function.name == OWN;
+            if functions.source == SYMBOLS && functions.all.iter().any(is_own) {
+                end += " With `debug = 1` in the profile, functions that were inlined into the benchmark's own code have their names.";
+            }
+            writeln!(f, "\n{end}")?;
         }
         Ok(())
     }

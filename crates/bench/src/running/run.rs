@@ -4,7 +4,7 @@ use super::leader::Leader;
 use super::passes::take_all;
 use super::progress::Progress;
 use super::rows::Rows;
-use super::task::{Round, Task};
+use super::task::{Purpose, Round, Task};
 use crate::events::counters::Counters;
 use crate::events::sets::Set;
 use crate::judging::fence::{self, FenceCost};
@@ -60,8 +60,14 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     }
 
     let is_counted = !plan.missing.iter().any(|missing| missing.event == Some(Event::INSTRUCTIONS));
-    if (!is_counted || plan.shows_functions) && !time_to_step.is_zero() {
-        step(&mut tasks, measured, &call, time_to_step, &clock);
+    let purpose = match () {
+        () if time_to_step.is_zero() => None,
+        () if !is_counted => Some(Purpose::Figure),
+        // Another process need not tell.
+        () => (plan.shows_functions && !call.is_asked()).then_some(Purpose::FunctionsAlone),
+    };
+    if let Some(purpose) = purpose {
+        step(&mut tasks, measured, &call, time_to_step, &clock, purpose);
     }
     // What was measured before a panic is of no use.
     for task in tasks.iter_mut().filter(|task| task.row.panicked.is_some()) {
@@ -199,16 +205,27 @@ impl Rounds<'_> {
 }
 
 /// Counts the instructions of the rows by single-stepping.
-fn step(tasks: &mut [Task<'_>], measured: usize, call: &Call, time: Duration, clock: &Clock) {
+fn step(
+    tasks: &mut [Task<'_>],
+    measured: usize,
+    call: &Call,
+    time: Duration,
+    clock: &Clock,
+    purpose: Purpose,
+) {
     let mut stepper = Stepper::new(time, call.is_asked());
     let mut machine = Machine::new(clock, None);
     for (place, task) in tasks.iter_mut().take(measured).enumerate() {
         if call.steps(place) {
-            task.step(&mut stepper, &mut machine);
+            task.step(&mut stepper, &mut machine, purpose);
         }
     }
     let placer = Placer::new();
     tasks.iter_mut().for_each(|task| task.add_places(&placer));
+    if purpose == Purpose::FunctionsAlone {
+        let mut resolver = Resolver::new();
+        tasks.iter_mut().for_each(|task| task.add_functions(&mut resolver));
+    }
 }
 
 /// Has this many other processes count the same rows, and joins what they counted. If this process is such a one, it answers.

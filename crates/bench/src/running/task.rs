@@ -15,7 +15,7 @@ use crate::sampling::paths::has_rarer_path;
 use crate::sampling::sample::{Shape, TICKS};
 use crate::sampling::series::{Length, Series};
 use crate::stepping::again;
-use crate::stepping::by_function::{Placer, Recorded, Resolver, Where};
+use crate::stepping::by_function::{Placer, Recorded, Resolver};
 use crate::stepping::stepped::{self, Counted, Stepper};
 use rdpmc::{Event, Scope};
 use rdpmc_report::gate::MIN_VALUES;
@@ -54,6 +54,15 @@ pub(super) struct Task<'a> {
     /// For the parts of the slots, and these. They are of this process alone, so `rdpmc-bench compare` does not compare them.
     pub(super) turns: Turns,
     parts: Vec<Figure>,
+}
+
+/// What a row is stepped for.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Purpose {
+    /// For its instructions, and the functions they are in.
+    Figure,
+    /// A counter counts its instructions.
+    FunctionsAlone,
 }
 
 /// What the samples of a round have in common.
@@ -167,12 +176,21 @@ impl<'a> Task<'a> {
 
     /// Adds where the instructions are, from [`recorded`](Task::recorded).
     pub(super) fn add_places(&mut self, placer: &Placer) {
-        if let Some((stepped, recorded)) = self.stepped.as_mut().zip(self.recorded.take()) {
-            stepped.places = placer.places(&recorded);
+        let Some(stepped) = &mut self.stepped else { return };
+        match self.recorded.take() {
+            Some(recorded) => stepped.places = placer.places(&recorded),
+            None => self.row.no_functions = Some("the addresses of a run's instructions take more memory than is kept for them. Give the code less to do".to_owned()),
         }
     }
 
-    /// Adds the instructions by single-stepping, in this process and in others, unless a counter has counted them. Adds in which functions they are.
+    /// Adds in which functions the instructions are that were stepped for this alone.
+    pub(super) fn add_functions(&mut self, resolver: &mut Resolver) {
+        let places = self.stepped.take().and_then(|stepped| stepped.places);
+        self.row.functions =
+            places.and_then(|places| resolver.functions(&places, self.operations));
+    }
+
+    /// Adds the instructions by single-stepping, in this process and in others, and in which functions they are.
     pub(super) fn judge_steps(
         &mut self,
         others: &[again::Row],
@@ -184,15 +202,13 @@ impl<'a> Task<'a> {
         let Some(own) = &self.stepped else { return };
         let others: Vec<Counted> = others.iter().filter_map(|row| row.stepped.clone()).collect();
         let (estimate, mut verdict) = stepped::judged(own, &others, target);
-        let places = std::iter::once(own).chain(&others).filter_map(|it| it.places.as_ref());
-        let places: Vec<(f64, &Where)> = places.map(|it| (it.instructions(), it)).collect();
-        let (functions, differing) = Functions::joined(&places, estimate.value, |places| {
-            resolver.functions(places, self.operations)
-        });
+        // The others' counts have something else in them.
+        let all = std::iter::once(own).chain(&others).filter(|it| it.slack == own.slack);
+        let places = all.filter_map(|it| it.places.as_deref());
+        let functions = places.filter_map(|it| resolver.functions(it, self.operations)).collect();
+        let typical = estimate.value / self.operations.max(1) as f64;
+        let (functions, differing) = Functions::joined(functions, typical);
         self.row.functions = functions;
-        if self.is_counted() {
-            return;
-        }
         if let (Some(names), true) =
             (differing, matches!(verdict, Verdict::Range | Verdict::Stable))
         {
@@ -213,12 +229,6 @@ impl<'a> Task<'a> {
         let estimate = estimate.scaled(1.0 / self.operations.max(1) as f64);
         let figure = Figure { quantity: Quantity::SteppedInstructions, estimate, verdict };
         self.measured.push(Measured { figure, costs: Vec::new() });
-    }
-
-    /// Whether a counter has counted the instructions.
-    fn is_counted(&self) -> bool {
-        let instructions = Quantity::Event(Event::INSTRUCTIONS);
-        self.measured.iter().any(|measured| measured.figure.quantity == instructions)
     }
 
     /// Returns what this process counted.
@@ -255,20 +265,29 @@ impl<'a> Task<'a> {
     }
 
     /// Counts the instructions by single-stepping.
-    pub(super) fn step(&mut self, stepper: &mut Stepper, machine: &mut Machine<'_>) {
+    pub(super) fn step(
+        &mut self,
+        stepper: &mut Stepper,
+        machine: &mut Machine<'_>,
+        purpose: Purpose,
+    ) {
         let Some(counted) = self.guarded(|task| stepper.count(&mut *task.code)) else { return };
         match counted {
             Ok((counted, recorded)) => {
                 (self.stepped, self.recorded) = (Some(counted), recorded);
-                if self.code.multiple() == 1 && !stepper.is_other {
+                let is_figure = purpose == Purpose::Figure && !stepper.is_other;
+                if is_figure && self.code.multiple() == 1 {
                     let found =
                         self.guarded(|task| has_rarer_path(&mut machine.around(&mut *task.code)));
                     self.has_rarer_path = found == Some(true);
                 }
             }
             Err(why) => {
-                self.row.notes.push(format!("instructions were not stepped: {why}"));
-                self.row.not_stepped = Some(why.to_string());
+                self.row.no_functions = Some(why.to_string());
+                if purpose == Purpose::Figure {
+                    self.row.notes.push(format!("instructions were not stepped: {why}"));
+                    self.row.not_stepped = Some(why.to_string());
+                }
             }
         }
     }

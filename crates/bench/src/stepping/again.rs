@@ -5,7 +5,6 @@
 
 use crate::arguments::is_of_program;
 use crate::judging::estimate::Estimate;
-use crate::stepping::by_function::Where;
 use crate::stepping::stepped::Counted;
 use rdpmc_step::processes::{NoAnswer, Question, Wanted, asked, end_if_stray};
 use serde_json::{Value, json};
@@ -111,7 +110,6 @@ pub(crate) struct Row {
 
 fn to_json(row: &Row) -> Value {
     let stepped = row.stepped.as_ref().map(|Counted { runs, slack, stepped, places }| {
-        let places = places.as_ref().map(Where::to_string);
         json!({ "runs": runs, "slack": slack, "stepped": stepped, "places": places })
     });
     let count = |(name, it): &(String, Estimate)| json!([name, it.low, it.value, it.high]);
@@ -135,7 +133,7 @@ fn of_json(row: &Value) -> Row {
         let runs = row.get("runs")?.as_array()?.iter().map(Value::as_f64);
         let runs: Vec<f64> = runs.collect::<Option<_>>()?;
         let (slack, stepped) = (row.get("slack")?.as_f64()?, row.get("stepped")?.as_u64()?);
-        let places = row.get("places").and_then(Value::as_str).and_then(|text| text.parse().ok());
+        let places = row.get("places").and_then(Value::as_str).map(str::to_owned);
         Some(Counted { runs, slack, stepped, places })
     };
     let count = |count: &Value| {
@@ -157,7 +155,7 @@ mod tests {
             runs: vec![1.0 / 3.0, 620.0],
             slack: 0.5,
             stepped: 11,
-            places: "split,3;2f,10:-2,ff:7".parse().ok(),
+            places: Some("split,3;2f,10:-2,ff:7".to_owned()),
         };
         let estimate = Estimate { low: 6.5, value: 7.0, high: 7.25 };
         let stepped = Row { stepped: Some(counted), counts: Vec::new() };

@@ -1,9 +1,9 @@
 //! Where the instructions of a run went, by functions.
 
 #[cfg(feature = "functions")]
-pub(crate) use with_names::{Placer, Resolver, Where};
+pub(crate) use with_names::{Placer, Resolver};
 #[cfg(not(feature = "functions"))]
-pub(crate) use without_names::{Placer, Resolver, Where};
+pub(crate) use without_names::{Placer, Resolver};
 
 use rdpmc_step::Tally;
 
@@ -23,9 +23,6 @@ mod with_names {
     use rdpmc_report::gate::functions::Functions;
     use rdpmc_step::functions::{Loaded, Names, Split};
 
-    /// The places of the instructions of some runs.
-    pub(crate) type Where = Split;
-
     /// Finds the places of addresses in the files that are loaded.
     pub(crate) struct Placer(Loaded);
 
@@ -34,8 +31,9 @@ mod with_names {
             Placer(Loaded::now())
         }
 
-        pub(crate) fn places(&self, Recorded { tally, runs }: &Recorded) -> Option<Where> {
-            Some(Split::new(tally, *runs, &self.0))
+        /// Returns the places as text, which processes of one program understand.
+        pub(crate) fn places(&self, Recorded { tally, runs }: &Recorded) -> Option<String> {
+            Some(Split::new(tally, *runs, &self.0).to_string())
         }
     }
 
@@ -47,11 +45,13 @@ mod with_names {
             Resolver(Names::new())
         }
 
-        /// Returns the functions of runs with so many operations each.
-        pub(crate) fn functions(&mut self, places: &Where, operations: u64) -> Functions {
-            let all = places.functions(&mut self.0).into_iter();
+        /// Returns the functions of runs with so many operations each. None if the text is something else.
+        pub(crate) fn functions(&mut self, places: &str, operations: u64) -> Option<Functions> {
+            let split = Split::from_text(places)?;
+            let all = split.functions(&mut self.0).into_iter();
             let all = all.map(|it| (it.name, it.within, it.instructions));
-            Functions::new(places.runs().saturating_mul(operations), all, is_own)
+            let operations = split.runs().saturating_mul(operations);
+            Some(Functions::new(operations, &self.0.source().to_string(), all, is_own))
         }
     }
 
@@ -66,32 +66,6 @@ mod with_names {
 mod without_names {
     use super::Recorded;
     use rdpmc_report::gate::functions::Functions;
-    use std::fmt;
-    use std::str::FromStr;
-
-    /// Does not exist.
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    pub(crate) enum Where {}
-
-    impl Where {
-        pub(crate) fn instructions(&self) -> f64 {
-            match *self {}
-        }
-    }
-
-    impl fmt::Display for Where {
-        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-            match *self {}
-        }
-    }
-
-    impl FromStr for Where {
-        type Err = ();
-
-        fn from_str(_: &str) -> Result<Where, ()> {
-            Err(())
-        }
-    }
 
     /// Finds nothing.
     pub(crate) struct Placer;
@@ -101,9 +75,8 @@ mod without_names {
             Placer
         }
 
-        pub(crate) fn places(&self, recorded: &Recorded) -> Option<Where> {
-            let Recorded { tally, runs } = recorded;
-            let _ = (tally, runs);
+        pub(crate) fn places(&self, recorded: &Recorded) -> Option<String> {
+            let _ = (&recorded.tally, recorded.runs);
             None
         }
     }
@@ -116,8 +89,8 @@ mod without_names {
             Resolver
         }
 
-        pub(crate) fn functions(&mut self, places: &Where, _: u64) -> Functions {
-            match *places {}
+        pub(crate) fn functions(&mut self, _: &str, _: u64) -> Option<Functions> {
+            None
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::judging::estimate::Estimate;
 use crate::judging::verdict::{Cause, Verdict};
 use crate::sampling::code::Loops;
-use crate::stepping::by_function::{IS_KEPT, Recorded, Where};
+use crate::stepping::by_function::{IS_KEPT, Recorded};
 use rdpmc_report::gate::stepped::{Process, TOO_LONG, certainty};
 use rdpmc_report::gate::{Certainty, Interval, median};
 use rdpmc_step::{Addresses, Spent, StepError, Tally, VARIABLE};
@@ -70,12 +70,9 @@ pub(crate) struct Counted {
     pub(crate) slack: f64,
     /// The number of runs that were stepped.
     pub(crate) stepped: u64,
-    /// Where the instructions are. None if that is not known.
-    pub(crate) places: Option<Where>,
+    /// Where the instructions are, as text. None if that is not known.
+    pub(crate) places: Option<String>,
 }
-
-/// The number of addresses that are kept of a row, at most: 128 MiB.
-const MOST_ADDRESSES: u64 = 16 << 20;
 
 /// Counts the rows of a process, one after the other.
 pub(crate) struct Stepper {
@@ -111,7 +108,7 @@ impl Loop {
 
 impl Stepper {
     pub(crate) fn new(time: Duration, is_other: bool) -> Stepper {
-        Stepper { time, is_other, step: None, addresses: Addresses::none() }
+        Stepper { time, is_other, step: None, addresses: Addresses::new() }
     }
 
     /// Counts the instructions of a run. Returns them also by address, if they are kept.
@@ -127,11 +124,10 @@ impl Stepper {
             Some(step) => step,
             None => *self.step.insert(in_turn(rdpmc_step::seconds_per_step, &spent)?),
         };
-        let mut addresses = std::mem::replace(&mut self.addresses, Addresses::none());
+        let mut addresses = std::mem::take(&mut self.addresses);
         addresses.clear();
-        if IS_KEPT && addresses.has_no_room() {
-            let most = ((self.time.as_secs_f64() / step) as u64).min(MOST_ADDRESSES);
-            addresses = Addresses::with_room(most as usize).unwrap_or_else(|_| Addresses::none());
+        if IS_KEPT && addresses.capacity() == 0 {
+            addresses = Addresses::for_time(self.time, step);
         }
         let counted = self.count_within(code, step, &spent, &mut addresses);
         self.addresses = addresses;
@@ -228,25 +224,20 @@ fn recorded(
     loops: &[Loop],
     (more, less): (usize, Option<usize>),
 ) -> Option<Recorded> {
-    let more = loops.get(more)?;
-    let less = less.map(|less| loops.get(less));
-    let runs = more.turns - less.flatten().map_or(0, |less| less.turns);
-    let mut counts = vec![(1, more.work.clone()), (-1, more.nothing.clone())];
-    if let Some(less) = less {
-        counts.extend([(-1, less?.work.clone()), (1, less?.nothing.clone())]);
-    }
-    counts.sort_by_key(|(_, count)| count.addresses.start);
-    let (mut parts, mut rest, mut before) = (Vec::new(), addresses.as_mut_slice(), 0);
-    for (times, Count { instructions, addresses: Range { start, end } }) in counts {
-        if (end - start) as u64 != instructions {
-            return None;
-        }
-        let (_, from_start) = rest.split_at_mut_checked(start.checked_sub(before)?)?;
-        let (part, after) = from_start.split_at_mut_checked(end - start)?;
-        parts.push((times, part));
-        (rest, before) = (after, end);
-    }
-    Some(Recorded { tally: Tally::new(&mut parts).ok()?, runs })
+    let counts = |place: usize, sign: i64| {
+        let Loop { turns, work, nothing } = loops.get(place)?;
+        Some((*turns, [(sign, work.clone()), (-sign, nothing.clone())]))
+    };
+    let (more, of_more) = counts(more, 1)?;
+    let (less, of_less) = match less {
+        Some(less) => counts(less, -1).map(|(less, counts)| (less, Some(counts)))?,
+        None => (0, None),
+    };
+    let all = of_more.into_iter().chain(of_less.into_iter().flatten());
+    let has_all = |count: &Count| count.addresses.len() as u64 == count.instructions;
+    let all = all.map(|(times, count)| has_all(&count).then_some((times, count.addresses)));
+    let tally = Tally::new(addresses, &all.collect::<Option<Vec<_>>>()?)?;
+    Some(Recorded { tally, runs: more - less })
 }
 
 /// The instructions of a run, by one or two loops.

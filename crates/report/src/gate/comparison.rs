@@ -3,7 +3,7 @@
 use crate::gate::bench_json::is_same_program;
 use crate::gate::change::{Change, Direction};
 use crate::gate::figure::{Certainty, Figure, Row, Side};
-use crate::gate::functions::FunctionChange;
+use crate::gate::functions::{FunctionChange, OWN, SYMBOLS};
 use crate::gate::limits::{Limits, REPEATED, STEPPED_INSTRUCTIONS, repeats};
 use crate::gate::stepped::TOO_LONG;
 use std::collections::{BTreeMap, BTreeSet};
@@ -323,18 +323,16 @@ impl Comparison {
         if is_gated || matches!(outcome, Outcome::Worse | Outcome::Better) {
             let error = |it: &Figure| (it.value - it.low).max(it.high - it.value);
             let doubt = is.doubt.clone().or_else(|| was.doubt.clone());
+            let functions = match outcome {
+                Outcome::Worse | Outcome::Better | Outcome::WithinLimit => {
+                    self.changes_of_functions([of_was, of_is], was, is)
+                }
+                _ => Vec::new(),
+            };
             self.compared.push(Compared {
                 row: of_is.name.clone(),
                 figure: Some(is.name.clone()),
-                functions: match of_was.functions.as_ref().zip(of_is.functions.as_ref()) {
-                    // Equal figures of builds with different debug information have other names for the same instructions.
-                    Some((old, new))
-                        if INSTRUCTIONS.contains(&is.name.as_str()) && is.value != was.value =>
-                    {
-                        old.changes(new)
-                    }
-                    _ => Vec::new(),
-                },
+                functions,
                 values: Some(Values {
                     was: was.value,
                     is: is.value,
@@ -346,6 +344,33 @@ impl Comparison {
                 is_gated,
             });
         }
+    }
+
+    /// Returns in which functions a figure of instructions changed, if that is known.
+    fn changes_of_functions(
+        &mut self,
+        [of_was, of_is]: [&Row; 2],
+        was: &Figure,
+        is: &Figure,
+    ) -> Vec<FunctionChange> {
+        // What was stepped explains a counter's figure only if there is no stepped figure to explain.
+        let has_stepped = of_is.figure(STEPPED_INSTRUCTIONS).is_some();
+        let wanted = if has_stepped { STEPPED_INSTRUCTIONS } else { "instructions" };
+        let both = of_was.functions.as_ref().zip(of_is.functions.as_ref());
+        let Some((old, new)) = both.filter(|_| is.name == wanted && is.value != was.value) else {
+            return Vec::new();
+        };
+        if let Some(why) = old.why_not_compared(new) {
+            self.reasons.insert(format!("Functions are not compared: {why}"));
+            return Vec::new();
+        }
+        let changes = old.changes(new);
+        if new.source == SYMBOLS && changes.iter().any(|change| change.name == OWN) {
+            self.reasons.insert(format!(
+                "With `debug = 1` in the profile, functions that were inlined into {OWN} have their names"
+            ));
+        }
+        changes
     }
 
     fn explain(&mut self, row: &Row, label: &str) {

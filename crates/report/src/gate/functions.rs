@@ -10,7 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Functions {
     /// The number of operations that these instructions are of.
     pub operations: u64,
-    /// The functions, those with the most instructions first. Their sum is the figure.
+    /// What the names come from: [`SYMBOLS`], or something with the names of inlined functions. Names from different sources are not
+    /// compared.
+    pub source: String,
+    /// The functions, those with the most instructions first. Their sum is the figure of the process that was stepped for it: the
+    /// row's, unless that is a range.
     pub all: Vec<Function>,
 }
 
@@ -58,8 +62,14 @@ pub enum ChangeKind {
 /// What a benchmark's instructions outside of all named functions are called: its closure, what was inlined there, and the loop around it.
 pub const OWN: &str = "the benchmark's own code";
 
-/// A row with more functions is refused. Those of a benchmark are some dozens.
+/// The source of names that has none of inlined functions.
+pub const SYMBOLS: &str = "symbols";
+
+/// A file has at most this many functions of a row. Those of a benchmark are some dozens.
 const MAX_FUNCTIONS: usize = 10_000;
+
+/// What those are called that do not fit.
+const OTHERS: &str = "other functions";
 
 /// Differences below this come from the division by the number of operations.
 const DIVISION: f64 = 1e-9;
@@ -74,6 +84,7 @@ impl Functions {
     /// says so become [`OWN`].
     pub fn new(
         operations: u64,
+        source: &str,
         counted: impl Iterator<Item = (String, Option<String>, i64)>,
         is_own: impl Fn(&str) -> bool,
     ) -> Functions {
@@ -89,27 +100,23 @@ impl Functions {
         let found = found.into_iter().filter(|(_, instructions)| *instructions != 0);
         let mut all: Vec<Function> = found.map(function).collect();
         all.sort_by_key(|function| std::cmp::Reverse(function.instructions));
-        Functions { operations, all }
+        if all.len() > MAX_FUNCTIONS {
+            let instructions = sum(&all.split_off(MAX_FUNCTIONS - 1));
+            all.push(Function { name: OTHERS.to_owned(), within: None, instructions });
+        }
+        Functions { operations, source: source.to_owned(), all }
     }
 
-    /// Returns the functions of the process whose count is nearest to `typical`, and the names of those that differ in others. Each process has
-    /// the instructions of a run, and `functions` finds its functions.
-    pub fn joined<P>(
-        processes: &[(f64, P)],
-        typical: f64,
-        mut functions: impl FnMut(&P) -> Functions,
-    ) -> (Option<Functions>, Option<String>) {
-        let distance = |(count, _): &&(f64, P)| (count - typical).abs();
-        let nearest = processes.iter().min_by(|one, two| distance(one).total_cmp(&distance(two)));
-        let Some((count, process)) = nearest else { return (None, None) };
-        let of_nearest = functions(process);
-        let mut differing = BTreeSet::new();
-        for (_, process) in processes.iter().filter(|(other, _)| other != count) {
-            let changes = of_nearest.changes(&functions(process));
-            differing.extend(changes.into_iter().map(|change| change.name));
-        }
+    /// Returns the functions of the process whose count is nearest to `typical`, and the names of those that differ in others.
+    pub fn joined(processes: Vec<Functions>, typical: f64) -> (Option<Functions>, Option<String>) {
+        let distance = |functions: &Functions| (functions.total() - typical).abs();
+        let nearest =
+            processes.iter().min_by(|one, two| distance(one).total_cmp(&distance(two))).cloned();
+        let Some(nearest) = nearest else { return (None, None) };
+        let changes = processes.iter().flat_map(|other| nearest.changes(other));
+        let differing: BTreeSet<String> = changes.map(|change| change.name).collect();
         let names = (!differing.is_empty()).then(|| listed(differing));
-        (Some(of_nearest), names)
+        (Some(nearest), names)
     }
 
     /// Returns the instructions of an operation, of so many of all.
@@ -135,6 +142,8 @@ impl Functions {
         const BLOCKS: f64 = 40.0;
         let columns = [("instructions", true), ("share", true), ("function", false), ("", false)];
         let mut table = Table::new(columns);
+        let all = [exact(self.total()), "100.0 %".to_owned(), "all".to_owned(), String::new()];
+        table.row(all);
         for ([instructions, percent, name], function) in self.cells().zip(&self.all) {
             let share = self.share(function.instructions).clamp(0.0, 1.0);
             let bar = "█".repeat((share * BLOCKS).round() as usize);
@@ -156,7 +165,7 @@ impl Functions {
             None => json!([name, instructions]),
         };
         let all: Vec<Value> = self.all.iter().map(function).collect();
-        json!({ "operations": self.operations, "instructions": all })
+        json!({ "operations": self.operations, "names": self.source, "instructions": all })
     }
 
     /// Reads what a file of results has. None if it is something else.
@@ -167,13 +176,22 @@ impl Functions {
             Some(Function { name: text(0)?, within: text(2), instructions })
         };
         let all = json.get("instructions")?.as_array()?;
+        let source = json.get("names")?.as_str()?.to_owned();
         let operations = json.get("operations")?.as_u64().filter(|operations| *operations > 0)?;
         (all.len() <= MAX_FUNCTIONS).then_some(())?;
         let all = all.iter().map(function).collect::<Option<_>>()?;
-        Some(Functions { operations, all })
+        Some(Functions { operations, source, all })
     }
 
-    /// Returns what a later build changed, the largest changes first. Their sum is that of the figure.
+    /// Returns why the functions of a later build cannot be compared with these. None if they can.
+    pub(crate) fn why_not_compared(&self, later: &Functions) -> Option<String> {
+        let [was, is] = [&self.source, &later.source];
+        (was != is).then(|| {
+            format!("the earlier names are from {was}, and the later ones from {is}. Build both with one `debug` in the profile")
+        })
+    }
+
+    /// Returns what a later build changed, the largest changes first. Their sum is the difference of the totals.
     pub fn changes(&self, later: &Functions) -> Vec<FunctionChange> {
         let (was, is) = (self.by_name(), later.by_name());
         let names: BTreeSet<&str> = was.keys().chain(is.keys()).copied().collect();
@@ -237,6 +255,11 @@ fn inlining(was: &BTreeSet<Option<&str>>, is: &BTreeSet<Option<&str>>) -> Change
 
 /// Joins a function that is gone with a new one that has as many instructions, if there is no other such pair.
 fn find_renamed(changes: &mut Vec<FunctionChange>) {
+    /// With more, names say nothing. Each is compared with each.
+    const MOST: usize = 200;
+    if changes.len() > MOST {
+        return;
+    }
     let same = |one: f64, two: f64| (one - two).abs() <= DIVISION;
     let of = |kind: ChangeKind, changes: &[FunctionChange], count: f64| {
         let is_it = |it: &&FunctionChange| it.kind == kind && same(it.more.abs(), count);
@@ -275,15 +298,35 @@ pub(crate) fn text_of(changes: &[FunctionChange], name: fn(&str) -> String) -> S
     let others = changes.get(SHOWN..).unwrap_or_default();
     if !others.is_empty() {
         let more = others.iter().map(|change| change.more).sum();
-        parts.push(format!("{} others {}", others.len(), signed(more)));
+        let number = others.len();
+        let others = if number == 1 { "other" } else { "others" };
+        parts.push(format!("{number} {others} {}", signed(more)));
     }
-    parts.join(", ")
+    let text = parts.join(", ");
+    match changes.iter().all(|it| it.kind == ChangeKind::Same && is_of_a_library(&it.name)) {
+        true if !changes.is_empty() => text + FROM_DATA,
+        _ => text,
+    }
+}
+
+/// What a change in libraries alone may come from.
+const FROM_DATA: &str = ". Only libraries have other counts: perhaps the code is the same, and its data has another alignment.      Put the data on the heap, so that processes differ as builds do";
+
+/// Whether a function is one of the standard library, or of a shared library.
+fn is_of_a_library(name: &str) -> bool {
+    let path = name.trim_start_matches(['<', '&', '[']);
+    ["core::", "alloc::", "std::"].iter().any(|known| path.starts_with(known))
+        || name.contains(".so") && name.ends_with(", no symbol")
 }
 
 fn signed(more: f64) -> String {
     let text = format!("{more:+.3}");
     let short = text.trim_end_matches('0').trim_end_matches('.');
-    if matches!(short, "+" | "-" | "+0" | "-0") { "±0".to_owned() } else { short.to_owned() }
+    match short {
+        "+" | "-" | "+0" | "-0" if more == 0.0 => "±0".to_owned(),
+        "+" | "-" | "+0" | "-0" => format!("{more:+.0e}"),
+        short => short.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -297,7 +340,8 @@ mod tests {
             within: within.map(str::to_owned),
             instructions: *instructions,
         };
-        Functions { operations, all: all.iter().map(function).collect() }
+        let all = all.iter().map(function).collect();
+        Functions { operations, source: SYMBOLS.to_owned(), all }
     }
 
     fn text(was: &Functions, is: &Functions) -> String {
@@ -317,6 +361,8 @@ mod tests {
         assert_eq!(text(&was, &inlined), "g +0.25");
         let other = functions(1, &[("f", 10, None), ("k", 3, None), ("h", 3, None)]);
         assert_eq!(text(&was, &other), "h +1, k ±0 (perhaps g with another name)");
+        let little = functions(10_000, &[("f", 100_002, None), ("g", 30_000, None)]);
+        assert_eq!(text(&was, &little), "h -2 (gone), f +2e-4");
         let gone = functions(1, &[("f", 10, None), ("k", 5, None), ("l", 5, None)]);
         assert_eq!(text(&was, &gone), "k +5 (new), l +5 (new), g -3 (gone), h -2 (gone)");
         let now = functions(1, &[("f", 10, None), ("g", 3, Some("f")), ("h", 4, Some("f"))]);
@@ -330,6 +376,7 @@ mod tests {
         let all: Vec<(&str, i64, Option<&str>)> =
             names.iter().zip(1..).map(|(name, number)| (name.as_str(), number, None)).collect();
         assert!(text(&was, &functions(1, &all)).ends_with("f5 +5 (new), 4 others +10"));
+        assert!(text(&was, &functions(1, all.get(..6).unwrap())).ends_with("f2 +2 (new), 1 other +1"));
     }
 
     #[test]
@@ -344,15 +391,47 @@ mod tests {
     }
 
     #[test]
+    fn a_change_in_libraries_alone() {
+        let of = |count, mine| {
+            let all = [("core::slice::memchr", count, None), ("mine", mine, None)];
+            functions(1, &all)
+        };
+        assert_eq!(text(&of(10, 5), &of(13, 5)), format!("core::slice::memchr +3{FROM_DATA}"));
+        assert_eq!(text(&of(10, 5), &of(13, 6)), "core::slice::memchr +3, mine +1");
+    }
+
+    #[test]
+    fn those_of_processes() {
+        let of = |count: i64| functions(1, &[("f", count, None), ("g", 7, None)]);
+        let joined = |counts: &[i64], typical: f64| {
+            Functions::joined(counts.iter().copied().map(of).collect(), typical)
+        };
+        assert_eq!(joined(&[5, 5], 12.0), (Some(of(5)), None));
+        assert_eq!(joined(&[5, 6, 9], 13.0), (Some(of(6)), Some("f".to_owned())));
+        assert_eq!(joined(&[], 13.0), (None, None));
+    }
+
+    /// What is written can be read.
+    #[test]
+    fn the_most_functions() {
+        let all = (0..2 * MAX_FUNCTIONS as i64).map(|it| (format!("f{it}"), None, it + 1));
+        let functions = Functions::new(1, SYMBOLS, all, |_| false);
+        let expected = MAX_FUNCTIONS as f64 * (2.0 * MAX_FUNCTIONS as f64 + 1.0);
+        assert_eq!((functions.all.len(), functions.total()), (MAX_FUNCTIONS, expected));
+        assert_eq!(Functions::from_json(&functions.to_json()), Some(functions));
+    }
+
+    #[test]
     fn a_file_has_them() {
         let it = functions(3, &[("f", 20, None), ("g", -6, Some("f"))]);
         assert_eq!(Functions::from_json(&it.to_json()), Some(it));
         for wrong in [
             json!(null),
-            json!({ "operations": 0, "instructions": [] }),
-            json!({ "operations": 1, "instructions": [["f"]] }),
-            json!({ "operations": 1, "instructions": [["f", 0.5]] }),
-            json!({ "operations": 1, "instructions": vec![json!(["f", 1]); MAX_FUNCTIONS + 1] }),
+            json!({ "operations": 0, "names": "symbols", "instructions": [] }),
+            json!({ "operations": 1, "names": "symbols", "instructions": [["f"]] }),
+            json!({ "operations": 1, "names": "symbols", "instructions": [["f", 0.5]] }),
+            json!({ "operations": 1, "instructions": [["f", 1]] }),
+            json!({ "operations": 1, "names": "symbols", "instructions": vec![json!(["f", 1]); MAX_FUNCTIONS + 1] }),
         ] {
             assert_eq!(Functions::from_json(&wrong), None);
         }

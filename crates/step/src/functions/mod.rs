@@ -41,5 +41,5 @@ mod split;
 mod symbols;
 
 pub use loaded::Loaded;
-pub use names::{Detail, Names};
+pub use names::{Names, Source};
 pub use split::{Function, Split};

@@ -5,6 +5,7 @@ use super::inlined::{Frame, Inlined};
 use super::symbols::Symbols;
 use object::read::{ReadCache, ReadRef};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
 use std::path::Path;
 
@@ -13,20 +14,36 @@ use std::path::Path;
 pub struct Names {
     /// What is known of each file. None if it cannot be read, or is no program.
     files: BTreeMap<String, Option<Known>>,
-    detail: Detail,
+    source: Source,
 }
 
-/// What the names of functions come from, from the least to the most.
+/// What the names of functions come from, from the least to the most. `Display` says it in words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Detail {
+pub enum Source {
     /// Symbols. What was inlined belongs to the function that it was inlined into.
     #[default]
     Symbols,
     /// Line tables (`debug = "line-tables-only"`). Functions that were inlined have short names.
-    Lines,
+    LineTables,
     /// Debug information (`debug = 1`, or more). Functions that were inlined have their names.
-    Functions,
+    DebugInformation,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Source::Symbols => "symbols",
+            Source::LineTables => "line tables",
+            Source::DebugInformation => "debug information",
+        })
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.files.keys()).finish()
+    }
 }
 
 struct Known {
@@ -40,9 +57,9 @@ impl Names {
         Names::default()
     }
 
-    /// Returns what the names until now come from. Of several files, that of the one with the most.
-    pub fn detail(&self) -> Detail {
-        self.detail
+    /// Returns what the names until now come from: of several files, the source with the most.
+    pub fn source(&self) -> Source {
+        self.source
     }
 
     /// Returns the name of the function at a place, and what it was inlined into.
@@ -60,7 +77,7 @@ impl Names {
             // The innermost first. The last one has the code.
             let mut frames = known.inlined.as_ref().map(|it| it.frames(address)).unwrap_or_default();
             if let Some(outermost) = frames.pop() {
-                self.detail = self.detail.max(outermost.detail());
+                self.source = self.source.max(outermost.source());
                 let symbol = symbol.unwrap_or_else(|| outermost.name());
                 // What a function of the standard library does for its caller belongs to the caller.
                 let inner = frames.into_iter().find(|frame| !frame.is_of_std());
@@ -93,10 +110,10 @@ impl Frame {
         }
     }
 
-    fn detail(&self) -> Detail {
+    fn source(&self) -> Source {
         match self {
-            Frame::Mangled(_) => Detail::Functions,
-            Frame::Short { .. } => Detail::Lines,
+            Frame::Mangled(_) => Source::DebugInformation,
+            Frame::Short { .. } => Source::LineTables,
         }
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::gate::functions::Functions;
 
 fn figure(name: &str, value: f64, error: f64, certainty: Certainty) -> Figure {
     let (low, high) = (value - error, value + error);
@@ -325,4 +326,49 @@ fn doubts_and_changes_within_the_limit_have_words() {
     );
     let text = of(stable(0.5, 0.000_4), stable(0.6, 0.000_4), &Limits::new());
     assert!(text.contains("0.6000 ± 0.0004, was 0.5000 ± 0.0004"), "{text}");
+}
+
+/// Functions are named where a figure of instructions has changed, once, and only if their names have one source.
+#[test]
+fn functions_explain_a_change() {
+    let functions = |source: &str, count: i64| {
+        let all = [(OWN.to_owned(), None, 7), ("parse".to_owned(), None, count)];
+        Some(Functions::new(1, source, all.into_iter(), |_| false))
+    };
+    let of = |figures: [Vec<Figure>; 2], sources: [&str; 2]| {
+        let [was, is] = figures;
+        let old = Row { functions: functions(sources[0], 5), ..row("f", was) };
+        let new = Row { functions: functions(sources[1], 8), ..row("f", is) };
+        compare(&side("old", vec![old]), &side("new", vec![new]), &Limits::new())
+    };
+    let named = |comparison: &Comparison| {
+        let changed = comparison.compared().iter().filter(|it| !it.functions.is_empty());
+        changed.filter_map(|it| it.figure.clone()).collect::<Vec<String>>()
+    };
+    let stepped = |value| exact(STEPPED_INSTRUCTIONS, value);
+    let counted = |value| exact("instructions", value);
+    let symbols = [SYMBOLS; 2];
+
+    let changed = of([vec![stepped(12.0)], vec![stepped(15.0)]], symbols);
+    assert_eq!(named(&changed), [STEPPED_INSTRUCTIONS]);
+    assert!(changed.to_string().contains("regression. parse +3\n"), "{changed}");
+    assert!(!changed.to_string().contains("`debug = 1`"), "the change is in no own code");
+    assert_eq!(named(&of([vec![counted(12.0)], vec![counted(15.0)]], symbols)), ["instructions"]);
+    let both = |value| vec![counted(value), stepped(value)];
+    assert_eq!(named(&of([both(12.0), both(15.0)], symbols)), [STEPPED_INSTRUCTIONS]);
+
+    let unstable = |value| vec![figure(STEPPED_INSTRUCTIONS, value, 0.0, Certainty::Unstable)];
+    let wide = |value| vec![figure(STEPPED_INSTRUCTIONS, value, 9.0, Certainty::Stable)];
+    for figures in [
+        [vec![stepped(12.0)], vec![stepped(12.0)]],
+        [unstable(12.0), unstable(15.0)],
+        [wide(12.0), wide(15.0)],
+    ] {
+        assert!(named(&of(figures.clone(), symbols)).is_empty(), "{figures:?}");
+    }
+
+    let other = of([vec![stepped(12.0)], vec![stepped(15.0)]], [SYMBOLS, "debug information"]);
+    assert!(named(&other).is_empty() && other.status().code() == 1);
+    let reason = "Functions are not compared: the earlier names are from symbols, and the later ones from debug information. Build both with one `debug` in the profile.";
+    assert!(other.to_string().contains(reason), "{other}");
 }
