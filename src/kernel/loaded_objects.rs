@@ -39,16 +39,28 @@ pub(crate) fn keep_loaded(address: *const c_void) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Returns the address of the ELF header of the object that this is inlined into. The linker has it: the loader, asked for an
+/// The ELF header of the program or of a shared object.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Copy)]
+pub(crate) struct Header(*const c_void);
+
+#[cfg(target_os = "linux")]
+impl Header {
+    pub(crate) fn address(self) -> *const c_void {
+        self.0
+    }
+}
+
+/// Returns the ELF header of the object that this is inlined into. The linker has it: the loader, asked for an
 /// object's headers, takes a lock that a child of `fork` may never get.
 #[cfg(target_os = "linux")]
 #[inline(always)]
-pub(crate) fn object_here() -> *const c_void {
+pub(crate) fn object_here() -> Header {
     unsafe extern "C" {
         // GNU's linkers, LLD and mold define it in each object that they link, hidden from other objects.
         static __ehdr_start: u8;
     }
-    (&raw const __ehdr_start).cast()
+    Header((&raw const __ehdr_start).cast())
 }
 
 /// Where the program or a shared object is loaded.
@@ -66,20 +78,20 @@ impl Object {
     /// Reads the headers of an object.
     ///
     /// # Safety
-    /// `header` is from [`object_here`], in an object that is loaded.
-    pub(crate) unsafe fn at(header: *const c_void) -> Object {
+    /// The object is loaded.
+    pub(crate) unsafe fn at(Header(header): Header) -> Object {
         #[cfg(target_pointer_width = "32")]
-        use libc::{Elf32_Ehdr as Header, Elf32_Phdr as Segment};
+        use libc::{Elf32_Ehdr as Contents, Elf32_Phdr as Segment};
         #[cfg(target_pointer_width = "64")]
-        use libc::{Elf64_Ehdr as Header, Elf64_Phdr as Segment};
+        use libc::{Elf64_Ehdr as Contents, Elf64_Phdr as Segment};
         const CODE: u32 = libc::PF_R | libc::PF_X;
 
         // The headers are more than the static that `object_here` declares.
         let start = ptr::with_exposed_provenance::<c_void>(header.expose_provenance());
-        // SAFETY: a linker that defines the address has put the ELF header there, and the program headers into the same segment.
+        // SAFETY: the header is from `object_here`: a linker that defines the address has put the ELF header there, and the program headers into the same segment.
         // Both are aligned in the file, and nothing writes them.
         let segments = unsafe {
-            let header = &*start.cast::<Header>();
+            let header = &*start.cast::<Contents>();
             let first = start.wrapping_byte_add(header.e_phoff as usize).cast::<Segment>();
             std::slice::from_raw_parts(first, header.e_phnum.into())
         };

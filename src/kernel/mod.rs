@@ -26,7 +26,7 @@ pub(crate) use files::read_file;
 pub(crate) use growing_list::List;
 pub(crate) use loaded_objects::keep_loaded;
 #[cfg(target_os = "linux")]
-pub(crate) use loaded_objects::{Object, object_here};
+pub(crate) use loaded_objects::{Header, Object, object_here};
 pub(crate) use text::{Thousands, Visible};
 pub(crate) use unreadable::Unreadable;
 

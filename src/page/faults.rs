@@ -72,7 +72,7 @@ pub fn contain_faults() -> Result<(), Error> {
 
 /// Installs the handler for the reads of this library's object and the caller's.
 #[cfg(target_os = "linux")]
-fn contain(caller: *const std::ffi::c_void) -> Result<(), Error> {
+fn contain(caller: kernel::Header) -> Result<(), Error> {
     handler::install(caller)?;
     CALLED.store(true, Ordering::Release);
     Ok(())
@@ -112,7 +112,7 @@ static CONTAINED: AtomicUsize = AtomicUsize::new(0);
 mod handler {
     use crate::asm;
     use crate::error::Error;
-    use crate::kernel::{self, Errno, List, Object};
+    use crate::kernel::{self, Errno, Header, List, Object};
     use crate::page::mapped;
     use libc::{SIG_DFL, SIG_IGN, c_int, c_void, siginfo_t};
     use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -129,13 +129,13 @@ mod handler {
     static OBJECTS: List<Object> = List::new();
 
     /// Adds an object to those with reads, and keeps it loaded. Two threads that call this at the same time may add it twice, which
-    /// does no harm. `header` is from [`kernel::object_here`].
-    fn cover(header: *const c_void) -> Result<(), Error> {
-        if OBJECTS.iter().any(|known| known.header == header.addr()) {
+    /// does no harm.
+    fn cover(header: Header) -> Result<(), Error> {
+        if OBJECTS.iter().any(|known| known.header == header.address().addr()) {
             return Ok(());
         }
-        kernel::keep_loaded(header).map_err(Error::of_call("dlopen"))?;
-        // SAFETY: the callers promise it, and what calls them is in an object that is loaded.
+        kernel::keep_loaded(header.address()).map_err(Error::of_call("dlopen"))?;
+        // SAFETY: it has just been kept loaded.
         OBJECTS.push(unsafe { Object::at(header) });
         Ok(())
     }
@@ -146,7 +146,7 @@ mod handler {
     /// Installs the handler, without waiting for another thread: a fork would leave the child a lock that no thread
     /// releases. Threads that do this at the same time all install the handler, and the first stores the previous
     /// action. `caller` is the caller's object.
-    pub(super) fn install(caller: *const c_void) -> Result<(), Error> {
+    pub(super) fn install(caller: Header) -> Result<(), Error> {
         if asm::TICKS.is_none() {
             return Ok(()); // this target reads neither ticks nor counters
         }

@@ -18,7 +18,7 @@ Usage: PROGRAM [OPTIONS] [FILTER...]
   --test           run each row once. So do `cargo test` and nextest without `--bench`
   --bench          measure, also if cargo test or nextest starts the program
   --save FILE      save the results for rdpmc-gate, as JSON. `--json FILE` is the same
-  --where          show in which functions the instructions of each row are
+  --where          show in which functions the instructions of each row are (feature `functions`)
   --format FORMAT  print them as `table` (default), `csv`, `json`, `bencher` or `github-action-benchmark`. `--list --format terse` prints names
                    alone
   --help           print this text
@@ -104,7 +104,7 @@ impl Arguments {
                 "--exact" => found.is_exact = true,
                 "--where" if cfg!(feature = "functions") => found.shows_functions = true,
                 "--where" => {
-                    return Err("--where needs the feature `functions` of rdpmc-bench".into());
+                    return Err("--where needs the feature `functions` of rdpmc-bench: `cargo add --dev rdpmc-bench --features functions`".into());
                 }
                 "--ignored" => found.is_ignored = true,
                 "--skip" => found.skipped.push(value()?),

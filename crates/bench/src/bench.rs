@@ -191,8 +191,9 @@ impl<'a> Bench<'a> {
     /// [`time_to_step`](Bench::time_to_step). The functions of rows that were stepped are saved in any case, and compared by
     /// [`check`](Results::check) and `rdpmc-gate`.
     ///
-    /// - The names are those of the program's symbols, which cargo keeps in release builds. What was inlined into the row's closure is the
-    ///   benchmark's own code. With `debug = 1` in the profile, inlined functions have their names.
+    /// - The names are those of the program's symbols, which cargo keeps in release builds. "The benchmark's own code" is the row's closure and
+    ///   the loop around it, with all that was inlined there. With `debug = 1` in the profile, inlined functions have lines of their own. Those
+    ///   of the standard library belong to the function that they were inlined into.
     /// - An instruction of a library without a symbol for it is said to be so: `libc.so.6, no symbol`.
     ///
     /// Needs the feature `functions`.

@@ -43,7 +43,7 @@ pub(crate) fn write(home: &Path) -> io::Result<()> {
             .iter()
             .for_each(|counted| samples(&mut page, benchmark, counted));
         if let Some(functions) = &benchmark.results.functions {
-            page.paragraph("Where the stepped instructions of an iteration are:");
+            page.paragraph("The stepped instructions of an iteration, by functions:");
             page.push(&functions.table());
         }
     }

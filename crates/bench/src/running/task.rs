@@ -186,8 +186,7 @@ impl<'a> Task<'a> {
     /// Adds in which functions the instructions are that were stepped for this alone.
     pub(super) fn add_functions(&mut self, resolver: &mut Resolver) {
         let places = self.stepped.take().and_then(|stepped| stepped.places);
-        self.row.functions =
-            places.and_then(|places| resolver.functions(&places, self.operations));
+        self.row.functions = places.and_then(|places| resolver.functions(&places, self.operations));
     }
 
     /// Adds the instructions by single-stepping, in this process and in others, and in which functions they are.

@@ -376,7 +376,9 @@ mod tests {
         let all: Vec<(&str, i64, Option<&str>)> =
             names.iter().zip(1..).map(|(name, number)| (name.as_str(), number, None)).collect();
         assert!(text(&was, &functions(1, &all)).ends_with("f5 +5 (new), 4 others +10"));
-        assert!(text(&was, &functions(1, all.get(..6).unwrap())).ends_with("f2 +2 (new), 1 other +1"));
+        assert!(
+            text(&was, &functions(1, all.get(..6).unwrap())).ends_with("f2 +2 (new), 1 other +1")
+        );
     }
 
     #[test]

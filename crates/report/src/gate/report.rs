@@ -30,7 +30,7 @@ impl fmt::Display for Line<'_> {
         }
         if let Some(values) = values {
             let [was, is] = values.texts();
-            write!(f, ": {is}, was {was} ({})", values.change)?;
+            write!(f, ": {is}, was {was} ({})", values.written_change())?;
         }
         write!(f, ": {}", plain(&words(outcome, *is_gated)))?;
         let is_same = *outcome == Outcome::Same;
@@ -65,6 +65,17 @@ impl Values {
     fn are_equal(&self) -> bool {
         let [was, is] = self.texts();
         was == is
+    }
+
+    /// Returns the change: in percent, and the difference of counts that are known to the unit.
+    fn written_change(&self) -> String {
+        let is_whole = [self.was, self.is].iter().all(|value| value.fract() == 0.0);
+        match self.is - self.was {
+            more if is_whole && more != 0.0 && self.errors == [0.0; 2] => {
+                format!("{more:+}, {}", self.change)
+            }
+            _ => self.change.clone(),
+        }
     }
 
     /// Returns both numbers, with the digits that their errors allow.
@@ -187,7 +198,7 @@ fn table(rows: &[&Compared], most: usize, what: &str) -> String {
         let (was, is, change) = match values {
             Some(values) => {
                 let [was, is] = values.texts();
-                (was, is, values.change.as_str())
+                (was, is, values.written_change())
             }
             None => Default::default(),
         };
@@ -219,6 +230,7 @@ fn table(rows: &[&Compared], most: usize, what: &str) -> String {
 fn number(value: f64) -> String {
     match value.abs() {
         large if (1e6..LARGE).contains(&large) => format!("{value:.0}"),
+        some if (1.0..1e6).contains(&some) && some.fract() == 0.0 => format!("{value:.0}"),
         some if (1.0..1e6).contains(&some) => format!("{value:.3}"),
         0.0 => "0".into(),
         _ => format!("{value:.3e}"),

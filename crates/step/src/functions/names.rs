@@ -75,7 +75,8 @@ impl Names {
         if let Some((known, address)) = known.zip(address) {
             let symbol = known.symbols.name(address).map(demangled);
             // The innermost first. The last one has the code.
-            let mut frames = known.inlined.as_ref().map(|it| it.frames(address)).unwrap_or_default();
+            let mut frames =
+                known.inlined.as_ref().map(|it| it.frames(address)).unwrap_or_default();
             if let Some(outermost) = frames.pop() {
                 self.source = self.source.max(outermost.source());
                 let symbol = symbol.unwrap_or_else(|| outermost.name());
@@ -131,8 +132,7 @@ fn is_of_std(name: &str) -> bool {
     let of_trait = of_type.rsplit_once(" as ").map(|(_, rest)| rest);
     // One without a path: `u8`, `str`, `[T]`, `*const T`.
     let end = target.find(|c: char| !(c.is_alphanumeric() || "_:".contains(c)));
-    let is_primitive =
-        !end.and_then(|end| target.get(..end)).unwrap_or(target).contains("::");
+    let is_primitive = !end.and_then(|end| target.get(..end)).unwrap_or(target).contains("::");
     is(target) || is_primitive && of_trait.is_none_or(is)
 }
 

@@ -692,7 +692,9 @@ mod tests {
         }
         let by_the_trap_flag = |runs: u64| {
             let counting =
-                trap_flag::Counting::begin(100_000, Room::to_step_into(100_000).unwrap()).ok().unwrap();
+                trap_flag::Counting::begin(100_000, Room::to_step_into(100_000).unwrap())
+                    .ok()
+                    .unwrap();
             trap_flag::start();
             repeat(runs, code);
             counted(counting.end())

@@ -50,13 +50,13 @@ fn a_line_for_each_figure() {
     assert_eq!(
         comparison.to_string(),
         "\
-same, instructions: 10.000, was 10.000 (+0.0000%): no change
-less, instructions: 1000000, was 2000000 (-50.0000%): improvement
-more, instructions: 26.000, was 25.000 (+4.0000%): regression
+same, instructions: 10, was 10 (+0.0000%): no change
+less, instructions: 1000000, was 2000000 (-1000000, -50.0000%): improvement
+more, instructions: 26, was 25 (+1, +4.0000%): regression
 much|more, instructions: 8.000e-2, was 4.000e-2 (+100.0%): regression
 lost: not in pr
-busy, instructions: 1.000, was 1.000 (+0.0000%): too unstable to compare
-by time, ns: 9.000, was 7.000 (+28.5714%): more, not gated
+busy, instructions: 1, was 1 (+0.0000%): too unstable to compare
+by time, ns: 9, was 7 (+2, +28.5714%): more, not gated
 by time, instructions: in neither main nor pr
 new @you: not in main
 Figures compared: 4. Regressions: 2. Improvements: 1. Not compared: 4.
@@ -104,13 +104,13 @@ fn the_worst_is_first_in_a_comment() {
 | benchmark | figure | was | is | change | |
 |:-|:-|-:|-:|-:|:-|
 | `much\\|more` | `instructions` | 4.000e-2 | 8.000e-2 | +100.0% | regression |
-| `more` | `instructions` | 25.000 | 26.000 | +4.0000% | regression |
+| `more` | `instructions` | 25 | 26 | +1, +4.0000% | regression |
 | `lost` |  |  |  |  | `not in pr` |
-| `busy` | `instructions` | 1.000 | 1.000 | +0.0000% | too unstable to compare |
+| `busy` | `instructions` | 1 | 1 | +0.0000% | too unstable to compare |
 | `by time` | `instructions` |  |  |  | `in neither main nor pr` |
 | `new @you` |  |  |  |  | `not in main` |
-| `less` | `instructions` | 2000000 | 1000000 | -50.0000% | improvement |
-| `by time` | `ns` | 7.000 | 9.000 | +28.5714% | more, not gated |
+| `less` | `instructions` | 2000000 | 1000000 | -1000000, -50.0000% | improvement |
+| `by time` | `ns` | 7 | 9 | +2, +28.5714% | more, not gated |
 
 `main has <no> more`
 
@@ -118,7 +118,7 @@ fn the_worst_is_first_in_a_comment() {
 
 | benchmark | figure | was | is | change | |
 |:-|:-|-:|-:|-:|:-|
-| `same` | `instructions` | 10.000 | 10.000 | +0.0000% | no change |
+| `same` | `instructions` | 10 | 10 | +0.0000% | no change |
 
 </details>
 "
@@ -154,5 +154,5 @@ fn a_comment_has_less_than_60_000_characters() {
         }
     }
     assert!(of(5_000, 1_000.0, 0).contains(" more unchanged.\n"));
-    assert!(of(500, 1_001.0, 0).contains("| 1001.000 |"));
+    assert!(of(500, 1_001.0, 0).contains("| 1001 |"));
 }
