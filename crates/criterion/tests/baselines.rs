@@ -440,7 +440,7 @@ fn a_planted_fault_is_found(home: &Home) {
         1,
         &[
             "**Regression.** Figures compared: 3.",
-            "| `fault/s/iter` | `page-faults` | 4.0",
+            "| `fault/s/iter` | `page-faults` | 4 |",
             "<details><summary>1 unchanged</summary>",
         ],
     );
@@ -873,10 +873,10 @@ fn criterions_options_work(home: &Home) {
     for _ in 0..2 {
         let printed = home.bench("slow", 4, "--quick --noplot --measurement-time 0.001 iter");
         let lines = report(&printed, "fault/s/iter");
-        assert!(
-            lines.iter().any(|line| line.contains("minor-faults: [4.0000 faults")),
-            "{printed}"
-        );
+        // One iteration alone also has the faults of what it is the first to use.
+        let counted =
+            lines.iter().find_map(|line| line.split_once("minor-faults: [")?.1.chars().next());
+        assert!(counted.is_some_and(|faults| ('4'..='9').contains(&faults)), "{printed}");
         assert!(!printed.contains("damaged"), "{printed}");
     }
     fs::remove_dir_all(home.0.join(kind)).unwrap();
