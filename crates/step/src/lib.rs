@@ -34,7 +34,7 @@
 //! - Signal handlers that run meanwhile do not count, nor do other threads, nor children. [`OtherThreads`] tells whether other threads
 //!   worked.
 //!
-//! A step takes some 3 to 30 microseconds by the trap flag, more in a virtual machine than outside of one, and several times as
+//! A step takes some 3 to 30 microseconds by the trap flag, more in a virtual machine than outside of one, and up to several times as
 //! much by `ptrace`. So code that looks at the time takes other paths. A section of `rseq`, which some allocators have, is
 //! restarted by each step, so it reaches the limit.
 //!
@@ -136,6 +136,7 @@ pub fn count_into<T>(
 ///
 /// A signal handler that adds SIGTRAP to the mask that it returns to (`uc_sigmask`) ends the process: a step that comes while SIGTRAP
 /// is blocked does.
+/// A signal handler that returns to a system call, which the code did not come to by itself, makes the count too low by one.
 ///
 /// arm64: a `PR_SET_PTRACER` that the program has made is replaced. If the child that steps this thread is killed, the kernel ends this process with SIGTRAP.
 #[derive(Debug)]
