@@ -136,7 +136,8 @@ pub fn count_into<T>(
 ///
 /// A signal handler that adds SIGTRAP to the mask that it returns to (`uc_sigmask`) ends the process: a step that comes while SIGTRAP
 /// is blocked does.
-/// A signal handler that returns to a system call, which the code did not come to by itself, makes the count too low by one.
+/// A signal handler that returns to a system call to which the code did not come by itself ends the count, unless a jump follows that call: then
+/// the count is too low by one.
 ///
 /// arm64: a `PR_SET_PTRACER` that the program has made is replaced. If the child that steps this thread is killed, the kernel ends this process with SIGTRAP.
 #[derive(Debug)]

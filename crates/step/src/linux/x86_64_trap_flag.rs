@@ -59,6 +59,8 @@ static REPETITIONS: AtomicU64 = AtomicU64::new(0);
 static PUSHED: AtomicUsize = AtomicUsize::new(0);
 /// The address of flags with the trap flag, which a `popf` of the code pops next, or 0.
 static POPPED: AtomicUsize = AtomicUsize::new(0);
+/// The address behind the last system call that was seen before it executed.
+static BEHIND_CALL: AtomicUsize = AtomicUsize::new(0);
 /// Whether the count ends: its own `pushf` and `popf` are left alone.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// Whether this thread blocked SIGTRAP before, and has not changed that since, and whether one came meanwhile. It is sent again at the end.
@@ -175,6 +177,7 @@ impl Counting {
         REPETITIONS.store(0, Relaxed);
         PUSHED.store(0, Relaxed);
         POPPED.store(0, Relaxed);
+        BEHIND_CALL.store(0, Relaxed);
         IS_ENDING.store(false, Relaxed);
         WAS_BLOCKED.store(false, Relaxed);
         IS_HELD.store(false, Relaxed);
@@ -364,6 +367,7 @@ fn step(registers: &mut Registers<'_>) {
         0 => false,
         pushed => pushed != next || !set_on_stack(stack, false),
     };
+    let is_unseen = has_made_an_unseen_call(next, registers);
     let mut pops = false;
     let (counted, is_disturbed) = match Next::at(next) {
         Next::Repeated if next == executed => (0, false),
@@ -371,6 +375,7 @@ fn step(registers: &mut Registers<'_>) {
         Next::SystemCall => {
             let after = next.wrapping_add(SYSTEM_CALL.len());
             NEXT.store(after, Relaxed);
+            BEHIND_CALL.store(after, Relaxed);
             let is_steppable = matches!(Next::at(after), Next::Other | Next::Repeated);
             if unblocks_trap(registers) {
                 WAS_BLOCKED.store(false, Relaxed);
@@ -388,7 +393,7 @@ fn step(registers: &mut Registers<'_>) {
         }
         Next::Unsteppable => (1, true),
     };
-    let mut is_disturbed = is_disturbed || is_kept || !registers.are_of_64_bits();
+    let mut is_disturbed = is_disturbed || is_kept || is_unseen || !registers.are_of_64_bits();
     COUNT.store(count + counted, Relaxed);
     if counted > 0 {
         keep(executed);
@@ -409,6 +414,21 @@ fn step(registers: &mut Registers<'_>) {
         registers.clear_trap_flag();
         hide_popped();
     }
+}
+
+/// Whether the instruction before this one was a system call that was not seen before: a signal handler went there, so two instructions had
+/// one trap. A system call leaves the address behind it in a register.
+fn has_made_an_unseen_call(next: usize, registers: &Registers<'_>) -> bool {
+    const LONGEST: usize = 15; // the bytes of an instruction
+    let behind = registers.get(libc::REG_RCX) as usize;
+    let is_near = (1..=LONGEST).contains(&next.wrapping_sub(behind));
+    is_near
+        && behind != BEHIND_CALL.load(Relaxed)
+        && SYSTEM_CALL
+            .iter()
+            .rev()
+            .zip(1..)
+            .all(|(known, before)| byte(behind.wrapping_sub(before)) == Some(*known))
 }
 
 /// Keeps the address of a counted instruction, if there is room.

@@ -127,6 +127,49 @@ fn instructions_without_a_step() {
     });
 }
 
+/// A handler may skip instructions. What it skips does not count, and where it goes to a system call, nothing is counted.
+#[test]
+fn a_handler_that_goes_elsewhere() {
+    unsafe extern "C" fn go_to_r8(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the kernel's argument.
+        let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        registers[libc::REG_RIP as usize] = registers[libc::REG_R8 as usize];
+    }
+    in_turn(|| {
+        // SAFETY: structures of integers and addresses, for which zeros are valid, and calls that fill them.
+        let before = unsafe {
+            let (mut action, mut before): (libc::sigaction, libc::sigaction) = std::mem::zeroed();
+            action.sa_sigaction = go_to_r8 as unsafe extern "C" fn(_, _, _) as usize;
+            action.sa_flags = libc::SA_SIGINFO;
+            libc::sigaction(libc::SIGSEGV, &action, &mut before);
+            before
+        };
+        let skips = rounds!(
+            "lea r8, [rip + 3f]",
+            "mov rcx, [0]",
+            "nop",
+            "3:",
+            "nop",
+            "mov eax, 39",
+            "syscall",
+            "nop"
+        );
+        let calls = rounds!(
+            "lea r8, [rip + 3f]",
+            "mov eax, 39",
+            "mov rcx, [0]",
+            "nop",
+            "3:",
+            "syscall",
+            "nop"
+        );
+        assert_eq!(per_round(&skips), 7);
+        assert_eq!(count(1_000, || calls(3)), Err(StepError::Disturbed));
+        // SAFETY: the action of before.
+        unsafe { libc::sigaction(libc::SIGSEGV, &before, std::ptr::null_mut()) };
+    });
+}
+
 /// Flags that the code keeps have no trap flag, which would end the program where they are restored. Flags from before do not end the count.
 #[test]
 fn flags_that_are_kept() {
