@@ -133,7 +133,10 @@ fn a_handler_that_goes_elsewhere() {
     unsafe extern "C" fn go_to_r8(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
         // SAFETY: the kernel's argument.
         let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-        registers[libc::REG_RIP as usize] = registers[libc::REG_R8 as usize];
+        let target = registers.get(libc::REG_R8 as usize).copied();
+        if let Some((place, target)) = registers.get_mut(libc::REG_RIP as usize).zip(target) {
+            *place = target;
+        }
     }
     in_turn(|| {
         // SAFETY: structures of integers and addresses, for which zeros are valid, and calls that fill them.
