@@ -129,7 +129,7 @@ pub fn count_into<T>(
 /// The counting of this thread's instructions, between two calls. Dropping it ends the counting. One that is never dropped
 /// (`mem::forget`) stays [`StepError::Busy`] until its thread ends.
 ///
-/// x86-64: SIGTRAP has this library's handler meanwhile, and is not blocked. The handler has a stack of 64 KiB, on which the
+/// x86-64: SIGTRAP has this library's handler meanwhile, and is not blocked, nor is it in programs that the code starts. The handler has a stack of 64 KiB, on which the
 /// program's own handlers with a signal stack run as well, unless theirs is larger. A handler of SIGTRAP that was there before gets
 /// the signals that are no steps, with all other signals blocked. No other thread may change SIGTRAP's handler, nor may another
 /// copy of this library count.
@@ -138,6 +138,10 @@ pub fn count_into<T>(
 /// is blocked does.
 /// A signal handler that returns to a system call to which the code did not come by itself ends the count, unless a jump follows that call: then
 /// the count is too low by one.
+///
+/// The trap flag is seen by a signal handler, in the flags that it returns to, and by an instruction directly behind a system call that reads
+/// `r11`. If a handler switches to another stack, as preempted fibers do, nothing is counted until it is switched back. If that comes after the
+/// count, it ends the process, as any flags do that were kept so.
 ///
 /// arm64: a `PR_SET_PTRACER` that the program has made is replaced. If the child that steps this thread is killed, the kernel ends this process with SIGTRAP.
 #[derive(Debug)]

@@ -47,9 +47,9 @@ pub struct FunctionChange {
 pub enum ChangeKind {
     /// Nothing.
     Same,
-    /// It was inlined into this function, and is not, or is inlined into another.
+    /// It was inlined into this function, and is inlined nowhere.
     WasInlined(String),
-    /// It is inlined into this function, and was not.
+    /// It is inlined into this function, and was inlined nowhere.
     IsInlined(String),
     /// The earlier build had no instructions of it.
     New,
@@ -241,15 +241,15 @@ fn listed(names: BTreeSet<String>) -> String {
     text
 }
 
-/// Returns how a function was inlined in both builds.
+/// Returns how a function was inlined in both builds, if one of them inlined it nowhere.
 fn inlining(was: &BTreeSet<Option<&str>>, is: &BTreeSet<Option<&str>>) -> ChangeKind {
-    let only = |one: &BTreeSet<Option<&str>>, other: &BTreeSet<Option<&str>>| {
-        one.difference(other).flatten().next().map(|place| (*place).to_owned())
+    let first = |places: &BTreeSet<Option<&str>>| {
+        places.iter().flatten().next().map(|place| (*place).to_owned())
     };
-    match (only(was, is), only(is, was)) {
-        (Some(place), _) => ChangeKind::WasInlined(place),
+    match (first(was), first(is)) {
+        (Some(place), None) => ChangeKind::WasInlined(place),
         (None, Some(place)) => ChangeKind::IsInlined(place),
-        (None, None) => ChangeKind::Same,
+        _ => ChangeKind::Same,
     }
 }
 
@@ -310,7 +310,10 @@ pub(crate) fn text_of(changes: &[FunctionChange], name: fn(&str) -> String) -> S
 }
 
 /// What a change in libraries alone may come from.
-const FROM_DATA: &str = ". Only libraries have other counts: perhaps the code is the same, and its data has another alignment.      Put the data on the heap, so that processes differ as builds do";
+const FROM_DATA: &str = concat!(
+    ". Only libraries have other counts: perhaps the code is the same, and its data has another alignment. ",
+    "Put the data on the heap, so that processes differ as builds do"
+);
 
 /// Whether a function is one of the standard library, or of a shared library.
 fn is_of_a_library(name: &str) -> bool {

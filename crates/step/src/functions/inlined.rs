@@ -42,36 +42,40 @@ impl Inlined {
         while let Ok(Some(frame)) = frames.next() {
             let name = frame.function.and_then(|it| Some(it.raw_name().ok()?.into_owned()));
             let file = frame.location.and_then(|location| location.file);
-            names.extend(name.map(|name| match name.starts_with('_') {
-                true => Frame::Mangled(name),
-                false => Frame::short(&name, file),
-            }));
+            names.extend(name.map(|name| Frame::new(&name, file)));
         }
         names
     }
 }
 
 /// A function in the debug information.
-pub(super) enum Frame {
-    /// Its name as the linker knows it.
-    Mangled(String),
-    /// Line tables alone have a name without its path.
-    Short { name: String, is_of_std: bool },
+pub(super) struct Frame {
+    pub(super) name: String,
+    /// Whether the name has its path. Line tables alone have none.
+    pub(super) is_whole: bool,
+    /// Whether it is in the source of the standard library.
+    pub(super) is_of_std: bool,
 }
 
 impl Frame {
-    /// Takes a name as far as its generic arguments, and adds the end of the path of its file.
-    fn short(name: &str, file: Option<&str>) -> Frame {
-        let plain = name.split('<').next().filter(|plain| !plain.is_empty()).unwrap_or(name);
-        let Some(file) = file else {
-            return Frame::Short { name: plain.to_owned(), is_of_std: false };
-        };
-        let end = file.rmatch_indices('/').nth(1).and_then(|(place, _)| file.get(place + 1..));
-        let name = format!("{plain} ({})", end.unwrap_or(file));
-        // As the compiler's own builds write it, and as they write it where the source of the library is installed.
-        let is_of_std = file.contains("/rustc/") || file.contains("/rustlib/src/rust/library/");
-        Frame::Short { name, is_of_std }
+    fn new(name: &str, file: Option<&str>) -> Frame {
+        // As the compiler's own builds write it, and as it is where the source of the library is installed.
+        let is_of_std =
+            |file: &str| file.starts_with("/rustc/") || file.contains("/rustlib/src/rust/library/");
+        let is_of_std = file.is_some_and(is_of_std);
+        match rustc_demangle::try_demangle(name) {
+            Ok(name) => Frame { name: format!("{name:#}"), is_whole: true, is_of_std },
+            Err(_) => Frame { name: short(name, file), is_whole: false, is_of_std },
+        }
     }
+}
+
+/// Returns a name as far as its generic arguments, and the end of the path of its file.
+fn short(name: &str, file: Option<&str>) -> String {
+    let plain = name.split('<').next().filter(|plain| !plain.is_empty()).unwrap_or(name);
+    let Some(file) = file else { return plain.to_owned() };
+    let end = file.rmatch_indices('/').nth(1).and_then(|(place, _)| file.get(place + 1..));
+    format!("{plain} ({})", end.unwrap_or(file))
 }
 
 #[cfg(test)]
@@ -79,21 +83,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_names_have_a_file() {
-        let short = |name: &str, file| match Frame::short(name, file) {
-            Frame::Short { name, is_of_std } => (name, is_of_std),
-            Frame::Mangled(name) => (name, false),
-        };
+    fn names_of_frames() {
         let of_std = Some("/rustc/5980/library/core/src/num/mod.rs");
         let own = Some("src/main.rs");
-        for (name, file, expected) in [
-            ("unchecked_add", of_std, ("unchecked_add (num/mod.rs)", true)),
-            ("fold<core::ops::range::Range<u64>, u64>", of_std, ("fold (num/mod.rs)", true)),
-            ("{closure#0}", own, ("{closure#0} (src/main.rs)", false)),
-            ("<odd>", None, ("<odd>", false)),
+        for (name, file, expected, is_whole, is_of_std) in [
+            ("unchecked_add", of_std, "unchecked_add (num/mod.rs)", false, true),
+            ("fold<core::ops::range::Range<u64>, u64>", of_std, "fold (num/mod.rs)", false, true),
+            ("{closure#0}", own, "{closure#0} (src/main.rs)", false, false),
+            ("_under", own, "_under (src/main.rs)", false, false),
+            ("<odd>", None, "<odd>", false, false),
+            ("_ZN4mine5parse17h0123456789abcdefE", own, "mine::parse", true, false),
+            ("_ZN4core5parse17h0123456789abcdefE", of_std, "core::parse", true, true),
         ] {
-            let (name, is_of_std) = short(name, file);
-            assert_eq!((name.as_str(), is_of_std), expected);
+            let frame = Frame::new(name, file);
+            let found = (frame.name.as_str(), frame.is_whole, frame.is_of_std);
+            assert_eq!(found, (expected, is_whole, is_of_std));
         }
     }
 }

@@ -31,7 +31,7 @@
 //!
 //! If the program has debug information (`debug = 1` in the profile), functions that were inlined have their own instructions. With
 //! `debug = "line-tables-only"`, they have short names and the end of the path of their file. A function of the standard library that was
-//! inlined belongs to the function that it was inlined into. Debug information that is compressed, or in files of its own
+//! inlined belongs to the function that it was inlined into: its source file tells. Debug information that is compressed, or in files of its own
 //! (`split-debuginfo`), is not read.
 
 mod inlined;

@@ -1,7 +1,7 @@
 //! Names of functions, from the files of the program.
 
 use super::Loaded;
-use super::inlined::{Frame, Inlined};
+use super::inlined::Inlined;
 use super::symbols::Symbols;
 use object::read::{ReadCache, ReadRef};
 use std::collections::BTreeMap;
@@ -77,13 +77,18 @@ impl Names {
             // The innermost first. The last one has the code.
             let mut frames =
                 known.inlined.as_ref().map(|it| it.frames(address)).unwrap_or_default();
+            // That of the standard library is always whole.
+            for frame in frames.iter().filter(|frame| !frame.is_of_std) {
+                let source =
+                    if frame.is_whole { Source::DebugInformation } else { Source::LineTables };
+                self.source = self.source.max(source);
+            }
             if let Some(outermost) = frames.pop() {
-                self.source = self.source.max(outermost.source());
-                let symbol = symbol.unwrap_or_else(|| outermost.name());
+                let symbol = symbol.unwrap_or(outermost.name);
                 // What a function of the standard library does for its caller belongs to the caller.
-                let inner = frames.into_iter().find(|frame| !frame.is_of_std());
+                let inner = frames.into_iter().find(|frame| !frame.is_of_std);
                 return match inner {
-                    Some(frame) => (frame.name(), Some(symbol)),
+                    Some(frame) => (frame.name, Some(symbol)),
                     None => (symbol, None),
                 };
             }
@@ -94,46 +99,6 @@ impl Names {
         let name = Path::new(file).file_name().map_or(file.into(), |name| name.to_string_lossy());
         (format!("{name}, no symbol"), None)
     }
-}
-
-impl Frame {
-    fn name(&self) -> String {
-        match self {
-            Frame::Mangled(name) => demangled(name),
-            Frame::Short { name, .. } => name.clone(),
-        }
-    }
-
-    fn is_of_std(&self) -> bool {
-        match self {
-            Frame::Mangled(name) => is_of_std(&demangled(name)),
-            Frame::Short { is_of_std, .. } => *is_of_std,
-        }
-    }
-
-    fn source(&self) -> Source {
-        match self {
-            Frame::Mangled(_) => Source::DebugInformation,
-            Frame::Short { .. } => Source::LineTables,
-        }
-    }
-}
-
-/// Whether a function is one of the standard library: by its path, or in `<TYPE as TRAIT>::name` by its type, or by its trait if the type
-/// is in the language itself.
-fn is_of_std(name: &str) -> bool {
-    const CRATES: [&str; 3] = ["core::", "alloc::", "std::"];
-    let is = |path: &str| CRATES.iter().any(|known| path.starts_with(known));
-    let Some(of_type) = name.strip_prefix('<') else { return is(name) };
-    let mut target = of_type;
-    while let Some(rest) = target.strip_prefix('&') {
-        target = rest.strip_prefix("mut ").unwrap_or(rest);
-    }
-    let of_trait = of_type.rsplit_once(" as ").map(|(_, rest)| rest);
-    // One without a path: `u8`, `str`, `[T]`, `*const T`.
-    let end = target.find(|c: char| !(c.is_alphanumeric() || "_:".contains(c)));
-    let is_primitive = !end.and_then(|end| target.get(..end)).unwrap_or(target).contains("::");
-    is(target) || is_primitive && of_trait.is_none_or(is)
 }
 
 /// Reads a file that is loaded. None without it, as for `[vdso]`.
@@ -165,36 +130,6 @@ fn demangled(symbol: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_of_the_standard_library() {
-        for name in [
-            "core::num::from_str_radix",
-            "alloc::vec::Vec<T,A>::push",
-            "<alloc::vec::Vec<mine::T> as core::ops::Index<usize>>::index",
-            "<core::slice::iter::Iter<mine::T> as core::iter::Iterator>::next",
-            "<&mut core::slice::iter::Iter<T> as core::iter::Iterator>::next",
-            "<u32 as core::fmt::Display>::fmt",
-            "<[u8] as core::cmp::PartialEq>::eq",
-            "<[mine::T]>::sort",
-            "<*const u8>::add",
-            "<str>::parse",
-            "std::io::Write::write_all",
-        ] {
-            assert!(is_of_std(name), "{name}");
-        }
-        for name in [
-            "mine::parse",
-            "<mine::T as core::iter::Iterator>::next",
-            "<&mine::T as core::cmp::PartialEq>::eq",
-            "<mine::List<u8>>::push",
-            "<u32 as mine::Digits>::digits",
-            "stdx::parse",
-            "main",
-        ] {
-            assert!(!is_of_std(name), "{name}");
-        }
-    }
 
     /// Only files are opened.
     #[test]

@@ -6,6 +6,7 @@
 //
 // A trap comes after an instruction, with these exceptions:
 // - A trap comes after each repetition of an instruction with a `rep` prefix. It counts when the next instruction is another.
+// - A system call leaves the flags in `r11`. The handler removes the flag there, after the instruction behind the call.
 // - No trap comes after `syscall`: the CPU clears the flag on entry, and the kernel returns with it set, so the next trap is that
 //   of the instruction that follows. `syscall` counts when it is next.
 // - `pushf` pushes the flag, and `popf` may clear it. So the handler removes it from what was pushed. It adds it to what is popped, and
@@ -61,6 +62,8 @@ static PUSHED: AtomicUsize = AtomicUsize::new(0);
 static POPPED: AtomicUsize = AtomicUsize::new(0);
 /// The address behind the last system call that was seen before it executed.
 static BEHIND_CALL: AtomicUsize = AtomicUsize::new(0);
+/// The flags with which it executed, which it leaves in a register.
+static FLAGS_OF_CALL: AtomicU64 = AtomicU64::new(0);
 /// Whether the count ends: its own `pushf` and `popf` are left alone.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// Whether this thread blocked SIGTRAP before, and has not changed that since, and whether one came meanwhile. It is sent again at the end.
@@ -367,6 +370,7 @@ fn step(registers: &mut Registers<'_>) {
         0 => false,
         pushed => pushed != next || !set_on_stack(stack, false),
     };
+    hide_from_call(executed, registers);
     let is_unseen = has_made_an_unseen_call(next, registers);
     let mut pops = false;
     let (counted, is_disturbed) = match Next::at(next) {
@@ -376,6 +380,7 @@ fn step(registers: &mut Registers<'_>) {
             let after = next.wrapping_add(SYSTEM_CALL.len());
             NEXT.store(after, Relaxed);
             BEHIND_CALL.store(after, Relaxed);
+            FLAGS_OF_CALL.store(registers.get(libc::REG_EFL) as u64, Relaxed);
             let is_steppable = matches!(Next::at(after), Next::Other | Next::Repeated);
             if unblocks_trap(registers) {
                 WAS_BLOCKED.store(false, Relaxed);
@@ -413,6 +418,17 @@ fn step(registers: &mut Registers<'_>) {
     if is_disturbed || is_last {
         registers.clear_trap_flag();
         hide_popped();
+    }
+}
+
+/// Removes the trap flag from the flags that a system call has left in a register, if the instruction behind it has executed.
+fn hide_from_call(executed: usize, registers: &mut Registers<'_>) {
+    let is_behind = executed == BEHIND_CALL.load(Relaxed);
+    let flags = registers.0.get_mut(libc::REG_R11 as usize);
+    if let Some(flags) = flags.filter(|_| is_behind) {
+        if *flags as u64 == FLAGS_OF_CALL.load(Relaxed) {
+            *flags &= !(TRAP_FLAG as i64);
+        }
     }
 }
 

@@ -214,6 +214,18 @@ fn flags_that_are_kept() {
             });
             assert_eq!((within | flags()) & 256, 0, "{limit}");
         }
+        // A system call leaves the flags in a register.
+        let (mut left, mut own) = (0, 0_u64);
+        let counted = count(1_000, || {
+            // SAFETY: asks for the process number.
+            unsafe {
+                asm!("mov eax, 39", "syscall", "nop", "mov {left}, r11", "mov r11, 256", "nop", "mov {own}, r11",
+                    left = out(reg) left, own = out(reg) own, out("rax") _, out("rcx") _, out("r11") _);
+            }
+        });
+        assert!(counted.is_ok(), "{counted:?}");
+        assert_eq!((left & 256, own), (0, 256));
+        restore(left);
         // Cleared, and set again as a debugger does.
         let cleared = rounds!("pushfq", "and dword ptr [rsp], -257", "popfq", "nop");
         assert_eq!(per_round(&cleared), 6);
