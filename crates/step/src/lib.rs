@@ -129,21 +129,24 @@ pub fn count_into<T>(
 /// The counting of this thread's instructions, between two calls. Dropping it ends the counting. One that is never dropped
 /// (`mem::forget`) stays [`StepError::Busy`] until its thread ends.
 ///
-/// x86-64: SIGTRAP has this library's handler meanwhile, and is not blocked, nor is it in programs that the code starts. The handler has a stack of 64 KiB, on which the
-/// program's own handlers with a signal stack run as well, unless theirs is larger. A handler of SIGTRAP that was there before gets
-/// the signals that are no steps, with all other signals blocked. No other thread may change SIGTRAP's handler, nor may another
-/// copy of this library count.
+/// # x86-64
 ///
-/// A signal handler that adds SIGTRAP to the mask that it returns to (`uc_sigmask`) ends the process: a step that comes while SIGTRAP
-/// is blocked does.
-/// A signal handler that returns to a system call to which the code did not come by itself ends the count, unless a jump follows that call: then
-/// the count is too low by one.
+/// This library handles SIGTRAP during the count, and SIGTRAP is unblocked, also in programs that the code starts. The handler uses a stack of
+/// 64 KiB. The program's own handlers with a signal stack run on it as well, unless their stack is larger. An earlier handler of SIGTRAP
+/// receives the signals that are no steps, while all other signals are blocked. No other thread may change the action of SIGTRAP. No second copy
+/// of this library may count.
 ///
-/// The trap flag is seen by a signal handler, in the flags that it returns to, and by an instruction directly behind a system call that reads
-/// `r11`. If a handler switches to another stack, as preempted fibers do, nothing is counted until it is switched back. If that comes after the
-/// count, it ends the process, as any flags do that were kept so.
+/// Limits:
+/// - A signal handler that adds SIGTRAP to the mask that it returns to (`uc_sigmask`) ends the process.
+/// - A signal handler may return to a system call that the code did not reach by itself. The count is then an error. If a jump follows that
+///   call, the count is too low by one.
+/// - A signal handler sees the trap flag in the saved flags. An instruction that directly follows a system call sees it in `r11`.
+/// - A signal handler may switch to a different stack, for example to preempt a fiber. Nothing is counted until the fiber resumes. If the fiber
+///   resumes after the count, the process ends.
 ///
-/// arm64: a `PR_SET_PTRACER` that the program has made is replaced. If the child that steps this thread is killed, the kernel ends this process with SIGTRAP.
+/// # arm64
+///
+/// The count replaces a `PR_SET_PTRACER` of the program. If the child that steps this thread is killed, the kernel ends this process with SIGTRAP.
 #[derive(Debug)]
 pub struct Steps(method::Counting);
 

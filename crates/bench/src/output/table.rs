@@ -145,10 +145,7 @@ impl Results {
             let name = escaped(&row.name);
             let Some(functions) = &row.functions else {
                 let why = row.no_functions.as_deref().unwrap_or("nothing was stepped");
-                writeln!(
-                    f,
-                    "\n{name}: in which functions its instructions are is not known: {why}."
-                )?;
+                writeln!(f, "\n{name}: its functions are unknown: {why}.")?;
                 continue;
             };
             let head = ["instructions per operation", "share"].map(str::to_owned);

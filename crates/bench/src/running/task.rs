@@ -179,7 +179,7 @@ impl<'a> Task<'a> {
         let Some(stepped) = &mut self.stepped else { return };
         match self.recorded.take() {
             Some(recorded) => stepped.places = placer.places(&recorded),
-            None => self.row.no_functions = Some("the addresses of a run's instructions take more memory than is kept for them. Give the code less to do".to_owned()),
+            None => self.row.no_functions = Some("a run has more instructions than addresses were kept for. Give the code less to do".to_owned()),
         }
     }
 
@@ -201,7 +201,7 @@ impl<'a> Task<'a> {
         let Some(own) = &self.stepped else { return };
         let others: Vec<Counted> = others.iter().filter_map(|row| row.stepped.clone()).collect();
         let (estimate, mut verdict) = stepped::judged(own, &others, target);
-        // The others' counts have something else in them.
+        // With a different slack, a count includes calls of the loop.
         let all = std::iter::once(own).chain(&others).filter(|it| it.slack == own.slack);
         let places = all.filter_map(|it| it.places.as_deref());
         let functions = places.filter_map(|it| resolver.functions(it, self.operations)).collect();

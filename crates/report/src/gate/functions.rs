@@ -311,8 +311,8 @@ pub(crate) fn text_of(changes: &[FunctionChange], name: fn(&str) -> String) -> S
 
 /// What a change in libraries alone may come from.
 const FROM_DATA: &str = concat!(
-    ". Only libraries have other counts: perhaps the code is the same, and its data has another alignment. ",
-    "Put the data on the heap, so that processes differ as builds do"
+    ". Only library functions changed. The alignment of a constant may cause that. ",
+    "Put the input on the heap: its alignment then varies between the processes, and the figure covers it"
 );
 
 /// Whether a function is one of the standard library, or of a shared library.

@@ -695,6 +695,23 @@ mod tests {
         });
     }
 
+    /// A tracer that may not choose its CPU counts all the same.
+    #[test]
+    fn a_refused_affinity() {
+        in_turn(|| {
+            // SAFETY: the child allocates at most what its own copy of the allocator has, and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                refuse(libc::SYS_sched_setaffinity, libc::EPERM);
+                let count = |rounds| traced(1_000, &mut || countdown(rounds)).unwrap_or(0);
+                let (one, more) = (count(1), count(51));
+                // SAFETY: ends the child.
+                unsafe { libc::_exit(i32::from(one == 0 || more != one + 50 * ROUND)) };
+            }
+            assert_eq!(wait(child, 0), Some(Some(0)));
+        });
+    }
+
     /// Instructions of a run, by this module and by the trap flag.
     #[cfg(target_arch = "x86_64")]
     fn agree(name: &str, code: &dyn Fn()) {
