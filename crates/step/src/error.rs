@@ -27,9 +27,10 @@ pub enum StepError {
     /// Not all instructions were counted. The code has run to its end, at full speed from one of these on:
     ///
     /// - It has a breakpoint, or calls code that cannot be read.
-    /// - x86-64: it starts a thread or a process, blocks signals, changes the handler of SIGTRAP or the signal stack, or has `int`,
-    ///   `iret` or `mov ss` instructions.
-    /// - arm64: a signal handler did not return to the code.
+    /// - It starts another program in place of this one, changes the action of SIGTRAP, or gets a SIGTRAP.
+    /// - x86-64: it starts a thread or a process, blocks signals, changes the signal stack, or has one of these instructions: `int`, `iret`,
+    ///   `icebp`, `mov ss`, `ud2`, `cli`, `sti`, `sldt`, `str`, `sgdt`, `sidt`, `smsw`, or `pushf` or `popf` of 16 bits.
+    /// - arm64: it blocks SIGTRAP, which has a handler, or a signal handler did not return to the code.
     Disturbed,
     /// arm64: this machine does not let another process step this one, with `ptrace`.
     #[non_exhaustive]

@@ -146,7 +146,8 @@ pub fn count_into<T>(
 ///
 /// # arm64
 ///
-/// The count replaces a `PR_SET_PTRACER` of the program. If the child that steps this thread is killed, the kernel ends this process with SIGTRAP.
+/// Another process steps this thread. SIGTRAP is unblocked in programs and threads that the code starts. The count replaces a
+/// `PR_SET_PTRACER` of the program. If the child that steps this thread is killed, the kernel ends this process with SIGTRAP.
 #[derive(Debug)]
 pub struct Steps(method::Counting);
 

@@ -33,6 +33,8 @@ pub mod kernels;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 #[path = "../../../crates/bench/tests/it/chains.rs"]
 pub mod chains;
+#[cfg(target_os = "linux")]
+pub mod hostile;
 pub mod load;
 #[cfg(target_os = "linux")]
 #[path = "../../../crates/bench/tests/it/memory.rs"]

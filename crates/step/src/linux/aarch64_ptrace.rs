@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 use std::mem;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 
 /// The size of the memory that both processes have.
 const SIZE: usize = 4_096;
@@ -33,6 +33,10 @@ struct Told {
     count: AtomicU64,
     /// How many addresses were to be kept.
     placed: AtomicU64,
+    /// Whether SIGTRAP has a handler. The kernel resets it if a step comes while SIGTRAP is blocked. Written before the tracer is there.
+    has_handler: AtomicBool,
+    /// Whether the code has SIGTRAP blocked, but the tracer left it in a handler, whose return unblocks it.
+    blocks_later: AtomicBool,
 }
 
 /// The tracer is not there yet. This process has to allow it.
@@ -56,10 +60,8 @@ pub(crate) struct Counting {
     told: *const Told,
     /// The tracer, or 0 when it has ended.
     tracer: Cell<c_int>,
-    /// The action of SIGTRAP, and this thread's signal mask. The kernel unblocks the signal of a step, and resets its action if
-    /// it was blocked or ignored.
+    /// The action of SIGTRAP. The kernel resets that of a step if it was blocked or ignored.
     action: libc::sigaction,
-    mask: libc::sigset_t,
     /// The tracer writes there.
     room: Room,
     /// The thread that is traced.
@@ -114,6 +116,17 @@ impl Counting {
         // SAFETY: structures of integers, addresses and functions that may be absent, for which zeros are valid.
         let (mut action, mut all, mut mask): (libc::sigaction, libc::sigset_t, libc::sigset_t) =
             unsafe { (mem::zeroed(), mem::zeroed(), mem::zeroed()) };
+        // SAFETY: the pointers are valid during the calls, and the handler does nothing.
+        unsafe {
+            libc::sigaction(libc::SIGTRAP, ptr::null(), &mut action);
+            if action.sa_sigaction == libc::SIG_IGN {
+                let mut ours: libc::sigaction = mem::zeroed();
+                ours.sa_sigaction = nothing();
+                ours.sa_flags = libc::SA_RESTART;
+                libc::sigaction(libc::SIGTRAP, &ours, ptr::null_mut());
+            }
+            (*told).has_handler.store(action.sa_sigaction != libc::SIG_DFL, Relaxed);
+        }
         // SAFETY: the calls take no argument.
         let (this, thread, cpu) =
             unsafe { (libc::getpid(), libc::syscall(libc::SYS_gettid), libc::sched_getcpu()) };
@@ -121,7 +134,6 @@ impl Counting {
         // abort it. It has the mask of this moment, so no handler runs in it: the signals that the C library keeps are sent to
         // threads. It uses no files of its own: a pipe that this process closes is closed.
         let child = unsafe {
-            libc::sigaction(libc::SIGTRAP, ptr::null(), &mut action);
             libc::sigfillset(&mut all);
             libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut mask);
             let child = libc::syscall(libc::SYS_clone, libc::CLONE_FILES, 0, 0, 0, 0);
@@ -134,22 +146,20 @@ impl Counting {
         let refused = StepError::Refused { errno: errno() }; // too many processes, or an emulator
         // SAFETY: the mask of before.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &mask, ptr::null_mut()) };
-        if child < 0 {
-            // SAFETY: the mapping from above, which nothing else has.
-            unsafe { libc::munmap(told.cast_mut().cast(), SIZE) };
-            return Err(refused);
-        }
-        let tracer = child as c_int;
+        // From here on, `drop` restores everything.
+        let tracer = child.max(0) as c_int;
         let counting = Counting {
             limit,
             told,
             tracer: Cell::new(tracer),
             action,
-            mask,
             room: Room::NONE,
             of_a_thread: PhantomData,
             turn,
         };
+        if child < 0 {
+            return Err(refused);
+        }
         // Where Yama restricts tracing, a child may trace its parent if the parent names it. Elsewhere the call fails.
         // SAFETY: a call with integers.
         unsafe { libc::prctl(libc::PR_SET_PTRACER, tracer as libc::c_ulong, 0, 0, 0) };
@@ -216,10 +226,10 @@ impl Drop for Counting {
         unsafe {
             let mut action: libc::sigaction = mem::zeroed();
             libc::sigaction(libc::SIGTRAP, ptr::null(), &mut action);
-            if action.sa_sigaction == libc::SIG_DFL {
+            if [libc::SIG_DFL, nothing()].contains(&action.sa_sigaction) {
                 libc::sigaction(libc::SIGTRAP, &self.action, ptr::null_mut());
             }
-            if libc::sigismember(&self.mask, libc::SIGTRAP) == 1 {
+            if self.told().blocks_later.load(Relaxed) {
                 let mut trap: libc::sigset_t = mem::zeroed();
                 libc::sigaddset(&mut trap, libc::SIGTRAP);
                 libc::pthread_sigmask(libc::SIG_BLOCK, &trap, ptr::null_mut());
@@ -230,6 +240,13 @@ impl Drop for Counting {
             libc::munmap(self.told.cast_mut().cast(), SIZE);
         }
     }
+}
+
+/// Returns the handler in place of a SIGTRAP that is ignored: the kernel would reset that, and then one that the code sends would end the
+/// process.
+fn nothing() -> usize {
+    extern "C" fn nothing(_: c_int) {}
+    nothing as extern "C" fn(_) as usize
 }
 
 fn errno() -> c_int {
@@ -303,13 +320,32 @@ extern "C" fn trace(
         told.state.store(REFUSED, Release);
     } else if let Some(first) = thread.stop() {
         told.state.store(ATTACHED, Release);
-        let (end, signal) = step(&thread, first, told, limit, (places, capacity));
+        let mut code = Code { handlers: 0, blocks_trap: thread.unblock_trap() };
+        let (end, mut signal) = step(&thread, first, told, limit, (places, capacity), &mut code);
+        told.blocks_later.store(code.blocks_trap && code.handlers > 0, Relaxed);
         told.state.store(end, Release);
+        if code.blocks_trap {
+            thread.block_trap();
+            if signal == libc::SIGTRAP {
+                // It waits there, as it would without a count.
+                // SAFETY: a call with integers.
+                unsafe { libc::syscall(libc::SYS_tgkill, parent, thread.0, signal) };
+                signal = 0;
+            }
+        }
         // It goes on at full speed, with the signal that has stopped it.
         thread.request(PTRACE_DETACH, 0, signal as usize);
     }
     // SAFETY: ends this process without running anything of its parent's.
     unsafe { libc::_exit(0) }
+}
+
+/// What the code does that is stepped.
+struct Code {
+    /// How many signal handlers run, one in the other.
+    handlers: u64,
+    /// Whether it has SIGTRAP blocked, which the tracer unblocks.
+    blocks_trap: bool,
 }
 
 /// Steps a thread until it reaches the second mark, or until its steps do not count. Returns the state to tell, and the signal
@@ -320,6 +356,7 @@ fn step(
     told: &Told,
     limit: u64,
     (places, capacity): (*mut usize, usize),
+    code: &mut Code,
 ) -> (u32, c_int) {
     let keep = |address: u64| {
         let placed = told.placed.fetch_add(1, Relaxed) as usize;
@@ -331,8 +368,9 @@ fn step(
     let (begin, end) = (start as fn() as usize as u64, finish as fn() as usize as u64);
     // Steps before the first mark and in signal handlers do not count, and do not go on for ever.
     let (mut count, mut others) = (None, 0_u64);
-    // How many signal handlers run, one in the other.
-    let mut handlers = 0_u64;
+    let Code { handlers, blocks_trap } = code;
+    // A SIGTRAP that the code has blocked.
+    let mut is_held = false;
     let mut stop = first;
     // Where the thread was at the last stop, whether its instruction there is a system call, and the signal it was given.
     let mut before: Option<(Place, bool, c_int)> = None;
@@ -351,7 +389,8 @@ fn step(
             let call = before.filter(|(_, is_call, _)| *is_call).map(|(place, ..)| place);
             let is_after_a_call = code == AFTER_A_CALL && sender == 0;
             if is_trap && (code == AT_A_HANDLER || enters_a_handler(before, place)) {
-                handlers += 1;
+                *handlers += 1;
+                thread.unblock_trap(); // until it returns
             } else if is_trap
                 && OF_A_STEP.contains(&code)
                 && after_a_call.take() == Some(place.instruction)
@@ -362,19 +401,19 @@ fn step(
                 let is_return =
                     call.is_some_and(|call| call.number == libc::SYS_rt_sigreturn as u64);
                 let is_made_again = call.is_some_and(|call| call.instruction == place.instruction);
-                if handlers > 0 || count.is_none() {
+                if *handlers > 0 || count.is_none() {
                     others += 1;
                 }
-                if is_return && handlers > 0 {
-                    handlers -= 1;
+                if is_return && *handlers > 0 {
+                    *handlers -= 1;
                     // The call ends here, in place of being made again.
                     let after: Option<u64> = interrupted.take();
-                    let ends_here = handlers == 0 && after == Some(place.instruction);
+                    let ends_here = *handlers == 0 && after == Some(place.instruction);
                     if let (true, Some(known)) = (ends_here, count) {
                         keep(place.instruction - CALL_LENGTH);
                         count = Some(known + 1);
                     }
-                } else if handlers == 0 {
+                } else if *handlers == 0 {
                     interrupted = is_made_again.then(|| place.instruction + CALL_LENGTH);
                     if let (false, Some(known)) = (is_made_again, count) {
                         keep(before.map_or(0, |(executed, ..)| executed.instruction));
@@ -383,10 +422,18 @@ fn step(
                 }
             } else if is_trap && call.is_some() {
                 // The kernel keeps one SIGTRAP at a time, so that of the step is lost.
-                return (DISTURBED, stop.signal);
+                if *handlers == 0 || !*blocks_trap {
+                    return (DISTURBED, stop.signal);
+                }
+                is_held = true;
+            } else if is_trap && *blocks_trap {
+                is_held = true;
             } else {
                 // Before the signal has its effect. The thread has executed nothing.
                 signal = stop.signal;
+            }
+            if is_held && *handlers == 0 {
+                return (DISTURBED, libc::SIGTRAP);
             }
             let Some(next) = thread.word(place.instruction) else {
                 return (DISTURBED, signal);
@@ -396,7 +443,7 @@ fn step(
                 if place.instruction == end {
                     // Not if a handler left for here.
                     return match count {
-                        Some(count) if handlers == 0 => {
+                        Some(count) if *handlers == 0 => {
                             told.count.store(count, Relaxed);
                             (COUNTED, 0)
                         }
@@ -411,6 +458,14 @@ fn step(
                 }
                 if others > limit.saturating_add(10_000) || is_call && is_forbidden(place) {
                     return (DISTURBED, 0);
+                }
+                if let Some(blocks) = thread.mask_of_trap(place).filter(|_| is_call) {
+                    if blocks && told.has_handler.load(Relaxed) {
+                        return (DISTURBED, 0);
+                    }
+                    if *handlers == 0 {
+                        *blocks_trap = blocks; // a handler's return restores it
+                    }
                 }
                 if count.is_some() && is_load_exclusive(next) {
                     return (EXCLUSIVE, 0);
@@ -444,7 +499,7 @@ fn enters_a_handler(before: Option<(Place, bool, c_int)>, now: Place) -> bool {
 fn is_forbidden(place: Place) -> bool {
     let number = place.number as c_long;
     [libc::SYS_execve, libc::SYS_execveat].contains(&number)
-        || number == libc::SYS_rt_sigaction && place.argument == libc::SIGTRAP as u64
+        || number == libc::SYS_rt_sigaction && place.arguments[0] == libc::SIGTRAP as u64
 }
 
 const PTRACE_PEEKTEXT: c_long = 1;
@@ -455,6 +510,10 @@ const PTRACE_GETREGSET: c_long = 0x4204;
 const PTRACE_SEIZE: c_long = 0x4206;
 const PTRACE_INTERRUPT: c_long = 0x4207;
 const PTRACE_LISTEN: c_long = 0x4208;
+const PTRACE_GETSIGMASK: c_long = 0x420a;
+const PTRACE_SETSIGMASK: c_long = 0x420b;
+/// SIGTRAP in the kernel's mask of 64 signals.
+const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
 
 /// The thread that is traced.
 struct Thread(c_long);
@@ -466,13 +525,13 @@ struct Stop {
     is_by_job_control: bool,
 }
 
-/// The instruction that it executes next, its stack, and if that is a system call, which, and its first argument.
+/// The instruction that it executes next, its stack, and if that is a system call, which, and its first two arguments.
 #[derive(Clone, Copy)]
 struct Place {
     instruction: u64,
     stack: u64,
     number: u64,
-    argument: u64,
+    arguments: [u64; 2],
 }
 
 impl Thread {
@@ -508,16 +567,57 @@ impl Thread {
         };
         self.request(PTRACE_GETREGSET, REGISTERS as usize, &raw mut buffer as usize)?;
         #[cfg(target_arch = "aarch64")]
-        let [x0, .., x8] = *registers.regs.first_chunk::<9>()?;
+        let [x0, x1, .., x8] = *registers.regs.first_chunk::<9>()?;
         #[cfg(target_arch = "aarch64")]
-        let (instruction, stack, number, argument) = (registers.pc, registers.sp, x8, x0);
+        let (instruction, stack, number, arguments) = (registers.pc, registers.sp, x8, [x0, x1]);
         #[cfg(target_arch = "x86_64")]
-        let (instruction, stack, number, argument) =
-            (registers.rip, registers.rsp, registers.rax, registers.rdi);
-        Some(Place { instruction, stack, number, argument })
+        let (instruction, stack, number, arguments) =
+            (registers.rip, registers.rsp, registers.rax, [registers.rdi, registers.rsi]);
+        Some(Place { instruction, stack, number, arguments })
     }
 
-    /// Returns the four bytes of an instruction, the first one lowest. Others may follow a shorter one.
+    /// Returns the mask of blocked signals.
+    fn mask(&self) -> Option<u64> {
+        let mut mask = 0_u64;
+        self.request(PTRACE_GETSIGMASK, size_of_val(&mask), &raw mut mask as usize)?;
+        Some(mask)
+    }
+
+    fn set_mask(&self, mask: u64) {
+        self.request(PTRACE_SETSIGMASK, size_of_val(&mask), &raw const mask as usize);
+    }
+
+    /// Unblocks SIGTRAP. Returns whether it was blocked.
+    fn unblock_trap(&self) -> bool {
+        let blocked = self.mask().filter(|mask| mask & TRAP != 0);
+        if let Some(mask) = blocked {
+            self.set_mask(mask & !TRAP);
+        }
+        blocked.is_some()
+    }
+
+    fn block_trap(&self) {
+        if let Some(mask) = self.mask() {
+            self.set_mask(mask | TRAP);
+        }
+    }
+
+    /// Returns whether SIGTRAP is blocked after this system call. None if the call does not change that.
+    fn mask_of_trap(&self, place: Place) -> Option<bool> {
+        let [how, set] = place.arguments;
+        if place.number as c_long != libc::SYS_rt_sigprocmask || set == 0 {
+            return None;
+        }
+        let has_trap = self.word(set)? & TRAP as u32 != 0;
+        match how as c_int {
+            libc::SIG_BLOCK => has_trap.then_some(true),
+            libc::SIG_UNBLOCK => has_trap.then_some(false),
+            libc::SIG_SETMASK => Some(has_trap),
+            _ => None,
+        }
+    }
+
+    /// Returns the four bytes there, the first one lowest. Behind an instruction that is shorter, others follow.
     fn word(&self, instruction: u64) -> Option<u32> {
         let (start, bits) = (instruction & !7, 8 * (instruction & 7));
         let (mut low, mut high) = (0_u64, 0_u64);
@@ -772,6 +872,45 @@ mod tests {
             });
             // SAFETY: a call without arguments. What tells the time takes other paths at other times.
             agree("the vDSO", &|| _ = black_box(unsafe { libc::sched_getcpu() }));
+        });
+    }
+
+    /// The program is not harmed, and each method counts the same, or not at all.
+    #[test]
+    fn hostile_code() {
+        use rdpmc_testing::hostile::{KINDS, Method, Stepper, attempt};
+        fn told(counted: Result<u64, StepError>) -> Result<Option<u64>, String> {
+            match counted {
+                Ok(count) => Ok(Some(count)),
+                Err(StepError::Disturbed) => Ok(None),
+                Err(why) => Err(why.to_string()),
+            }
+        }
+        let by_tracer: Method<'_> = &|limit, code| told(traced(limit, code));
+        #[cfg(target_arch = "x86_64")]
+        let by_trap_flag: Method<'_> = &|limit, code| {
+            use super::super::x86_64_trap_flag as trap_flag;
+            let counting = trap_flag::Counting::begin(limit, Room::NONE)
+                .map_err(|(why, _)| why.to_string())?;
+            trap_flag::start();
+            code();
+            told(counting.end().0)
+        };
+        let steppers: &[Stepper<'_>] = &[
+            #[cfg(target_arch = "x86_64")]
+            ("by the trap flag", by_trap_flag, |kind| kind.by_trap_flag),
+            ("by a tracer", by_tracer, |kind| kind.by_tracer),
+        ];
+        in_turn(|| {
+            let failed: Vec<String> =
+                KINDS.iter().filter_map(|kind| attempt(*kind, steppers).err()).collect();
+            assert!(
+                failed.is_empty(),
+                "{} of {}:\n{}",
+                failed.len(),
+                KINDS.len(),
+                failed.join("\n")
+            );
         });
     }
 

@@ -3,6 +3,8 @@
 
 use crate::StepError;
 use std::ffi::c_int;
+use std::fs::File;
+use std::io::Read;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -42,7 +44,23 @@ impl Turn {
 fn is_alive(process: c_int, thread: c_int) -> bool {
     // SAFETY: no signal is sent: 0 asks whether one could be.
     let status = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) };
-    status == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+    let is_known = status == 0 || errno() != libc::ESRCH;
+    is_known && !(thread == process && has_main_thread_ended())
+}
+
+/// Whether the first thread has ended. The kernel knows its number until the process ends.
+fn has_main_thread_ended() -> bool {
+    let mut text = [0; 128];
+    let Ok(length) = File::open("/proc/self/stat").and_then(|mut file| file.read(&mut text)) else {
+        return false;
+    };
+    // The program's name, which is at most 15 bytes, is in parentheses before the state.
+    let text = text.get(..length).unwrap_or_default();
+    text.rsplit(|byte| *byte == b')').next().is_some_and(|state| state.starts_with(b" Z"))
+}
+
+fn errno() -> c_int {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
 impl Drop for Turn {

@@ -12,6 +12,7 @@
 // - `pushf` pushes the flag, and `popf` may clear it. So the handler removes it from what was pushed. It adds it to what is popped, and
 //   removes it there after the `popf`. Otherwise flags that the code keeps for later, as switches between fibers do, would trap after
 //   the count.
+// - No trap comes after an instruction that the kernel executes itself: `cli` and `sti` after `iopl`, and `sidt` and its like.
 // - No trap comes after `mov ss` and `int`, nor between two system calls without an instruction in between. `iret` may clear the flag.
 //   The trap after `icebp` is the program's. Nothing is counted from there on.
 //
@@ -66,8 +67,9 @@ static BEHIND_CALL: AtomicUsize = AtomicUsize::new(0);
 static FLAGS_OF_CALL: AtomicU64 = AtomicU64::new(0);
 /// Whether the count ends: its own `pushf` and `popf` are left alone.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
-/// Whether this thread blocked SIGTRAP before, and has not changed that since, and whether one came meanwhile. It is sent again at the end.
+/// Whether this thread blocked SIGTRAP before, and the code has not changed that. It is blocked again when the steps end.
 static WAS_BLOCKED: AtomicBool = AtomicBool::new(false);
+/// Whether one was waiting before. It is sent again at the end.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 /// Whether a SIGTRAP came that was no step, or an instruction or a system call after which nothing may be stepped.
 static IS_DISTURBED: AtomicBool = AtomicBool::new(false);
@@ -328,11 +330,13 @@ unsafe fn remember(found: &libc::sigaction) -> libc::sigaction {
 unsafe extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let is_counted = THREAD.load(Relaxed) == thread();
     // SAFETY: the kernel's arguments are valid while this runs.
-    let (code, registers) = unsafe {
-        let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
-        ((*info).si_code, registers)
+    let (code, registers, mask) = unsafe {
+        let context = &mut *context.cast::<libc::ucontext_t>();
+        ((*info).si_code, &mut context.uc_mcontext.gregs, &mut context.uc_sigmask)
     };
     let mut registers = Registers(registers);
+    // A handler of the code has none.
+    let is_stepped = registers.has_trap_flag();
     let is_step = code == TRAP_TRACE || code == TRAP_BRKPT && registers.has_trap_flag();
     if !is_step {
         if is_counted {
@@ -343,10 +347,18 @@ unsafe extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context:
             if PUSHED.swap(0, Relaxed) == registers.get(libc::REG_RIP) as usize {
                 set_on_stack(registers.get(libc::REG_RSP) as usize, false);
             }
-            // SAFETY: the kernel's arguments are valid while this runs.
-            let is_sent = unsafe { (*info).si_code } <= 0;
+            let is_sent = code <= 0;
             if is_sent && WAS_BLOCKED.load(Relaxed) {
-                return IS_HELD.store(true, Relaxed);
+                if NEXT.load(Relaxed) == 0 {
+                    return IS_HELD.store(true, Relaxed); // the steps have not begun
+                }
+                // It waits there. The code may unblock it.
+                WAS_BLOCKED.store(!is_stepped, Relaxed);
+                // SAFETY: a set of the kernel's, and calls with integers.
+                return unsafe {
+                    libc::sigaddset(mask, libc::SIGTRAP);
+                    libc::syscall(libc::SYS_tgkill, libc::getpid(), thread(), libc::SIGTRAP);
+                };
             }
         }
         // SAFETY: the kernel's arguments, and nothing follows.
@@ -355,6 +367,10 @@ unsafe extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context:
         registers.clear_trap_flag(); // a thread or a child that has inherited it
     } else {
         step(&mut registers);
+        if !registers.has_trap_flag() && WAS_BLOCKED.swap(false, Relaxed) {
+            // SAFETY: a set of the kernel's.
+            unsafe { libc::sigaddset(mask, libc::SIGTRAP) };
+        }
     }
 }
 
@@ -477,7 +493,8 @@ enum Next {
     PushFlags { behind: usize },
     /// `popf`, which may clear the trap flag.
     PopFlags,
-    /// `int`, `iret`, `icebp`, `pushf` and `popf` of 16 bits, `ud2`, from which a signal handler goes elsewhere, `mov ss`, or one whose bytes cannot be read: the page is absent, or a protection key forbids it.
+    /// `int`, `iret`, `icebp`, `mov ss`, `pushf` and `popf` of 16 bits, `ud2`, from which a signal handler goes elsewhere, one that the kernel
+    /// executes itself, or one whose bytes cannot be read: the page is absent, or a protection key forbids it.
     Unsteppable,
 }
 
@@ -496,7 +513,7 @@ impl Next {
                 0xf2 | 0xf3 => is_repeated = true,
                 // ins, outs, movs, cmps, stos, lods, scas
                 0x6c..=0x6f | 0xa4..=0xa7 | 0xaa..=0xaf if is_repeated => return Next::Repeated,
-                0xcd | 0xcf | 0xf1 => return Next::Unsteppable,
+                0xcd | 0xcf | 0xf1 | 0xfa | 0xfb => return Next::Unsteppable,
                 // Half of the flags. The other bytes of the word are not this instruction's.
                 0x9c | 0x9d if is_short => return Next::Unsteppable,
                 0x9c => return Next::PushFlags { behind: address },
@@ -510,6 +527,11 @@ impl Next {
                         }
                         Some(second) if first == 0x8e && second >> 3 & 7 == 2 => Next::Unsteppable,
                         Some(0x0b) if first == 0x0f => Next::Unsteppable,
+                        Some(second @ (0 | 1)) if first == 0x0f => {
+                            let operands = byte(address.wrapping_add(1));
+                            let is_emulated = operands.is_none_or(|byte| is_emulated(second, byte));
+                            if is_emulated { Next::Unsteppable } else { Next::Other }
+                        }
                         Some(_) => Next::Other,
                         None => Next::Unsteppable,
                     };
@@ -521,6 +543,17 @@ impl Next {
             }
         }
         Next::Unsteppable
+    }
+}
+
+/// Whether the kernel executes this instruction of group 6 or 7 where the CPU refuses it (UMIP), and no trap comes: `sldt`, `str`, `sgdt`,
+/// `sidt` or `smsw`.
+fn is_emulated(group: u8, operands: u8) -> bool {
+    let (is_memory, operation) = (operands >> 6 != 3, operands >> 3 & 7);
+    match (group, operation) {
+        (0, 0 | 1) | (1, 4) => true,
+        (1, 0 | 1) => is_memory,
+        _ => false,
     }
 }
 

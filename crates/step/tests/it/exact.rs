@@ -2,6 +2,7 @@
 
 use crate::in_turn;
 use rdpmc_step::{StepError, count, seconds_per_step};
+use rdpmc_testing::process::{fork, wait};
 use std::arch::asm;
 use std::hint::black_box;
 use std::io::Write;
@@ -90,6 +91,99 @@ fn repeated_instructions_count_once() {
     });
 }
 
+/// Instructions with something special about them. Each round has two more.
+#[test]
+fn instructions_of_each_kind() {
+    in_turn(|| {
+        let memory = [0_u64; 1_024];
+        // XSAVE needs 64 bytes of alignment, and zeros where it does not write.
+        let area = (memory.as_ptr() as usize + 63) & !63;
+        let (_pages, code) = code_before_an_absent_page(&[
+            0xb8, 0, 0, 0, 0, 0xc3, // mov eax, 0; ret
+            0xc6, 0x05, 0, 0, 0, 0, 0x90, // mov byte ptr [rip], 0x90
+            0xf4, 0xc3, // hlt, replaced by a nop; ret
+        ]);
+        let (rewritten, last) = (code + 6, code + 14);
+        type Case<'a> = (&'a str, &'a dyn Fn(u64), u64);
+        let all: [Case<'_>; 23] = [
+            ("a CPU's name", &rounds!("push rbx", "xor eax, eax", "cpuid", "pop rbx"), 4),
+            ("ticks", &rounds!("rdtsc"), 1),
+            ("the registers that are saved", &rounds!("xor ecx, ecx", ".byte 0x0f, 0x01, 0xd0"), 2), // xgetbv
+            ("a pause", &rounds!("pause"), 1),
+            ("fences", &rounds!("mfence", "lfence", "sfence"), 3),
+            ("a branch target", &rounds!(".byte 0xf3, 0x0f, 0x1e, 0xfa"), 1),
+            ("a prefix of another operation", &rounds!(".byte 0xf3, 0x0f, 0xbc, 0xc1"), 1),
+            ("a prefix without effect", &rounds!(".byte 0xf2, 0x90", ".byte 0x2e, 0x90"), 2),
+            ("a lock", &rounds!("lock xadd [{area}], eax"; area = area), 1),
+            ("floating point", &rounds!("fldz", "fstp st(0)"), 2),
+            ("all registers", &rounds!("fxsave [{area}]", "fxrstor [{area}]"; area = area), 2),
+            ("a frame", &rounds!("push rbp", "mov rbp, rsp", "leave"), 3),
+            ("a loop", &rounds!("mov ecx, 3", "3:", "loop 3b"), 4),
+            (
+                "a far return",
+                &rounds!(
+                    "mov eax, cs",
+                    "push rax",
+                    "lea rax, [rip + 3f]",
+                    "push rax",
+                    ".byte 0x48, 0xcb",
+                    "3:"
+                ),
+                5,
+            ),
+            ("no stack", &rounds!("mov r8, rsp", "xor esp, esp", "nop", "mov rsp, r8"), 4),
+            (
+                "calls one after the other",
+                &rounds!("mov eax, 39", "syscall", "jmp 3f", "3:", "mov eax, 39", "syscall", "nop"),
+                6,
+            ),
+            ("a call that fails", &rounds!("mov eax, 100000", "syscall", "nop"), 3),
+            ("the carry flag", &rounds!("stc", "pushfq", "pop rax", "cmc"), 4),
+            (
+                "repetitions back to back",
+                &rounds!("mov rdi, {area}", "mov ecx, 3", "xor eax, eax", "rep stosb", "rep stosb", "mov ecx, 2", "rep stosq"; area = area),
+                7,
+            ),
+            (
+                "repetitions backwards",
+                &rounds!("mov rdi, {area}", "mov ecx, 3", "std", "rep stosb", "cld"; area = area + 64),
+                5,
+            ),
+            (
+                "code that was written",
+                &rounds!("mov [{code} + 1], r12b", "call {code}"; code = code),
+                4,
+            ),
+            (
+                "code that writes what follows",
+                &rounds!("mov byte ptr [{code} + 7], 0xf4", "call {code}"; code = rewritten),
+                5,
+            ),
+            ("the last byte of a mapping", &rounds!("call {code}"; code = last), 2),
+        ];
+        for (name, code, expected) in all {
+            assert_eq!(per_round(code), expected + 2, "{name}");
+        }
+        black_box(memory);
+    });
+}
+
+/// Writes code to the end of a page, behind which there is none. Returns the mapping and the address of the code.
+fn code_before_an_absent_page(code: &[u8]) -> (usize, usize) {
+    const PAGE: usize = 4 << 10;
+    // SAFETY: a new mapping of two pages, the second of which is given back. The code fits.
+    unsafe {
+        let access = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let start = libc::mmap(std::ptr::null_mut(), 2 * PAGE, access, flags, -1, 0);
+        assert_ne!(start, libc::MAP_FAILED);
+        libc::munmap(start.byte_add(PAGE), PAGE);
+        let place = start.byte_add(PAGE - code.len());
+        std::ptr::copy_nonoverlapping(code.as_ptr(), place.cast(), code.len());
+        (start as usize, place as usize)
+    }
+}
+
 /// The CPU does not trap after these.
 #[test]
 fn instructions_without_a_step() {
@@ -106,6 +200,10 @@ fn instructions_without_a_step() {
             &rounds!("mov eax, 20", ".byte 0xf3, 0xcd, 0x80"),
             &rounds!("mov eax, ss", ".byte 0xf3, 0x8e, 0xd0"),
             &rounds!("pushfw", "add rsp, 2"),
+            // The kernel executes them where the CPU does not.
+            &rounds!("sidt [rsp - 16]"),
+            &rounds!("sgdt [rsp - 16]"),
+            &rounds!("smsw eax"),
             // It may clear the trap flag.
             &rounds!(
                 "mov eax, ss",
@@ -255,6 +353,36 @@ fn a_thread_that_ends_within_a_count() {
         assert_eq!(per_round(&rounds!("nop")), 3);
         // SAFETY: the call takes integers.
         assert_eq!(unsafe { libc::signal(libc::SIGTRAP, libc::SIG_DFL) }, ours);
+    });
+}
+
+/// So does the main thread, which the kernel keeps until the last one has ended.
+#[test]
+fn the_main_thread_ends_within_a_count() {
+    in_turn(|| {
+        let ended = wait(fork(|| {
+            let (send, sent) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                let main: String = sent.recv().unwrap();
+                let is_there = || {
+                    let stat = std::fs::read_to_string(&main).unwrap_or_default();
+                    !stat.contains(") Z ")
+                };
+                while is_there() {
+                    std::thread::yield_now();
+                }
+                let is_right = count(1_000, || black_box(1)).is_ok();
+                // SAFETY: ends the process.
+                unsafe { libc::_exit(if is_right { 7 } else { 1 }) };
+            });
+            let _ = count(100_000, || {
+                send.send("/proc/self/stat".to_owned()).unwrap();
+                // SAFETY: the thread ends without its destructors. Nothing waits for it.
+                unsafe { libc::syscall(libc::SYS_exit, 0) };
+            });
+            1
+        }));
+        assert_eq!(ended, 7 << 8);
     });
 }
 

@@ -6,6 +6,7 @@
 mod exact;
 #[cfg(feature = "functions")]
 mod functions;
+mod hostile;
 mod refusals;
 
 fn in_turn(test: impl FnOnce()) {

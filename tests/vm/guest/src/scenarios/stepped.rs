@@ -3,11 +3,15 @@
 use super::{Entry, open};
 use crate::harness::{Facts, Outcome, Stop, near, require, samples};
 use rdpmc::{Counter, Event};
-use rdpmc_step::Steps;
+use rdpmc_step::{StepError, Steps, count};
+use rdpmc_testing::hostile::{Expected, KINDS, Kind, attempt};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
-pub const ALL: &[Entry] = &[("stepped_and_counted_instructions", stepped_and_counted_instructions)];
+pub const ALL: &[Entry] = &[
+    ("stepped_and_counted_instructions", stepped_and_counted_instructions),
+    ("hostile_code_is_stepped", hostile_code_is_stepped),
+];
 
 /// Work that runs `rounds` times. It has no `rep` instruction: an emulated counter counts each repetition of one.
 type Work = fn(u64);
@@ -113,4 +117,27 @@ fn stepped_and_counted_instructions(facts: &Facts) -> Outcome {
     }
     require(lines.iter().all(|(_, _, steps)| *steps > 0), || format!("{lines:?}"))?;
     lines.iter().try_for_each(|(name, least, steps)| near(name, *steps as i64, *least as i64))
+}
+
+/// The tests of `rdpmc-step` try both methods on x86-64. This tries the machine's own.
+fn hostile_code_is_stepped(facts: &Facts) -> Outcome {
+    let expected: fn(&Kind) -> Expected = match cfg!(target_arch = "x86_64") {
+        true => |kind| kind.by_trap_flag,
+        false => |kind| kind.by_tracer,
+    };
+    let counted = |limit, code: &mut dyn FnMut()| match count(limit, code) {
+        Ok(count) => Ok(Some(count)),
+        Err(StepError::Disturbed) => Ok(None),
+        Err(why) => Err(why.to_string()),
+    };
+    let share = facts.share();
+    let failed: Vec<String> = (0..)
+        .zip(KINDS)
+        .filter(|(trial, _)| share.has(*trial))
+        .filter_map(|(_, kind)| {
+            println!("# {}", kind.name);
+            attempt(*kind, &[("here", &counted, expected)]).err()
+        })
+        .collect();
+    require(failed.is_empty(), || failed.join("; "))
 }
