@@ -129,9 +129,15 @@ pub fn count_into<T>(
 /// The counting of this thread's instructions, between two calls. Dropping it ends the counting. One that is never dropped
 /// (`mem::forget`) stays [`StepError::Busy`] until its thread ends.
 ///
+/// SIGTRAP is unblocked during the count, also in processes that the code starts. Limits:
+///
+/// - A SIGTRAP that another thread sends to this one may be lost. The count may then be right.
+/// - Where SIGTRAP was blocked or ignored, one that comes interrupts a sleep, and what is known of its sender is lost. One for the process may
+///   wait for this thread. Programs that the code starts do not ignore it.
+///
 /// # x86-64
 ///
-/// This library handles SIGTRAP during the count, and SIGTRAP is unblocked, also in programs that the code starts. The handler uses a stack of
+/// This library handles SIGTRAP during the count. The handler uses a stack of
 /// 64 KiB. The program's own handlers with a signal stack run on it as well, unless their stack is larger. An earlier handler of SIGTRAP
 /// receives the signals that are no steps, while all other signals are blocked. No other thread may change the action of SIGTRAP. No second copy
 /// of this library may count.
@@ -146,8 +152,9 @@ pub fn count_into<T>(
 ///
 /// # arm64
 ///
-/// Another process steps this thread. SIGTRAP is unblocked in programs and threads that the code starts. The count replaces a
-/// `PR_SET_PTRACER` of the program. If the child that steps this thread is killed, the kernel ends this process with SIGTRAP.
+/// Another process steps this thread. The count replaces a `PR_SET_PTRACER` of the program. If the child that steps this thread is killed, the
+/// kernel ends this process with SIGTRAP. A SIGTRAP that a signal handler adds to the mask that it returns to is not blocked afterwards. If
+/// SIGTRAP has a handler, the next one then ends the process.
 #[derive(Debug)]
 pub struct Steps(method::Counting);
 

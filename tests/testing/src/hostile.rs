@@ -133,20 +133,30 @@ const STATE: [(&str, State); 10] = [
         }
     }),
     ("the trap flag", || {
-        #[allow(unused_mut)]
-        let mut flags = 0_u64;
-        // SAFETY: the stack is as it was.
         #[cfg(target_arch = "x86_64")]
-        unsafe {
-            std::arch::asm!("pushfq", "pop {}", out(reg) flags)
+        let flags: u64 = {
+            let flags;
+            // SAFETY: the stack is as it was.
+            unsafe { std::arch::asm!("pushfq", "pop {}", out(reg) flags) };
+            flags
         };
+        #[cfg(not(target_arch = "x86_64"))]
+        let flags = 0;
         flags & 256
     }),
     ("the signals that were handled, but for those of a timer", || {
         if has_timer() { 0 } else { SIGNALS.load(SeqCst) }
     }),
     ("the descriptors", || read_dir("/proc/self/fd").map_or(0, |all| all.count() as u64)),
-    ("the threads", || read_dir("/proc/self/task").map_or(0, |all| all.count() as u64)),
+    ("the threads", || {
+        let count = || read_dir("/proc/self/task").map_or(0, |all| all.count() as u64);
+        // One that was waited for is there a moment longer.
+        let after_a_moment = |_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            count()
+        };
+        if count() == 1 { 1 } else { (0..20).map(after_a_moment).min().unwrap_or(0) }
+    }),
     ("the children", || {
         let mut status = 0;
         // SAFETY: the pointer is valid during the call.
@@ -237,6 +247,27 @@ fn set_of(signals: &[c_int]) -> libc::sigset_t {
     set
 }
 
+fn block_trap() {
+    change_mask(libc::SIG_BLOCK, &[libc::SIGTRAP]);
+}
+
+/// Does as critical sections do: blocks a signal, and restores the mask that it found.
+fn save_and_restore_mask(how: c_int, signals: &[c_int]) {
+    let mut found = set_of(&[]);
+    // SAFETY: the sets are valid during the calls.
+    unsafe {
+        libc::pthread_sigmask(how, &set_of(signals), &mut found);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &found, null_mut());
+    }
+}
+
+/// Waits for a signal that is there, while SIGTRAP is blocked.
+fn suspend_without_trap() {
+    send(libc::SIGUSR1);
+    // SAFETY: the set is valid during the call.
+    unsafe { libc::sigsuspend(&set_of(&[libc::SIGTRAP])) };
+}
+
 fn change_mask(how: c_int, signals: &[c_int]) {
     // SAFETY: the set is valid during the call.
     unsafe { libc::pthread_sigmask(how, &set_of(signals), null_mut()) };
@@ -267,6 +298,29 @@ unsafe extern "C" fn mark_and_send(_: c_int, _: *mut libc::siginfo_t, _: *mut c_
 unsafe extern "C" fn mark_and_trap(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
     send(libc::SIGTRAP);
     SIGNALS.fetch_add(1, SeqCst);
+}
+
+/// Longer than the steps for which there is time.
+fn spin() {
+    (0..LIMIT).for_each(|n| _ = black_box(n));
+}
+
+unsafe extern "C" fn spin_in_a_handler(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
+    spin();
+}
+
+unsafe extern "C" fn trap_and_spin(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
+    send(libc::SIGTRAP);
+    spin();
+}
+
+unsafe extern "C" fn trap_and_ask(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
+    send(libc::SIGTRAP);
+    // SAFETY: a structure for which zeros are valid, and the kernel fills it.
+    unsafe {
+        let mut action: libc::sigaction = zeroed();
+        libc::sigaction(libc::SIGTRAP, null(), &mut action);
+    }
 }
 
 /// Makes the page of the fault accessible.
@@ -556,15 +610,14 @@ pub const KINDS: &[Kind] = &[
         }
     })
     .by(Refused, Either),
-    kind("SIGTRAP was blocked", nothing_much)
-        .after(|| change_mask(libc::SIG_BLOCK, &[libc::SIGTRAP])),
+    kind("SIGTRAP was blocked", nothing_much).after(block_trap),
     kind("SIGTRAP was blocked, and is unblocked", || {
         change_mask(libc::SIG_UNBLOCK, &[libc::SIGTRAP]);
     })
-    .after(|| change_mask(libc::SIG_BLOCK, &[libc::SIGTRAP]))
+    .after(block_trap)
     .by(Counted, Either),
     kind("SIGTRAP was blocked, and is sent", || send(libc::SIGTRAP))
-        .after(|| change_mask(libc::SIG_BLOCK, &[libc::SIGTRAP]))
+        .after(block_trap)
         .by(Refused, Refused),
     kind("SIGTRAP was blocked, and a handler sends it", || send(libc::SIGUSR1))
         .after(|| {
@@ -596,6 +649,98 @@ pub const KINDS: &[Kind] = &[
             libc::sigfillset(&mut action.sa_mask);
             libc::sigaction(libc::SIGUSR1, &action, null_mut());
         }
+    })
+    .by(Refused, Refused),
+    kind("SIGTRAP was blocked, and the mask is saved and restored", || {
+        save_and_restore_mask(libc::SIG_BLOCK, &[libc::SIGINT]);
+        send(libc::SIGTRAP);
+    })
+    .after(block_trap)
+    .by(Refused, Refused),
+    kind("SIGTRAP was blocked, and the mask is saved with less in it", || {
+        save_and_restore_mask(libc::SIG_UNBLOCK, &[libc::SIGUSR1]);
+    })
+    .after(block_trap)
+    .by(Refused, Refused),
+    kind("SIGTRAP was blocked, and the mask is looked at", || {
+        let mut found = set_of(&[]);
+        // SAFETY: the sets are valid during the calls.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, null(), &mut found);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &found, null_mut());
+        }
+    })
+    .after(block_trap)
+    .by(Refused, Refused),
+    kind("SIGTRAP was blocked, and a thread finds it so", || {
+        let look = || {
+            let mut found = set_of(&[]);
+            // SAFETY: the set is valid during the call.
+            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, null(), &mut found) };
+            SIGNALS.fetch_add(signals_of(&found) & 1 << libc::SIGTRAP, SeqCst);
+        };
+        std::thread::spawn(look).join().map(drop).unwrap();
+    })
+    .after(block_trap)
+    .by(Refused, Refused),
+    kind("SIGTRAP was blocked, and a handler takes long before it is sent", || {
+        send(libc::SIGUSR1);
+        send(libc::SIGTRAP);
+    })
+    .after(|| {
+        block_trap();
+        handle(libc::SIGUSR1, spin_in_a_handler, 0);
+    })
+    .by(Refused, Refused),
+    kind("SIGTRAP was blocked, and a handler sends it and takes long", || send(libc::SIGUSR1))
+        .after(|| {
+            block_trap();
+            handle(libc::SIGUSR1, trap_and_spin, 0);
+        })
+        .by(Refused, Refused),
+    kind("SIGTRAP was blocked, and a handler sends it once and takes long", || {
+        if SIGNALS.fetch_add(1, SeqCst) == 0 {
+            send(libc::SIGUSR1);
+        }
+    })
+    .after(|| {
+        block_trap();
+        handle(libc::SIGUSR1, trap_and_spin, 0);
+    })
+    .by(Either, Either),
+    kind("SIGTRAP was blocked, and a handler sends it and asks for its action", || {
+        send(libc::SIGUSR1);
+    })
+    .after(|| {
+        block_trap();
+        handle(libc::SIGUSR1, trap_and_ask, 0);
+    })
+    .by(Refused, Refused),
+    kind("a mask of the wrong size", || {
+        let set = set_of(&[libc::SIGTRAP]);
+        let [how, set] = [libc::SIG_BLOCK as usize, &raw const set as usize];
+        assert_eq!(system_call(libc::SYS_rt_sigprocmask, [how, set, 0, 4]), -1);
+    })
+    .by(Either, Counted),
+    kind("SIGTRAP has a handler, and comes after it was blocked for a while", || {
+        suspend_without_trap();
+        send(libc::SIGTRAP);
+    })
+    .after(|| {
+        handle(libc::SIGTRAP, mark, 0);
+        handle(libc::SIGUSR1, mark, 0);
+        change_mask(libc::SIG_BLOCK, &[libc::SIGUSR1]);
+    })
+    .by(Refused, Refused),
+    kind("SIGTRAP is ignored, and comes after it was blocked for a while", || {
+        suspend_without_trap();
+        send(libc::SIGTRAP);
+    })
+    .after(|| {
+        // SAFETY: a call with integers.
+        unsafe { libc::signal(libc::SIGTRAP, libc::SIG_IGN) };
+        handle(libc::SIGUSR1, mark, 0);
+        change_mask(libc::SIG_BLOCK, &[libc::SIGUSR1]);
     })
     .by(Refused, Refused),
     kind("a handler of SIGTRAP", || handle(libc::SIGTRAP, mark, 0)).by(Refused, Refused),

@@ -145,8 +145,10 @@ fn write_row(to: &mut impl Write, row: &Row) -> io::Result<()> {
 }
 
 fn percentiles(to: &mut impl Write, of: Percentiles, sum: Option<u64>) -> io::Result<()> {
-    let Percentiles { p50, p99, p999, max } = of;
-    for (name, value) in [("{\"p50", p50), (",\"p99", p99), (",\"p999", p999), (",\"max", max)] {
+    let Percentiles { p50, p99, p999, p9999, max } = of;
+    let all =
+        [("{\"p50", p50), (",\"p99", p99), (",\"p999", p999), (",\"p9999", p9999), (",\"max", max)];
+    for (name, value) in all {
         write!(to, "{name}\":")?;
         integer(to, value)?;
     }

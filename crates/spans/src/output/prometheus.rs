@@ -1,21 +1,55 @@
-//! The text format of Prometheus.
+//! The text formats of Prometheus and OpenMetrics.
 
 use crate::batch::Batch;
 use crate::distribution::Distribution;
 use crate::output::{NOTHING, Row};
 use crate::record::Site;
 use rdpmc::Event;
+use rdpmc::clock::Conversion;
 use std::io::{self, Write};
-use std::time::Duration;
 
-/// The spans of a site on all threads of a name, whether they have ended or not: so a series grows until the interval ends,
-/// and keeps its labels.
+/// Two formats with the same samples. They differ in the lines before and after these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Version 0.0.4.
+    Prometheus,
+    OpenMetrics,
+}
+
+/// The number of limits of the histograms.
+const LIMITS: usize = 4 * 30 + 1;
+
+/// Returns the limits of the histograms in nanoseconds: four for each power of two, from 2^4 to 2^34. All processes have the same ones, so
+/// that histograms can be added.
+pub(crate) fn limits() -> [u64; LIMITS] {
+    std::array::from_fn(|place| (4 + place as u64 % 4) << (place / 4 + 2))
+}
+
+/// The number of times between each limit and the one before it, and above all limits.
+pub(crate) type Buckets = [u64; LIMITS + 1];
+
+/// Adds a distribution of ticks.
+pub(crate) fn add_times(buckets: &mut Buckets, times: &Distribution, conversion: Conversion) {
+    let limits = limits();
+    // The lowest value of each bucket of the distribution: the highest one changes with the maximum, and then a count could fall.
+    for ([lowest, _], count) in times.iter() {
+        let time = conversion.delta_ns(lowest);
+        let place = limits.partition_point(|limit| *limit < time);
+        if let Some(known) = buckets.get_mut(place) {
+            *known += count;
+        }
+    }
+}
+
+/// The spans of a name in a source file on all threads of a name, whether they have ended or not: so a series grows until the interval
+/// ends, and keeps its labels when a line of the source moves.
 struct Series {
     thread: String,
     site: &'static Site,
     count: u64,
     nanoseconds: u128,
-    times: Distribution,
+    times: Buckets,
+    distribution: Distribution,
     events: Vec<(Event, u64, Distribution)>,
     disturbed: Option<u64>,
     waited: Option<u64>,
@@ -24,11 +58,29 @@ struct Series {
 }
 
 impl Series {
-    fn add(&mut self, row: &Row, total: Duration) {
+    fn new(thread: &str, site: &'static Site) -> Series {
+        Series {
+            thread: thread.to_string(),
+            site,
+            count: 0,
+            nanoseconds: 0,
+            times: [0; LIMITS + 1],
+            distribution: Distribution::default(),
+            events: Vec::new(),
+            disturbed: None,
+            waited: None,
+            preempted: None,
+            interrupted: None,
+        }
+    }
+
+    /// Adds the spans of a row. `times` is their distribution in ticks.
+    fn add(&mut self, row: &Row, ticks: u64, times: &Distribution, conversion: Conversion) {
         self.count += row.count;
-        self.nanoseconds += total.as_nanos();
-        // Threads with another clock are in sum and count alone.
-        self.times.merge(&row.distribution).unwrap_or_default();
+        self.nanoseconds += conversion.duration(ticks).as_nanos();
+        add_times(&mut self.times, times, conversion);
+        // Threads with another clock are not in the quantiles.
+        self.distribution.merge(&row.distribution).unwrap_or_default();
         for counts in &row.counts {
             match self.events.iter_mut().find(|(event, ..)| *event == counts.event) {
                 Some((_, sum, distribution)) => {
@@ -53,7 +105,7 @@ impl Series {
 
     fn labels(&self) -> String {
         let [thread, span, file] = [&self.thread, self.site.name(), self.site.file()].map(Escaped);
-        format!("thread=\"{thread}\",span=\"{span}\",site=\"{file}:{}\"", self.site.line())
+        format!("thread=\"{thread}\",span=\"{span}\",file=\"{file}\"")
     }
 }
 
@@ -63,55 +115,61 @@ fn series(batch: &Batch) -> Vec<Series> {
     for thread in &batch.threads {
         for stats in &thread.sites {
             let (name, site) = (thread.meta.group(), stats.site);
-            // A macro of the program's with two spans has two statics of one line.
             let is_same =
                 |known: &&mut Series| known.thread == name && of_site(known.site) == of_site(site);
             let row = Row::new(thread, stats, &batch.time);
-            // A sum that falls is a restart to Prometheus.
-            let total = batch.time.first_conversion(&thread.meta).duration(stats.ticks);
-            if let Some(known) = all.iter_mut().find(is_same) {
-                known.add(&row, total);
-                continue;
-            }
-            let mut new = Series {
-                thread: name.to_string(),
-                site,
-                count: 0,
-                nanoseconds: 0,
-                times: Distribution::default(),
-                events: Vec::new(),
-                disturbed: None,
-                waited: None,
-                preempted: None,
-                interrupted: None,
+            // One that never changes: a sum that falls is a restart to Prometheus.
+            let conversion = batch.time.first_conversion(&thread.meta);
+            let series = match all.iter_mut().find(is_same) {
+                Some(known) => known,
+                None => {
+                    all.push(Series::new(name, site));
+                    let Some(new) = all.last_mut() else { continue };
+                    new
+                }
             };
-            new.add(&row, total);
-            all.push(new);
+            series.add(&row, stats.ticks, &stats.times, conversion);
         }
     }
     all
 }
 
-fn of_site(site: &Site) -> (&str, &str, u32) {
-    (site.name(), site.file(), site.line())
+fn of_site(site: &Site) -> (&str, &str) {
+    (site.name(), site.file())
 }
 
-/// Writes the interval as summaries and counters.
-pub(crate) fn write(batch: &Batch, to: impl Write) -> io::Result<()> {
+/// Writes the interval as histograms, quantiles, summaries and counters.
+pub(crate) fn write(batch: &Batch, format: Format, to: impl Write) -> io::Result<()> {
     let mut to = io::BufWriter::new(to);
-    if let Some(why) = NOTHING {
+    // OpenMetrics has no comments.
+    if let Some(why) = NOTHING.filter(|_| format == Format::Prometheus) {
         writeln!(to, "# {why}")?;
     }
     let all = series(batch);
-    head(&mut to, "rdpmc_span_seconds", "summary", "The time of spans.")?;
+    let head = |to: &mut _, name: &str, kind, help| head(to, format, name, kind, help);
+    head(&mut to, "rdpmc_span_seconds", "histogram", "The time of spans.")?;
     for series in &all {
-        let labels = series.labels();
-        for (quantile, ns) in quantiles(&series.times) {
-            let seconds = Seconds(u128::from(ns));
-            writeln!(to, "rdpmc_span_seconds{{{labels},quantile=\"{quantile}\"}} {seconds}")?;
+        let (labels, mut below) = (series.labels(), 0);
+        for (count, limit) in series.times.iter().zip(limits()) {
+            below += count;
+            let limit = Seconds(u128::from(limit));
+            writeln!(to, "rdpmc_span_seconds_bucket{{{labels},le=\"{limit}\"}} {below}")?;
         }
+        writeln!(to, "rdpmc_span_seconds_bucket{{{labels},le=\"+Inf\"}} {}", series.count)?;
         writeln!(to, "rdpmc_span_seconds_sum{{{labels}}} {}", Seconds(series.nanoseconds))?;
         writeln!(to, "rdpmc_span_seconds_count{{{labels}}} {}", series.count)?;
+    }
+    let help = "The quantiles of the time of spans in this process.";
+    head(&mut to, "rdpmc_span_quantile_seconds", "gauge", help)?;
+    for series in &all {
+        let labels = series.labels();
+        for (quantile, ns) in quantiles(&series.distribution) {
+            let seconds = Seconds(u128::from(ns));
+            writeln!(
+                to,
+                "rdpmc_span_quantile_seconds{{{labels},quantile=\"{quantile}\"}} {seconds}"
+            )?;
+        }
     }
     if all.iter().any(|series| !series.events.is_empty()) {
         head(&mut to, "rdpmc_span_events", "summary", "The counts of spans.")?;
@@ -138,34 +196,40 @@ pub(crate) fn write(batch: &Batch, to: impl Write) -> io::Result<()> {
         if known.is_empty() {
             continue;
         }
-        head(&mut to, &format!("rdpmc_spans_{name}_total"), "counter", help)?;
+        head(&mut to, &format!("rdpmc_spans_{name}"), "counter", help)?;
         for (series, count) in known {
             writeln!(to, "rdpmc_spans_{name}_total{{{}}} {count}", series.labels())?;
         }
     }
     let dropped: u64 = batch.threads.iter().map(|thread| thread.dropped).sum();
-    head(
-        &mut to,
-        "rdpmc_spans_dropped_total",
-        "counter",
-        "Records that found a ring full, and spans too deep.",
-    )?;
+    let help = "Records that found a ring full, and spans too deep.";
+    head(&mut to, "rdpmc_spans_dropped", "counter", help)?;
     writeln!(to, "rdpmc_spans_dropped_total {dropped}")?;
-    head(&mut to, "rdpmc_spans_lost_total", "counter", "Spans that were lost otherwise.")?;
+    head(&mut to, "rdpmc_spans_lost", "counter", "Spans that were lost otherwise.")?;
     writeln!(to, "rdpmc_spans_lost_total {}", batch.lost)?;
+    if format == Format::OpenMetrics {
+        writeln!(to, "# EOF")?;
+    }
     to.flush()
 }
 
-fn head(to: &mut impl Write, name: &str, kind: &str, help: &str) -> io::Result<()> {
-    writeln!(to, "# HELP {name} {help}\n# TYPE {name} {kind}")
+/// Writes the lines before a metric's samples. A counter's samples end in `_total`, which is not part of its name in OpenMetrics.
+fn head(to: &mut impl Write, format: Format, name: &str, kind: &str, help: &str) -> io::Result<()> {
+    let suffix = if kind == "counter" && format == Format::Prometheus { "_total" } else { "" };
+    writeln!(to, "# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {kind}")?;
+    if format == Format::OpenMetrics && name.ends_with("_seconds") {
+        writeln!(to, "# UNIT {name} seconds")?;
+    }
+    Ok(())
 }
 
-fn quantiles(of: &Distribution) -> [(&'static str, u64); 4] {
+fn quantiles(of: &Distribution) -> [(&'static str, u64); 5] {
     let quantile = |q| of.quantile(q).unwrap_or(0);
     [
         ("0.5", quantile(0.5)),
         ("0.99", quantile(0.99)),
         ("0.999", quantile(0.999)),
+        ("0.9999", quantile(0.9999)),
         ("1", of.max().unwrap_or(0)),
     ]
 }

@@ -81,6 +81,14 @@ pub struct Counts {
     pub distribution: Distribution,
 }
 
+impl Counts {
+    /// Returns the mean count of a span. None if no span has counts.
+    pub fn mean(&self) -> Option<f64> {
+        let spans = self.distribution.count();
+        (spans > 0).then(|| self.sum as f64 / spans as f64)
+    }
+}
+
 /// Percentiles of times or counts. Those of counts below 256, and of times below 256 ticks of the clock, are exact. Others are too
 /// high by less than 1/128.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,6 +100,8 @@ pub struct Percentiles {
     pub p99: u64,
     /// The 99.9th percentile.
     pub p999: u64,
+    /// The 99.99th percentile.
+    pub p9999: u64,
     /// The maximum.
     pub max: u64,
 }
@@ -103,6 +113,7 @@ impl Percentiles {
             p50: quantile(0.5),
             p99: quantile(0.99),
             p999: quantile(0.999),
+            p9999: quantile(0.9999),
             max: distribution.max().unwrap_or(0),
         }
     }
@@ -131,6 +142,12 @@ impl Known {
 }
 
 impl Row {
+    /// Returns the mean of the times: `total` by `count`. 0 without spans.
+    pub fn mean(&self) -> Duration {
+        let nanoseconds = self.total.as_nanos().checked_div(u128::from(self.count)).unwrap_or(0);
+        Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+    }
+
     /// Returns the sum of an event's counts. None if it was not counted.
     pub fn sum(&self, event: Event) -> Option<u64> {
         self.counts.iter().find(|counts| counts.event == event).map(|counts| counts.sum)

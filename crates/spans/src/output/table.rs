@@ -5,11 +5,12 @@ use crate::units;
 use rdpmc::Event;
 
 /// The columns, and whether they are aligned to the left. The notes follow.
-pub(super) const COLUMNS: [(&str, bool); 8] = [
+pub(super) const COLUMNS: [(&str, bool); 9] = [
     ("thread", true),
     ("span", true),
     ("count", false),
     ("of", true),
+    ("mean", false),
     ("50 %", false),
     ("99 %", false),
     ("99.9 %", false),
@@ -68,23 +69,29 @@ pub(super) fn table(lines: &[Line]) -> String {
 
 /// Returns the lines of a row, with the names of the thread and the span.
 pub(super) fn lines(row: &Row, thread: &str, span: &str) -> Vec<Line> {
-    let line = |count: String, of: String, all: &Percentiles, unit: fn(u64) -> String, note| {
-        let [p50, p99, p999, max] = [all.p50, all.p99, all.p999, all.max].map(unit);
-        let cells = [thread.to_string(), span.to_string(), count, of, p50, p99, p999, max];
-        Line { cells, slots: None, note }
-    };
-    let time = |count: u64, of: &str, all: &Percentiles, note: String| {
-        line(count.to_string(), of.to_string(), all, units::time, note)
+    let line =
+        |[count, of, mean]: [String; 3], all: &Percentiles, unit: fn(u64) -> String, note| {
+            let [p50, p99, p999, max] = [all.p50, all.p99, all.p999, all.max].map(unit);
+            let cells =
+                [thread.to_string(), span.to_string(), count, of, mean, p50, p99, p999, max];
+            Line { cells, slots: None, note }
+        };
+    let time = |count: u64, of: &str, mean: String, all: &Percentiles, note: String| {
+        line([count.to_string(), of.to_string(), mean], all, units::time, note)
     };
     let percent = |fraction: f64| format!("{:.1} %", (fraction * 1_000.0).round() / 10.0 + 0.0);
     let slots = row.level1.map(|level1| level1.parts().map(|(_, part)| percent(part.fraction)));
-    let mut lines = vec![Line { slots, ..time(row.count, "time", &row.time, note(row)) }];
+    let mut lines = vec![Line {
+        slots,
+        ..time(row.count, "time", units::duration(row.mean()), &row.time, note(row))
+    }];
     let disturbed = row.disturbed.unwrap_or(0);
     if let Some(clean) = row.time_clean.filter(|_| disturbed > 0 && disturbed < row.count) {
         let count = row.count.saturating_sub(disturbed);
-        lines.push(time(count, "time, not disturbed", &clean, String::new()));
+        lines.push(time(count, "time, not disturbed", String::new(), &clean, String::new()));
     }
-    for Counts { event, percentiles, .. } in &row.counts {
+    for counts in &row.counts {
+        let Counts { event, percentiles, .. } = counts;
         let note = match *event {
             Event::CYCLES => row.ipc().map(|ipc| format!("{ipc:.2} instructions per cycle")),
             Event::INSTRUCTIONS => None,
@@ -94,7 +101,8 @@ pub(super) fn lines(row: &Row, thread: &str, span: &str) -> Vec<Line> {
             }
         };
         let note = note.unwrap_or_default();
-        lines.push(line(String::new(), event.to_string(), percentiles, units::count, note));
+        let mean = counts.mean().map(|mean| units::count(mean.round() as u64)).unwrap_or_default();
+        lines.push(line([String::new(), event.to_string(), mean], percentiles, units::count, note));
     }
     lines
 }

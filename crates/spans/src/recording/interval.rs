@@ -2,6 +2,7 @@
 
 use crate::batch::Batch;
 use crate::output::perfetto::Missing;
+use crate::output::prometheus::Format;
 use crate::output::{self, PerfettoTrace, Report, ThreadInfo};
 #[cfg(doc)]
 use crate::record::Flags;
@@ -253,21 +254,37 @@ impl Interval {
         output::json::write_report(&self.batch, to)
     }
 
-    /// Writes the spans in the text format of Prometheus: those of a site on all threads of a name, with the labels `thread`,
-    /// `span` and `site`. Threads without a name are `unnamed threads`. Of ended threads, 64 names are kept: those of further
-    /// names move to `threads of other names`.
+    /// Writes the spans in the text format of Prometheus (`text/plain; version=0.0.4`). A series has the spans of one name in one source
+    /// file, on all threads of one name: the labels are `span`, `file` and `thread`. Threads without a name are `unnamed threads`. Of ended
+    /// threads, 64 names are kept: those of further names move to `threads of other names`.
     ///
-    /// `rdpmc_span_seconds` has the times, `rdpmc_span_events` the counts with the label `event`: summaries, with the label
-    /// `quantile`. Counters tell how many spans were `disturbed`, `waited`, `preempted` or `interrupted` where it is known,
-    /// and how many were `dropped` and `lost` on all threads: `rdpmc_spans_disturbed_total` and so on.
+    /// | metric | what it is |
+    /// |---|---|
+    /// | `rdpmc_span_seconds` | the times, as a histogram. Those of several processes and machines can be added |
+    /// | `rdpmc_span_quantile_seconds` | the quantiles of this process, from 50 to 99.99 %, and the maximum |
+    /// | `rdpmc_span_events` | the counts of each `event`, as a summary. Of several processes, only sum and count can be added |
+    /// | `rdpmc_spans_disturbed_total`, `_waited_total`, `_preempted_total`, `_interrupted_total` | how many spans, where it is known |
+    /// | `rdpmc_spans_dropped_total`, `rdpmc_spans_lost_total` | spans without a record, on all threads |
     ///
-    /// All figures are those of the interval. A scraper expects sums that grow: write [`Spans::view`](crate::Spans::view), and
-    /// do not `take`.
+    /// All histograms have the same 121 limits: four for each power of two, from 16 ns to 17 s. A quantile that Prometheus computes from
+    /// them differs from the true one by at most a quarter. A value up to 1/128 above a limit may be counted below it.
+    ///
+    /// Scrapers expect sums that grow. Write [`Spans::view`](crate::Spans::view), or [merge](Interval::merge) each interval that the
+    /// program takes into one of the whole run, and write that one. The example `scraped` does so.
     ///
     /// # Errors
     /// As [`write_trace`](Interval::write_trace).
     pub fn write_prometheus(&self, to: impl Write) -> io::Result<()> {
-        output::prometheus::write(&self.batch, to)
+        output::prometheus::write(&self.batch, Format::Prometheus, to)
+    }
+
+    /// Writes the same as [`write_prometheus`](Interval::write_prometheus) in the format of OpenMetrics
+    /// (`application/openmetrics-text; version=1.0.0`).
+    ///
+    /// # Errors
+    /// As [`write_trace`](Interval::write_trace).
+    pub fn write_openmetrics(&self, to: impl Write) -> io::Result<()> {
+        output::prometheus::write(&self.batch, Format::OpenMetrics, to)
     }
 }
 

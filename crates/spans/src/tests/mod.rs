@@ -4,6 +4,7 @@ mod decoded;
 mod distribution;
 mod game;
 mod handover;
+mod histogram_of_prometheus;
 mod nested;
 mod page;
 mod perfetto;

@@ -35,8 +35,6 @@ struct Told {
     placed: AtomicU64,
     /// Whether SIGTRAP has a handler. The kernel resets it if a step comes while SIGTRAP is blocked. Written before the tracer is there.
     has_handler: AtomicBool,
-    /// Whether the code has SIGTRAP blocked, but the tracer left it in a handler, whose return unblocks it.
-    blocks_later: AtomicBool,
 }
 
 /// The tracer is not there yet. This process has to allow it.
@@ -229,11 +227,6 @@ impl Drop for Counting {
             if [libc::SIG_DFL, nothing()].contains(&action.sa_sigaction) {
                 libc::sigaction(libc::SIGTRAP, &self.action, ptr::null_mut());
             }
-            if self.told().blocks_later.load(Relaxed) {
-                let mut trap: libc::sigset_t = mem::zeroed();
-                libc::sigaddset(&mut trap, libc::SIGTRAP);
-                libc::pthread_sigmask(libc::SIG_BLOCK, &trap, ptr::null_mut());
-            }
             if self.turn.is_of_this_process() {
                 libc::prctl(libc::PR_SET_PTRACER, 0, 0, 0, 0);
             }
@@ -320,17 +313,20 @@ extern "C" fn trace(
         told.state.store(REFUSED, Release);
     } else if let Some(first) = thread.stop() {
         told.state.store(ATTACHED, Release);
-        let mut code = Code { handlers: 0, blocks_trap: thread.unblock_trap() };
+        let blocks_trap = thread.unblock_trap();
+        let mut code = Code { handlers: 0, frame: 0, blocks_trap, is_held: false };
         let (end, mut signal) = step(&thread, first, told, limit, (places, capacity), &mut code);
-        told.blocks_later.store(code.blocks_trap && code.handlers > 0, Relaxed);
         told.state.store(end, Release);
         if code.blocks_trap {
             thread.block_trap();
-            if signal == libc::SIGTRAP {
+            if code.handlers > 0 {
+                thread.block_trap_after(code.frame);
+            }
+            if signal == libc::SIGTRAP || code.is_held {
                 // It waits there, as it would without a count.
                 // SAFETY: a call with integers.
-                unsafe { libc::syscall(libc::SYS_tgkill, parent, thread.0, signal) };
-                signal = 0;
+                unsafe { libc::syscall(libc::SYS_tgkill, parent, thread.0, libc::SIGTRAP) };
+                signal = if signal == libc::SIGTRAP { 0 } else { signal };
             }
         }
         // It goes on at full speed, with the signal that has stopped it.
@@ -342,10 +338,13 @@ extern "C" fn trace(
 
 /// What the code does that is stepped.
 struct Code {
-    /// How many signal handlers run, one in the other.
+    /// How many signal handlers run, one in the other, and the stack of the outermost one.
     handlers: u64,
+    frame: u64,
     /// Whether it has SIGTRAP blocked, which the tracer unblocks.
     blocks_trap: bool,
+    /// Whether a SIGTRAP came that it has blocked.
+    is_held: bool,
 }
 
 /// Steps a thread until it reaches the second mark, or until its steps do not count. Returns the state to tell, and the signal
@@ -368,9 +367,7 @@ fn step(
     let (begin, end) = (start as fn() as usize as u64, finish as fn() as usize as u64);
     // Steps before the first mark and in signal handlers do not count, and do not go on for ever.
     let (mut count, mut others) = (None, 0_u64);
-    let Code { handlers, blocks_trap } = code;
-    // A SIGTRAP that the code has blocked.
-    let mut is_held = false;
+    let Code { handlers, frame, blocks_trap, is_held } = code;
     let mut stop = first;
     // Where the thread was at the last stop, whether its instruction there is a system call, and the signal it was given.
     let mut before: Option<(Place, bool, c_int)> = None;
@@ -387,8 +384,13 @@ fn step(
             };
             let is_trap = stop.signal == libc::SIGTRAP;
             let call = before.filter(|(_, is_call, _)| *is_call).map(|(place, ..)| place);
-            let is_after_a_call = code == AFTER_A_CALL && sender == 0;
+            // On x86-64, this is also the code of a step for which the CPU named no reason.
+            let may_be = call.is_some() || cfg!(target_arch = "x86_64");
+            let is_after_a_call = may_be && code == AFTER_A_CALL && sender == 0;
             if is_trap && (code == AT_A_HANDLER || enters_a_handler(before, place)) {
+                if *handlers == 0 {
+                    *frame = place.stack;
+                }
                 *handlers += 1;
                 thread.unblock_trap(); // until it returns
             } else if is_trap
@@ -398,8 +400,7 @@ fn step(
                 // Nothing was executed.
             } else if is_trap && (OF_A_STEP.contains(&code) || is_after_a_call) {
                 after_a_call = is_after_a_call.then_some(place.instruction);
-                let is_return =
-                    call.is_some_and(|call| call.number == libc::SYS_rt_sigreturn as u64);
+                let is_return = call.is_some_and(|call| call.call() == libc::SYS_rt_sigreturn);
                 let is_made_again = call.is_some_and(|call| call.instruction == place.instruction);
                 if *handlers > 0 || count.is_none() {
                     others += 1;
@@ -425,15 +426,21 @@ fn step(
                 if *handlers == 0 || !*blocks_trap {
                     return (DISTURBED, stop.signal);
                 }
-                is_held = true;
+                *is_held = true;
             } else if is_trap && *blocks_trap {
-                is_held = true;
+                *is_held = true;
+            } else if is_trap
+                && before
+                    .is_some_and(|(place_before, ..)| place_before.instruction != place.instruction)
+            {
+                // As above. It was sent while the thread executed an instruction.
+                return (DISTURBED, stop.signal);
             } else {
                 // Before the signal has its effect. The thread has executed nothing.
                 signal = stop.signal;
             }
-            if is_held && *handlers == 0 {
-                return (DISTURBED, libc::SIGTRAP);
+            if *is_held && *handlers == 0 {
+                return (DISTURBED, 0);
             }
             let Some(next) = thread.word(place.instruction) else {
                 return (DISTURBED, signal);
@@ -459,12 +466,16 @@ fn step(
                 if others > limit.saturating_add(10_000) || is_call && is_forbidden(place) {
                     return (DISTURBED, 0);
                 }
-                if let Some(blocks) = thread.mask_of_trap(place).filter(|_| is_call) {
-                    if blocks && told.has_handler.load(Relaxed) {
+                if is_call {
+                    let has_handler = told.has_handler.load(Relaxed);
+                    let change = thread.mask_of_trap(place);
+                    let resets_handler =
+                        change == Some(true) || thread.blocks_trap_meanwhile(place);
+                    if has_handler && resets_handler || *blocks_trap && keeps_mask(place) {
                         return (DISTURBED, 0);
                     }
                     if *handlers == 0 {
-                        *blocks_trap = blocks; // a handler's return restores it
+                        *blocks_trap = change.unwrap_or(*blocks_trap); // a handler's return restores it
                     }
                 }
                 if count.is_some() && is_load_exclusive(next) {
@@ -495,14 +506,27 @@ fn enters_a_handler(before: Option<(Place, bool, c_int)>, now: Place) -> bool {
         })
 }
 
-/// Whether nothing is stepped from this system call on: it replaces the program, or the action of SIGTRAP, which the kernel resets.
+/// Whether nothing is stepped from this system call on: it replaces the program, or the action of SIGTRAP, which the kernel resets, or sends
+/// what looks like a step.
 fn is_forbidden(place: Place) -> bool {
-    let number = place.number as c_long;
-    [libc::SYS_execve, libc::SYS_execveat].contains(&number)
-        || number == libc::SYS_rt_sigaction && place.arguments[0] == libc::SIGTRAP as u64
+    let [first, second, third, ..] = place.arguments;
+    let is_trap = |signal: u64| signal as c_int == libc::SIGTRAP;
+    match place.call() {
+        libc::SYS_execve | libc::SYS_execveat => true,
+        libc::SYS_rt_sigaction => is_trap(first) && second != 0,
+        libc::SYS_rt_sigqueueinfo => is_trap(second),
+        libc::SYS_rt_tgsigqueueinfo => is_trap(third),
+        _ => false,
+    }
+}
+
+/// Whether the code gets its mask from this system call, in which SIGTRAP is not blocked.
+fn keeps_mask(place: Place) -> bool {
+    place.call() == libc::SYS_rt_sigprocmask && place.arguments[2] != 0
 }
 
 const PTRACE_PEEKTEXT: c_long = 1;
+const PTRACE_POKETEXT: c_long = 4;
 const PTRACE_SINGLESTEP: c_long = 9;
 const PTRACE_DETACH: c_long = 17;
 const PTRACE_GETSIGINFO: c_long = 0x4202;
@@ -525,13 +549,20 @@ struct Stop {
     is_by_job_control: bool,
 }
 
-/// The instruction that it executes next, its stack, and if that is a system call, which, and its first two arguments.
+/// The instruction that it executes next, its stack, and if that is a system call, which, and its arguments.
 #[derive(Clone, Copy)]
 struct Place {
     instruction: u64,
     stack: u64,
     number: u64,
-    arguments: [u64; 2],
+    arguments: [u64; 6],
+}
+
+impl Place {
+    /// Returns the number of the system call. The kernel takes the lower half.
+    fn call(&self) -> c_long {
+        c_long::from(self.number as c_int)
+    }
 }
 
 impl Thread {
@@ -567,12 +598,17 @@ impl Thread {
         };
         self.request(PTRACE_GETREGSET, REGISTERS as usize, &raw mut buffer as usize)?;
         #[cfg(target_arch = "aarch64")]
-        let [x0, x1, .., x8] = *registers.regs.first_chunk::<9>()?;
+        let (place, number) = ((registers.pc, registers.sp), *registers.regs.get(8)?);
         #[cfg(target_arch = "aarch64")]
-        let (instruction, stack, number, arguments) = (registers.pc, registers.sp, x8, [x0, x1]);
+        let arguments = *registers.regs.first_chunk()?;
         #[cfg(target_arch = "x86_64")]
-        let (instruction, stack, number, arguments) =
-            (registers.rip, registers.rsp, registers.rax, [registers.rdi, registers.rsi]);
+        let (place, number) = ((registers.rip, registers.rsp), registers.rax);
+        #[cfg(target_arch = "x86_64")]
+        let arguments = {
+            let it = registers;
+            [it.rdi, it.rsi, it.rdx, it.r10, it.r8, it.r9]
+        };
+        let (instruction, stack) = place;
         Some(Place { instruction, stack, number, arguments })
     }
 
@@ -602,13 +638,44 @@ impl Thread {
         }
     }
 
+    /// Blocks SIGTRAP in the mask to which the handler returns whose frame is there.
+    fn block_trap_after(&self, frame: u64) {
+        // The layout of the kernel's structure.
+        let place = frame as usize + if cfg!(target_arch = "aarch64") { 168 } else { 304 };
+        let mut mask = 0_u64;
+        if self.request(PTRACE_PEEKTEXT, place, &raw mut mask as usize).is_some() {
+            self.request(PTRACE_POKETEXT, place, (mask | TRAP) as usize);
+        }
+    }
+
+    fn has_trap(&self, set: u64) -> Option<bool> {
+        Some(self.word(set)? & TRAP as u32 != 0)
+    }
+
+    /// Whether SIGTRAP is blocked during this system call.
+    fn blocks_trap_meanwhile(&self, place: Place) -> bool {
+        let [first, .., fourth, fifth, sixth] = place.arguments;
+        let set = match place.call() {
+            libc::SYS_rt_sigsuspend => first,
+            libc::SYS_ppoll => fourth,
+            libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => fifth,
+            libc::SYS_pselect6 if sixth != 0 => {
+                let mut set = 0_u64;
+                self.request(PTRACE_PEEKTEXT, sixth as usize, &raw mut set as usize);
+                set
+            }
+            _ => 0,
+        };
+        set != 0 && self.has_trap(set) == Some(true)
+    }
+
     /// Returns whether SIGTRAP is blocked after this system call. None if the call does not change that.
     fn mask_of_trap(&self, place: Place) -> Option<bool> {
-        let [how, set] = place.arguments;
-        if place.number as c_long != libc::SYS_rt_sigprocmask || set == 0 {
+        let [how, set, _, size, ..] = place.arguments;
+        if place.call() != libc::SYS_rt_sigprocmask || set == 0 || size != 8 {
             return None;
         }
-        let has_trap = self.word(set)? & TRAP as u32 != 0;
+        let has_trap = self.has_trap(set)?;
         match how as c_int {
             libc::SIG_BLOCK => has_trap.then_some(true),
             libc::SIG_UNBLOCK => has_trap.then_some(false),

@@ -37,6 +37,10 @@ const TRAP_FLAG: u64 = 1 << 8;
 /// steps from the others: no `icebp` executes while it is set.
 const TRAP_TRACE: c_int = 2;
 const TRAP_BRKPT: c_int = 1;
+/// That of a signal that was sent to this thread, and not to the process.
+const SI_TKILL: c_int = -6;
+/// SIGTRAP in the kernel's set of 64 signals.
+const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
 /// The size of the handler's stack. A frame with all registers of AVX-512 and AMX takes some 11 KiB.
 const SIZE: usize = 64 << 10;
 /// A page without access is below the stack.
@@ -247,7 +251,6 @@ impl Drop for Counting {
     /// Restores everything, also while a panic unwinds, with the trap flag set until here.
     fn drop(&mut self) {
         clear_trap_flag();
-        THREAD.store(0, Relaxed);
         // SAFETY: structures of integers, addresses and functions that may be absent, for which zeros are valid. The calls take
         // what the kernel returned, and the pointers are valid during the calls. Nothing traps any more.
         unsafe {
@@ -256,6 +259,7 @@ impl Drop for Counting {
             if WAS_BLOCKED.load(Relaxed) {
                 libc::pthread_sigmask(libc::SIG_BLOCK, &trap, ptr::null_mut());
             }
+            THREAD.store(0, Relaxed); // one that comes before this is still held
             // What the code has set stays.
             let (mut action, mut stack): (libc::sigaction, libc::stack_t) =
                 (mem::zeroed(), mem::zeroed());
@@ -329,12 +333,13 @@ unsafe fn remember(found: &libc::sigaction) -> libc::sigaction {
 /// The arguments are those that the kernel passes to a handler.
 unsafe extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let is_counted = THREAD.load(Relaxed) == thread();
-    // SAFETY: the kernel's arguments are valid while this runs.
-    let (code, registers, mask) = unsafe {
-        let context = &mut *context.cast::<libc::ucontext_t>();
-        ((*info).si_code, &mut context.uc_mcontext.gregs, &mut context.uc_sigmask)
-    };
+    let context = context.cast::<libc::ucontext_t>();
+    // SAFETY: the kernel's arguments are valid while this runs. The registers overlap nothing else.
+    let (code, registers) = unsafe { ((*info).si_code, &mut (*context).uc_mcontext.gregs) };
     let mut registers = Registers(registers);
+    // The C library's set is longer than the kernel's, behind which is what `info` leads to.
+    // SAFETY: within the kernel's structure.
+    let mask = unsafe { (&raw mut (*context).uc_sigmask).cast::<u64>() };
     // A handler of the code has none.
     let is_stepped = registers.has_trap_flag();
     let is_step = code == TRAP_TRACE || code == TRAP_BRKPT && registers.has_trap_flag();
@@ -352,24 +357,27 @@ unsafe extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context:
                 if NEXT.load(Relaxed) == 0 {
                     return IS_HELD.store(true, Relaxed); // the steps have not begun
                 }
-                // It waits there. The code may unblock it.
+                // It waits there, and the code may unblock it. In a handler of the code, the return brings back the mask from before.
                 WAS_BLOCKED.store(!is_stepped, Relaxed);
-                // SAFETY: a set of the kernel's, and calls with integers.
+                // SAFETY: the set of 64 signals to which the kernel returns, and calls with integers.
                 return unsafe {
-                    libc::sigaddset(mask, libc::SIGTRAP);
-                    libc::syscall(libc::SYS_tgkill, libc::getpid(), thread(), libc::SIGTRAP);
+                    *mask |= TRAP;
+                    match code {
+                        SI_TKILL => _ = libc::raise(signal),
+                        _ => _ = libc::kill(libc::getpid(), signal), // another thread may wait for it
+                    }
                 };
             }
         }
         // SAFETY: the kernel's arguments, and nothing follows.
-        unsafe { pass_on(signal, info, context, is_counted) };
+        unsafe { pass_on(signal, info, context.cast(), is_counted) };
     } else if !is_counted {
         registers.clear_trap_flag(); // a thread or a child that has inherited it
     } else {
         step(&mut registers);
         if !registers.has_trap_flag() && WAS_BLOCKED.swap(false, Relaxed) {
-            // SAFETY: a set of the kernel's.
-            unsafe { libc::sigaddset(mask, libc::SIGTRAP) };
+            // SAFETY: the set of 64 signals to which the kernel returns.
+            unsafe { *mask |= TRAP };
         }
     }
 }
@@ -625,7 +633,7 @@ unsafe fn sigprocmask(how: i64, new: usize, old: usize) -> i64 {
     result
 }
 
-/// Whether this system call unblocks SIGTRAP. One that sets the whole mask may restore a mask that was saved within the count.
+/// Whether this system call unblocks SIGTRAP.
 fn unblocks_trap(registers: &Registers<'_>) -> bool {
     const BIT: u8 = 1 << (libc::SIGTRAP - 1);
     let [how, number] =
@@ -637,6 +645,9 @@ fn unblocks_trap(registers: &Registers<'_>) -> bool {
         && mask != 0
         && byte(mask).is_some_and(|byte| byte & BIT != 0)
 }
+
+/// It may be that the handler's own system calls send a signal then.
+const PR_SET_SYSCALL_USER_DISPATCH: c_int = 59;
 
 /// Whether nothing may be stepped after this system call: it starts a thread or a process, blocks signals, or replaces the
 /// handler, changes what system calls do, or sends what looks like a step.
@@ -650,8 +661,12 @@ fn is_forbidden(registers: &Registers<'_>) -> bool {
         libc::SYS_execve | libc::SYS_execveat | libc::SYS_ptrace | libc::SYS_seccomp => true,
         // They send a SIGTRAP that looks like a step.
         libc::SYS_rt_sigqueueinfo | libc::SYS_rt_tgsigqueueinfo => true,
-        libc::SYS_prctl => first == libc::PR_SET_SECCOMP,
-        libc::SYS_rt_sigprocmask => second != 0 && first != libc::SIG_UNBLOCK,
+        libc::SYS_prctl => [libc::PR_SET_SECCOMP, PR_SET_SYSCALL_USER_DISPATCH].contains(&first),
+        // The code may keep the mask from before, in which SIGTRAP would not be blocked.
+        libc::SYS_rt_sigprocmask => {
+            let is_kept = registers.get(libc::REG_RDX) != 0 && WAS_BLOCKED.load(Relaxed);
+            is_kept || second != 0 && first != libc::SIG_UNBLOCK
+        }
         libc::SYS_rt_sigaction => second != 0 && first == libc::SIGTRAP,
         libc::SYS_sigaltstack => registers.get(libc::REG_RDI) != 0,
         _ => false,

@@ -27,6 +27,7 @@ const CHECKOUT: &[&str] = &[
     "tests/contained/",
     "tests/machines/",
     "tests/pages/",
+    "tests/prometheus/",
     "tests/perf/",
     "tests/testing/",
     "tests/tracing/",
