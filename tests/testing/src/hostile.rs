@@ -77,6 +77,7 @@ fn run(kind: Kind, method: Option<Method<'_>>) -> (c_int, &'static Left) {
         &*start.cast()
     };
     let status = wait(fork(|| {
+        crate::process::close_all(); // those of other tests, whose number changes
         (kind.before)();
         for (runs, place) in RUNS.iter().zip(&left.counts) {
             let mut code = || repeat(*runs, kind.code, &left.runs);
