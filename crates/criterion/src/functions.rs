@@ -11,10 +11,14 @@ pub(crate) fn joined<'p>(
     typical: f64,
     names: &mut Names,
 ) -> (Option<Functions>, Option<String>) {
-    let mut slack = None;
+    let mut first = None;
     let functions = processes.filter_map(|Placed { counted, places }| {
-        let of_this = counted.process.slack;
-        let places = places.as_ref().filter(|_| *slack.get_or_insert(of_this) == of_this)?;
+        let places = places.as_ref()?;
+        // A difference of two batches has fewer of criterion's own instructions than one batch.
+        let of_this = (counted.process.slack, places.runs());
+        if *first.get_or_insert(of_this) != of_this {
+            return None;
+        }
         let all = places.functions(names).into_iter();
         let all = all.map(|it| (it.name, it.within, it.instructions));
         Some(Functions::new(places.runs(), &names.source().to_string(), all, is_own))

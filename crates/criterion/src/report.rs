@@ -24,6 +24,7 @@ use rdpmc_report::gate::bench_json::{build, is_same_program, program};
 use rdpmc_report::gate::functions::Functions;
 use rdpmc_report::gate::stepped::Process;
 use rdpmc_report::gate::{Change, Direction, Interval, Limits, MIN_VALUES, STEPPED_INSTRUCTIONS};
+use rdpmc_step::VARIABLE;
 use rdpmc_step::functions::Names as FunctionNames;
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
@@ -272,6 +273,13 @@ impl Recorder {
             stepped.lines.push(line);
         }
         let is_of_one = self.notes.are_of_process() || self.shown().is_empty();
+        let slack = stepped.placed.as_ref().map(|it| it.counted.process.slack);
+        if let Some(slack) = slack.filter(|slack| *slack > 0.0 && in_processes.differing.is_none())
+        {
+            stepped.lines.push(format!(
+                "stepping: there was no time for enough batches, so up to {slack:.0} of the instructions may be criterion's own. Raise {VARIABLE} and the warm-up time"
+            ));
+        }
         let share = self.notes.share_of_others().filter(|_| is_of_one);
         if let Some(share) = share.filter(|_| stepped.placed.is_some()) {
             let percent = share * 100.0;

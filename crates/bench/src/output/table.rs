@@ -167,7 +167,7 @@ impl Results {
             }
             let is_own = |function: &Function| function.name == OWN;
             if functions.source == SYMBOLS && functions.all.iter().any(is_own) {
-                end += " With `debug = 1` in the profile, functions that were inlined into the benchmark's own code have their names.";
+                end += " With `debug = 1` in `[profile.bench]`, functions that were inlined into the benchmark's own code have their names.";
             }
             writeln!(f, "\n{end}")?;
         }

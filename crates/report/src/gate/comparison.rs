@@ -367,7 +367,7 @@ impl Comparison {
         let changes = old.changes(new);
         if new.source == SYMBOLS && changes.iter().any(|change| change.name == OWN) {
             self.reasons.insert(format!(
-                "With `debug = 1` in the profile, functions that were inlined into {OWN} have their names"
+                "With `debug = 1` in `[profile.bench]`, functions that were inlined into {OWN} have their names. Save both results anew then"
             ));
         }
         changes
