@@ -36,6 +36,8 @@ pub struct Kind {
     code: fn(),
     pub by_trap_flag: Expected,
     pub by_tracer: Expected,
+    /// Whether each count takes all steps for which there is time: minutes in an emulated machine.
+    pub is_long: bool,
 }
 
 /// A method's name, the method, and what it does about a kind.
@@ -216,12 +218,18 @@ fn nothing() {}
 
 const fn kind(name: &'static str, code: fn()) -> Kind {
     let counted = Expected::Counted;
-    Kind { name, before: nothing, code, by_trap_flag: counted, by_tracer: counted }
+    let (by_trap_flag, by_tracer) = (counted, counted);
+    Kind { name, before: nothing, code, by_trap_flag, by_tracer, is_long: false }
 }
 
 impl Kind {
     const fn after(mut self, before: fn()) -> Kind {
         self.before = before;
+        self
+    }
+
+    const fn long(mut self) -> Kind {
+        self.is_long = true;
         self
     }
 
@@ -692,13 +700,15 @@ pub const KINDS: &[Kind] = &[
         block_trap();
         handle(libc::SIGUSR1, spin_in_a_handler, 0);
     })
-    .by(Refused, Refused),
+    .by(Refused, Refused)
+    .long(),
     kind("SIGTRAP was blocked, and a handler sends it and takes long", || send(libc::SIGUSR1))
         .after(|| {
             block_trap();
             handle(libc::SIGUSR1, trap_and_spin, 0);
         })
-        .by(Refused, Refused),
+        .by(Refused, Refused)
+        .long(),
     kind("SIGTRAP was blocked, and a handler sends it once and takes long", || {
         if SIGNALS.fetch_add(1, SeqCst) == 0 {
             send(libc::SIGUSR1);
