@@ -158,8 +158,8 @@ def ticks():
     for name, row in rows.items():
         value = lambda pattern: float(re.search(pattern.replace("NAME", f'thread="ticks",span="{name}"[^}}]*'), text).group(1))
         assert int(row[2]) == int(value(r"rdpmc_span_seconds_count\{NAME\} (\S+)"))
-        for place, quantile in [(4, "0.5"), (5, "0.99"), (6, "0.999")]:
-            seconds = value(rf'rdpmc_span_seconds\{{NAME,quantile="{quantile}"\}} (\S+)')
+        for place, quantile in [(5, "0.5"), (6, "0.99"), (7, "0.999")]:
+            seconds = value(rf'rdpmc_span_quantile_seconds\{{NAME,quantile="{quantile}"\}} (\S+)')
             assert row[place] == time(round(seconds * 1e9)), (name, quantile, row, seconds)
     print("ticks.html: the percentiles are those for Prometheus")
 
