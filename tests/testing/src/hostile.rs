@@ -466,7 +466,7 @@ fn use_own_stack(size: usize, flags: c_int) {
 }
 
 /// Goes to another context and back, as fibers do by the C library.
-#[cfg(target_env = "gnu")]
+#[cfg(all(target_env = "gnu", not(target_arch = "riscv64")))] // libc has it on these
 fn swap_contexts() {
     extern "C" fn other() {
         SIGNALS.fetch_add(1, SeqCst);
@@ -766,7 +766,7 @@ pub const KINDS: &[Kind] = &[
         .by(Refused, Refused),
     kind("SIGTRAP that ends the process", || send(libc::SIGTRAP)),
     kind("a signal stack", || use_own_stack(STACK.len(), 0)).by(Refused, Counted),
-    #[cfg(target_env = "gnu")]
+    #[cfg(all(target_env = "gnu", not(target_arch = "riscv64")))] // libc has it on these
     kind("another context", swap_contexts).by(Refused, Counted),
     // Processes and threads.
     kind("a thread", || std::thread::spawn(|| black_box(5)).join().map(drop).unwrap())
