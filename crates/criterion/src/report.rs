@@ -277,7 +277,7 @@ impl Recorder {
         if let Some(slack) = slack.filter(|slack| *slack > 0.0 && in_processes.differing.is_none())
         {
             stepped.lines.push(format!(
-                "stepping: there was no time for enough batches, so up to {slack:.0} of the instructions may be criterion's own. Raise {VARIABLE} and the warm-up time"
+                "stepping: few batches were stepped, so up to {slack:.0} of the instructions may be criterion's own. Raise {VARIABLE} and the warm-up time. With `iter_batched`, use a `BatchSize` of more batches"
             ));
         }
         let share = self.notes.share_of_others().filter(|_| is_of_one);

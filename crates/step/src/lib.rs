@@ -131,14 +131,13 @@ pub fn count_into<T>(
 ///
 /// SIGTRAP is unblocked during the count, also in processes that the code starts. Limits:
 ///
-/// - A SIGTRAP that another thread sends to this one may be lost. The count may then be right.
+/// - A SIGTRAP that another thread sends to this one may be lost. The count may then be right, and is no error.
 /// - Where SIGTRAP was blocked or ignored, one that comes interrupts a sleep, and what is known of its sender is lost. One for the process may
 ///   wait for this thread. Programs that the code starts do not ignore it.
 ///
 /// # x86-64
 ///
-/// This library handles SIGTRAP during the count. The handler uses a stack of
-/// 64 KiB. The program's own handlers with a signal stack run on it as well, unless their stack is larger. An earlier handler of SIGTRAP
+/// This library handles SIGTRAP during the count. The handler uses a stack of 64 KiB. The program's own handlers with a signal stack run on it as well, unless their stack is larger. An earlier handler of SIGTRAP
 /// receives the signals that are no steps, while all other signals are blocked. No other thread may change the action of SIGTRAP. No second copy
 /// of this library may count.
 ///

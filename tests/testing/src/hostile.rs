@@ -256,6 +256,11 @@ fn set_of(signals: &[c_int]) -> libc::sigset_t {
     set
 }
 
+fn ignore_trap() {
+    // SAFETY: a call with integers.
+    unsafe { libc::signal(libc::SIGTRAP, libc::SIG_IGN) };
+}
+
 fn block_trap() {
     change_mask(libc::SIG_BLOCK, &[libc::SIGTRAP]);
 }
@@ -307,6 +312,11 @@ unsafe extern "C" fn mark_and_send(_: c_int, _: *mut libc::siginfo_t, _: *mut c_
 unsafe extern "C" fn mark_and_trap(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
     send(libc::SIGTRAP);
     SIGNALS.fetch_add(1, SeqCst);
+}
+
+/// Arithmetic, whose instructions are always the same.
+fn work() {
+    black_box((0..black_box(10_u64)).fold(0, |sum, n| black_box(sum ^ n)));
 }
 
 /// Longer than the steps for which there is time.
@@ -493,9 +503,7 @@ use Expected::{Counted, Either, Refused, Varies};
 
 /// All kinds that need no particular CPU.
 pub const KINDS: &[Kind] = &[
-    kind("arithmetic", || {
-        _ = black_box((0..black_box(5_u64)).fold(0, |sum, n| black_box(sum ^ n)))
-    }),
+    kind("arithmetic", work),
     kind("the allocator", || drop(black_box(Vec::<u8>::with_capacity(black_box(1_000))))),
     kind("a system call", || _ = black_box(system_call(libc::SYS_sched_yield, [0; 4]))),
     // Memory.
@@ -541,17 +549,12 @@ pub const KINDS: &[Kind] = &[
         handle(libc::SIGUSR1, mark, 0);
         change_mask(libc::SIG_BLOCK, &[libc::SIGUSR1]);
     }),
-    kind("SIGTRAP blocked while it waits for a signal", || {
-        send(libc::SIGUSR1);
-        let trap = set_of(&[libc::SIGTRAP]);
-        // SAFETY: the set is valid during the call.
-        unsafe { libc::sigsuspend(&trap) };
-    })
-    .after(|| {
-        handle(libc::SIGUSR1, mark, 0);
-        change_mask(libc::SIG_BLOCK, &[libc::SIGUSR1]);
-    })
-    .by(Counted, Either),
+    kind("SIGTRAP blocked while it waits for a signal", suspend_without_trap)
+        .after(|| {
+            handle(libc::SIGUSR1, mark, 0);
+            change_mask(libc::SIG_BLOCK, &[libc::SIGUSR1]);
+        })
+        .by(Counted, Either),
     kind("SIGTRAP blocked while it polls", || {
         let (trap, now) = (set_of(&[libc::SIGTRAP]), libc::timespec { tv_sec: 0, tv_nsec: 0 });
         // SAFETY: no descriptors, and structures that are valid during the call.
@@ -565,30 +568,24 @@ pub const KINDS: &[Kind] = &[
     })
     .after(|| handle(libc::SIGUSR1, mark, 0))
     .by(Refused, Counted),
-    kind("signals of a timer", || {
-        _ = black_box((0..black_box(10_u64)).fold(0, |sum, n| black_box(sum ^ n)));
-    })
-    .after(|| {
-        handle(libc::SIGALRM, mark, 0);
-        start_timer(libc::ITIMER_REAL, 10_000);
-    })
-    .by(Counted, Either),
-    kind("signals of a timer on the signal stack", || {
-        _ = black_box((0..black_box(10_u64)).fold(0, |sum, n| black_box(sum ^ n)));
-    })
-    .after(|| {
-        handle(libc::SIGALRM, mark, libc::SA_ONSTACK);
-        start_timer(libc::ITIMER_REAL, 10_000);
-    })
-    .by(Counted, Either),
-    kind("signals of a profiler", || {
-        _ = black_box((0..black_box(10_u64)).fold(0, |sum, n| black_box(sum ^ n)));
-    })
-    .after(|| {
-        handle(libc::SIGPROF, mark, libc::SA_RESTART);
-        start_timer(libc::ITIMER_PROF, 10_000);
-    })
-    .by(Counted, Either),
+    kind("signals of a timer", work)
+        .after(|| {
+            handle(libc::SIGALRM, mark, 0);
+            start_timer(libc::ITIMER_REAL, 10_000);
+        })
+        .by(Counted, Either),
+    kind("signals of a timer on the signal stack", work)
+        .after(|| {
+            handle(libc::SIGALRM, mark, libc::SA_ONSTACK);
+            start_timer(libc::ITIMER_REAL, 10_000);
+        })
+        .by(Counted, Either),
+    kind("signals of a profiler", work)
+        .after(|| {
+            handle(libc::SIGPROF, mark, libc::SA_RESTART);
+            start_timer(libc::ITIMER_PROF, 10_000);
+        })
+        .by(Counted, Either),
     kind("a read that a signal interrupts", || assert_eq!(read_pipe(), -1))
         .after(|| {
             open_pipe();
@@ -619,7 +616,7 @@ pub const KINDS: &[Kind] = &[
         }
     })
     .by(Refused, Either),
-    kind("SIGTRAP was blocked", nothing_much).after(block_trap),
+    kind("SIGTRAP was blocked", work).after(block_trap),
     kind("SIGTRAP was blocked, and is unblocked", || {
         change_mask(libc::SIG_UNBLOCK, &[libc::SIGTRAP]);
     })
@@ -748,8 +745,7 @@ pub const KINDS: &[Kind] = &[
         send(libc::SIGTRAP);
     })
     .after(|| {
-        // SAFETY: a call with integers.
-        unsafe { libc::signal(libc::SIGTRAP, libc::SIG_IGN) };
+        ignore_trap();
         handle(libc::SIGUSR1, mark, 0);
         change_mask(libc::SIG_BLOCK, &[libc::SIGUSR1]);
     })
@@ -758,12 +754,7 @@ pub const KINDS: &[Kind] = &[
     kind("SIGTRAP for a handler", || send(libc::SIGTRAP))
         .after(|| handle(libc::SIGTRAP, mark, 0))
         .by(Refused, Refused),
-    kind("SIGTRAP, ignored", || send(libc::SIGTRAP))
-        .after(|| {
-            // SAFETY: a call with integers.
-            unsafe { libc::signal(libc::SIGTRAP, libc::SIG_IGN) };
-        })
-        .by(Refused, Refused),
+    kind("SIGTRAP, ignored", || send(libc::SIGTRAP)).after(ignore_trap).by(Refused, Refused),
     kind("SIGTRAP that ends the process", || send(libc::SIGTRAP)),
     kind("a signal stack", || use_own_stack(STACK.len(), 0)).by(Refused, Counted),
     #[cfg(all(target_env = "gnu", not(target_arch = "riscv64")))] // libc has it on these
@@ -823,7 +814,3 @@ pub const KINDS: &[Kind] = &[
         }
     }),
 ];
-
-fn nothing_much() {
-    black_box(5);
-}
