@@ -35,6 +35,8 @@ struct Told {
     placed: AtomicU64,
     /// Whether SIGTRAP has a handler. The kernel resets it if a step comes while SIGTRAP is blocked. Written before the tracer is there.
     has_handler: AtomicBool,
+    /// Whether the code has SIGTRAP blocked when the count begins. The mask at the tracer's first stop may be that of a signal handler.
+    blocks_trap: AtomicBool,
 }
 
 /// The tracer is not there yet. This process has to allow it.
@@ -161,6 +163,9 @@ impl Counting {
         // Where Yama restricts tracing, a child may trace its parent if the parent names it. Elsewhere the call fails.
         // SAFETY: a call with integers.
         unsafe { libc::prctl(libc::PR_SET_PTRACER, tracer as libc::c_ulong, 0, 0, 0) };
+        // SAFETY: the set is what the kernel returned.
+        let blocks_trap = unsafe { libc::sigismember(&mask, libc::SIGTRAP) } == 1;
+        counting.told().blocks_trap.store(blocks_trap, Relaxed);
         counting.told().state.store(ALLOWED, Release);
         // From the tracer's Release: it has written `errno`, or this thread is stepped.
         while counting.told().state.load(Acquire) == ALLOWED {
@@ -313,7 +318,8 @@ extern "C" fn trace(
         told.state.store(REFUSED, Release);
     } else if let Some(first) = thread.stop() {
         told.state.store(ATTACHED, Release);
-        let blocks_trap = thread.unblock_trap();
+        thread.unblock_trap();
+        let blocks_trap = told.blocks_trap.load(Relaxed); // from the parent's Release of ALLOWED
         let mut code = Code { handlers: 0, frame: 0, blocks_trap, is_held: false };
         let (end, mut signal) = step(&thread, first, told, limit, (places, capacity), &mut code);
         told.state.store(end, Release);
@@ -623,13 +629,10 @@ impl Thread {
         self.request(PTRACE_SETSIGMASK, size_of_val(&mask), &raw const mask as usize);
     }
 
-    /// Unblocks SIGTRAP. Returns whether it was blocked.
-    fn unblock_trap(&self) -> bool {
-        let blocked = self.mask().filter(|mask| mask & TRAP != 0);
-        if let Some(mask) = blocked {
+    fn unblock_trap(&self) {
+        if let Some(mask) = self.mask().filter(|mask| mask & TRAP != 0) {
             self.set_mask(mask & !TRAP);
         }
-        blocked.is_some()
     }
 
     fn block_trap(&self) {
