@@ -92,7 +92,9 @@ pub use counting::{Counters, TimeOnlyReason};
 pub use distribution::{Distribution, DistributionError};
 #[cfg(feature = "tracing")]
 pub use instrument::TracingLayer;
-pub use instrument::{Laps, NumberedSpan, Polled, Span, Stage};
+pub use instrument::{
+    Laps, Moment, NumberedSpan, Polled, Span, SpanSince, Stage, Times, record_time,
+};
 pub use output::{Counts, Percentiles, PerfettoTrace, Report, Row, ThreadInfo};
 pub use record::{Flags, MAX_EVENTS, Site};
 pub use recording::{Interval, OtherRecording, Record, Settings, SlowSpan, Spans, StartError};
@@ -131,8 +133,28 @@ struct Readme;
 ///     let _frame = span!("frame", frame);
 /// }
 /// ```
+///
+/// With `since`, a [time](crate::record) that begins at the given [`Moment`] or [`Instant`](std::time::Instant), and ends when the result is
+/// dropped, on any thread:
+///
+/// ```
+/// # use rdpmc_spans::{Moment, span};
+/// let sent = Moment::now(); // on the thread that sends
+/// std::thread::spawn(move || {
+///     let _whole = span!("tick to trade", since = sent);
+///     // ...
+/// });
+/// ```
 #[macro_export]
 macro_rules! span {
+    ($name:expr, since = $since:expr $(,)?) => {{
+        static SITE: $crate::Site = $crate::Site::new($name, file!(), line!());
+        $crate::SpanSince::new(&SITE, $since, None)
+    }};
+    ($name:expr, $number:expr, since = $since:expr $(,)?) => {{
+        static SITE: $crate::Site = $crate::Site::new($name, file!(), line!());
+        $crate::SpanSince::new(&SITE, $since, Some($number))
+    }};
     ($name:expr, $number:expr $(,)?) => {{
         static SITE: $crate::Site = $crate::Site::new($name, file!(), line!());
         $crate::Span::enter_numbered(&SITE, $number)
@@ -171,17 +193,81 @@ macro_rules! stages {
     };
 }
 
-/// Returns a future that records a span for each time it is polled.
+/// Records a time that did not pass in a span of this thread: the wait in a queue, the way of a message, a latency.
+///
+/// ```
+/// use rdpmc_spans::{Moment, record};
+/// use std::time::{Duration, Instant};
+///
+/// let sent = Moment::now(); // on the thread that sends
+/// // ... on the thread that receives:
+/// let taken = Moment::now();
+/// record!("queue", sent..taken);
+/// record!("latency", sent..); // until now
+/// record!("answer", Duration::from_micros(120)); // until now, and 120 µs long
+/// record!("late", Moment::from(Instant::now())..taken, 17); // with a number of the program's
+/// ```
+///
+/// The name is as that of [`span!`](crate::span). The time is in the report, in its percentiles, in Prometheus and traces, and among the slow spans
+/// if [`Settings::slow`] names it. It is in no span: it has no counts, is not subtracted from another's own time, and is not one of the slowest
+/// outermost spans. Its cause is found among the spans of the recording thread that began and ended in it, back to the last outermost span that
+/// ended before. Traces show it on a track of its own. It is recorded by this thread: register it, if its first span must not come late.
+///
+/// # Coordinated omission
+///
+/// A loop that takes a request when it has finished the one before measures the time in which it works. If it stalls, the requests that should
+/// have come meanwhile are missing, and percentiles look better than users find them. Record from when each request should have begun:
+///
+/// ```
+/// use rdpmc_spans::record;
+/// use std::time::{Duration, Instant};
+///
+/// let (begun, period) = (Instant::now(), Duration::from_micros(100));
+/// for request in 0..3 {
+///     let intended = begun + period * request;
+///     while Instant::now() < intended {}
+///     // ... the request
+///     record!("request", rdpmc_spans::Moment::from(intended)..);
+/// }
+/// ```
+///
+/// This is right where requests come by a schedule or from outside. It is wrong where one really begins when the one before has ended, as a frame
+/// of a game: use [`span!`](crate::span) there.
+#[macro_export]
+macro_rules! record {
+    ($name:expr, $time:expr, $number:expr $(,)?) => {{
+        static SITE: $crate::Site = $crate::Site::new($name, file!(), line!());
+        $crate::record_time(&SITE, $time, Some($number))
+    }};
+    ($name:expr, $time:expr $(,)?) => {{
+        static SITE: $crate::Site = $crate::Site::new($name, file!(), line!());
+        $crate::record_time(&SITE, $time, None)
+    }};
+}
+
+/// Returns a future with a span for each poll, and a record of its whole time.
 ///
 /// ```
 /// # let work = async {};
 /// let future = rdpmc_spans::polled!("request", work);
 /// # drop(future);
 /// ```
+///
+/// - `request` has the polls. Each is a span of the thread that polls, with its counts.
+/// - `request (whole)` is a [time](crate::record) for each future: from this call to when it is finished, or dropped before. It has the
+///   [time of its polls](Record::busy) and [their number](Record::polls). The thread that ends the future records it.
+///
+/// A future that is made or polled while spans are off has no whole time.
 #[macro_export]
 macro_rules! polled {
     ($name:expr, $future:expr $(,)?) => {{
-        static SITE: $crate::Site = $crate::Site::new($name, file!(), line!());
-        $crate::Polled::new(&SITE, $future)
+        const NAME: &str = $name;
+        const WHOLE: [u8; $crate::Site::whole_len(NAME)] = $crate::Site::whole_name(NAME);
+        static SITES: [$crate::Site; 2] = [
+            $crate::Site::new(NAME, file!(), line!()),
+            $crate::Site::new_whole(&WHOLE, NAME, file!(), line!()),
+        ];
+        let [polls, whole] = &SITES;
+        $crate::Polled::new([polls, whole], $future)
     }};
 }

@@ -39,7 +39,8 @@ impl Tree {
     /// Adds those of these spans that are beside the root, or inside such a span.
     fn add_beside<'a>(&mut self, all: impl Iterator<Item = &'a Kept>) {
         let Tree { root, beside, under, .. } = self;
-        for kept in all.filter(|kept| kept.is_beside(root)) {
+        let spans = all.filter(|kept| !kept.raw.is_recorded_time());
+        for kept in spans.filter(|kept| kept.is_beside(root)) {
             let to = if kept.raw.depth == 1 { &mut *beside } else { &mut *under };
             to.push(kept.clone());
         }
@@ -72,6 +73,8 @@ struct Open {
     not_kept: u64,
     /// The beginning of an outermost span, and the number of spans inside it without a record.
     left_out: Option<(u64, u64)>,
+    /// The last outermost span, after those inside it.
+    last: VecDeque<Kept>,
 }
 
 /// The most outermost spans of earlier collects that are kept, to be beside later ones.
@@ -107,6 +110,9 @@ impl SlowKeeper {
     pub(crate) fn see(&mut self, kept: &Kept, time: &Timeline) {
         if self.is_idle() {
             return;
+        }
+        if kept.raw.is_recorded_time() && kept.raw.left_out().is_none() {
+            return self.see_time(kept, time);
         }
         let open = self.open.entry(kept.thread.number).or_default();
         if let Some(left_out) = kept.raw.left_out() {
@@ -153,13 +159,44 @@ impl SlowKeeper {
             }
         }
         if is_outermost {
-            *open = Open::default();
+            let mut last = std::mem::take(open).spans;
+            last.push_back(kept.clone());
+            open.last = last;
             return;
         }
         open.spans.push_back(kept.clone());
         if open.spans.len() > INSIDE {
             open.spans.pop_front();
             open.not_kept += 1;
+        }
+    }
+
+    /// Sees a time that the program recorded.
+    fn see_time(&mut self, kept: &Kept, time: &Timeline) {
+        let open = self.open.entry(kept.thread.number).or_default();
+        let ticks = kept.raw.time();
+        let length = time.conversion(&kept.thread).duration(ticks);
+        if self.plan.is_over(kept.raw.site.name(), length) {
+            match has_place(&self.over, OVER, ticks) {
+                true => {
+                    let earlier = open.last.iter().chain(&open.spans).rev();
+                    let tree = Tree {
+                        root: kept.clone(),
+                        inside: inside(earlier, kept).into_iter().cloned().collect(),
+                        not_kept: 0,
+                        beside: Vec::new(),
+                        under: Vec::new(),
+                        is_recent: true,
+                        is_new: true,
+                    };
+                    self.over_not_kept += keep_longest(&mut self.over, OVER, Arc::new(tree));
+                }
+                false => self.over_not_kept += 1,
+            }
+        }
+        if kept.thread.is_in_histograms {
+            // What is open comes once more, if the outermost span is slow.
+            open.spans.clear();
         }
     }
 
@@ -186,7 +223,8 @@ impl SlowKeeper {
         for (recent, most, is_outermost) in
             [(&mut self.recent, RECENT, true), (&mut self.recent_under, RECENT_UNDER, false)]
         {
-            let latest = fresh.iter().rev().filter(|kept| (kept.raw.depth == 1) == is_outermost);
+            let latest = fresh.iter().rev().filter(|kept| !kept.raw.is_recorded_time());
+            let latest = latest.filter(|kept| (kept.raw.depth == 1) == is_outermost);
             let latest: Vec<&Kept> = latest.take(most).collect();
             let too_many = (recent.len() + latest.len()).saturating_sub(most);
             recent.drain(..too_many);

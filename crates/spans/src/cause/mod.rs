@@ -191,7 +191,8 @@ impl Cause {
             waited_for: Vec::new(),
             not_kept: tree.not_kept,
             slots: None,
-            knows_causes: root.thread.counted.knows_causes,
+            // Of a recorded time, no setting tells more.
+            knows_causes: root.thread.counted.knows_causes || root.raw.is_recorded_time(),
         };
         let Some(found) = found else { return cause };
         cause.place = Some(Place::find(&found, root));

@@ -2,7 +2,7 @@
 
 use crate::collect::Meta;
 use crate::counting::Level1;
-use crate::record::{Details, Faults, Flags, Lost, Raw};
+use crate::record::{Details, Faults, Flags, Lost, Polls, Raw};
 use rdpmc::Event;
 use std::sync::Arc;
 
@@ -34,12 +34,20 @@ impl Kept {
 
     /// Returns the time in which its thread was not on a CPU. None if it is not known. Without a switch, it is zero.
     pub(crate) fn lost(&self) -> Option<Lost> {
+        if self.raw.is_recorded_time() {
+            return None;
+        }
         match self.details.as_ref().and_then(|details| details.lost) {
             None if self.thread.counted.knows_causes && !self.has(Flags::DISTURBED) => {
                 Some(Lost { off_cpu: Some(0), runnable: Some(0) })
             }
             lost => lost,
         }
+    }
+
+    /// Returns the polls, if it is the whole time of a future.
+    pub(crate) fn polls(&self) -> Option<Polls> {
+        self.details.as_ref()?.polls
     }
 
     /// Returns its page faults. None if they were not counted.
@@ -63,6 +71,13 @@ impl Kept {
     /// Whether all records before this one, in the order in which spans end, are outside of `root`, which ended later.
     fn is_before_all_inside(&self, root: &Kept) -> bool {
         let [[_, end], [root_start, _]] = [self.raw.ticks, root.raw.ticks];
+        // Recorded times are in no span, and spans of several outermost ones may be in them.
+        if root.raw.is_recorded_time() {
+            return end < root_start;
+        }
+        if self.raw.is_recorded_time() {
+            return false;
+        }
         if self.has(Flags::OUT_OF_ORDER) || root.has(Flags::OUT_OF_ORDER) {
             return false; // then the order does not tell
         }

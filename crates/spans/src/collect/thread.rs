@@ -102,7 +102,10 @@ impl OfThread {
             }
             let details = pending.take(raw.ticks[0], raw.last());
             let costs = &meta.cost.subtracted;
-            let of_children = nested.correct(&mut raw, details.number.is_some(), costs);
+            let of_children = match raw.is_recorded_time() {
+                true => 0,
+                false => nested.correct(&mut raw, details.number.is_some(), costs),
+            };
             raw.find_interrupts(kernel_instructions);
             if !meta.is_in_histograms {
                 // First, so that a span is listed before those inside it.

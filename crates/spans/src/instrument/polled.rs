@@ -1,25 +1,35 @@
 //! Futures whose polls are spans.
 
-use crate::instrument::Span;
+use crate::instrument::whole::Whole;
+use crate::instrument::{Moment, Span};
 use crate::record::Site;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A future that records a span for each time it is polled. From [`polled!`](crate::polled).
-///
-/// The span belongs to the thread that polls. The time in which the future waits is not recorded.
+/// A future with a span for each poll, and a record of its whole time. From [`polled!`](crate::polled).
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited or polled"]
 pub struct Polled<F> {
-    site: &'static Site,
+    of_polls: &'static Site,
+    of_whole: &'static Site,
+    /// None once it is recorded.
+    whole: Option<Whole>,
     future: Pin<Box<F>>,
 }
 
 impl<F> Polled<F> {
     /// Returns a future with the polls of `future`. [`polled!`](crate::polled) does this. Allocates.
-    pub fn new(site: &'static Site, future: F) -> Polled<F> {
-        Polled { site, future: Box::pin(future) }
+    pub fn new([of_polls, of_whole]: [&'static Site; 2], future: F) -> Polled<F> {
+        let future = Box::pin(future);
+        Polled { of_polls, of_whole, whole: Some(Whole::begin()), future }
+    }
+
+    /// Records the whole time, once.
+    fn end(&mut self) {
+        if let Some(whole) = self.whole.take() {
+            whole.end(self.of_whole);
+        }
     }
 }
 
@@ -27,7 +37,32 @@ impl<F: Future> Future for Polled<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let _span = Span::enter(self.site);
-        self.future.as_mut().poll(context)
+        /// Adds the poll when it ends, also by a panic.
+        struct Added<'a>(Option<&'a mut Whole>, Moment);
+
+        impl Drop for Added<'_> {
+            fn drop(&mut self) {
+                if let Some(whole) = &mut self.0 {
+                    whole.add_poll(self.1);
+                }
+            }
+        }
+
+        let this = &mut *self;
+        let added = Added(this.whole.as_mut(), Moment::now());
+        let span = Span::enter(this.of_polls);
+        let polled = this.future.as_mut().poll(context);
+        drop(span);
+        drop(added);
+        if polled.is_ready() {
+            this.end();
+        }
+        polled
+    }
+}
+
+impl<F> Drop for Polled<F> {
+    fn drop(&mut self) {
+        self.end();
     }
 }

@@ -8,6 +8,7 @@ use crate::record::{AtomicU64, Site, count_lost, leak};
 use crate::thread;
 use ::tracing::span::Id;
 use ::tracing::{Metadata, Subscriber};
+use rdpmc::Clock;
 use std::cell::RefCell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -173,7 +174,7 @@ fn leave_elsewhere(key: Key) {
         LEFT_COUNT.fetch_sub(1, Ordering::Relaxed);
         return count_lost(1);
     }
-    match thread::now() {
+    match thread::with_clock(Clock::ticks) {
         Some(end) => push_left(Box::new(Left { key, end, age: 0, next: ptr::null_mut() })),
         None => {
             LEFT_COUNT.fetch_sub(1, Ordering::Relaxed);

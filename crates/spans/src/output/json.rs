@@ -118,8 +118,13 @@ fn write_row(to: &mut impl Write, row: &Row) -> io::Result<()> {
         ("multiplexed", Some(row.multiplexed)),
         ("out_of_order", Some(row.out_of_order)),
     ];
-    let [off_cpu, runnable] = [row.off_cpu, row.runnable].map(|time| time.map(ns));
-    let times = [("off_cpu_ns", off_cpu), ("runnable_ns", runnable)];
+    let [off_cpu, runnable, busy] = [row.off_cpu, row.runnable, row.busy].map(|time| time.map(ns));
+    let times = [
+        ("off_cpu_ns", off_cpu),
+        ("runnable_ns", runnable),
+        ("busy_ns", busy),
+        ("polls", row.polls),
+    ];
     for (name, count) in optional_flags.into_iter().chain(times) {
         write!(to, ",\"{name}\":")?;
         optional(to, count)?;

@@ -60,6 +60,13 @@ pub struct Row {
     /// Of the spans above the 99.9th percentile: their number, and how many of them were disturbed or interrupted. None if
     /// neither is known.
     pub slowest_disturbed: Option<(u64, u64)>,
+    /// The sum of the times of the polls, and their number, if the row is of the whole times of futures: see [`polled!`](crate::polled). None
+    /// otherwise.
+    pub busy: Option<Duration>,
+    /// The number of polls. None as `busy`.
+    pub polls: Option<u64>,
+    /// Whether the row is of [times](macro@crate::record) that the program recorded. These have no counts and no flags.
+    pub is_recorded: bool,
     /// The distribution of the times.
     pub distribution: Distribution,
     /// The counts of each event. Those without counts are left out, and so are those of the top-down method.
@@ -129,14 +136,19 @@ struct Known {
 }
 
 impl Known {
-    fn from_thread(thread: &Thread) -> Known {
+    fn of_row(thread: &Thread, stats: &SiteStats) -> Known {
         let counted = &thread.meta.counted;
+        let has_tick_counter = thread.meta.has_tick_counter();
+        if stats.is_recorded {
+            let [disturbances, causes, interrupts] = [false; 3];
+            return Known { has_tick_counter, disturbances, causes, interrupts };
+        }
         Known {
-            has_tick_counter: thread.meta.has_tick_counter(),
+            has_tick_counter,
             disturbances: counted.knows_disturbances(),
             causes: counted.knows_causes,
             interrupts: counted.index_of_interrupts().is_some()
-                && (!thread.meta.is_in_histograms || thread.meta.has_tick_counter()),
+                && (!thread.meta.is_in_histograms || has_tick_counter),
         }
     }
 }
@@ -173,8 +185,9 @@ impl Row {
     }
 
     pub(super) fn new(thread: &Thread, stats: &SiteStats, time: &Timeline) -> Row {
-        let (known, conversion) = (Known::from_thread(thread), time.conversion(&thread.meta));
+        let (known, conversion) = (Known::of_row(thread, stats), time.conversion(&thread.meta));
         let not_counted = stats.with(Flags::NOT_COUNTED);
+        let is_counted = stats.count > not_counted && !stats.is_recorded;
         let times = stats.times.clone().of_ticks(known.has_tick_counter, conversion);
         let disturbed = stats.disturbed.clone().of_ticks(known.has_tick_counter, conversion);
         let interrupted = stats.interrupted.clone().of_ticks(known.has_tick_counter, conversion);
@@ -223,9 +236,12 @@ impl Row {
             time_disturbed: Percentiles::from_distribution(&disturbed),
             slowest_disturbed: (known.disturbances || known.interrupts)
                 .then(|| (above(&times), above(&disturbed) + above(&interrupted))),
+            busy: stats.polls.map(|polls| conversion.duration(polls.busy)),
+            polls: stats.polls.map(|polls| polls.times),
+            is_recorded: stats.is_recorded,
             distribution: times,
-            level1: thread.meta.counted.level1(&stats.counts),
-            counts: if stats.count > not_counted { counts.collect() } else { Vec::new() },
+            level1: is_counted.then(|| thread.meta.counted.level1(&stats.counts)).flatten(),
+            counts: if is_counted { counts.collect() } else { Vec::new() },
         }
     }
 }

@@ -114,9 +114,13 @@ fn note(row: &Row) -> String {
         note += &format!(", own {}", units::duration(row.own));
     }
     match row.disturbed {
+        None if row.is_recorded => {}
         None => note += ", disturbed -",
         Some(0) => {}
         Some(disturbed) => note += &format!(", {disturbed} disturbed"),
+    }
+    if let Some((busy, polls)) = row.busy.zip(row.polls) {
+        note += &format!(", {} in {}", units::duration(busy), units::number_of(polls, "poll"));
     }
     let flags = [
         (row.waited.unwrap_or(0), "waited"),

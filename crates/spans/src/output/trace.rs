@@ -4,6 +4,8 @@ use crate::batch::Batch;
 use crate::collect::Kept;
 use crate::output::rates::rates;
 use crate::output::{NOTHING, json, process_name, string};
+use crate::record::Site;
+use std::cmp::Reverse;
 use std::fmt;
 use std::io::{self, Write};
 
@@ -18,8 +20,15 @@ pub(crate) fn write<'a>(
     to.write_all(b"{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":")?;
     string(&mut to, &process_name())?;
     to.write_all(b"}}")?;
+    // Those around others first: importers such as Tracy's take the order for the nesting of spans that begin at one time. Both ends by the same
+    // timeline, so that spans nest. Their difference may be some ten nanoseconds off their length.
+    let mut records: Vec<([u64; 2], &Kept)> =
+        records.map(|kept| (batch.time.nanoseconds(kept), kept)).collect();
+    records.sort_by_key(|([start, end], kept)| {
+        (*start, Reverse(*end), kept.raw.depth, !kept.raw.is_lap())
+    });
     let mut named = std::collections::HashSet::new();
-    for kept in records {
+    for (place, ([start, end], kept)) in records.into_iter().enumerate() {
         let thread = &kept.thread;
         if named.insert(thread.number) {
             write!(
@@ -30,16 +39,23 @@ pub(crate) fn write<'a>(
             string(&mut to, &thread.name)?;
             to.write_all(b"}}")?;
         }
-        // Both ends by the same timeline, so that spans nest. Their difference may be some ten nanoseconds off their length.
-        let [start, end] = batch.time.nanoseconds(kept);
-        write!(
-            to,
-            ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":{},\"ts\":{},\"dur\":{},\"name\":",
-            thread.number,
-            Micros(start),
-            Micros(end - start)
-        )?;
-        string(&mut to, kept.raw.site.name())?;
+        let (number, ts) = (thread.number, Micros(start));
+        if kept.raw.is_recorded_time() {
+            // On a track of its own, because it overlaps the spans of its thread.
+            write!(to, ",\n{{\"ph\":\"b\",\"cat\":\"recorded\",\"id\":{place}")?;
+            write!(to, ",\"pid\":1,\"tid\":{number},\"ts\":{ts}")?;
+            of_site(&mut to, kept.raw.site)?;
+            to.write_all(b",\"args\":{")?;
+            json::arguments(&mut to, kept)?;
+            write!(to, "}}}},\n{{\"ph\":\"e\",\"cat\":\"recorded\",\"id\":{place}")?;
+            write!(to, ",\"pid\":1,\"tid\":{number},\"ts\":{}", Micros(end))?;
+            of_site(&mut to, kept.raw.site)?;
+            to.write_all(b"}")?;
+            continue;
+        }
+        let dur = Micros(end.saturating_sub(start));
+        write!(to, ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":{number},\"ts\":{ts},\"dur\":{dur}")?;
+        of_site(&mut to, kept.raw.site)?;
         to.write_all(b",\"args\":{")?;
         json::arguments(&mut to, kept)?;
         to.write_all(b"}}")?;
@@ -69,6 +85,14 @@ pub(crate) fn write<'a>(
         batch.not_kept, batch.lost
     )?;
     to.flush()
+}
+
+/// Writes the name and the source location of an event.
+fn of_site(to: &mut impl Write, site: &Site) -> io::Result<()> {
+    to.write_all(b",\"name\":")?;
+    string(&mut *to, site.name())?;
+    to.write_all(b",\"loc\":")?;
+    string(&mut *to, &format!("{}:{}", site.file(), site.line()))
 }
 
 /// Nanoseconds as the microseconds of a trace.

@@ -2,13 +2,16 @@
 // They have the site of their kind, the ticks at which the span began, and the word with its number. The span itself may be
 // dropped, and another may have its place.
 
-use crate::record::{Details, FLAGS_SHIFT, Faults, Flags, HEAD, Lost, Site, address, span_of};
+use crate::record::{
+    Details, FLAGS_SHIFT, Faults, Flags, HEAD, Lost, Polls, Site, address, span_of,
+};
 
 /// The sites of these records, by kind. In one array, so that one comparison tells them from spans.
-static SITES: [Site; 3] = [
+static SITES: [Site; 4] = [
     Site::new("the number of a span", file!(), line!()),
     Site::new("the lost time of a span", file!(), line!()),
     Site::new("the page faults of a span", file!(), line!()),
+    Site::new("the polls of a future", file!(), line!()),
 ];
 
 /// Whether the first word of a record is that of a companion.
@@ -26,19 +29,21 @@ pub(crate) enum Companion {
     Number(u64),
     Lost(Lost),
     Faults(Faults),
+    Polls(Polls),
 }
 
 impl Companion {
     /// Returns the words of its record, for the span or lap with these first ticks and this last word of a head.
     #[inline(always)]
     pub(crate) fn head(self, start: u64, last: u64) -> [u64; HEAD] {
-        let [number, lost_time, faults] = &SITES;
+        let [number, lost_time, faults, polls] = &SITES;
         let (site, [first, second]) = match self {
             Companion::Number(it) => (number, [0, it]),
             Companion::Lost(it) => {
                 (lost_time, [it.runnable, it.off_cpu].map(|time| time.unwrap_or(UNKNOWN)))
             }
             Companion::Faults(it) => (faults, [it.major, it.minor]),
+            Companion::Polls(it) => (polls, [it.busy, it.times]),
         };
         [address(site), first, second, start, identity(last)]
     }
@@ -56,7 +61,8 @@ impl Companion {
                     [first, second].map(|time| (time != UNKNOWN).then_some(time));
                 Some(Companion::Lost(Lost { off_cpu, runnable }))
             }
-            _ => Some(Companion::Faults(Faults { minor: second, major: first })),
+            2 => Some(Companion::Faults(Faults { minor: second, major: first })),
+            _ => Some(Companion::Polls(Polls { busy: first, times: second })),
         }
     }
 }
@@ -84,6 +90,7 @@ impl Pending {
             Companion::Number(number) => self.details.number = Some(number),
             Companion::Lost(lost) => self.details.lost = Some(lost),
             Companion::Faults(faults) => self.details.faults = Some(faults),
+            Companion::Polls(polls) => self.details.polls = Some(polls),
         }
     }
 

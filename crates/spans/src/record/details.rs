@@ -33,6 +33,28 @@ impl Faults {
     }
 }
 
+/// The polls of a future.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Polls {
+    /// The sum of their ticks.
+    pub(crate) busy: u64,
+    /// Their number.
+    pub(crate) times: u64,
+}
+
+impl Polls {
+    /// Returns the sum of what is known.
+    pub(crate) fn sum(one: Option<Polls>, other: Option<Polls>) -> Option<Polls> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(Polls {
+                busy: one.busy.saturating_add(other.busy),
+                times: one.times.saturating_add(other.times),
+            }),
+            (one, other) => one.or(other),
+        }
+    }
+}
+
 /// What is known of a span beside its record.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Details {
@@ -40,4 +62,5 @@ pub(crate) struct Details {
     pub(crate) number: Option<u64>,
     pub(crate) lost: Option<Lost>,
     pub(crate) faults: Option<Faults>,
+    pub(crate) polls: Option<Polls>,
 }

@@ -10,7 +10,7 @@ mod site;
 
 pub(crate) use atomic_u64::AtomicU64;
 pub(crate) use companion::{Companion, Pending, is_companion};
-pub(crate) use details::{Details, Faults, Lost};
+pub(crate) use details::{Details, Faults, Lost, Polls};
 pub use flags::Flags;
 pub(crate) use lost::{count_lost, lost};
 pub use raw::MAX_EVENTS;

@@ -36,7 +36,7 @@ pub(crate) struct Raw {
     pub(crate) site: &'static Site,
     pub(crate) parent: Option<&'static Site>,
     pub(crate) ticks: [u64; 2],
-    /// The number of open spans, with this one.
+    /// The number of open spans, with this one. 0 for a recorded time, which is in no span.
     pub(crate) depth: u16,
     /// What its thread knew it by.
     pub(crate) span: u64,
@@ -120,6 +120,11 @@ impl Raw {
 
     pub(crate) fn is_lap(&self) -> bool {
         self.flags.contains(Flags::LAP)
+    }
+
+    /// Whether it is a time that the program recorded: in no span, and perhaps of several threads.
+    pub(crate) fn is_recorded_time(&self) -> bool {
+        self.depth == 0
     }
 
     pub(crate) fn is_counted(&self) -> bool {

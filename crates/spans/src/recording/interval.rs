@@ -104,9 +104,11 @@ impl Interval {
         output::one_line::line(&self.batch, name)
     }
 
-    /// Writes the records as a trace in Chrome's JSON format, for <https://ui.perfetto.dev> and `chrome://tracing`.
+    /// Writes the records as a trace in Chrome's JSON format, for <https://ui.perfetto.dev>, `chrome://tracing` and Tracy's
+    /// `tracy-import-chrome`.
     ///
-    /// Spans have their counts, numbers and flags as arguments. Each thread has counter tracks: one shows the instructions
+    /// Spans have their source locations, and their counts, numbers and flags as arguments. [Times](macro@crate::record) that the program recorded
+    /// are asynchronous events, which Tracy's importer leaves out. Each thread has counter tracks: one shows the instructions
     /// per cycle, the others show each further event per 1,000 instructions. Only outermost spans are in these tracks.
     ///
     /// The trace's metadata has the number of records that were not kept, and of those that were dropped. Records that are

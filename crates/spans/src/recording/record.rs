@@ -82,7 +82,24 @@ impl<'a> Record<'a> {
         self.batch.time.wall(start)
     }
 
-    /// Returns the number of spans that were open, with this one: 1 if there is none around it. A lap counts as one.
+    /// Returns the time of its polls, if it is the whole time of a future: see [`polled!`](crate::polled). None otherwise.
+    pub fn busy(&self) -> Option<Duration> {
+        let polls = self.kept.polls()?;
+        Some(self.batch.time.conversion(&self.kept.thread).duration(polls.busy))
+    }
+
+    /// Returns the time in which a future was not polled. None as [`busy`](Record::busy).
+    pub fn idle(&self) -> Option<Duration> {
+        Some(self.time().saturating_sub(self.busy()?))
+    }
+
+    /// Returns the number of polls of a future. None as [`busy`](Record::busy).
+    pub fn polls(&self) -> Option<u64> {
+        self.kept.polls().map(|polls| polls.times)
+    }
+
+    /// Returns the number of spans that were open, with this one: 1 if there is none around it. A lap counts as one. 0 for a
+    /// [recorded time](macro@crate::record).
     pub fn depth(&self) -> u16 {
         self.kept.raw.depth
     }

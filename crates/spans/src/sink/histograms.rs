@@ -3,7 +3,7 @@
 
 use crate::counting::Patience;
 use crate::distribution::{BUCKETS, Distribution, bucket};
-use crate::record::{Details, Flags, MAX_EVENTS, Site};
+use crate::record::{Details, Flags, MAX_EVENTS, Polls, Site};
 use crate::sink::Handover;
 use crate::statistics::{LostSums, SiteStats};
 use std::mem::MaybeUninit;
@@ -61,6 +61,9 @@ pub(super) struct SiteHistograms {
     /// The page faults of spans that are named for it.
     faults: Option<Histogram>,
     major_faults: u64,
+    /// Whether these are times that the program recorded, and the polls of futures.
+    is_recorded: bool,
+    polls: Option<Polls>,
 }
 
 /// What a thread's histograms are of.
@@ -90,6 +93,8 @@ impl SiteHistograms {
             interrupted: shape.kernel_instructions.map(|_| Histogram::new()),
             faults: shape.faults.iter().any(|name| name == site.name()).then(Histogram::new),
             major_faults: 0,
+            is_recorded: false,
+            polls: None,
         }
     }
 
@@ -135,6 +140,12 @@ impl SiteHistograms {
         }
     }
 
+    /// Adds that a time is one which the program recorded, and the polls if it is a future's.
+    pub(super) fn add_recorded(&mut self, polls: Option<Polls>) {
+        self.is_recorded = true;
+        self.polls = Polls::sum(self.polls, polls);
+    }
+
     fn drain(&mut self) -> SiteStats {
         let drained = |histogram: &mut Option<Histogram>| {
             histogram.as_mut().map(Histogram::drain).unwrap_or_default()
@@ -154,6 +165,8 @@ impl SiteHistograms {
             interrupted: drained(&mut self.interrupted),
             faults: drained(&mut self.faults),
             major_faults: std::mem::take(&mut self.major_faults),
+            is_recorded: self.is_recorded,
+            polls: self.polls.take(),
         }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) use recorder::Recorder;
 pub(crate) use ring::{Reader, Ring, Writer};
 pub(crate) use slow_spans::{IntervalNumber, Limits, RECORDS as TREE_RECORDS, Trees};
 
-use crate::record::{HEAD, Site};
+use crate::record::{Companion, FLAGS_SHIFT, Flags, HEAD, MAX_WORDS, OUTERMOST, Site, address};
 use std::cell::Cell;
 
 /// Where a thread's records go.
@@ -72,6 +72,45 @@ impl Sink {
                     trees.see(words);
                 }
             },
+        }
+    }
+
+    /// Records a time that the program recorded, with what else is known of it. Both get room, or the time is dropped.
+    ///
+    /// # Safety
+    /// As `write`.
+    pub(crate) unsafe fn write_time<const N: usize>(
+        &self,
+        site: &'static Site,
+        [start, end]: [u64; 2],
+        companion: Option<Companion>,
+    ) {
+        let flags = if N == 0 { Flags::NONE } else { Flags::NOT_COUNTED };
+        let last = OUTERMOST | u64::from(flags.bits()) << FLAGS_SHIFT;
+        let head = [address(site), 0, start, end, last];
+        let companion = companion.map(|companion| (companion, companion.head(start, last)));
+        if let Some(histograms) = &self.histograms {
+            // SAFETY: the caller's promise.
+            unsafe { histograms.record_time(site, [start, end], companion.map(|(it, _)| it)) };
+            if let Some(trees) = &self.trees {
+                let words = |head: [u64; HEAD]| {
+                    let mut words = [0; MAX_WORDS];
+                    words.iter_mut().zip(head).for_each(|(to, word)| *to = word);
+                    words
+                };
+                // SAFETY: the caller's promise.
+                unsafe { trees.see_time(words(head), companion.map(|(_, head)| words(head))) };
+            }
+            return;
+        }
+        if companion.is_some() && !self.ring.has_room_for_two() {
+            return self.ring.drop_one();
+        }
+        for head in companion.map(|(_, head)| head).into_iter().chain([head]) {
+            // SAFETY: the caller's promise.
+            if unsafe { self.ring.write(head, [0; N]) } {
+                self.ring.advance();
+            }
         }
     }
 

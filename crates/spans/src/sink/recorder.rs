@@ -176,6 +176,32 @@ impl Recorder {
         unsafe { self.sides.write(add) }
     }
 
+    /// Records a time of the program's, which is in no span. Allocates as `record`.
+    ///
+    /// # Safety
+    /// As `record`.
+    pub(crate) unsafe fn record_time(
+        &self,
+        site: &'static Site,
+        [start, end]: [u64; 2],
+        companion: Option<Companion>,
+    ) {
+        let add = |side: &mut Side| {
+            if side.of_site(site).is_none() {
+                self.add(side, site);
+            }
+            if let Some(of) = side.of_site(site) {
+                of.add_time(ticks_between(start, end), 0);
+                of.add_recorded(match companion {
+                    Some(Companion::Polls(polls)) => Some(polls),
+                    _ => None,
+                });
+            }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.sides.write(add) }
+    }
+
     #[cold]
     #[inline(never)]
     fn add_pending(&self, words: &[u64]) {

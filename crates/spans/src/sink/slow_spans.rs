@@ -38,9 +38,12 @@ pub(crate) struct Trees {
     limits: Limits,
     /// The least of the limits, in ticks.
     least: u64,
-    /// Those since the last outermost span ended.
+    /// Those since the last outermost span ended, or before the last one did, if none has come since then.
     records: RefCell<Vec<[u64; MAX_WORDS]>>,
     is_slow: Cell<bool>,
+    /// Whether the last of the records is an outermost span, and whether it was slow.
+    is_complete: Cell<bool>,
+    is_written: Cell<bool>,
     /// The number of those that are left out.
     left_out: Cell<u64>,
     /// How many of the records, at their end, are companions of the span that ends next.
@@ -66,6 +69,8 @@ impl Trees {
             least: limits.over.iter().map(|(_, limit)| *limit).min().unwrap_or(u64::MAX),
             records: RefCell::new(Vec::with_capacity(MAX_INNER + OVER + 2 * COMPANIONS + 1)),
             is_slow: Cell::new(false),
+            is_complete: Cell::new(false),
+            is_written: Cell::new(false),
             left_out: Cell::new(0),
             companions: Cell::new(0),
             slowest: RefCell::new(Vec::with_capacity(limits.slowest + 1)),
@@ -93,6 +98,10 @@ impl Trees {
     /// As `Recorder::record`.
     pub(super) unsafe fn see(&self, words: &[u64]) {
         let Ok(mut records) = self.records.try_borrow_mut() else { return };
+        if self.is_complete.take() {
+            records.clear();
+            self.is_written.set(false);
+        }
         let Some(&[site, _, start, end, last]) = words.first_chunk::<HEAD>() else { return };
         let mut record = [0; MAX_WORDS];
         record.iter_mut().zip(words).for_each(|(to, word)| *to = *word);
@@ -106,14 +115,9 @@ impl Trees {
         }
         let companions = self.companions.take();
         let time = ticks_between(start, end);
-        let mut is_over = false;
-        if time > self.least {
-            // SAFETY: the caller's promise.
-            let name = unsafe { site_at(site) }.map(|site| site.name());
-            let has = |(of, limit): &(String, u64)| Some(of.as_str()) == name && time > *limit;
-            is_over = self.limits.over.iter().any(has);
-            self.is_slow.set(self.is_slow.get() || is_over);
-        }
+        // SAFETY: the caller's promise.
+        let is_over = unsafe { self.is_over(site, time) };
+        self.is_slow.set(self.is_slow.get() || is_over);
         // There is always room for the outermost span and its companions.
         let is_outermost = depth_of(last) == 1;
         let room = match (is_outermost, is_over) {
@@ -133,11 +137,57 @@ impl Trees {
             if self.is_slow.take() | self.is_slowest(time) {
                 // All or nothing: a part would be taken for what ran in the next one.
                 match self.ring.has_room(records.len() + 1) {
-                    true => self.write_all(&records, left_out, start),
+                    true => {
+                        self.write_all(&records, left_out, start);
+                        self.is_written.set(true);
+                    }
                     false => self.ring.refuse_tree(),
                 }
             }
-            records.clear();
+            self.is_complete.set(true);
+        }
+    }
+
+    /// Whether a span or time of this site and length is over its limit.
+    ///
+    /// # Safety
+    /// As `see`.
+    unsafe fn is_over(&self, site: u64, time: u64) -> bool {
+        if time <= self.least {
+            return false;
+        }
+        // SAFETY: the caller's promise.
+        let name = unsafe { site_at(site) }.map(|site| site.name());
+        self.limits.over.iter().any(|(of, limit)| Some(of.as_str()) == name && time > *limit)
+    }
+
+    /// Sees the words of a recorded time, and of its companion. If it is over its limit, it is written after what has ended in the
+    /// outermost span that is open, or in the last one.
+    ///
+    /// # Safety
+    /// As `see`.
+    pub(super) unsafe fn see_time(
+        &self,
+        record: [u64; MAX_WORDS],
+        companion: Option<[u64; MAX_WORDS]>,
+    ) {
+        let Ok(records) = self.records.try_borrow() else { return };
+        let [site, _, start, end, ..] = record;
+        // SAFETY: the caller's promise.
+        if !unsafe { self.is_over(site, ticks_between(start, end)) } {
+            return;
+        }
+        // Companions of the span that ends next come with it.
+        let ended = records.len() - if self.is_complete.get() { 0 } else { self.companions.get() };
+        let ended = if self.is_written.get() { 0 } else { ended };
+        match self.ring.has_room(ended + 2) {
+            true => {
+                let before = records.get(..ended).unwrap_or_default();
+                let all = before.iter().chain(&companion).chain([&record]);
+                all.for_each(|record| self.write(record));
+                self.is_written.set(self.is_complete.get());
+            }
+            false => self.ring.refuse_tree(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The statistics of one site's spans on one thread: one kind, whether the thread records in a ring or in histograms.
 
 use crate::distribution::Distribution;
-use crate::record::{Details, Flags, Lost, MAX_EVENTS, Raw, Site};
+use crate::record::{Details, Flags, Lost, MAX_EVENTS, Polls, Raw, Site};
 
 /// The time that spans lost, in nanoseconds. None if it is not known of any.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -54,6 +54,10 @@ pub(crate) struct SiteStats {
     /// Of the page faults, where they are counted, and the sum of those for which the kernel read from a disk.
     pub(crate) faults: Distribution,
     pub(crate) major_faults: u64,
+    /// Whether these are times that the program recorded, which have no counts, flags or causes.
+    pub(crate) is_recorded: bool,
+    /// The polls, if they are futures.
+    pub(crate) polls: Option<Polls>,
 }
 
 impl SiteStats {
@@ -72,6 +76,8 @@ impl SiteStats {
             interrupted: Distribution::default(),
             faults: Distribution::default(),
             major_faults: 0,
+            is_recorded: false,
+            polls: None,
         }
     }
 
@@ -86,10 +92,14 @@ impl SiteStats {
         self.count += 1;
         self.of_children = self.of_children.saturating_add(of_children.min(time));
         self.ticks = self.ticks.saturating_add(time);
+        // Those of recorded times say nothing.
+        let flags = if record.is_recorded_time() { Flags::NONE } else { record.flags };
         for (bit, flag) in self.flags.iter_mut().enumerate() {
-            *flag += u64::from(record.flags.bits() >> bit & 1);
+            *flag += u64::from(flags.bits() >> bit & 1);
         }
         self.times.record(time);
+        self.is_recorded |= record.is_recorded_time();
+        self.polls = Polls::sum(self.polls, details.polls);
         if record.flags.contains(Flags::DISTURBED) {
             self.disturbed.record(time);
         } else if record.flags.contains(Flags::INTERRUPTED) {
@@ -114,6 +124,8 @@ impl SiteStats {
             *sum = sum.wrapping_add(more);
         }
         self.lost.merge(other.lost);
+        self.is_recorded |= other.is_recorded;
+        self.polls = Polls::sum(self.polls, other.polls);
         self.major_faults = self.major_faults.saturating_add(other.major_faults);
         let mut all = vec![
             (&mut self.times, &other.times),

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::counting::Start;
-use crate::record::{Site, count_lost};
+use crate::record::{Companion, Site, count_lost};
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -80,6 +80,8 @@ pub(crate) struct Calls {
     /// Records that a span of this thread has ended at these ticks, on another thread.
     #[cfg_attr(not(feature = "tracing"), allow(dead_code))]
     pub(crate) exit_elsewhere: unsafe fn(*const Header, &'static Site, u64, [u64; 2]),
+    /// Records a time of the program's between these ticks, which is in no span.
+    pub(crate) time: unsafe fn(*const Header, &'static Site, [u64; 2], Option<Companion>),
     /// Allocates what a site's first span would.
     pub(crate) prepare: unsafe fn(*const Header, &'static Site),
 }
@@ -109,6 +111,7 @@ const LOSE: Calls = Calls {
     lap: lose_lap,
     number: lose_number,
     exit_elsewhere: lose_elsewhere,
+    time: lose_time,
     prepare: lose_preparation,
 };
 
@@ -215,6 +218,10 @@ unsafe fn lose_lap(_: *const Header, _: &'static Site, _: &mut Lap) {
 unsafe fn lose_number(_: *const Header, _: u64, _: u64, _: u64) {}
 
 unsafe fn lose_elsewhere(_: *const Header, _: &'static Site, _: u64, _: [u64; 2]) {
+    count_lost(1);
+}
+
+unsafe fn lose_time(_: *const Header, _: &'static Site, _: [u64; 2], _: Option<Companion>) {
     count_lost(1);
 }
 

@@ -5,13 +5,15 @@ mod laps;
 mod spans;
 mod stack;
 mod state;
+mod time;
 
 pub(crate) use current::{
     Header, Lap, RECORDING, end, forget, header, join, recording, set, set_join,
 };
-pub(crate) use spans::{enter, exit, is_busy, record_number};
 #[cfg(feature = "tracing")]
-pub(crate) use spans::{exit_elsewhere, now};
+pub(crate) use spans::exit_elsewhere;
+pub(crate) use spans::{enter, exit, is_busy, record_number};
 #[cfg(test)]
 pub(crate) use stack::Stack;
 pub(crate) use state::State;
+pub(crate) use time::{record_time, with_clock};

@@ -59,18 +59,6 @@ pub(crate) fn exit_elsewhere(site: &'static Site, number: u64, ticks: [u64; 2]) 
     unsafe { ((*header).calls.exit_elsewhere)(header, site, number, ticks) }
 }
 
-/// Returns the ticks of this thread's clock. None if the thread does not record.
-#[cfg(feature = "tracing")]
-pub(crate) fn now() -> Option<u64> {
-    let header = match header() {
-        // SAFETY: as in `enter`.
-        header if unsafe { (*header).session } != 0 => header,
-        _ => crate::thread::join(crate::thread::recording())?,
-    };
-    // SAFETY: as in `enter`. A header with a session is that of a state.
-    Some(unsafe { (*header.cast::<Local>()).clock.ticks() })
-}
-
 /// Whether a record of this thread is being written, by a caller of this.
 pub(crate) fn is_busy() -> bool {
     let header = header();

@@ -298,6 +298,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         lap: Self::lap,
         number: Self::number,
         exit_elsewhere: Self::exit_elsewhere,
+        time: Self::time,
         prepare: Self::prepare,
     };
     /// For a thread whose clock is the kernel's.

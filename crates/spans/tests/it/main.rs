@@ -13,6 +13,7 @@ mod histograms;
 mod nesting;
 mod output;
 mod perfetto;
+mod recorded;
 mod recordings;
 mod signals;
 mod slow;

@@ -51,8 +51,9 @@ const SEQUENCE: u64 = 1;
 /// missing.
 ///
 /// Records wait until the outermost span around them has ended. At most 16,384 records of a thread wait, of some 170 bytes each. Some spans
-/// are written to extra tracks below the thread's track:
+/// are written to extra tracks below the thread's track, at most 64:
 ///
+/// - [times](macro@crate::record) that the program recorded, on a track of their name
 /// - spans around more than 16,384 records
 /// - spans that end out of order
 /// - a thread's first lap, if it lasts longer than the time between two calls
@@ -361,9 +362,13 @@ impl State {
             .or_insert_with(|| Thread::new(to, &kept.thread, next_sequence));
         let ns = time.nanoseconds(kept);
         let timed = Timed { ns, kept: kept.clone() };
-        if let Some(late) = thread.order.push(timed) {
-            let slow = slow.remove(&key(&late.kept)).unwrap_or_default();
-            *left_out += u64::from(!thread.write_late(to, &late, &slow));
+        let apart = match kept.raw.is_recorded_time() {
+            true => Some(timed),
+            false => thread.order.push(timed),
+        };
+        if let Some(timed) = apart {
+            let slow = slow.remove(&key(&timed.kept)).unwrap_or_default();
+            *left_out += u64::from(!thread.write_apart(to, &timed, &slow));
         }
         if thread.order.is_full() {
             thread.write(to, false, |timed| slow.remove(&key(&timed.kept)).unwrap_or_default());

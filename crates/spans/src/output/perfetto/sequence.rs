@@ -16,7 +16,8 @@ const TRACE_TIME: u64 = 6;
 const NUMBER: u64 = 9;
 const FLAGS: u64 = 10;
 const CAUSE: u64 = 11;
-const SLOTS: u64 = 12;
+const POLLS: u64 = 12;
+const SLOTS: u64 = 13;
 
 /// The flows and the cause of a slow span.
 #[derive(Debug, Default)]
@@ -73,7 +74,8 @@ impl Sequence {
                 let parts = table::SLOTS.into_iter().chain(["rest"]).zip(SLOTS..);
                 let parts = parts.filter(|_| meta.counted.formula().is_some());
                 let parts = parts.map(|(part, id)| (format!("slots, {part}"), id));
-                let others = [("number", NUMBER), ("flags", FLAGS), ("cause", CAUSE)];
+                let others =
+                    [("number", NUMBER), ("flags", FLAGS), ("cause", CAUSE), ("polls", POLLS)];
                 let others = others.map(|(name, id)| (name.to_owned(), id));
                 for (name, id) in events.chain(others).chain(parts) {
                     string(to, interned::ANNOTATION_NAMES, id, &name);
@@ -227,6 +229,9 @@ fn arguments(to: &mut Vec<u8>, kept: &Kept) {
         for (fraction, name) in parts {
             annotation(to, name, |to| double(to, annotation::DOUBLE, fraction));
         }
+    }
+    if let Some(polls) = kept.polls() {
+        annotation(to, POLLS, |to| uint(to, annotation::UINT, polls.times));
     }
     if let Some(number) = kept.number() {
         annotation(to, NUMBER, |to| uint(to, annotation::UINT, number));

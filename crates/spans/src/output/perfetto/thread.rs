@@ -1,4 +1,5 @@
-//! The tracks of a thread: its spans, its counters, and the spans that came too late for their place.
+//! The tracks of a thread: its spans, its counters, and further tracks: for times that the program recorded, and for spans that came too
+//! late for their place.
 
 use super::fields::{packet, track};
 use super::order::{Edge, Order, Timed};
@@ -9,11 +10,13 @@ use crate::output::rates::rates;
 
 /// The track of the process.
 pub(super) const PROCESS: u64 = 1;
-/// A thread has this many tracks: its spans, then its counters, then its late spans.
+/// A thread has this many tracks: its spans, then its counters, then the further ones.
 const TRACKS: u64 = 1_024;
-const LATE: u64 = 256;
-/// The most tracks of late spans. A span that overlaps one on each is left out.
-const LATE_TRACKS: usize = 64;
+const FURTHER: u64 = 256;
+/// The most further tracks. A span or time that overlaps one on each is left out.
+const FURTHER_TRACKS: usize = 64;
+/// The name of those with late spans. Those with recorded times have the name of the times.
+const LATE: &str = "spans around others, or out of order";
 
 /// A thread.
 #[derive(Debug)]
@@ -23,15 +26,15 @@ pub(super) struct Thread {
     spans: Sequence,
     /// The names of the counter tracks.
     counters: Vec<String>,
-    late: Option<Late>,
+    further: Option<Further>,
 }
 
-/// Spans whose inner spans were already written, and spans that partly overlap others.
+/// Recorded times, spans whose inner spans were already written, and spans that partly overlap others.
 #[derive(Debug)]
-struct Late {
+struct Further {
     sequence: Sequence,
-    /// When the last span of each track ends.
-    ends: Vec<u64>,
+    /// The name of each track, and when its last span ends.
+    tracks: Vec<(&'static str, u64)>,
 }
 
 impl Thread {
@@ -52,7 +55,7 @@ impl Thread {
                 });
             });
         });
-        Thread { number, order: Order::default(), spans, counters: Vec::new(), late: None }
+        Thread { number, order: Order::default(), spans, counters: Vec::new(), further: None }
     }
 
     /// Writes what is complete, or all.
@@ -120,31 +123,34 @@ impl Thread {
         });
     }
 
-    /// Writes a span on a track of late ones. Returns false if none is free.
-    pub(super) fn write_late(&mut self, to: &mut Vec<u8>, timed: &Timed, slow: &Slow) -> bool {
+    /// Writes a span or time on a further track. Returns false if none is free.
+    pub(super) fn write_apart(&mut self, to: &mut Vec<u8>, timed: &Timed, slow: &Slow) -> bool {
         let [start, end] = timed.ns;
-        let mut late = self.late.take().unwrap_or_else(|| {
+        let name = match timed.kept.raw.is_recorded_time() {
+            true => timed.kept.raw.site.name(),
+            false => LATE,
+        };
+        let mut further = self.further.take().unwrap_or_else(|| {
             // The second sequence of the thread.
             let sequence = Sequence::in_any_order(to, self.spans.id() + 1, &timed.kept.thread);
-            Late { sequence, ends: Vec::new() }
+            Further { sequence, tracks: Vec::new() }
         });
-        let free = late.ends.iter().position(|end| *end <= start);
-        let has_more = free.is_some() || late.ends.len() < LATE_TRACKS;
-        let place = free.unwrap_or(late.ends.len());
+        let is_free = |(of, end): &(&str, u64)| *of == name && *end <= start;
+        let free = further.tracks.iter().position(is_free);
+        let has_more = free.is_some() || further.tracks.len() < FURTHER_TRACKS;
+        let place = free.unwrap_or(further.tracks.len());
         if free.is_none() && has_more {
-            late.ends.push(0);
-            let number = LATE + late.ends.len() as u64;
-            self.describe(to, number, "spans around others, or out of order", false);
+            further.tracks.push((name, 0));
+            self.describe(to, FURTHER + further.tracks.len() as u64, name, false);
         }
-        let Some(last) = late.ends.get_mut(place) else {
-            self.late = Some(late);
-            return false;
-        };
-        *last = end;
-        let track = Some(self.number * TRACKS + LATE + place as u64 + 1);
-        late.sequence.begin(to, start, &timed.kept, track, slow);
-        late.sequence.end(to, end, track);
-        self.late = Some(late);
-        true
+        if let Some((_, last)) = further.tracks.get_mut(place) {
+            *last = end;
+            let track = Some(self.number * TRACKS + FURTHER + place as u64 + 1);
+            further.sequence.begin(to, start, &timed.kept, track, slow);
+            further.sequence.end(to, end, track);
+        }
+        let is_written = place < further.tracks.len();
+        self.further = Some(further);
+        is_written
     }
 }

@@ -1,0 +1,273 @@
+//! Times that begin elsewhere: recorded by the program, and ended by a guard.
+
+use crate::recording::turn;
+use hdrhistogram::Histogram;
+use rdpmc::Clock;
+use rdpmc_spans::{Flags, Moment, Row, Settings, SpanSince, Storage, record, span};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant, SystemTime};
+
+const BOTH: [Storage; 2] = [Storage::Ring { records: 1 << 16 }, Storage::Histograms];
+
+fn row_of(rows: &[Row], name: &str) -> Row {
+    rows.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("{name}: {rows:?}")).clone()
+}
+
+/// Tick to trade, from another thread's clock to this one's: percentiles, mean, sum and maximum are those of an HdrHistogram
+/// that is kept beside it.
+#[test]
+fn the_percentiles_of_a_histogram_beside_it() {
+    const TICKS: u64 = 20_000;
+    let _turn = turn();
+    for storage in BOTH {
+        let settings = Settings::new().events(&["cycles"]).storage(storage);
+        let mut spans = settings.keep(0).start().unwrap();
+        let (feed, ticks) = channel::<u64>();
+        let mut beside = Histogram::<u64>::new_with_bounds(1, 1 << 40, 3).unwrap();
+        let (mut sum, clock) = (0_u128, Clock::open().unwrap());
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let clock = Clock::open().unwrap();
+                for tick in 0..TICKS {
+                    feed.send(clock.ticks()).unwrap();
+                    // Queues of many lengths.
+                    (0..tick % 977 * 10).for_each(|_| std::hint::spin_loop());
+                }
+            });
+            for sent in ticks {
+                let _tick = span!("tick");
+                let traded = clock.ticks();
+                record!("tick to trade", Moment::from_ticks(sent)..Moment::from_ticks(traded));
+                // A tick of another thread may be later, if the CPUs' counters differ.
+                let ns = clock.duration(traded.saturating_sub(sent)).as_nanos();
+                beside.record(u64::try_from(ns).unwrap()).unwrap();
+                sum += ns;
+            }
+        });
+        let report = spans.report();
+        let row = row_of(&report.rows, "tick to trade");
+        assert_eq!((row.count, row.distribution.count()), (TICKS, TICKS), "{storage:?}: {report}");
+        let found = [row.time.p50, row.time.p99, row.time.p999, row.time.p9999, row.time.max];
+        for (quantile, found) in [0.5, 0.99, 0.999, 0.9999, 1.0].into_iter().zip(found) {
+            let expected = beside.value_at_quantile(quantile);
+            // The buckets of both, and a conversion of the clock that is later: some parts per million.
+            let most = expected / 128 + expected / 1_000 + expected / 10_000 + 2;
+            let difference = found.abs_diff(expected);
+            assert!(difference <= most, "{storage:?}, {quantile}: {found}, not {expected}");
+        }
+        let total = row.total.as_nanos();
+        assert!(total.abs_diff(sum) <= sum / 1_000 + u128::from(TICKS), "{total}, not {sum}");
+        assert_eq!(row.mean().as_nanos(), total / u128::from(TICKS));
+        // The span around it has its own time and nothing of the other.
+        let tick = row_of(&report.rows, "tick");
+        assert_eq!((tick.count, tick.own, tick.out_of_order), (TICKS, tick.total, 0), "{report}");
+        assert!(row.is_recorded && row.counts.is_empty() && row.not_counted == 0, "{report}");
+        assert_eq!((row.disturbed, row.waited, row.own), (None, None, row.total));
+        assert_eq!(report.lost, 0, "{report}");
+        println!("{storage:?}: {:?} beside {:?}", row.time.p99, beside.value_at_quantile(0.99));
+    }
+}
+
+/// A guard that goes to another thread, with a number: the record is of the thread that drops it, and nests nowhere.
+#[test]
+fn a_guard_ends_on_another_thread() {
+    let _turn = turn();
+    let mut spans = Settings::new().start().unwrap();
+    let outside = Instant::now();
+    let guard: SpanSince = span!("handed over", 7, since = Moment::now());
+    let (begun, number) = (Instant::now(), spans.threads().len());
+    assert_eq!(number, 1, "a moment is the thread's first use of its clock");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let _around = span!("around");
+            std::thread::sleep(Duration::from_millis(2));
+            drop(span!("inside"));
+            drop(guard);
+        });
+    });
+    let (least, most) = (Duration::from_millis(2), outside.elapsed());
+    assert!(begun.elapsed() >= least);
+    let interval = spans.view();
+    let found = interval.records().find(|record| record.name() == "handed over").unwrap();
+    assert_eq!((found.depth(), found.number(), found.thread()), (0, Some(7), 2), "{found:?}");
+    assert!(found.time() >= least && found.time() <= most, "{found:?} in {most:?}");
+    assert_eq!((found.parent().map(|site| site.name()), found.flags()), (None, Flags::NONE));
+    let inside: Vec<_> = found.inside().map(|record| record.name()).collect();
+    assert_eq!(inside, ["inside"], "the span around it had not ended");
+    let around = interval.records().find(|record| record.name() == "around").unwrap();
+    let inside: Vec<_> = around.inside().map(|record| record.name()).collect();
+    assert_eq!((inside, around.depth()), (vec!["inside"], 1));
+}
+
+/// Times from an instant, from the wall clock and of a duration, in the past and in the future.
+#[test]
+fn moments_of_other_clocks() {
+    let _turn = turn();
+    let mut spans = Settings::new().start().unwrap();
+    let [age, soon] = [50, 20].map(Duration::from_millis);
+    let before = Instant::now();
+    let (instant, wall) = (Instant::now() - age, SystemTime::now() - age);
+    record!("instant", Moment::from(instant)..);
+    record!("wall clock", Moment::from(wall)..);
+    record!("duration", age);
+    record!("future", Moment::from(Instant::now())..Moment::from(Instant::now() + soon));
+    record!("future wall", Moment::from(SystemTime::now())..(SystemTime::now() + soon).into());
+    record!("backwards", Moment::from(Instant::now() + soon)..Moment::now());
+    drop(span!("since an instant", since = instant));
+    drop(span!("since", 3, since = wall));
+    let longest = before.elapsed();
+    let interval = spans.view();
+    let time = |name: &str| interval.records().find(|record| record.name() == name).unwrap().time();
+    // NTP may slew the clocks by 500 ppm, and the conversion of a calibrated clock is some ppm off.
+    let near = |time: Duration, least: Duration, name: &str| {
+        let slack = age / 500;
+        let is_near = time + slack >= least && time <= least + longest + slack;
+        assert!(is_near, "{name}: {time:?}, not {least:?} and up to {longest:?} more");
+    };
+    for name in ["instant", "wall clock", "since an instant", "since"] {
+        near(time(name), age, name);
+    }
+    near(time("duration"), age, "duration");
+    near(time("future"), soon, "future");
+    near(time("future wall"), soon, "future wall");
+    assert_eq!(time("backwards"), Duration::ZERO);
+}
+
+/// A time that began, or would end, while spans are off is nothing. It is not lost either.
+#[test]
+fn nothing_while_spans_are_off() {
+    let _turn = turn();
+    for storage in BOTH {
+        let off = Moment::now();
+        record!("off", off..);
+        let mut spans = Settings::new().storage(storage).start().unwrap();
+        record!("begun before", off..);
+        drop(span!("begun before", since = off));
+        let on = Moment::now();
+        rdpmc_spans::set_enabled(false);
+        record!("ended after", on..);
+        let off = Moment::now();
+        rdpmc_spans::set_enabled(true);
+        record!("begun while off", off..on);
+        record!("whole", on..);
+        let report = spans.report();
+        let names: Vec<_> = report.rows.iter().map(|row| (row.name, row.count)).collect();
+        assert_eq!((names, report.lost), (vec![("whole", 1)], 0), "{storage:?}");
+    }
+}
+
+/// A time with a number takes two records of a ring. One that has no room is counted, and no number goes to another span.
+#[test]
+fn a_full_ring() {
+    let _turn = turn();
+    for records in [1, 2, 3, 4, 7] {
+        let mut spans = Settings::new().storage(Storage::Ring { records }).start().unwrap();
+        for number in 0..20_u64 {
+            record!("numbered", Duration::ZERO, number);
+            record!("bare", Duration::ZERO);
+            drop(span!("span", 100 + number));
+        }
+        let interval = spans.take();
+        let report = interval.report();
+        for record in interval.records() {
+            match record.name() {
+                "numbered" => assert!(record.number().is_some_and(|it| it < 20), "{record:?}"),
+                "bare" => assert_eq!(record.number(), None, "{record:?}"),
+                _ => assert!(record.number().is_some_and(|it| it >= 100), "{record:?}"),
+            }
+        }
+        let kept = interval.records().count() as u64;
+        assert_eq!(kept + report.threads[0].dropped, 60, "{records}: {report}");
+        assert!(kept > 0, "{records}");
+    }
+}
+
+/// A slow time has its cause among the spans of its thread: those of the outermost span that is open, or of the last one.
+#[test]
+fn the_cause_of_a_slow_time() {
+    let _turn = turn();
+    let limit = Duration::from_millis(5);
+    for storage in BOTH {
+        for is_inside in [true, false] {
+            let settings = Settings::new().storage(storage).slow("tick to trade", limit);
+            let mut spans = settings.start().unwrap();
+            for tick in 0..50_u64 {
+                let sent = Moment::now();
+                let tick_span = span!("tick", tick);
+                {
+                    let _decide = span!("decide");
+                    if tick == 33 {
+                        std::thread::sleep(20 * limit);
+                    }
+                }
+                drop(span!("encode"));
+                if is_inside {
+                    record!("tick to trade", sent.., tick);
+                    drop(tick_span);
+                } else {
+                    drop(tick_span);
+                    record!("tick to trade", sent.., tick);
+                }
+            }
+            let interval = spans.take();
+            let found = interval.slowest().find(|slow| slow.record().number() == Some(33)).unwrap();
+            let record = found.record();
+            assert_eq!((record.name(), record.depth()), ("tick to trade", 0));
+            assert!(record.time() >= 20 * limit, "{record:?}");
+            let mut names: Vec<_> = found.inside().map(|record| record.name()).collect();
+            if !is_inside {
+                assert_eq!(names.pop(), Some("tick"), "{storage:?}");
+            }
+            assert_eq!(names, ["decide", "encode"], "{storage:?}");
+            let cause = found.cause();
+            let place = cause.place.clone().unwrap();
+            assert_eq!((place.name, place.spans), ("decide", 1), "{storage:?}: {cause}");
+            assert!(place.time >= 20 * limit && place.time <= record.time(), "{cause}");
+            let line = interval.report().slowest()[0].clone();
+            assert!(line.starts_with("tick to trade "), "{line}");
+            let mut trace = Vec::new();
+            interval.write_slow_trace(&mut trace).unwrap();
+            let trace: serde_json::Value = serde_json::from_slice(&trace).unwrap();
+            let events = trace["traceEvents"].as_array().unwrap();
+            let of = |phase: &str| {
+                let events = events.iter().filter(|event| event["ph"] == phase);
+                events.filter(|event| event["name"] == "tick to trade").count()
+            };
+            assert_eq!([of("b"), of("e")], [interval.slowest().len(); 2], "{storage:?}");
+        }
+    }
+}
+
+/// A slow time, and then the slow outermost span in which it was recorded: each once, with what ran in it.
+#[test]
+fn a_slow_time_in_a_slow_span() {
+    let _turn = turn();
+    for storage in BOTH {
+        let limit = Duration::from_millis(1);
+        let settings = Settings::new().storage(storage).slow("answer", limit).slowest(2);
+        let mut spans = settings.start().unwrap();
+        for frame in 0..5_u64 {
+            let _frame = span!("frame", frame);
+            drop(span!("first"));
+            if frame == 2 {
+                record!("answer", 10 * limit);
+                drop(span!("second"));
+                record!("answer", 20 * limit);
+                std::thread::sleep(30 * limit);
+            }
+            drop(span!("third"));
+        }
+        let interval = spans.take();
+        let slow: Vec<_> = interval.slowest().collect();
+        let numbers = slow.iter().filter(|slow| slow.record().number() == Some(2)).count();
+        assert_eq!(numbers, 1, "{storage:?}: {slow:?}");
+        let answers = slow.iter().filter(|slow| slow.record().name() == "answer");
+        assert_eq!(answers.count(), 2, "{storage:?}: {slow:?}");
+        let frame = slow.iter().find(|slow| slow.record().number() == Some(2)).unwrap();
+        let inside: Vec<_> = frame.inside().map(|record| record.name()).collect();
+        assert_eq!(inside, ["first", "second", "third"], "{storage:?}");
+        let rows = interval.report().rows;
+        let count = |name: &str| row_of(&rows, name).count;
+        assert_eq!(["frame", "first", "second", "third"].map(count), [5, 5, 1, 5]);
+    }
+}
