@@ -257,10 +257,17 @@ macro_rules! record {
 /// - `request (whole)` is a [time](crate::record) for each future: from this call to when it is finished, or dropped before. It has the
 ///   [time of its polls](Record::busy) and [their number](Record::polls). The thread that ends the future records it.
 ///
-/// A future that is made or polled while spans are off has no whole time.
+/// A second argument of three is a number of the program's, which all these records have: `polled!("request", id, work)`. A future that is made or
+/// polled while spans are off has no whole time.
 #[macro_export]
 macro_rules! polled {
-    ($name:expr, $future:expr $(,)?) => {{
+    ($name:expr, $number:expr, $future:expr $(,)?) => {
+        $crate::polled!(@ $name, Some($number), $future)
+    };
+    ($name:expr, $future:expr $(,)?) => {
+        $crate::polled!(@ $name, None, $future)
+    };
+    (@ $name:expr, $number:expr, $future:expr) => {{
         const NAME: &str = $name;
         const WHOLE: [u8; $crate::Site::whole_len(NAME)] = $crate::Site::whole_name(NAME);
         static SITES: [$crate::Site; 2] = [
@@ -268,6 +275,6 @@ macro_rules! polled {
             $crate::Site::new_whole(&WHOLE, NAME, file!(), line!()),
         ];
         let [polls, whole] = &SITES;
-        $crate::Polled::new([polls, whole], $future)
+        $crate::Polled::new([polls, whole], $number, $future)
     }};
 }

@@ -342,3 +342,76 @@ fn switched_off() {
     assert_eq!(names, ["a"]);
     assert_eq!(spans.report().lost, 0);
 }
+
+/// Three systems of one source location are three rows, and so are routes that become known later. Numbers are those of a field.
+#[test]
+fn fields_name_and_number_spans() {
+    let _turn = turn();
+    let mut spans = start();
+    let layer = TracingLayer::new().names_from("route").names_from("name").numbers_from("entities");
+    let dispatch = Dispatch::new(tracing_subscriber::registry().with(layer));
+    tracing::dispatcher::with_default(&dispatch, || {
+        for (place, name) in ["physics", "render", "audio"].into_iter().cycle().take(9).enumerate()
+        {
+            let span = tracing::info_span!("system", name, entities = place, other = "x");
+            drop(span.entered());
+        }
+        for route in ["/a", "/b"] {
+            let fields = (tracing::field::Empty, -1);
+            let span =
+                tracing::info_span!("request", route = fields.0, name = 7, entities = fields.1);
+            drop(span.enter());
+            span.record("route", route);
+            span.record("entities", 1_u64 << 40);
+            drop(span.enter());
+        }
+        drop(tracing::info_span!("bare", unknown = 1).entered());
+        // Values without an end.
+        for number in 0..1_000 {
+            let _span = tracing::info_span!("many", name = number).entered();
+        }
+    });
+    let records = all(&mut spans);
+    let of = |name: &str| -> Vec<_> {
+        records.iter().filter(|it| it.name() == name).map(|it| it.number).collect()
+    };
+    assert_eq!(of("system: physics"), [Some(0), Some(3), Some(6)]);
+    assert_eq!(of("system: render"), [Some(1), Some(4), Some(7)]);
+    assert_eq!(of("system: audio"), [Some(2), Some(5), Some(8)]);
+    assert_eq!(of("request: 7"), [None, None], "before the route is known");
+    assert_eq!([of("request: /a"), of("request: /b")], [vec![Some(1 << 40)], vec![Some(1 << 40)]]);
+    assert_eq!((of("bare"), of("many: 255"), of("many: 256")), (vec![None], vec![None], vec![]));
+    assert_eq!(of("many: other names").len(), 1_000 - 256);
+    let sites: HashSet<_> = records.iter().map(|record| std::ptr::from_ref(record.site)).collect();
+    assert_eq!(sites.len(), 3 + 3 + 1 + 256 + 1);
+    assert!(records.iter().all(|it| it.depth == 1 && it.site.file().ends_with("tracing.rs")));
+}
+
+/// Two layers with other fields, in one registry and on several threads: each keeps its own.
+#[test]
+fn fields_of_several_layers() {
+    let _turn = turn();
+    let mut spans = start();
+    let [first, second] = ["first", "second"].map(|field| TracingLayer::new().names_from(field));
+    let dispatch = Dispatch::new(tracing_subscriber::registry().with(first).with(second));
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let dispatch = &dispatch;
+            scope.spawn(move || {
+                tracing::dispatcher::with_default(dispatch, || {
+                    for number in 0..50 {
+                        let (first, second) = (number % 5, (number + thread) % 3);
+                        drop(tracing::info_span!("both", first, second).entered());
+                    }
+                });
+            });
+        }
+    });
+    let mut counts: std::collections::BTreeMap<&str, u64> = std::collections::BTreeMap::new();
+    all(&mut spans).iter().for_each(|record| *counts.entry(record.name()).or_default() += 1);
+    let (names, counts): (Vec<_>, Vec<_>) = counts.into_iter().unzip();
+    assert_eq!(names, ["both: 0", "both: 1", "both: 2", "both: 3", "both: 4"]);
+    // 40 of each of the first five, and a third of 200 of each of the others.
+    assert_eq!(counts.iter().sum::<u64>(), 400);
+    assert_eq!(counts[3..], [40, 40]);
+}

@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 pub struct Polled<F> {
     of_polls: &'static Site,
     of_whole: &'static Site,
+    number: Option<u64>,
     /// None once it is recorded.
     whole: Option<Whole>,
     future: Pin<Box<F>>,
@@ -20,15 +21,19 @@ pub struct Polled<F> {
 
 impl<F> Polled<F> {
     /// Returns a future with the polls of `future`. [`polled!`](crate::polled) does this. Allocates.
-    pub fn new([of_polls, of_whole]: [&'static Site; 2], future: F) -> Polled<F> {
+    pub fn new(
+        [of_polls, of_whole]: [&'static Site; 2],
+        number: Option<u64>,
+        future: F,
+    ) -> Polled<F> {
         let future = Box::pin(future);
-        Polled { of_polls, of_whole, whole: Some(Whole::begin()), future }
+        Polled { of_polls, of_whole, number, whole: Some(Whole::begin()), future }
     }
 
     /// Records the whole time, once.
     fn end(&mut self) {
         if let Some(whole) = self.whole.take() {
-            whole.end(self.of_whole);
+            whole.end(self.of_whole, self.number);
         }
     }
 }
@@ -50,9 +55,16 @@ impl<F: Future> Future for Polled<F> {
 
         let this = &mut *self;
         let added = Added(this.whole.as_mut(), Moment::now());
-        let span = Span::enter(this.of_polls);
-        let polled = this.future.as_mut().poll(context);
-        drop(span);
+        let polled = match this.number {
+            Some(number) => {
+                let _span = Span::enter_numbered(this.of_polls, number);
+                this.future.as_mut().poll(context)
+            }
+            None => {
+                let _span = Span::enter(this.of_polls);
+                this.future.as_mut().poll(context)
+            }
+        };
         drop(added);
         if polled.is_ready() {
             this.end();

@@ -2,7 +2,7 @@
 
 use crate::instrument::Moment;
 use crate::instrument::moment::{Times, ticks_of};
-use crate::record::{Companion, Site, count_lost};
+use crate::record::{Details, Site, count_lost};
 use crate::thread;
 use std::fmt;
 
@@ -10,14 +10,14 @@ use std::fmt;
 #[inline]
 pub fn record_time(site: &'static Site, time: impl Times, number: Option<u64>) {
     if thread::recording() != 0 {
-        record_ends(site, time.ends(), number.map(Companion::Number));
+        record_ends(site, time.ends(), Details::of_time(number, None));
     }
 }
 
 /// Records the time between two moments. Nothing if spans were off at one of them.
-pub(super) fn record_ends(site: &'static Site, ends: [Moment; 2], companion: Option<Companion>) {
+pub(super) fn record_ends(site: &'static Site, ends: [Moment; 2], details: Details) {
     match ticks_of(ends) {
-        Some(Ok(ticks)) => thread::record_time(site, ticks, companion),
+        Some(Ok(ticks)) => thread::record_time(site, ticks, details),
         Some(Err(())) => count_lost(1),
         None => {}
     }

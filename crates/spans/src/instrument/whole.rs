@@ -2,7 +2,7 @@
 
 use crate::instrument::Moment;
 use crate::instrument::recorded::record_ends;
-use crate::record::{Companion, Polls, Site, count_lost};
+use crate::record::{Details, Polls, Site, count_lost};
 
 /// A future whose whole time is recorded.
 #[derive(Debug)]
@@ -29,12 +29,24 @@ impl Whole {
         }
     }
 
+    /// Tells that the end of a poll is not known.
+    #[cfg(feature = "tracing")]
+    pub(super) fn forget_polls(&mut self) {
+        self.is_known = false;
+    }
+
+    /// Returns the number of polls.
+    #[cfg(feature = "tracing")]
+    pub(super) fn polls(&self) -> u64 {
+        self.polls.times
+    }
+
     /// Records it. Nothing if spans were off when it was made.
-    pub(super) fn end(self, site: &'static Site) {
+    pub(super) fn end(self, site: &'static Site, number: Option<u64>) {
         match self.is_known {
             true => {
-                let polls = Companion::Polls(self.polls);
-                record_ends(site, [self.begun, Moment::now()], Some(polls));
+                let details = Details::of_time(number, Some(self.polls));
+                record_ends(site, [self.begun, Moment::now()], details);
             }
             false => count_lost(1),
         }

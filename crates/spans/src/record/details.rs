@@ -1,5 +1,7 @@
 //! What is known of a span beside its record.
 
+use crate::record::Companion;
+
 /// The time in a span in which its thread was not on a CPU, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lost {
@@ -63,4 +65,16 @@ pub(crate) struct Details {
     pub(crate) lost: Option<Lost>,
     pub(crate) faults: Option<Faults>,
     pub(crate) polls: Option<Polls>,
+}
+
+impl Details {
+    /// Those of a recorded time.
+    pub(crate) fn of_time(number: Option<u64>, polls: Option<Polls>) -> Details {
+        Details { number, polls, ..Details::default() }
+    }
+
+    /// Returns the companions that carry what is known of a recorded time.
+    pub(crate) fn companions_of_time(self) -> [Option<Companion>; 2] {
+        [self.number.map(Companion::Number), self.polls.map(Companion::Polls)]
+    }
 }

@@ -5,9 +5,6 @@ use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// What the name of a future's whole time ends with.
-const WHOLE: &str = " (whole)";
-
 /// A source location where spans begin, made by [`span!`](crate::span) and [`stages!`](crate::stages).
 ///
 /// Each has a static of its own, so a span names it by its address. Two sites may have the same name.
@@ -20,6 +17,9 @@ pub struct Site {
 }
 
 impl Site {
+    /// What the name of a future's whole time ends with.
+    pub(crate) const WHOLE: &str = " (whole)";
+
     /// Makes a site. The macros do this.
     pub const fn new(name: &'static str, file: &'static str, line: u32) -> Site {
         Site { name, file, line, index: AtomicU32::new(0) }
@@ -28,14 +28,14 @@ impl Site {
     /// Returns the length of the name for the whole time of a future.
     #[doc(hidden)]
     pub const fn whole_len(name: &str) -> usize {
-        name.len() + WHOLE.len()
+        name.len() + Site::WHOLE.len()
     }
 
     /// Returns the name for the whole time of a future. `N` is its length.
     #[doc(hidden)]
     pub const fn whole_name<const N: usize>(name: &str) -> [u8; N] {
         let mut whole = [0; N];
-        let (mut name, mut after) = (name.as_bytes(), WHOLE.as_bytes());
+        let (mut name, mut after) = (name.as_bytes(), Site::WHOLE.as_bytes());
         let mut to: &mut [u8] = &mut whole;
         while let Some((first, rest)) = to.split_first_mut() {
             if let Some((byte, more)) = name.split_first() {

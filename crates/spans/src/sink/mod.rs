@@ -17,7 +17,7 @@ pub(crate) use recorder::Recorder;
 pub(crate) use ring::{Reader, Ring, Writer};
 pub(crate) use slow_spans::{IntervalNumber, Limits, RECORDS as TREE_RECORDS, Trees};
 
-use crate::record::{Companion, FLAGS_SHIFT, Flags, HEAD, MAX_WORDS, OUTERMOST, Site, address};
+use crate::record::{Details, FLAGS_SHIFT, Flags, HEAD, OUTERMOST, Site, address};
 use std::cell::Cell;
 
 /// Where a thread's records go.
@@ -75,7 +75,7 @@ impl Sink {
         }
     }
 
-    /// Records a time that the program recorded, with what else is known of it. Both get room, or the time is dropped.
+    /// Records a time that the program recorded, with what else is known of it. All get room, or the time is dropped.
     ///
     /// # Safety
     /// As `write`.
@@ -83,30 +83,27 @@ impl Sink {
         &self,
         site: &'static Site,
         [start, end]: [u64; 2],
-        companion: Option<Companion>,
+        details: Details,
     ) {
         let flags = if N == 0 { Flags::NONE } else { Flags::NOT_COUNTED };
         let last = OUTERMOST | u64::from(flags.bits()) << FLAGS_SHIFT;
         let head = [address(site), 0, start, end, last];
-        let companion = companion.map(|companion| (companion, companion.head(start, last)));
+        let companions = details.companions_of_time().into_iter().flatten();
+        let companions = companions.map(|companion| companion.head(start, last));
         if let Some(histograms) = &self.histograms {
             // SAFETY: the caller's promise.
-            unsafe { histograms.record_time(site, [start, end], companion.map(|(it, _)| it)) };
+            unsafe { histograms.record_time(site, [start, end], details.polls) };
             if let Some(trees) = &self.trees {
-                let words = |head: [u64; HEAD]| {
-                    let mut words = [0; MAX_WORDS];
-                    words.iter_mut().zip(head).for_each(|(to, word)| *to = word);
-                    words
-                };
                 // SAFETY: the caller's promise.
-                unsafe { trees.see_time(words(head), companion.map(|(_, head)| words(head))) };
+                unsafe { trees.see_time(head, companions) };
             }
             return;
         }
-        if companion.is_some() && !self.ring.has_room_for_two() {
+        let records = companions.clone().count() + 1;
+        if records > 1 && !self.ring.has_room(records) {
             return self.ring.drop_one();
         }
-        for head in companion.map(|(_, head)| head).into_iter().chain([head]) {
+        for head in companions.chain([head]) {
             // SAFETY: the caller's promise.
             if unsafe { self.ring.write(head, [0; N]) } {
                 self.ring.advance();

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::record::{
-    Companion, FLAGS_SHIFT, Flags, HEAD, MAX_DEPTH, MAX_EVENTS, Pending, Site, depth_of,
+    Companion, FLAGS_SHIFT, Flags, HEAD, MAX_DEPTH, MAX_EVENTS, Pending, Polls, Site, depth_of,
     is_companion, site_at, ticks_between,
 };
 use crate::sink::histograms::{Published, Shape, Side, SiteHistograms};
@@ -184,7 +184,7 @@ impl Recorder {
         &self,
         site: &'static Site,
         [start, end]: [u64; 2],
-        companion: Option<Companion>,
+        polls: Option<Polls>,
     ) {
         let add = |side: &mut Side| {
             if side.of_site(site).is_none() {
@@ -192,10 +192,7 @@ impl Recorder {
             }
             if let Some(of) = side.of_site(site) {
                 of.add_time(ticks_between(start, end), 0);
-                of.add_recorded(match companion {
-                    Some(Companion::Polls(polls)) => Some(polls),
-                    _ => None,
-                });
+                of.add_recorded(polls);
             }
         };
         // SAFETY: the caller's promise.

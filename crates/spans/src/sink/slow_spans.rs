@@ -161,18 +161,18 @@ impl Trees {
         self.limits.over.iter().any(|(of, limit)| Some(of.as_str()) == name && time > *limit)
     }
 
-    /// Sees the words of a recorded time, and of its companion. If it is over its limit, it is written after what has ended in the
+    /// Sees the head of a recorded time, and those of its companions. If it is over its limit, it is written after what has ended in the
     /// outermost span that is open, or in the last one.
     ///
     /// # Safety
     /// As `see`.
     pub(super) unsafe fn see_time(
         &self,
-        record: [u64; MAX_WORDS],
-        companion: Option<[u64; MAX_WORDS]>,
+        head: [u64; HEAD],
+        companions: impl Iterator<Item = [u64; HEAD]>,
     ) {
         let Ok(records) = self.records.try_borrow() else { return };
-        let [site, _, start, end, ..] = record;
+        let [site, _, start, end, _] = head;
         // SAFETY: the caller's promise.
         if !unsafe { self.is_over(site, ticks_between(start, end)) } {
             return;
@@ -180,11 +180,15 @@ impl Trees {
         // Companions of the span that ends next come with it.
         let ended = records.len() - if self.is_complete.get() { 0 } else { self.companions.get() };
         let ended = if self.is_written.get() { 0 } else { ended };
-        match self.ring.has_room(ended + 2) {
+        match self.ring.has_room(ended + COMPANIONS) {
             true => {
                 let before = records.get(..ended).unwrap_or_default();
-                let all = before.iter().chain(&companion).chain([&record]);
-                all.for_each(|record| self.write(record));
+                before.iter().for_each(|record| self.write(record));
+                for head in companions.chain([head]) {
+                    let mut record = [0; MAX_WORDS];
+                    record.iter_mut().zip(head).for_each(|(to, word)| *to = word);
+                    self.write(&record);
+                }
                 self.is_written.set(self.is_complete.get());
             }
             false => self.ring.refuse_tree(),

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::counting::Start;
-use crate::record::{Companion, Site, count_lost};
+use crate::record::{Details, Site, count_lost};
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -81,7 +81,7 @@ pub(crate) struct Calls {
     #[cfg_attr(not(feature = "tracing"), allow(dead_code))]
     pub(crate) exit_elsewhere: unsafe fn(*const Header, &'static Site, u64, [u64; 2]),
     /// Records a time of the program's between these ticks, which is in no span.
-    pub(crate) time: unsafe fn(*const Header, &'static Site, [u64; 2], Option<Companion>),
+    pub(crate) time: unsafe fn(*const Header, &'static Site, [u64; 2], Details),
     /// Allocates what a site's first span would.
     pub(crate) prepare: unsafe fn(*const Header, &'static Site),
 }
@@ -221,7 +221,7 @@ unsafe fn lose_elsewhere(_: *const Header, _: &'static Site, _: u64, _: [u64; 2]
     count_lost(1);
 }
 
-unsafe fn lose_time(_: *const Header, _: &'static Site, _: [u64; 2], _: Option<Companion>) {
+unsafe fn lose_time(_: *const Header, _: &'static Site, _: [u64; 2], _: Details) {
     count_lost(1);
 }
 

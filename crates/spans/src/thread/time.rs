@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::counting::Counting;
-use crate::record::{Companion, Site, count_lost};
+use crate::record::{Details, Site, count_lost};
 use crate::thread::current::{Header, header, join, recording};
 use crate::thread::stack::BUSY;
 use crate::thread::state::{Counter, Local, LocalOf};
@@ -28,10 +28,10 @@ pub(crate) fn with_clock<R>(read: impl FnOnce(&Clock) -> R) -> Option<R> {
 }
 
 /// Records a time between these ticks of this thread's clock. Nothing if spans are off.
-pub(crate) fn record_time(site: &'static Site, ticks: [u64; 2], companion: Option<Companion>) {
+pub(crate) fn record_time(site: &'static Site, ticks: [u64; 2], details: Details) {
     match header_in_session() {
         // SAFETY: as in `with_clock`.
-        Some(header) => unsafe { ((*header).calls().time)(header, site, ticks, companion) },
+        Some(header) => unsafe { ((*header).calls().time)(header, site, ticks, details) },
         None => count_lost(u64::from(recording() != 0)),
     }
 }
@@ -45,7 +45,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         header: *const Header,
         site: &'static Site,
         ticks: [u64; 2],
-        companion: Option<Companion>,
+        details: Details,
     ) {
         // SAFETY: the caller's promise, and the state whose calls these are is a Self.
         let this = unsafe { Self::from_header(header) };
@@ -57,7 +57,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         top.set(BUSY);
         compiler_fence(Ordering::SeqCst); // a signal handler of this thread sees it first
         // SAFETY: the sink was made for N counts, and whoever finds BUSY does not record.
-        unsafe { this.local.sink.write_time::<N>(site, ticks, companion) };
+        unsafe { this.local.sink.write_time::<N>(site, ticks, details) };
         compiler_fence(Ordering::SeqCst);
         top.set(innermost);
     }
