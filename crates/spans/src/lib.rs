@@ -93,7 +93,8 @@ pub use distribution::{Distribution, DistributionError};
 #[cfg(feature = "tracing")]
 pub use instrument::TracingLayer;
 pub use instrument::{
-    Laps, Moment, NumberedSpan, Polled, Span, SpanSince, Stage, Times, record_time,
+    EnteredFiber, Fiber, Laps, Moment, NumberedSpan, Polled, Span, SpanSince, Stage, Times,
+    record_time,
 };
 pub use output::{Counts, Percentiles, PerfettoTrace, Report, Row, ThreadInfo};
 pub use record::{Flags, MAX_EVENTS, Site};

@@ -1,5 +1,6 @@
 //! The interface of instrumented code.
 
+mod fiber;
 mod laps;
 mod moment;
 mod polled;
@@ -9,6 +10,7 @@ mod span;
 mod tracing;
 mod whole;
 
+pub use fiber::{EnteredFiber, Fiber};
 pub use laps::{Laps, Stage};
 pub use moment::{Moment, Times};
 pub use polled::Polled;

@@ -19,9 +19,9 @@ pub(crate) fn recording() -> u32 {
 /// The beginning of a thread's state.
 #[repr(C)]
 pub(crate) struct Header {
-    /// The number of the session, if the thread is on the inlined path: it counts no events and has a tick counter. Otherwise
-    /// 0.
-    pub(super) inlined: u32,
+    /// The number of the session, if the thread is on the inlined path: it counts no events, has a tick counter and is in no fiber.
+    /// Otherwise 0.
+    pub(super) inlined: Cell<u32>,
     /// The number of the session. 0 for none.
     pub(super) session: u32,
     /// The number of the innermost open span of a thread on the inlined path. Elsewhere, a number that no span has.
@@ -36,7 +36,7 @@ impl Header {
     /// Whether the thread is on the inlined path in this session.
     #[inline(always)]
     pub(crate) fn is_inlined(&self, session: u32) -> bool {
-        self.inlined == session
+        self.inlined.get() == session
     }
 
     pub(crate) fn calls(&self) -> Calls {
@@ -55,12 +55,15 @@ pub(crate) struct Lap {
     pub(super) counted_in: u64,
     /// The last word of its record, if it is counted.
     pub(super) last: u64,
+    /// The entry into a fiber in which it began: see `Local::fiber`.
+    pub(super) fiber: u64,
 }
 
 impl Lap {
     pub(crate) const fn new() -> Lap {
         let start = Start::new();
-        Lap { ticks: 0, start, around: NOT_INLINED, counted_in: NOT_INLINED, last: 0 }
+        let [around, counted_in] = [NOT_INLINED; 2];
+        Lap { ticks: 0, start, around, counted_in, last: 0, fiber: 0 }
     }
 }
 
@@ -89,12 +92,17 @@ pub(crate) struct Calls {
 /// A header that never changes.
 struct Never(Header);
 
-// SAFETY: its cell is never set, because nothing is recorded there.
+// SAFETY: its cells are never set, because nothing is recorded there.
 unsafe impl Sync for Never {}
 
 impl Never {
     const fn new(calls: Calls) -> Never {
-        Never(Header { inlined: 0, session: 0, open_inlined: Cell::new(NOT_INLINED), calls })
+        Never(Header {
+            inlined: Cell::new(0),
+            session: 0,
+            open_inlined: Cell::new(NOT_INLINED),
+            calls,
+        })
     }
 }
 

@@ -32,6 +32,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     #[inline(always)]
     fn set(&self, lap: &mut Lap, counted: Option<C::Snapshot>) {
         lap.around = self.top().get();
+        lap.fiber = self.local.fiber.entry();
         lap.counted_in = NOT_INLINED;
         if let Some(counted) = counted {
             lap.start.set(counted);
@@ -117,9 +118,11 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         let local = &self.local;
         // The boundary: until then of this lap, and from then on of the next.
         let (mut end, mut next) = (end, counted);
+        // In an earlier session, or in a fiber before it left, perhaps on another thread.
+        let is_foreign = local.stack.is_older(lap.around) || lap.fiber != self.local.fiber.entry();
         let begun = match lap.counted_in == lap.around {
-            // SAFETY: it is counted, so `begin` has set it, or the lap before. In this state: see `is_older` below.
-            true if !local.stack.is_older(lap.around) => Some(unsafe { lap.start.get() }),
+            // SAFETY: it is counted, so `begin` has set it, or the lap before. In this state: it is not foreign.
+            true if !is_foreign => Some(unsafe { lap.start.get() }),
             _ => None,
         };
         let is_disturbed = |now| begun.is_some_and(|begun| C::between(begun, now).1);
@@ -130,9 +133,9 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         }
         let ticks = [std::mem::replace(&mut lap.ticks, end), end];
         let (mut counts, mut known) = ([0; N], Known::only(Flags::LAP));
-        if local.stack.is_older(lap.around) || self.top().get() == BUSY {
+        if is_foreign || self.top().get() == BUSY {
             self.set(lap, next);
-            return count_lost(1); // it began in an earlier session, or a record is being written
+            return count_lost(1); // it began elsewhere, or a record is being written
         }
         match (counted, begun) {
             (Some(counted), Some(begun)) => {

@@ -1,6 +1,7 @@
 //! A thread that records: its open spans, and the hot paths of spans and laps.
 
 mod current;
+mod fiber;
 mod laps;
 mod spans;
 mod stack;
@@ -10,6 +11,7 @@ mod time;
 pub(crate) use current::{
     Header, Lap, RECORDING, end, forget, header, join, recording, set, set_join,
 };
+pub(crate) use fiber::{Entered, Parked, enter_fiber, leave_fiber};
 #[cfg(feature = "tracing")]
 pub(crate) use spans::exit_elsewhere;
 pub(crate) use spans::{enter, exit, is_busy, record_number};

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::counting::{Counting, faults_of_this_thread};
-use crate::record::{Companion, Flags, MAX_DEPTH, SLOT, Site, address, count_lost};
+use crate::record::{Companion, Faults, Flags, MAX_DEPTH, SLOT, Site, address, count_lost};
 use crate::thread::current::{Header, header, join_and_enter};
 use crate::thread::stack::{BUSY, one_deeper};
 use crate::thread::state::{Counter, Known, Local, LocalOf};
@@ -10,7 +10,7 @@ use std::ptr;
 
 /// In the number of a span that has no counts at its beginning, or whose ticks are in its slot although it is on the
 /// inlined path. Its number on the stack is without it.
-const UNCOUNTED: u64 = 1 << 63;
+pub(super) const UNCOUNTED: u64 = 1 << 63;
 
 /// The parent and the flags of a span that is not on the stack any more, because a span around it has ended.
 const OFF_STACK: (*const Site, Flags) = (ptr::null(), Flags::OUT_OF_ORDER);
@@ -137,6 +137,10 @@ impl Local {
         if self.stack.is_given_up(number_on_stack) {
             return; // it is counted
         }
+        // It began in a fiber, and ends outside of it. Its ticks were in its slot.
+        if start == 0 && number == number_on_stack {
+            return count_lost(1);
+        }
         // Only the thread's first span is such a one, so its slot still has its ticks.
         let start = match number == number_on_stack {
             true => start,
@@ -178,7 +182,10 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     #[cold]
     #[inline(never)]
     fn enter_uncounted(&self, number: u64) -> u64 {
-        self.local.stack.slot(number).ticks.set(self.local.clock.ticks());
+        let slot = self.local.stack.slot(number);
+        slot.ticks.set(self.local.clock.ticks());
+        // For a fiber that leaves: its span has no counts.
+        slot.faults.set((number | UNCOUNTED, Faults::default()));
         number | UNCOUNTED
     }
 
@@ -205,7 +212,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         };
         slot.number.set(number);
         // The first span of a thread on the inlined path.
-        let is_counted = local.header.inlined == 0;
+        let is_counted = local.header.inlined.get() == 0;
         let counted = if is_counted { this.counting.0.snapshot_at_begin() } else { None };
         let Some(start) = counted else { return this.enter_uncounted(number) };
         slot.start.set(start);
@@ -287,7 +294,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         };
         if let Some(faults) = faults.filter(|_| number != 0) {
             let on_stack = number & !UNCOUNTED;
-            local.stack.slot(on_stack).faults.set((on_stack, faults));
+            local.stack.slot(on_stack).faults.set((number, faults));
         }
         number
     }
@@ -319,7 +326,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         if local.top().get() == on_stack {
             let slot = local.stack.slot(on_stack);
             let (of, begun) = slot.faults.get();
-            if let Some(now) = faults_of_this_thread().filter(|_| of == on_stack) {
+            if let Some(now) = faults_of_this_thread().filter(|_| of & !UNCOUNTED == on_stack) {
                 let faults = Companion::Faults(now.since(begun));
                 local.record_companion::<N>(faults, slot.ticks.get(), on_stack);
             }
@@ -355,7 +362,11 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         if local.top().get() == BUSY {
             return count_lost(1); // in a signal handler, or in the allocator
         }
-        if local.header.inlined != 0 {
+        let number = local.fiber.end_number_here(number);
+        if number & !UNCOUNTED == 0 {
+            return; // its fiber has entered, and it found no slot: it is counted
+        }
+        if local.header.inlined.get() != 0 || local.fiber.is_of_inlined(number) {
             return local.exit_disordered(site, number, start, end);
         }
         let is_counted = number & UNCOUNTED == 0;
@@ -398,9 +409,10 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     pub(super) unsafe fn number(header: *const Header, number: u64, start: u64, value: u64) {
         // SAFETY: as in `enter`.
         let this = unsafe { Self::from_header(header) };
+        let number = this.local.fiber.number_here(number);
         let (is_in_slot, number) = (number & UNCOUNTED != 0, number & !UNCOUNTED);
         if this.top().get() == number {
-            let is_in_slot = is_in_slot || this.local.header.inlined == 0;
+            let is_in_slot = is_in_slot || this.local.header.inlined.get() == 0;
             let start = if is_in_slot { this.local.stack.slot(number).ticks.get() } else { start };
             this.local.record_companion::<N>(Companion::Number(value), start, number);
         }
@@ -418,15 +430,19 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     ) {
         // SAFETY: as in `enter`.
         let local = unsafe { &Self::from_header(header).local };
+        let number = local.fiber.end_number_here(number);
+        if number & !UNCOUNTED == 0 {
+            return; // as in `exit_slowly`
+        }
         let (is_in_slot, number) = (number & UNCOUNTED != 0, number & !UNCOUNTED);
         let slot = local.stack.slot(number);
-        if local.stack.is_older(number) || local.header.inlined == 0 && slot.number.get() != number
-        {
+        let inlined = local.header.inlined.get();
+        if local.stack.is_older(number) || inlined == 0 && slot.number.get() != number {
             return count_lost(1); // in an earlier session, or with its slot
         }
         let [start, end] = ticks;
         // As in `exit_disordered`.
-        let start = if is_in_slot || local.header.inlined == 0 { slot.ticks.get() } else { start };
+        let start = if is_in_slot || inlined == 0 { slot.ticks.get() } else { start };
         let (parent, _) = local.pop(number).unwrap_or(OFF_STACK);
         let flags = Flags::OUT_OF_ORDER.union(Flags::NOT_COUNTED);
         let number = one_deeper(local.top().get());

@@ -126,6 +126,16 @@ impl Stack {
         Some((number, slot))
     }
 
+    /// Writes the numbers of all open spans to their slots, where the inlined path has left them out.
+    pub(super) fn number_all(&self, top: u64) {
+        let mut offset = self.numbered.get();
+        while offset > top & OFFSET {
+            offset -= SLOT;
+            self.slot(offset).number.set(top & !OFFSET | offset);
+        }
+        self.numbered.set(self.numbered.get().min(top & OFFSET));
+    }
+
     /// Forgets all open spans.
     pub(super) fn give_up(&self, top: &Cell<u64>) {
         let number = new_number(OUTERMOST);
@@ -180,7 +190,7 @@ impl Stack {
 }
 
 /// Returns a number that no span has had, for this offset.
-fn new_number(offset: u64) -> u64 {
+pub(super) fn new_number(offset: u64) -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     const BITS: u32 = FLAGS_SHIFT - 16;
     loop {

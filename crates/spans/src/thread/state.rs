@@ -7,6 +7,7 @@ use crate::record::{
 };
 use crate::sink::Sink;
 use crate::thread::current::{Calls, Header, NOT_INLINED};
+use crate::thread::fiber::InFiber;
 use crate::thread::stack::{BUSY, Stack};
 use rdpmc::Clock;
 use rdpmc::clock::TickCounter;
@@ -52,6 +53,8 @@ pub(super) struct Local {
     pub(super) faults: &'static [String],
     /// The top and the sink's progress at which a span last found no slot, and how many did in a row.
     pub(super) found_full: Cell<(Full, u32)>,
+    /// The fiber that the thread is in.
+    pub(super) fiber: InFiber,
     pub(super) stack: Stack,
 }
 
@@ -130,7 +133,7 @@ impl State {
         unsafe {
             (&raw mut (*to).counting).write(Counter(counting));
             (&raw mut (*to).local.header).write(Header {
-                inlined,
+                inlined: Cell::new(inlined),
                 session,
                 open_inlined: Cell::new(if inlined == 0 { NOT_INLINED } else { born }),
                 calls,
@@ -144,6 +147,7 @@ impl State {
             (&raw mut (*to).local.without_counters).write(Cell::new(Duration::ZERO));
             (&raw mut (*to).local.faults).write(faults);
             (&raw mut (*to).local.found_full).write(Cell::new(((0, (0, 0)), 0)));
+            (&raw mut (*to).local.fiber).write(InFiber::none());
         }
         // SAFETY: the state is valid. The pointer is derived from that to all of it, so that `LocalOf::from_header` may go back from the header.
         let header = unsafe { &raw const (*to).local.header };
@@ -169,7 +173,7 @@ impl Local {
     /// Returns the number of the innermost open span: the top of the stack.
     #[inline(always)]
     pub(super) fn top(&self) -> &Cell<u64> {
-        match self.header.inlined {
+        match self.header.inlined.get() {
             0 => &self.open,
             _ => &self.header.open_inlined,
         }
@@ -187,7 +191,7 @@ impl Local {
 
     /// Takes a span from the stack: see `Stack::pop`.
     pub(super) fn pop(&self, number: u64) -> Option<(*const Site, Flags)> {
-        self.stack.pop(self.top(), number, self.header.inlined == 0)
+        self.stack.pop(self.top(), number, self.header.inlined.get() == 0)
     }
 
     /// Records a span or lap. The top is `after` afterwards, and BUSY until then.

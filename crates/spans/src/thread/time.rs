@@ -10,7 +10,7 @@ use rdpmc::Clock;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 /// Returns this thread's header in the session that records. None if spans are off, or the thread has no clock.
-fn header_in_session() -> Option<*const Header> {
+pub(super) fn header_in_session() -> Option<*const Header> {
     let (header, session) = (header(), recording());
     // SAFETY: CURRENT points to a static or to this thread's state.
     match session != 0 && unsafe { (*header).session } == session {
