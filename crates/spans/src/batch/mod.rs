@@ -1,5 +1,6 @@
 //! What an interval has: statistics, records and slow spans of all threads.
 
+mod boot_times;
 mod records;
 mod slow;
 mod time;

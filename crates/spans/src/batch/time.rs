@@ -1,6 +1,7 @@
 //! The conversion of ticks to time.
 #![allow(unsafe_code)]
 
+use crate::batch::boot_times::{self, BootTimes};
 use crate::collect::{Kept, Meta};
 use rdpmc::Clock;
 use rdpmc::clock::{ClockKind, Conversion};
@@ -30,6 +31,7 @@ pub(crate) struct Timeline {
     seen: (u64, u64),
     /// The wall-clock time at some ticks, the latest that are known.
     now: (u64, SystemTime),
+    boot: BootTimes,
 }
 
 /// Times around some ticks: those that passed since the recording began, and the length of a tick.
@@ -57,7 +59,14 @@ impl Timeline {
         // First, because threads record already.
         let begun = clock.ticks();
         let (conversion, step) = (clock.conversion(), clock.step());
+        let mut boot = BootTimes::default();
+        boot.add(
+            0,
+            boot_times::now(clock)
+                .map(|(ticks, boot)| (conversion.delta_ns(ticks.saturating_sub(begun)), boot)),
+        );
         Timeline {
+            boot,
             error: clock.error_bound(),
             step: conversion.duration(step),
             now: (clock.ticks(), wall_clock()),
@@ -78,6 +87,7 @@ impl Timeline {
             reached: begun,
             seen: (begun, zero),
             now: (begun, SystemTime::UNIX_EPOCH),
+            boot: BootTimes::default(),
         }
     }
 
@@ -121,7 +131,16 @@ impl Timeline {
                 self.seen.1.saturating_add(conversion.delta_ns(now.saturating_sub(self.seen.0)))
             }
         };
+        let reached = self.reached;
         self.learn((now, ns), conversion);
+        let reached = self.since_zero(reached);
+        let boot = boot_times::now(&clock);
+        self.boot.add(reached, boot.map(|(ticks, boot)| (self.since_zero(ticks), boot)));
+    }
+
+    /// Returns the CLOCK_BOOTTIME of nanoseconds since the recording began. These themselves if it is not known.
+    pub(crate) fn boot(&self, ns: u64) -> u64 {
+        self.boot.at(ns)
     }
 
     /// Adds what a look has shown: the ticks and the clock's time, and the conversion by itself.

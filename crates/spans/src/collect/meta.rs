@@ -11,6 +11,8 @@ pub(crate) struct Meta {
     /// The order in which threads joined, from 1.
     pub(crate) number: u32,
     pub(crate) name: String,
+    /// The kernel's number of the thread.
+    pub(crate) kernel_id: u32,
     /// Whether the program has named it.
     pub(crate) is_named: bool,
     pub(crate) counted: Counted,

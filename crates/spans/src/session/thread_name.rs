@@ -60,3 +60,16 @@ fn by_the_kernel() -> Option<String> {
 fn by_the_kernel() -> Option<String> {
     None
 }
+
+/// Returns the kernel's number of this thread.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+pub(super) fn kernel_id() -> Option<u32> {
+    // SAFETY: takes nothing.
+    u32::try_from(unsafe { libc::gettid() }).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn kernel_id() -> Option<u32> {
+    None
+}

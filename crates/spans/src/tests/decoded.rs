@@ -92,6 +92,8 @@ pub(crate) struct Decoded {
     sequences: HashMap<u64, Sequence>,
     /// The names of tracks, and their parents.
     pub(crate) tracks: HashMap<u64, (String, u64)>,
+    /// The process and thread IDs of threads' tracks.
+    pub(crate) threads: HashMap<u64, [u64; 2]>,
     pub(crate) events: Vec<Event>,
 }
 
@@ -140,6 +142,10 @@ impl Decoded {
             }
         }
         for track in all(packet, 60).into_iter().map(fields) {
+            if let Some(thread) = all(&track, 4).first().map(|thread| fields(thread)) {
+                let ids = [1, 2].map(|field| number(&thread, field).unwrap());
+                self.threads.insert(number(&track, 1).unwrap(), ids);
+            }
             let thread = all(&track, 4).first().map(|thread| text(&fields(thread), 5));
             let of = (thread.unwrap_or_else(|| text(&track, 2)), number(&track, 5).unwrap_or(0));
             self.tracks.insert(number(&track, 1).unwrap(), of);

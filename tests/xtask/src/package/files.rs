@@ -28,6 +28,7 @@ const CHECKOUT: &[&str] = &[
     "tests/machines/",
     "tests/pages/",
     "tests/prometheus/",
+    "tests/ftrace/",
     "tests/perf/",
     "tests/testing/",
     "tests/tracing/",

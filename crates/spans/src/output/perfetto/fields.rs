@@ -1,5 +1,8 @@
 //! Field numbers from Perfetto's published message definitions.
 
+/// The number of CLOCK_BOOTTIME, which Perfetto takes for the trace's time.
+pub(super) const BOOTTIME: u64 = 6;
+
 pub(super) mod trace {
     pub(in super::super) const PACKET: u32 = 1;
 }

@@ -15,7 +15,7 @@ use crate::cause::{Cause, Usual};
 use crate::collect::Kept;
 use crate::output::{NOTHING, process_name};
 use chunks::Chunks;
-use fields::{annotation, clock, event, packet, trace, track};
+use fields::{BOOTTIME, annotation, clock, event, packet, trace, track};
 use order::Timed;
 use protobuf::{bytes, message, uint};
 use sequence::Slow;
@@ -41,8 +41,9 @@ const SEQUENCE: u64 = 1;
 /// - Events on the track of the process have the number of records that were not kept, dropped or lost, and of those that overlap others
 ///   on all 64 extra tracks of a thread.
 ///
-/// Times are relative to the start of the recording, and thread IDs are the report's thread numbers. So it cannot be merged with a system
-/// trace.
+/// Times are those of CLOCK_BOOTTIME, and processes and threads have the kernel's IDs, as in a system trace. So a trace of the scheduler, by
+/// `perfetto` or `trace-cmd record -C boot -e sched`, can be opened together with it: the two files of Perfetto's format, one after the other in one
+/// file, are one trace. In a container, a thread has another ID than on the host.
 ///
 /// Names are written once, and packets are compressed. The trace buffers what it writes, so the writer need not. A call writes what it got if the last one wrote 50 ms before or earlier, and
 /// dropping the trace writes the rest: so a program that ends by `exit` or a signal lacks at most what calls of the last 50 ms got, and
@@ -275,8 +276,7 @@ impl State {
         packet(to, |to| {
             message(to, packet::CLOCK_SNAPSHOT, |to| {
                 const REALTIME: u64 = 1;
-                const TRACE_TIME: u64 = 6;
-                for (id, time) in [(TRACE_TIME, 0), (REALTIME, wall)] {
+                for (id, time) in [(BOOTTIME, batch.time.boot(0)), (REALTIME, wall)] {
                     message(to, clock::CLOCKS, |to| {
                         uint(to, clock::ID, id);
                         uint(to, clock::TIMESTAMP, time);
@@ -301,7 +301,7 @@ impl State {
             ("note", NOTHING.map(str::to_owned)),
         ];
         let facts = facts.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        self.instant(0, "the recording begins", facts);
+        self.instant(batch.time.boot(0), "the recording begins", facts);
     }
 
     /// Adds an event of the process.
@@ -360,7 +360,7 @@ impl State {
         let thread = threads
             .entry(kept.thread.number)
             .or_insert_with(|| Thread::new(to, &kept.thread, next_sequence));
-        let ns = time.nanoseconds(kept);
+        let ns = time.nanoseconds(kept).map(|ns| time.boot(ns));
         let timed = Timed { ns, kept: kept.clone() };
         let apart = match kept.raw.is_recorded_time() {
             true => Some(timed),

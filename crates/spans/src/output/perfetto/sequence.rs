@@ -1,6 +1,6 @@
 //! A sequence of packets with a state that its packets refer to: the names that it has interned, and the time of the last one.
 
-use super::fields::{annotation, clock, defaults, event, interned, packet, trace};
+use super::fields::{BOOTTIME, annotation, clock, defaults, event, interned, packet, trace};
 use super::protobuf::{bytes, double, fixed64, message, uint};
 use crate::collect::{Kept, Meta};
 use crate::output::table;
@@ -9,8 +9,6 @@ use std::collections::HashMap;
 
 /// A clock of the sequence's own, whose timestamps are differences to the last packet's.
 const DELTAS: u64 = 64;
-/// CLOCK_BOOTTIME, which Perfetto takes for the trace's time.
-const TRACE_TIME: u64 = 6;
 
 /// The numbers of the annotations' names. Events have 1 to 8, and the parts of the slots those from `SLOTS`.
 const NUMBER: u64 = 9;
@@ -49,7 +47,7 @@ impl Sequence {
                 message(to, defaults::TRACK_EVENT, |to| uint(to, event::TRACK, track));
             });
             message(to, packet::CLOCK_SNAPSHOT, |to| {
-                for (id, is_incremental) in [(DELTAS, true), (TRACE_TIME, false)] {
+                for (id, is_incremental) in [(DELTAS, true), (BOOTTIME, false)] {
                     message(to, clock::CLOCKS, |to| {
                         uint(to, clock::ID, id);
                         uint(to, clock::TIMESTAMP, 0);

@@ -50,7 +50,7 @@ impl Thread {
                 uint(to, track::PARENT, PROCESS);
                 message(to, track::THREAD, |to| {
                     uint(to, track::PID, std::process::id().into());
-                    uint(to, track::TID, number);
+                    uint(to, track::TID, meta.kernel_id.into());
                     bytes(to, track::THREAD_NAME, meta.name.as_bytes());
                 });
             });
