@@ -180,9 +180,14 @@ impl SlowKeeper {
             match has_place(&self.over, OVER, ticks) {
                 true => {
                     let earlier = open.last.iter().chain(&open.spans).rev();
+                    // A future waits while its thread does something else.
+                    let inside = match kept.polls() {
+                        Some(_) => Vec::new(),
+                        None => inside(earlier, kept).into_iter().cloned().collect(),
+                    };
                     let tree = Tree {
                         root: kept.clone(),
-                        inside: inside(earlier, kept).into_iter().cloned().collect(),
+                        inside,
                         not_kept: 0,
                         beside: Vec::new(),
                         under: Vec::new(),

@@ -118,6 +118,16 @@ pub enum Reason {
         /// How long.
         time: Duration,
     },
+    /// The whole time of a future: see [`polled!`](crate::polled).
+    #[non_exhaustive]
+    Polled {
+        /// The number of polls.
+        polls: u64,
+        /// The time of these.
+        busy: Duration,
+        /// The time in which it was not polled.
+        idle: Duration,
+    },
     /// It had more page faults than usual.
     #[non_exhaustive]
     PageFaults {

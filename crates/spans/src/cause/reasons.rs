@@ -26,6 +26,14 @@ pub(super) fn reasons_of(usual: &Usual<'_>, found: &Found<'_>, root: Option<&Kep
     let site = usual.of_site(kept).filter(|_| !is_rare);
     let is_usual = |flag| site.as_ref().is_some_and(|site| site.is_usual(flag));
     let flags = found.spans.iter().fold(Flags::NONE, |all, kept| all.union(kept.raw.flags));
+    if let (Some(polls), [_]) = (kept.polls(), &*found.spans) {
+        let busy = usual.batch.time.conversion(&kept.thread).delta_ns(polls.busy);
+        return vec![Reason::Polled {
+            polls: polls.times,
+            busy: Duration::from_nanos(busy),
+            idle: Duration::from_nanos(found.time.saturating_sub(busy)),
+        }];
+    }
     let mut reasons = Vec::new();
     // What is less than a tenth of the excess explains nothing.
     let is_much = |ns: u64| ns > found.excess / 10;

@@ -116,6 +116,7 @@ impl Reason {
             Reason::WithoutCpu { .. } => "without cpu",
             Reason::Disturbed => "disturbed",
             Reason::Ran { .. } => "ran",
+            Reason::Polled { .. } => "polled",
             Reason::PageFaults { .. } => "page faults",
             Reason::Kernel { .. } => "kernel",
             Reason::Instructions { .. } => "instructions",
@@ -142,6 +143,10 @@ impl fmt::Display for Reason {
             }
             Reason::Disturbed => f.write_str("was switched out, or a counter was moved"),
             Reason::Ran { time: it } => write!(f, "ran on a CPU for {}", time(*it)),
+            Reason::Polled { polls, busy, idle } => {
+                let (polls, busy) = (units::number_of(*polls, "poll"), time(*busy));
+                write!(f, "was idle for {}, beside {polls} that took {busy}", time(*idle))
+            }
             Reason::PageFaults { count: it, major, usual, .. } => {
                 write!(f, "had {} page faults", count(*it))?;
                 if *major > 0 {

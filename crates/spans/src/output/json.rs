@@ -230,6 +230,12 @@ fn reasons(to: &mut impl Write, all: &[Reason]) -> io::Result<()> {
             | Reason::Kernel { count, usual }
             | Reason::Instructions { count, usual }
             | Reason::Event { count, usual, .. } => (None, Some((*count, *usual))),
+            Reason::Polled { polls, busy, idle } => {
+                to.write_all(b",\"polls\":")?;
+                integer(to, *polls)?;
+                write!(to, ",\"busy_ns\":{}", ns(*busy))?;
+                (Some(*idle), None)
+            }
             Reason::SlowInstructions { ipc, usual } => {
                 write!(to, ",\"ipc\":{ipc:.4},\"usual_ipc\":{usual:.4}")?;
                 (None, None)
