@@ -13,7 +13,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut bodies = vec![[0.0_f32; 4]; 2_000];
     let workers = [worker("physics")?, worker("ai")?];
     for frame in 0..120_u64 {
-        let span = span!("frame", frame); // spans
+        if frame > 0 && frame % 60 == 0 {
+            println!("{}", spans.line("frame")); // spans
+        }
+        let _span = span!("frame", frame); // spans
         input(frame);
         for (jobs, _, _) in &workers {
             jobs.send(frame)?;
@@ -22,21 +25,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for (_, results, _) in &workers {
             black_box(results.recv()?);
         }
-        drop(span); // spans
-        if frame % 60 == 59 {
-            println!("{}", spans.line("frame")); // spans
-        }
     }
     for (jobs, _, thread) in workers {
         drop(jobs);
         thread.join().map_err(|_| "a worker panicked")?;
     }
-    let interval = spans.view(); // spans
     let [page, trace] =
         ["frames.html", "frames.pftrace"].map(|name| std::env::temp_dir().join(name));
-    interval.save_html(&page)?; // spans
-    interval.save_perfetto(&trace)?; // spans
-    print!("{}", interval.report()); // spans
+    spans.view().save_html(&page)?; // spans
+    spans.view().save_perfetto(&trace)?; // spans
+    print!("{}", spans.report()); // spans
     println!(
         "A page that explains the slowest frames is in {}, a trace in {}.",
         page.display(),

@@ -9,6 +9,8 @@ mod reasons;
 mod sentence;
 mod usual;
 
+#[cfg(feature = "otlp")]
+pub(crate) use place::nodes;
 pub(crate) use usual::Usual;
 
 use crate::batch::Tree;

@@ -26,9 +26,9 @@ pub(super) struct Found<'a> {
 const PART: i128 = 4;
 
 /// A span, with the places of those directly inside.
-struct Node<'a> {
-    kept: &'a Kept,
-    inside: Vec<usize>,
+pub(crate) struct Node<'a> {
+    pub(crate) kept: &'a Kept,
+    pub(crate) inside: Vec<usize>,
 }
 
 /// The spans directly inside one, of one site.
@@ -138,7 +138,7 @@ fn nodes_at<'n, 'a, 'p>(
 }
 
 /// Returns the spans as trees. Each is after those inside it, the root is the last.
-fn nodes<'a>(root: &'a Kept, inside: impl Iterator<Item = &'a Kept>) -> Vec<Node<'a>> {
+pub(crate) fn nodes<'a>(root: &'a Kept, inside: impl Iterator<Item = &'a Kept>) -> Vec<Node<'a>> {
     let mut nodes: Vec<Node<'a>> = Vec::new();
     // Those that are in none yet.
     let mut free: Vec<usize> = Vec::new();

@@ -3,6 +3,8 @@
 pub(crate) mod json;
 mod notes;
 pub(crate) mod one_line;
+#[cfg(feature = "otlp")]
+pub(crate) mod otlp;
 pub(crate) mod page;
 pub(crate) mod perfetto;
 pub(crate) mod prometheus;

@@ -288,6 +288,21 @@ impl Interval {
     pub fn write_openmetrics(&self, to: impl Write) -> io::Result<()> {
         output::prometheus::write(&self.batch, Format::OpenMetrics, to)
     }
+
+    /// Writes the [slow spans](Interval::slowest) for OpenTelemetry, the slowest first: a request of OTLP, as protobuf. Send it by HTTP to
+    /// `/v1/traces` of a collector, with the content type `application/x-protobuf`. `service` is the `service.name` of the resource. Needs the
+    /// feature `otlp`.
+    ///
+    /// A slow span is a trace of its own, in which the spans inside it have the spans around them as parents. The attributes are the source
+    /// location, the thread, the number, the flags, the counts, and the [cause](crate::SlowSpan::cause) of the slow one. Times are those of the wall clock.
+    /// Identifiers are random, so what is written twice is shown twice.
+    ///
+    /// # Errors
+    /// As [`write_trace`](Interval::write_trace).
+    #[cfg(feature = "otlp")]
+    pub fn write_otlp(&self, service: &str, to: impl Write) -> io::Result<()> {
+        output::otlp::write(&self.batch, service, to)
+    }
 }
 
 /// Why an interval cannot be added to another one: they are of two recordings, whose times begin at 0 each.

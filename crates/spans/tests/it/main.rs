@@ -11,6 +11,8 @@ mod recording;
 mod causes;
 mod histograms;
 mod nesting;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod output;
 mod perfetto;
 mod recorded;
