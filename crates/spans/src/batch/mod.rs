@@ -67,6 +67,8 @@ pub(crate) struct Batch {
     /// The spans without a record.
     pub(crate) lost: u64,
     pub(crate) time: Timeline,
+    /// When it began, in nanoseconds since the recording began.
+    pub(crate) begun: u64,
     /// Why a counter read that faults would end the process.
     pub(crate) not_contained: Option<String>,
 }

@@ -138,6 +138,11 @@ impl Timeline {
         self.boot.add(reached, boot.map(|(ticks, boot)| (self.since_zero(ticks), boot)));
     }
 
+    /// Returns the nanoseconds from the beginning of the recording to the latest look at the clock.
+    pub(crate) fn latest(&self) -> u64 {
+        self.since_zero(self.seen.0)
+    }
+
     /// Returns the CLOCK_BOOTTIME of nanoseconds since the recording began. These themselves if it is not known.
     pub(crate) fn boot(&self, ns: u64) -> u64 {
         self.boot.at(ns)

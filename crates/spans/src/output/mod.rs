@@ -1,5 +1,7 @@
 //! What is shown of an interval: reports, traces, and files for other programs.
 
+#[cfg(feature = "hdrhistogram")]
+pub(crate) mod hdr_log;
 pub(crate) mod json;
 mod notes;
 pub(crate) mod one_line;

@@ -289,6 +289,17 @@ impl Interval {
         output::prometheus::write(&self.batch, Format::OpenMetrics, to)
     }
 
+    /// Appends the interval to a log in the format of HdrHistogram, version 2: a line for each name, with the times of all its spans in nanoseconds.
+    /// The tag is the name, with `_` in place of spaces and commas. A log is the lines of one interval after the other, with no other head. Needs the
+    /// feature `hdrhistogram`.
+    ///
+    /// # Errors
+    /// As [`write_trace`](Interval::write_trace).
+    #[cfg(feature = "hdrhistogram")]
+    pub fn write_hdr_log(&self, to: impl Write) -> io::Result<()> {
+        output::hdr_log::write(&self.batch, to)
+    }
+
     /// Writes the [slow spans](Interval::slowest) for OpenTelemetry, the slowest first: a request of OTLP, as protobuf. Send it by HTTP to
     /// `/v1/traces` of a collector, with the content type `application/x-protobuf`. `service` is the `service.name` of the resource. Needs the
     /// feature `otlp`.

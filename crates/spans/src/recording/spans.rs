@@ -45,6 +45,8 @@ pub struct Spans {
     /// Of threads that have ended while they were read.
     later: Estate,
     time: Timeline,
+    /// When this interval began, in nanoseconds since the recording began.
+    begun: u64,
     /// The latest ticks of the records that were collected since the last look at `time`.
     latest: u64,
     not_contained: Option<String>,
@@ -72,6 +74,7 @@ impl Spans {
             ended: Estate::default(),
             later: Estate::default(),
             time: Timeline::new(clock),
+            begun: 0,
             latest: 0,
             not_contained,
             lost_before: lost(),
@@ -107,6 +110,7 @@ impl Spans {
         self.missing = Missing::default();
         self.written = 0;
         self.ended = Estate::default();
+        self.begun = self.time.latest();
         self.not_kept = 0;
         self.slow.clear();
         self.lost_before = self.lost_before.wrapping_add(batch.lost);
@@ -291,6 +295,7 @@ impl Spans {
             slow_not_kept: slow_not_kept + self.ended.slow_not_kept + refused,
             lost: lost().wrapping_sub(self.lost_before),
             time: self.time.clone(),
+            begun: self.begun,
             not_contained: self.not_contained.clone(),
         }
     }

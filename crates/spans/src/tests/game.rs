@@ -358,6 +358,7 @@ pub(crate) fn batch(records: Vec<Kept>) -> Batch {
         plan: Keep::default(),
         lost: 0,
         time: Timeline::at(0, 0, nanoseconds(), clock()),
+        begun: 0,
         not_contained: None,
     }
 }

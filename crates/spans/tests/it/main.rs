@@ -9,6 +9,8 @@
 mod recording;
 
 mod causes;
+#[cfg(feature = "hdrhistogram")]
+mod hdr_log;
 mod histograms;
 mod nesting;
 #[cfg(feature = "otlp")]
