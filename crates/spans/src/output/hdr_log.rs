@@ -13,7 +13,7 @@ use std::time::{Duration, UNIX_EPOCH};
 const DIGITS: u8 = 3;
 
 /// Writes a line for each name.
-pub(crate) fn write(batch: &Batch, mut to: impl Write) -> io::Result<()> {
+pub(crate) fn write(batch: &Batch, length: Duration, mut to: impl Write) -> io::Result<()> {
     let mut names: Vec<(&str, Distribution)> = Vec::new();
     for row in Report::new(batch).rows {
         match names.iter_mut().find(|(name, _)| *name == row.name) {
@@ -23,7 +23,6 @@ pub(crate) fn write(batch: &Batch, mut to: impl Write) -> io::Result<()> {
         }
     }
     let begin = batch.time.wall(batch.begun).duration_since(UNIX_EPOCH).unwrap_or_default();
-    let length = Duration::from_nanos(batch.time.latest().saturating_sub(batch.begun));
     let mut serializer = V2DeflateSerializer::new();
     let mut log = IntervalLogWriterBuilder::new().begin_log_with(&mut to, &mut serializer)?;
     for (name, times) in names {

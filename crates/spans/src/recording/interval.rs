@@ -10,6 +10,7 @@ use crate::recording::{Record, SlowSpan};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
+use std::time::Duration;
 
 /// What was recorded between two calls of [`Spans::take`](crate::Spans::take): a report, records and slow spans, of the same
 /// spans.
@@ -70,6 +71,17 @@ impl Interval {
     /// Returns the slow spans that the settings ask for, the slowest first.
     pub fn slowest(&self) -> impl ExactSizeIterator<Item = SlowSpan<'_>> {
         self.batch.slow.iter().map(|tree| SlowSpan { batch: &self.batch, tree })
+    }
+
+    /// Returns the time from the beginning of the recording to that of the interval.
+    pub fn start(&self) -> Duration {
+        Duration::from_nanos(self.batch.begun)
+    }
+
+    /// Returns how long the interval is: to the look at the clock that ended it. [`Spans::take`](crate::Spans::take) may do without one for up to
+    /// 10 ms.
+    pub fn duration(&self) -> Duration {
+        Duration::from_nanos(self.batch.time.latest().saturating_sub(self.batch.begun))
     }
 
     /// Returns what is known of the threads.
@@ -297,7 +309,7 @@ impl Interval {
     /// As [`write_trace`](Interval::write_trace).
     #[cfg(feature = "hdrhistogram")]
     pub fn write_hdr_log(&self, to: impl Write) -> io::Result<()> {
-        output::hdr_log::write(&self.batch, to)
+        output::hdr_log::write(&self.batch, self.duration(), to)
     }
 
     /// Writes the [slow spans](Interval::slowest) for OpenTelemetry, the slowest first: a request of OTLP, as protobuf. Send it by HTTP to

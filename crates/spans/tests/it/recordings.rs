@@ -1,10 +1,11 @@
 //! The beginning and the end of recordings, and what threads do meanwhile.
 
-use crate::recording::{all, names, start, turn};
+use crate::recording::{all, names, start, turn, with};
 use rdpmc::Event;
 use rdpmc_spans::{Laps, Settings, Site, Spans, StartError, Storage, span, stages};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 stages!(
     enum Stage {
@@ -162,4 +163,25 @@ fn views_share_records() {
     assert!(numbers.into_iter().eq(0..5_000));
     // 5,000 records take a megabyte. One chunk for each would take 600.
     assert!(resident() < before + 100_000, "{before} kB, then {} kB", resident());
+}
+
+/// Intervals follow each other without a gap, and a merged one has the time of all.
+#[test]
+fn intervals_have_times() {
+    let _turn = turn();
+    let outside = std::time::Instant::now();
+    let mut spans = with(Storage::Ring { records: 100 });
+    let mut run = spans.take();
+    assert_eq!(run.start(), Duration::ZERO);
+    let mut end = run.duration();
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(15));
+        let interval = spans.take();
+        assert_eq!(interval.start(), end);
+        assert!(interval.duration() >= Duration::from_millis(4), "{interval:?}");
+        end = interval.start() + interval.duration();
+        run.merge(&interval).unwrap();
+    }
+    assert_eq!((run.start(), run.duration()), (Duration::ZERO, end));
+    assert!(end <= outside.elapsed() + Duration::from_millis(1));
 }

@@ -5,7 +5,8 @@ use crate::harness::{Facts, Outcome, Stop, equal, require, samples, slack};
 use crate::neighbour::Neighbour;
 use rdpmc::{Counter, Event};
 use rdpmc_spans::{
-    Counters, Flags, Interval, Laps, Report, Row, Settings, Site, Spans, Storage, span, stages,
+    Counters, Fiber, Flags, Interval, Laps, Report, Row, Settings, Site, Spans, Storage, span,
+    stages,
 };
 use rdpmc_testing::kernels::countdown;
 use rdpmc_testing::process::{self, wait};
@@ -15,6 +16,7 @@ use std::time::Duration;
 pub const ALL: &[Entry] = &[
     ("spans_of_known_work", spans_of_known_work),
     ("spans_inside_laps_and_numbers", spans_inside_laps_and_numbers),
+    ("spans_of_a_fiber", spans_of_a_fiber),
     ("spans_beside_a_neighbour", spans_beside_a_neighbour),
     ("spans_that_enter_the_kernel", spans_that_enter_the_kernel),
     ("spans_without_system_calls", spans_without_system_calls),
@@ -172,6 +174,80 @@ fn spans_of_known_work(facts: &Facts) -> Outcome {
     }
     let [info] = &spans.threads()[..] else { return Err(Stop::Failed("not one thread".into())) };
     equal("missing", info.missing.len(), 0)
+}
+
+/// A span that stays twice on this thread, and in between on another one, if there is one.
+#[inline(never)]
+fn stays([first, away, second]: [u64; 3], other: Option<u64>) {
+    let mut fiber = Fiber::new();
+    let entered = fiber.enter();
+    let span = span!("of a fiber");
+    countdown(first);
+    drop(entered);
+    countdown(away);
+    if let Some(rounds) = other {
+        let on_another = || {
+            drop(span!("first span of the thread"));
+            let entered = fiber.enter();
+            countdown(rounds);
+            drop(entered);
+        };
+        std::thread::scope(|scope| drop(scope.spawn(on_another).join()));
+    }
+    let entered = fiber.enter();
+    countdown(second);
+    drop(span);
+    drop(entered);
+}
+
+/// Each stay of a fiber's span has the work of that stay, on the thread of that stay, and none of what is done in between.
+fn spans_of_a_fiber(_: &Facts) -> Outcome {
+    drop(open(Event::INSTRUCTIONS)?);
+    let events = [Event::INSTRUCTIONS];
+    let mut spans = start(&events, RING)?;
+    let is_unfiltered = spans.threads().iter().any(|thread| thread.counts_all_privilege_levels);
+    let mut counted = |rounds: [u64; 3], other: Option<u64>| -> Result<Vec<u64>, Stop> {
+        let (mut least, mut calm) = (vec![u64::MAX; 2 + usize::from(other.is_some())], 0);
+        let runs = if other.is_some() { 5 } else { samples(is_unfiltered) };
+        for _ in 0..runs + 200 {
+            stays(rounds, other);
+            let stays: Vec<Record> = records(&mut spans, &events)
+                .into_iter()
+                .filter(|record| record.site.name() == "of a fiber")
+                .collect();
+            equal("the stays", stays.len(), least.len())?;
+            if !stays.iter().all(|record| record.flags == Flags::NONE) {
+                continue;
+            }
+            for (least, record) in least.iter_mut().zip(&stays) {
+                *least = record.counts[0].min(*least);
+            }
+            calm += 1;
+            if calm == runs {
+                return Ok(least);
+            }
+        }
+        Err(Stop::Failed(format!("{calm} runs without a disturbance")))
+    };
+    const SOME: u64 = 100;
+    for other in [None, Some(SOME)] {
+        let some = counted([SOME; 3], other)?;
+        for (n, count) in some.iter().enumerate() {
+            let rest = *count as i64 - 2 * SOME as i64;
+            println!("stay {n}: {rest} instructions more than the work");
+            // Entering and leaving.
+            require((-4..=1_000).contains(&rest), || format!("{some:?}"))?;
+        }
+        for rounds in [[101, 50_000, 102], [12_345, 10, 333]] {
+            let [first, _, second] = rounds;
+            let other = other.map(|_| 777);
+            let expected = [Some(first), other, Some(second)].into_iter().flatten();
+            let expected: Vec<u64> =
+                expected.zip(&some).map(|(rounds, some)| (some + 2 * rounds) - 2 * SOME).collect();
+            equal("the counts of the stays", counted(rounds, other)?, expected)?;
+        }
+    }
+    Ok(())
 }
 
 /// Work in a span with a number, around a lap with spans in it, the last of which have numbers, and a lap without.
