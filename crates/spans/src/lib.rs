@@ -2,8 +2,8 @@
 //!
 //! A span is a named section of execution. It records the duration and the counts of up to eight events. Spans nest. A lap
 //! is a stage of a loop, with one read at each boundary. After a thread's first span, neither makes a system call, allocates,
-//! locks or waits. Exceptions: histograms allocate at the first spans of each site, a clock that is the kernel's is read by
-//! `clock_gettime`, [`Settings::causes`] makes system calls after
+//! locks or waits. Exceptions: histograms allocate at the first spans of each site, a [`Fiber`] allocates for its spans, a clock that is the
+//! kernel's and conversions to a [`Moment`] call `clock_gettime`, [`Settings::causes`] makes system calls after
 //! a context switch, and [`Settings::faults`] around the spans that it names.
 //!
 //! ```
@@ -23,6 +23,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! - **Between threads.** [`record!`](macro@record) records times that begin on another thread, [`polled!`] the whole times of futures.
+//!   A [`Fiber`] takes its open spans to another thread.
 //! - **Threads.** Each thread opens its own clock and counters at its first span, or in [`register_thread`], and records
 //!   into a ring of its own. [`Spans::collect`] empties the rings from any thread. If the ring is full, the
 //!   record is dropped. The report states how many were.
@@ -42,7 +44,7 @@
 //!
 //! # Limits
 //!
-//! A span belongs to the thread that began it. In a signal handler or an allocator, a span is lost, and counted, if it interrupts
+//! A span belongs to the thread that began it, but for those of a [`Fiber`]. In a signal handler or an allocator, a span is lost, and counted, if it interrupts
 //! the recording of another one. A handler must not record the first span of its thread in
 //! a new recording: that replaces memory which the interrupted code may be using. In the child of a fork,
 //! the thread's spans go on without counts, and the copy of [`Spans`] reads the child's records. At most 511 spans can be open on
@@ -70,7 +72,7 @@
 // cause          why a slow span was slow
 // output         reports, traces, other formats
 // recording      settings, collector, interval
-// instrument     guards, laps, futures, the layer for tracing
+// instrument     guards, laps, moments, futures, fibers, the layer for tracing
 
 mod batch;
 mod cause;
@@ -135,8 +137,8 @@ struct Readme;
 /// }
 /// ```
 ///
-/// With `since`, a [time](crate::record) that begins at the given [`Moment`] or [`Instant`](std::time::Instant), and ends when the result is
-/// dropped, on any thread:
+/// With `since`, it is no span but a [recorded time](macro@crate::record): it has no counts and nests in nothing. It begins at a [`Moment`], an
+/// [`Instant`](std::time::Instant) or a [`SystemTime`](std::time::SystemTime), and ends when the result is dropped, on any thread:
 ///
 /// ```
 /// # use rdpmc_spans::{Moment, span};
@@ -194,25 +196,32 @@ macro_rules! stages {
     };
 }
 
-/// Records a time that did not pass in a span of this thread: the wait in a queue, the way of a message, a latency.
+/// Records a time that is not that of a span of this thread, such as the wait in a queue or a latency.
 ///
 /// ```
 /// use rdpmc_spans::{Moment, record};
 /// use std::time::{Duration, Instant};
 ///
+/// let due = Instant::now();
 /// let sent = Moment::now(); // on the thread that sends
 /// // ... on the thread that receives:
 /// let taken = Moment::now();
 /// record!("queue", sent..taken);
 /// record!("latency", sent..); // until now
+/// record!("late", due.., 17); // with a number of the program's
 /// record!("answer", Duration::from_micros(120)); // until now, and 120 µs long
-/// record!("late", Moment::from(Instant::now())..taken, 17); // with a number of the program's
 /// ```
 ///
-/// The name is as that of [`span!`](crate::span). The time is in the report, in its percentiles, in Prometheus and traces, and among the slow spans
-/// if [`Settings::slow`] names it. It is in no span: it has no counts, is not subtracted from another's own time, and is not one of the slowest
-/// outermost spans. Its cause is found among the spans of the recording thread that began and ended in it, back to the last outermost span that
-/// ended before. Traces show it on a track of its own. It is recorded by this thread: register it, if its first span must not come late.
+/// The name is as that of [`span!`](crate::span). The time is in the report, in its percentiles, in Prometheus and in traces, on a track of its
+/// own. It has no counts, is not subtracted from another's own time, and is not one of the slowest outermost spans.
+///
+/// [`Settings::slow`] keeps it if it is slow. Its cause is searched in the recording thread's spans within this time, back to the last completed
+/// outermost span. With [`Storage::Histograms`], it is searched in the outermost span that is open, and in the last one until a span of the next has
+/// ended.
+///
+/// The calling thread records it. [`register_thread`] avoids the cost of a first span there. It costs about as much as a span. Its instructions
+/// are in the counts of the span around it. An end before the begin makes a time of 0. A time of more than years, by a wrong timestamp, is
+/// [lost](Report::lost).
 ///
 /// # Coordinated omission
 ///
@@ -228,12 +237,12 @@ macro_rules! stages {
 ///     let intended = begun + period * request;
 ///     while Instant::now() < intended {}
 ///     // ... the request
-///     record!("request", rdpmc_spans::Moment::from(intended)..);
+///     record!("request", intended..);
 /// }
 /// ```
 ///
-/// This is right where requests come by a schedule or from outside. It is wrong where one really begins when the one before has ended, as a frame
-/// of a game: use [`span!`](crate::span) there.
+/// This is right where requests come by a schedule or from outside. It is wrong for back-to-back work, such as frames of a game: use
+/// [`span!`](crate::span) there.
 #[macro_export]
 macro_rules! record {
     ($name:expr, $time:expr, $number:expr $(,)?) => {{
@@ -255,27 +264,33 @@ macro_rules! record {
 /// ```
 ///
 /// - `request` has the polls. Each is a span of the thread that polls, with its counts.
-/// - `request (whole)` is a [time](crate::record) for each future: from this call to when it is finished, or dropped before. It has the
+/// - `request (whole)` is a [recorded time](macro@crate::record) for each future: from this call until it completes or is dropped. It has the
 ///   [time of its polls](Record::busy) and [their number](Record::polls). The thread that ends the future records it.
 ///
-/// A second argument of three is a number of the program's, which all these records have: `polled!("request", id, work)`. A future that is made or
-/// polled while spans are off has no whole time.
+/// With three arguments, the second is a number of the program's, which all these records have: `polled!("request", id, work)`. No whole time is
+/// recorded if spans were off when the future was made or polled. A poll costs two reads of the clock more than its span.
 #[macro_export]
 macro_rules! polled {
     ($name:expr, $number:expr, $future:expr $(,)?) => {
-        $crate::polled!(@ $name, Some($number), $future)
+        // First, where the names of the constants below are not known to them.
+        match ($number, $future) {
+            (number, future) => $crate::polled!(@ $name, Some(number), future),
+        }
     };
     ($name:expr, $future:expr $(,)?) => {
-        $crate::polled!(@ $name, None, $future)
+        match $future {
+            future => $crate::polled!(@ $name, None, future),
+        }
     };
-    (@ $name:expr, $number:expr, $future:expr) => {{
-        const NAME: &str = $name;
-        const WHOLE: [u8; $crate::Site::whole_len(NAME)] = $crate::Site::whole_name(NAME);
-        static SITES: [$crate::Site; 2] = [
-            $crate::Site::new(NAME, file!(), line!()),
-            $crate::Site::new_whole(&WHOLE, NAME, file!(), line!()),
+    (@ $name:expr, $number:expr, $future:ident) => {{
+        const __RDPMC_SPANS_NAME: &str = $name;
+        const __RDPMC_SPANS_WHOLE: [u8; $crate::Site::whole_len(__RDPMC_SPANS_NAME)] =
+            $crate::Site::whole_name(__RDPMC_SPANS_NAME);
+        static __RDPMC_SPANS_SITES: [$crate::Site; 2] = [
+            $crate::Site::new(__RDPMC_SPANS_NAME, file!(), line!()),
+            $crate::Site::new_whole(&__RDPMC_SPANS_WHOLE, __RDPMC_SPANS_NAME, file!(), line!()),
         ];
-        let [polls, whole] = &SITES;
+        let [polls, whole] = &__RDPMC_SPANS_SITES;
         $crate::Polled::new([polls, whole], $number, $future)
     }};
 }

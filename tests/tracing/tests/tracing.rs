@@ -363,6 +363,7 @@ fn fields_name_and_number_spans() {
             drop(span.enter());
             span.record("route", route);
             span.record("entities", 1_u64 << 40);
+            span.record("name", "it comes after the route");
             drop(span.enter());
         }
         drop(tracing::info_span!("bare", unknown = 1).entered());
@@ -414,4 +415,31 @@ fn fields_of_several_layers() {
     // 40 of each of the first five, and a third of 200 of each of the others.
     assert_eq!(counts.iter().sum::<u64>(), 400);
     assert_eq!(counts[3..], [40, 40]);
+}
+
+/// The end of a poll on another thread than its begin leaves the whole time unknown: it is lost, and not forgotten.
+#[test]
+fn a_whole_time_with_an_unknown_poll() {
+    let _turn = turn();
+    let mut spans = start();
+    let layer = TracingLayer::new().whole_times();
+    let dispatch = Dispatch::new(tracing_subscriber::registry().with(layer));
+    tracing::dispatcher::with_default(&dispatch, || {
+        let span = tracing::info_span!("moved");
+        let id = span.id().unwrap();
+        dispatch.enter(&id);
+        std::thread::scope(|scope| {
+            scope.spawn(|| dispatch.exit(&id));
+        });
+        drop(span.enter());
+        drop(span);
+        // One that is entered twice, for the row.
+        let span = tracing::info_span!("known");
+        drop(span.enter());
+        drop(span.enter());
+    });
+    let report = spans.report();
+    let whole: Vec<_> = report.rows.iter().filter(|row| row.name.ends_with(" (whole)")).collect();
+    assert_eq!((whole.len(), whole[0].name, whole[0].polls), (1, "known (whole)", Some(2)));
+    assert_eq!(report.lost, 1, "{report}");
 }

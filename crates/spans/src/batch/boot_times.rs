@@ -6,15 +6,15 @@ use rdpmc::Clock;
 /// The most known times.
 const KNOWN: usize = 64;
 
-/// Times since the recording began, and CLOCK_BOOTTIME then. The kernel adjusts that clock, so the two drift apart: evenly between two known
-/// times.
+/// Times since the recording began, and CLOCK_BOOTTIME then. NTP slews that clock. Times between two samples are interpolated linearly.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BootTimes {
     known: Vec<(u64, u64)>,
 }
 
 impl BootTimes {
-    /// Adds what a look at both clocks has shown. Up to the time `reached`, the times stay as they are: they were given out.
+    /// Adds what a look at both clocks has shown. Up to the time `reached`, the times stay as they are, because they were
+    /// given out. Older samples are thinned.
     pub(crate) fn add(&mut self, reached: u64, seen: Option<(u64, u64)>) {
         let Some((ns, boot)) = seen else { return };
         let is_new = self.known.last().is_some_and(|(last, _)| *last < reached && reached < ns);

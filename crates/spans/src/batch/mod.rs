@@ -131,7 +131,8 @@ impl Batch {
     pub(crate) fn slow_records(&self) -> Vec<&Kept> {
         let key = |kept: &Kept| {
             let [start, end] = kept.raw.ticks;
-            (end, kept.thread.number, std::cmp::Reverse(kept.raw.depth), start)
+            let site = std::ptr::from_ref(kept.raw.site).addr();
+            (end, kept.thread.number, std::cmp::Reverse(kept.raw.depth), start, site, kept.number())
         };
         let mut all = BTreeMap::new();
         for tree in &self.slow {

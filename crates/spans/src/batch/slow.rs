@@ -36,6 +36,18 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
+    fn new(root: &Kept, inside: Vec<&Kept>, not_kept: u64) -> Tree {
+        Tree {
+            root: root.clone(),
+            inside: inside.into_iter().cloned().collect(),
+            not_kept,
+            beside: Vec::new(),
+            under: Vec::new(),
+            is_recent: true,
+            is_new: true,
+        }
+    }
+
     /// Adds those of these spans that are beside the root, or inside such a span.
     fn add_beside<'a>(&mut self, all: impl Iterator<Item = &'a Kept>) {
         let Tree { root, beside, under, .. } = self;
@@ -73,8 +85,29 @@ struct Open {
     not_kept: u64,
     /// The beginning of an outermost span, and the number of spans inside it without a record.
     left_out: Option<(u64, u64)>,
-    /// The last outermost span, after those inside it.
+    /// The last outermost span, after those inside it, and how many of these are not kept.
     last: VecDeque<Kept>,
+    last_not_kept: u64,
+    /// How many spans the outermost one before that had, with itself, and the ticks at which it ended.
+    before_last: (u64, u64),
+}
+
+impl Open {
+    /// Returns how many spans the last outermost one had, with itself, and the ticks at which it ended.
+    fn of_last(&self) -> (u64, u64) {
+        let end = self.last.back().map_or(0, |last| last.raw.ticks[1]);
+        (self.last.len() as u64 + self.last_not_kept, end)
+    }
+
+    /// Returns how many spans are not kept since a recorded time began, at least.
+    fn not_kept_in(&self, time: &Kept) -> u64 {
+        let [start, _] = time.raw.ticks;
+        let (_, end_of_last) = self.of_last();
+        let (before, end_before) = self.before_last;
+        let of_last = if start < end_of_last { self.last_not_kept } else { 0 };
+        let before = if start < end_before { before } else { 0 };
+        self.not_kept + of_last + before + time.not_kept()
+    }
 }
 
 /// The most outermost spans of earlier collects that are kept, to be beside later ones.
@@ -111,7 +144,7 @@ impl SlowKeeper {
         if self.is_idle() {
             return;
         }
-        if kept.raw.is_recorded_time() && kept.raw.left_out().is_none() {
+        if kept.raw.is_recorded_time() {
             return self.see_time(kept, time);
         }
         let open = self.open.entry(kept.thread.number).or_default();
@@ -142,15 +175,8 @@ impl SlowKeeper {
                 false => *begin <= end,
             });
             let left_out = left_out.map_or(0, |(_, spans)| spans);
-            let tree = Arc::new(Tree {
-                root: kept.clone(),
-                inside: inside(open.spans.iter().rev(), kept).into_iter().cloned().collect(),
-                not_kept: open.not_kept + left_out,
-                beside: Vec::new(),
-                under: Vec::new(),
-                is_recent: true,
-                is_new: true,
-            });
+            let inside = inside(open.spans.iter().rev(), kept);
+            let tree = Arc::new(Tree::new(kept, inside, open.not_kept + left_out));
             if is_over {
                 self.over_not_kept += keep_longest(&mut self.over, OVER, tree.clone());
             }
@@ -159,9 +185,10 @@ impl SlowKeeper {
             }
         }
         if is_outermost {
-            let mut last = std::mem::take(open).spans;
-            last.push_back(kept.clone());
-            open.last = last;
+            let ended = std::mem::take(open);
+            open.before_last = ended.of_last();
+            (open.last, open.last_not_kept) = (ended.spans, ended.not_kept);
+            open.last.push_back(kept.clone());
             return;
         }
         open.spans.push_back(kept.clone());
@@ -181,27 +208,14 @@ impl SlowKeeper {
                 true => {
                     let earlier = open.last.iter().chain(&open.spans).rev();
                     // A future waits while its thread does something else.
-                    let inside = match kept.polls() {
-                        Some(_) => Vec::new(),
-                        None => inside(earlier, kept).into_iter().cloned().collect(),
-                    };
-                    let tree = Tree {
-                        root: kept.clone(),
-                        inside,
-                        not_kept: 0,
-                        beside: Vec::new(),
-                        under: Vec::new(),
-                        is_recent: true,
-                        is_new: true,
-                    };
-                    self.over_not_kept += keep_longest(&mut self.over, OVER, Arc::new(tree));
+                    let is_future = kept.polls().is_some();
+                    let inside = if is_future { Vec::new() } else { inside(earlier, kept) };
+                    let not_kept = if is_future { 0 } else { open.not_kept_in(kept) };
+                    let tree = Arc::new(Tree::new(kept, inside, not_kept));
+                    self.over_not_kept += keep_longest(&mut self.over, OVER, tree);
                 }
                 false => self.over_not_kept += 1,
             }
-        }
-        if kept.thread.is_in_histograms {
-            // What is open comes once more, if the outermost span is slow.
-            open.spans.clear();
         }
     }
 
@@ -285,7 +299,8 @@ fn without_twins<'a>(all: impl Iterator<Item = &'a Arc<Tree>>) -> Vec<Arc<Tree>>
     let mut seen = HashSet::new();
     let is_new = |tree: &&Arc<Tree>| {
         let Kept { thread, raw, .. } = &tree.root;
-        seen.insert((thread.number, raw.ticks, raw.depth, raw.is_lap()))
+        // Recorded times are kept for their limits alone, and two may be the same.
+        raw.is_recorded_time() || seen.insert((thread.number, raw.ticks, raw.depth, raw.is_lap()))
     };
     let mut all: Vec<Arc<Tree>> = all.filter(is_new).cloned().collect();
     all.sort_by_key(|tree| Reverse(tree.time()));

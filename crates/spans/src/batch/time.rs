@@ -212,6 +212,9 @@ impl Timeline {
             let ns = kept.thread.conversion.ticks_to_ns(ticks).wrapping_sub(self.zero);
             if ns > u64::MAX / 2 { 0 } else { ns }
         });
+        // It began before the counter did.
+        let [start_ticks, end_ticks] = kept.raw.ticks;
+        let start = if start_ticks > end_ticks && kept.raw.time() > 0 { 0 } else { start };
         // The counter may have been set back in between.
         [start, end.max(start)]
     }

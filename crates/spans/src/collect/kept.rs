@@ -50,6 +50,11 @@ impl Kept {
         self.details.as_ref()?.polls
     }
 
+    /// Returns how many spans in a recorded time its thread has not kept.
+    pub(crate) fn not_kept(&self) -> u64 {
+        self.details.as_ref().map_or(0, |details| details.not_kept)
+    }
+
     /// Returns its page faults. None if they were not counted.
     pub(crate) fn faults(&self) -> Option<Faults> {
         self.details.as_ref()?.faults

@@ -11,8 +11,8 @@ pub(crate) struct Meta {
     /// The order in which threads joined, from 1.
     pub(crate) number: u32,
     pub(crate) name: String,
-    /// The kernel's number of the thread.
-    pub(crate) kernel_id: u32,
+    /// The kernel's numbers of the process and the thread.
+    pub(crate) kernel_ids: [u32; 2],
     /// Whether the program has named it.
     pub(crate) is_named: bool,
     pub(crate) counted: Counted,
@@ -28,6 +28,13 @@ impl Meta {
     /// Whether the ticks are those of a tick counter.
     pub(crate) fn has_tick_counter(&self) -> bool {
         !matches!(self.clock, ClockKind::Kernel(_))
+    }
+
+    /// Returns the kernel's number of the thread. In the child of a fork, that of its first thread: it has no other of the parent's.
+    pub(crate) fn kernel_id(&self) -> u32 {
+        let [process, thread] = self.kernel_ids;
+        let this = std::process::id();
+        if this == process { thread } else { this }
     }
 
     /// Returns the name under which ended threads are added up.

@@ -2,9 +2,8 @@
 
 use crate::thread::{self, Entered, Parked};
 use std::fmt;
-use std::marker::PhantomData;
 
-/// The open spans of a fiber: of a coroutine with a stack of its own, or of a job that a job system suspends in the middle.
+/// Moves the open spans of a fiber (a stackful coroutine, a job that is suspended in the middle) between threads.
 ///
 /// Guards of [`span!`](crate::span) are on the fiber's stack, and the fiber may go on with another thread. The scheduler says when:
 ///
@@ -28,16 +27,21 @@ use std::marker::PhantomData;
 /// # Ok::<(), rdpmc_spans::StartError>(())
 /// ```
 ///
-/// - When the fiber leaves, its open spans end there, and when it enters, they begin again: each stay is a record of its thread, with its time and
-///   counts. The time in between is in none. For the whole time of a job, use `span!("job", since = moment)`, which may end anywhere.
-/// - They nest in the spans that the thread has open then.
-/// - The [number](crate::Record::number) of a span is in the record of its last stay.
-/// - A lap that has begun before its fiber left is [lost](crate::Report::lost), and so are spans of a fiber that are still open when their fiber is
-///   entered in another recording, or that end while it is not entered.
-/// - It does not move the spans of `tracing`.
+/// - Leaving ends the open spans. Entering begins them again. Each stay is one record of its thread, with its own time and counts.
+/// - Suspended time is not recorded. For the whole time of a job, use `span!("job", since = moment)`, which may end anywhere.
+/// - A fiber's spans nest in the open spans of the thread that it enters.
+/// - The [number](crate::Record::number) and the [page faults](crate::Settings::faults) of a span are in the record of its last stay.
+/// - The counts of a stay include 50 to 200 instructions of entering and leaving.
 ///
-/// Entering and leaving costs as much as a span for each open span, and some 100 instructions. Spans in a fiber cost some more where nothing is
-/// counted, because they are not inlined. Other spans cost what they do without fibers.
+/// Some spans are [lost](crate::Report::lost):
+/// - a lap across a leave
+/// - a span that is open when its fiber enters in another recording
+/// - a span that ends while its fiber is out
+/// - a span of `tracing` that is open when the fiber leaves: it has a record of the stay, and its end is lost
+/// - the spans of a fiber that another one around it has left first
+///
+/// Entering and leaving together cost some 200 instructions, and one span for each open span. They allocate where a fiber has more spans open than
+/// before. While a thread is in a fiber and counts nothing, its spans are not inlined. Other spans cost what they do without fibers.
 pub struct Fiber {
     parked: Parked,
 }
@@ -50,10 +54,10 @@ impl Fiber {
 
     /// Begins the fiber's open spans on this thread, until the result is dropped. Spans that begin meanwhile are the fiber's.
     ///
-    /// A fiber may enter another one: the last that has entered leaves first. If spans are off, nothing happens.
+    /// Fibers may be nested. Leave them in reverse order. Do not enter or leave in a signal handler.
     pub fn enter(&mut self) -> EnteredFiber<'_> {
         let entered = thread::enter_fiber(&mut self.parked);
-        EnteredFiber { fiber: self, entered, of_a_thread: PhantomData }
+        EnteredFiber { fiber: self, entered: Some(entered) }
     }
 }
 
@@ -70,7 +74,7 @@ impl fmt::Debug for Fiber {
     }
 }
 
-/// A thread is in a [`Fiber`] until this is dropped.
+/// Guard of [`Fiber::enter`]. Dropping it leaves the fiber.
 ///
 /// ```compile_fail,E0277
 /// fn only_if_send<T: Send>() {}
@@ -79,8 +83,8 @@ impl fmt::Debug for Fiber {
 #[must_use = "the fiber leaves when this is dropped: bind it to a variable such as `_entered`"]
 pub struct EnteredFiber<'a> {
     fiber: &'a mut Fiber,
+    /// Its pointer keeps it on this thread.
     entered: Option<Entered>,
-    of_a_thread: PhantomData<*const ()>,
 }
 
 impl Drop for EnteredFiber<'_> {

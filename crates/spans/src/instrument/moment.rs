@@ -4,24 +4,24 @@ use crate::thread;
 use rdpmc::Clock;
 use std::time::{Duration, Instant, SystemTime};
 
-/// A moment: where a time begins or ends that does not stay on one thread. For [`record!`](crate::record) and for
-/// `span!("name", since = moment)`.
-///
-/// A program sends it along with the work, or makes one from a timestamp of another source:
+/// A timestamp that can be sent to another thread. It is an end of a time for [`record!`](macro@crate::record) and `span!("name", since = moment)`.
 ///
 /// | source | moment | cost |
 /// |---|---|---|
 /// | this thread, now | [`Moment::now`] | a read of the thread's clock |
 /// | ticks of an [`rdpmc::Clock`] | [`Moment::from_ticks`] | some instructions |
 /// | nanoseconds of such a clock | [`Moment::from_ticks`] of [`Clock::ns_to_ticks`](rdpmc::Clock::ns_to_ticks) | a conversion |
-/// | an [`Instant`] | `Moment::from(instant)` | `clock_gettime` and a conversion |
-/// | a [`SystemTime`], such as a packet's timestamp by the kernel or by a network card that `ptp4l` or `phc2sys` sets | `Moment::from(time)` | the same |
+/// | an [`Instant`] | `Moment::from(instant)` | three reads of both clocks, and a conversion |
+/// | a [`SystemTime`], such as the kernel's timestamp of a packet | `Moment::from(time)` | the same |
 ///
-/// One from an `Instant` or `SystemTime` has the difference between that clock and the thread's since then: at most 500 ppm while NTP slews
-/// the clock, and a step of the wall clock. A moment is nothing while spans are off. Then nothing is recorded of the time that it begins.
+/// Converting an `Instant` or a `SystemTime` adds the drift between the two clocks since then: at most 500 ppm while NTP slews. A step of the wall
+/// clock is added in full. A thread that has forbidden itself the tick counter (`prctl(PR_SET_TSC)`) must not convert.
+///
+/// A `Moment` that is made while spans are off is empty. A time with an empty end is not recorded, and not lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    ticks: u64,
+    /// Below 0 before the counter began.
+    ticks: i64,
     clock: Of,
 }
 
@@ -39,20 +39,24 @@ impl Moment {
     /// In place of a moment while spans are off.
     const NOTHING: Moment = Moment { ticks: 0, clock: Of::Nothing };
 
-    /// Returns this moment, by the clock of this thread. The thread's first call takes as long as its first span.
+    /// Reads this thread's clock. The first call of a thread takes as long as its first span.
     #[inline]
     pub fn now() -> Moment {
-        Moment::by(Clock::ticks)
+        Moment::by(|clock| signed(clock.ticks()))
     }
 
-    /// Returns the moment of these ticks of an [`rdpmc::Clock`], on any thread of this machine. This thread's clock must be of the same kind:
+    /// Converts ticks of an [`rdpmc::Clock`], which any thread of this machine has read. This thread's clock must be of the same kind:
     /// [`Kernel`](rdpmc::clock::ClockKind::Kernel), or one of the others.
     #[inline]
     pub fn from_ticks(ticks: u64) -> Moment {
-        Moment::by(|_| ticks)
+        Moment::by(|_| signed(ticks))
     }
 
-    fn by(ticks: impl FnOnce(&Clock) -> u64) -> Moment {
+    #[inline]
+    fn by(ticks: impl FnOnce(&Clock) -> i64) -> Moment {
+        if thread::recording() == 0 {
+            return Moment::NOTHING;
+        }
         let moment = |clock: &Clock| Moment {
             ticks: ticks(clock),
             clock: if clock.tick_counter().is_some() { Of::TickCounter } else { Of::Kernel },
@@ -60,19 +64,30 @@ impl Moment {
         thread::with_clock(moment).unwrap_or(Moment::NOTHING)
     }
 
-    /// Returns the moment at which something is this old.
-    fn of_age(age: Duration) -> Moment {
-        Moment::by(|clock| clock.ticks().wrapping_sub(ticks(clock, age)))
+    /// Returns the moment that another clock shows as so long ago, or as that far in the future.
+    fn by_other(ago: impl Fn() -> Result<Duration, Duration>) -> Moment {
+        Moment::by(|clock| {
+            // Both at one moment, as far as the thread is not switched out in between. The look that took the least time.
+            let look = || {
+                let before = clock.ticks();
+                let ago = ago();
+                (clock.ticks().wrapping_sub(before), before, ago)
+            };
+            let looks = [look(), look(), look()];
+            let [first, ..] = looks;
+            let least = looks.into_iter().min_by_key(|(took, ..)| *took).unwrap_or(first);
+            let (took, before, ago) = least;
+            let now = signed(before.saturating_add(took / 2));
+            match ago {
+                Ok(age) => now.saturating_sub(ticks(clock, age)),
+                Err(until) => now.saturating_add(ticks(clock, until)),
+            }
+        })
     }
 
-    /// Returns the moment in so much time.
-    fn after(time: Duration) -> Moment {
-        Moment::by(|clock| clock.ticks().wrapping_add(ticks(clock, time)))
-    }
-
-    /// Returns the ticks between two moments. None if they are of different clocks.
+    /// Returns the ticks between two moments: 0 if the second one is before. None if they are of different clocks.
     pub(super) fn ticks_until(self, end: Moment) -> Option<u64> {
-        let ticks = crate::record::ticks_between(self.ticks, end.ticks);
+        let ticks = u64::try_from(end.ticks.saturating_sub(self.ticks)).unwrap_or(0);
         (self.clock == end.clock).then_some(ticks)
     }
 
@@ -81,75 +96,105 @@ impl Moment {
     }
 }
 
+/// Returns ticks that a clock shows, which are less than 2^63 for a hundred years.
+fn signed(ticks: u64) -> i64 {
+    i64::try_from(ticks).unwrap_or(i64::MAX)
+}
+
 /// Returns a time in ticks of a clock.
-fn ticks(clock: &Clock, time: Duration) -> u64 {
+fn ticks(clock: &Clock, time: Duration) -> i64 {
     let (conversion, now) = (clock.conversion(), clock.ticks());
     let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    // No clock has such a time, and no time is as long.
+    if ns > u64::MAX / 4 {
+        return i64::MAX;
+    }
     let then = conversion.ticks_to_ns(now).saturating_add(ns);
-    conversion.ns_to_ticks(then).saturating_sub(now)
+    signed(conversion.ns_to_ticks(then).saturating_sub(now))
 }
 
 impl From<Instant> for Moment {
-    /// Returns the moment of an instant, which may be in the future.
+    /// Converts an instant, which may be in the future.
     fn from(instant: Instant) -> Moment {
-        let now = Instant::now();
-        match now.checked_duration_since(instant) {
-            Some(age) => Moment::of_age(age),
-            None => Moment::after(instant.saturating_duration_since(now)),
-        }
+        Moment::by_other(|| {
+            let now = Instant::now();
+            now.checked_duration_since(instant)
+                .ok_or_else(|| instant.saturating_duration_since(now))
+        })
     }
 }
 
 impl From<SystemTime> for Moment {
-    /// Returns the moment of a time of the wall clock, which may be in the future.
+    /// Converts a time of the wall clock, which may be in the future.
     fn from(time: SystemTime) -> Moment {
-        match SystemTime::now().duration_since(time) {
-            Ok(age) => Moment::of_age(age),
-            Err(before) => Moment::after(before.duration()),
-        }
+        Moment::by_other(|| {
+            SystemTime::now().duration_since(time).map_err(|before| before.duration())
+        })
     }
 }
 
-/// The begin and the end of a time, for [`record!`](crate::record): `begin..end`, `begin..` until now, or a [`Duration`] that ends now.
+/// The begin and the end of a time, for [`record!`](macro@crate::record): `begin..end`, `begin..` until now, or a [`Duration`] that ends now. An end is a
+/// [`Moment`], an [`Instant`] or a [`SystemTime`].
 pub trait Times: sealed::Sealed {
     /// Returns both ends.
     #[doc(hidden)]
     fn ends(self) -> [Moment; 2];
 }
 
-impl Times for std::ops::Range<Moment> {
+impl<T: Into<Moment>> Times for std::ops::Range<T> {
     fn ends(self) -> [Moment; 2] {
-        [self.start, self.end]
+        [self.start.into(), self.end.into()]
     }
 }
 
-impl Times for std::ops::RangeFrom<Moment> {
+impl<T: Into<Moment>> Times for std::ops::RangeFrom<T> {
     fn ends(self) -> [Moment; 2] {
-        [self.start, Moment::now()]
+        let end = Moment::now();
+        [self.start.into(), end]
     }
 }
 
 impl Times for Duration {
     fn ends(self) -> [Moment; 2] {
         let end = Moment::now();
-        let start = Moment::by(|clock| end.ticks.wrapping_sub(ticks(clock, self)));
+        let start = Moment::by(|clock| end.ticks.saturating_sub(ticks(clock, self)));
         [start, end]
     }
 }
 
 mod sealed {
     pub trait Sealed {}
-    impl Sealed for std::ops::Range<super::Moment> {}
-    impl Sealed for std::ops::RangeFrom<super::Moment> {}
+    impl<T: Into<super::Moment>> Sealed for std::ops::Range<T> {}
+    impl<T: Into<super::Moment>> Sealed for std::ops::RangeFrom<T> {}
     impl Sealed for std::time::Duration {}
 }
 
-/// Returns the ticks of both ends by this thread's clock. None if one of them is nothing, an error if they are of another clock.
-pub(super) fn ticks_of([start, end]: [Moment; 2]) -> Option<Result<[u64; 2], ()>> {
-    if start.is_nothing() || end.is_nothing() {
-        return None;
+/// The most ticks of a time. Longer ones are of a wrong timestamp, such as 0, and sums of them would overflow. Years, by any clock.
+const MOST: u64 = 1 << 57;
+
+/// What is to be done with the time between two moments.
+pub(super) enum Between {
+    Record([u64; 2]),
+    /// Spans were off at one of them.
+    Nothing,
+    /// It is too long, one of them is of another clock, or this thread has none any more.
+    Lose,
+}
+
+/// Returns the ticks of both ends by this thread's clock.
+pub(super) fn between([start, end]: [Moment; 2]) -> Between {
+    let here = Moment::now();
+    if thread::recording() != 0 && here.is_nothing() {
+        return Between::Lose;
     }
-    let here = Moment::from_ticks(0);
-    let is_of_this_clock = [start, end].iter().all(|moment| moment.clock == here.clock);
-    Some(if is_of_this_clock { Ok([start.ticks, end.ticks]) } else { Err(()) })
+    if start.is_nothing() || end.is_nothing() {
+        return Between::Nothing;
+    }
+    match start.ticks_until(end) {
+        Some(ticks) if ticks <= MOST && end.clock == here.clock => {
+            let end = end.ticks as u64; // as a clock has it
+            Between::Record([end.wrapping_sub(ticks), end])
+        }
+        _ => Between::Lose,
+    }
 }

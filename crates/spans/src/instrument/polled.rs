@@ -48,7 +48,7 @@ impl<F: Future> Future for Polled<F> {
         impl Drop for Added<'_> {
             fn drop(&mut self) {
                 if let Some(whole) = &mut self.0 {
-                    whole.add_poll(self.1);
+                    whole.add_poll([self.1, Moment::now()]);
                 }
             }
         }

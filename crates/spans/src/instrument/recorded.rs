@@ -1,12 +1,13 @@
 //! Times that begin elsewhere: recorded at once, or by a guard that may go to another thread.
 
 use crate::instrument::Moment;
-use crate::instrument::moment::{Times, ticks_of};
+use crate::instrument::moment::{Between, Times, between};
 use crate::record::{Details, Site, count_lost};
 use crate::thread;
 use std::fmt;
 
-/// Records a time. [`record!`](crate::record!) does this.
+/// Records a time. [`record!`](macro@crate::record) does this.
+#[doc(hidden)]
 #[inline]
 pub fn record_time(site: &'static Site, time: impl Times, number: Option<u64>) {
     if thread::recording() != 0 {
@@ -16,16 +17,16 @@ pub fn record_time(site: &'static Site, time: impl Times, number: Option<u64>) {
 
 /// Records the time between two moments. Nothing if spans were off at one of them.
 pub(super) fn record_ends(site: &'static Site, ends: [Moment; 2], details: Details) {
-    match ticks_of(ends) {
-        Some(Ok(ticks)) => thread::record_time(site, ticks, details),
-        Some(Err(())) => count_lost(1),
-        None => {}
+    match between(ends) {
+        Between::Record(ticks) => thread::record_time(site, ticks, details),
+        Between::Lose => count_lost(1),
+        Between::Nothing => {}
     }
 }
 
-/// A time that began at a given moment and ends when this is dropped. From `span!("name", since = moment)`.
+/// A [recorded time](macro@crate::record) that began at a given moment and ends when this is dropped. From `span!("name", since = moment)`.
 ///
-/// May be dropped on another thread than the one that made it. The time is recorded on that thread.
+/// It can be dropped on another thread. That thread records the time.
 #[must_use = "the time ends when this is dropped: bind it to a variable such as `_span`"]
 pub struct SpanSince {
     site: &'static Site,

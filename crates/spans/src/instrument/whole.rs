@@ -9,46 +9,58 @@ use crate::record::{Details, Polls, Site, count_lost};
 pub(super) struct Whole {
     begun: Moment,
     polls: Polls,
-    /// Whether all polls are known: by one clock, and spans were on.
-    is_known: bool,
+    known: Known,
+}
+
+/// Whether all polls are known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Known {
+    All,
+    /// Spans were off at some of them.
+    WhileOn,
+    /// Not those by threads with another clock, and those that another thread has ended.
+    Some,
 }
 
 impl Whole {
     pub(super) fn begin() -> Whole {
-        Whole { begun: Moment::now(), polls: Polls::default(), is_known: true }
+        Whole { begun: Moment::now(), polls: Polls::default(), known: Known::All }
     }
 
-    /// Adds a poll that ends now.
-    pub(super) fn add_poll(&mut self, begun: Moment) {
-        match begun.ticks_until(Moment::now()) {
-            Some(ticks) if !begun.is_nothing() => {
-                self.polls.busy = self.polls.busy.saturating_add(ticks);
-                self.polls.times += 1;
-            }
-            _ => self.is_known = false,
+    /// Adds a poll.
+    pub(super) fn add_poll(&mut self, [begun, ended]: [Moment; 2]) {
+        if begun.is_nothing() || ended.is_nothing() {
+            self.known = Known::WhileOn;
+        } else if let Some(ticks) = begun.ticks_until(ended) {
+            self.polls.busy = self.polls.busy.saturating_add(ticks);
+            self.polls.times += 1;
+        } else {
+            self.known = Known::Some;
         }
     }
 
     /// Tells that the end of a poll is not known.
     #[cfg(feature = "tracing")]
     pub(super) fn forget_polls(&mut self) {
-        self.is_known = false;
+        self.known = Known::Some;
     }
 
-    /// Returns the number of polls.
+    /// Whether it may have been polled more than once.
     #[cfg(feature = "tracing")]
-    pub(super) fn polls(&self) -> u64 {
-        self.polls.times
+    pub(super) fn is_of_several_polls(&self) -> bool {
+        self.polls.times > 1 || self.known == Known::Some
     }
 
-    /// Records it. Nothing if spans were off when it was made.
+    /// Records it. Nothing if spans were off when it was made, or at a poll.
     pub(super) fn end(self, site: &'static Site, number: Option<u64>) {
-        match self.is_known {
-            true => {
+        match self.known {
+            _ if self.begun.is_nothing() => {}
+            Known::All => {
                 let details = Details::of_time(number, Some(self.polls));
                 record_ends(site, [self.begun, Moment::now()], details);
             }
-            false => count_lost(1),
+            Known::WhileOn => {}
+            Known::Some => count_lost(1),
         }
     }
 }

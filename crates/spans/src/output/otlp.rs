@@ -108,7 +108,7 @@ fn attributes(batch: &Batch, kept: &Kept) -> Vec<KeyValue> {
     let mut all = vec![
         attribute("code.file.path", text(site.file())),
         attribute("code.line.number", integer(site.line().into())),
-        attribute("thread.id", integer(kept.thread.kernel_id.into())),
+        attribute("thread.id", integer(kept.thread.kernel_id().into())),
         attribute("thread.name", text(&kept.thread.name)),
     ];
     let mut add = |name: &str, value: Value| all.push(attribute(&format!("rdpmc.{name}"), value));

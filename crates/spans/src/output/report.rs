@@ -35,6 +35,8 @@ pub struct Report {
     /// - They were in a signal handler or in an allocator that interrupted the recording of another span.
     /// - Their recording had ended.
     /// - They ended out of order, after a later span had taken their memory.
+    /// - They ended while their [`Fiber`](crate::Fiber) was out, or in another recording.
+    /// - [Recorded times](macro@crate::record): an end is of a thread with another clock, or they are longer than years. Whole times of futures: a poll is.
     pub lost: u64,
     /// The number of slow spans that are not kept. They are in the rows.
     /// - Those over their limits, beyond the longest 1,000.

@@ -60,13 +60,12 @@ pub struct Row {
     /// Of the spans above the 99.9th percentile: their number, and how many of them were disturbed or interrupted. None if
     /// neither is known.
     pub slowest_disturbed: Option<(u64, u64)>,
-    /// The sum of the times of the polls, and their number, if the row is of the whole times of futures: see [`polled!`](crate::polled). None
-    /// otherwise.
+    /// The sum of the times of the polls. None if the row is not of the whole times of futures: see [`polled!`](crate::polled).
     pub busy: Option<Duration>,
     /// The number of polls. None as `busy`.
     pub polls: Option<u64>,
-    /// Whether the row is of [times](macro@crate::record) that the program recorded. These have no counts and no flags.
-    pub is_recorded: bool,
+    /// Whether the row is of [recorded times](macro@crate::record), and not of spans. These have no counts and no flags.
+    pub is_recorded_time: bool,
     /// The distribution of the times.
     pub distribution: Distribution,
     /// The counts of each event. Those without counts are left out, and so are those of the top-down method.
@@ -238,7 +237,7 @@ impl Row {
                 .then(|| (above(&times), above(&disturbed) + above(&interrupted))),
             busy: stats.polls.map(|polls| conversion.duration(polls.busy)),
             polls: stats.polls.map(|polls| polls.times),
-            is_recorded: stats.is_recorded,
+            is_recorded_time: stats.is_recorded,
             distribution: times,
             level1: is_counted.then(|| thread.meta.counted.level1(&stats.counts)).flatten(),
             counts: if is_counted { counts.collect() } else { Vec::new() },

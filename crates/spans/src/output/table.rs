@@ -114,7 +114,7 @@ fn note(row: &Row) -> String {
         note += &format!(", own {}", units::duration(row.own));
     }
     match row.disturbed {
-        None if row.is_recorded => {}
+        None if row.is_recorded_time => {}
         None => note += ", disturbed -",
         Some(0) => {}
         Some(disturbed) => note += &format!(", {disturbed} disturbed"),

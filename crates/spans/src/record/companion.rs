@@ -7,11 +7,12 @@ use crate::record::{
 };
 
 /// The sites of these records, by kind. In one array, so that one comparison tells them from spans.
-static SITES: [Site; 4] = [
+static SITES: [Site; 5] = [
     Site::new("the number of a span", file!(), line!()),
     Site::new("the lost time of a span", file!(), line!()),
     Site::new("the page faults of a span", file!(), line!()),
     Site::new("the polls of a future", file!(), line!()),
+    Site::new("the spans that are not kept in a time", file!(), line!()),
 ];
 
 /// Whether the first word of a record is that of a companion.
@@ -30,13 +31,14 @@ pub(crate) enum Companion {
     Lost(Lost),
     Faults(Faults),
     Polls(Polls),
+    NotKept(u64),
 }
 
 impl Companion {
     /// Returns the words of its record, for the span or lap with these first ticks and this last word of a head.
     #[inline(always)]
     pub(crate) fn head(self, start: u64, last: u64) -> [u64; HEAD] {
-        let [number, lost_time, faults, polls] = &SITES;
+        let [number, lost_time, faults, polls, not_kept] = &SITES;
         let (site, [first, second]) = match self {
             Companion::Number(it) => (number, [0, it]),
             Companion::Lost(it) => {
@@ -44,6 +46,7 @@ impl Companion {
             }
             Companion::Faults(it) => (faults, [it.major, it.minor]),
             Companion::Polls(it) => (polls, [it.busy, it.times]),
+            Companion::NotKept(it) => (not_kept, [0, it]),
         };
         [address(site), first, second, start, identity(last)]
     }
@@ -62,7 +65,8 @@ impl Companion {
                 Some(Companion::Lost(Lost { off_cpu, runnable }))
             }
             2 => Some(Companion::Faults(Faults { minor: second, major: first })),
-            _ => Some(Companion::Polls(Polls { busy: first, times: second })),
+            3 => Some(Companion::Polls(Polls { busy: first, times: second })),
+            _ => Some(Companion::NotKept(second)),
         }
     }
 }
@@ -91,6 +95,7 @@ impl Pending {
             Companion::Lost(lost) => self.details.lost = Some(lost),
             Companion::Faults(faults) => self.details.faults = Some(faults),
             Companion::Polls(polls) => self.details.polls = Some(polls),
+            Companion::NotKept(spans) => self.details.not_kept = spans,
         }
     }
 

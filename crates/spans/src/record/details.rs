@@ -65,6 +65,8 @@ pub(crate) struct Details {
     pub(crate) lost: Option<Lost>,
     pub(crate) faults: Option<Faults>,
     pub(crate) polls: Option<Polls>,
+    /// Of a recorded time in histograms: how many spans in it are not kept.
+    pub(crate) not_kept: u64,
 }
 
 impl Details {

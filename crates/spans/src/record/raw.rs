@@ -124,7 +124,7 @@ impl Raw {
 
     /// Whether it is a time that the program recorded: in no span, and perhaps of several threads.
     pub(crate) fn is_recorded_time(&self) -> bool {
-        self.depth == 0
+        self.depth == 0 && self.left_out().is_none()
     }
 
     pub(crate) fn is_counted(&self) -> bool {

@@ -82,18 +82,19 @@ impl<'a> Record<'a> {
         self.batch.time.wall(start)
     }
 
-    /// Returns the time of its polls, if it is the whole time of a future: see [`polled!`](crate::polled). None otherwise.
+    /// Returns the time of its polls, if it is the whole time of a future: see [`polled!`](crate::polled). None otherwise. Of a span of `tracing`, it is
+    /// the time in which it was entered, with the drop of its future. Polls on several threads at once are added up.
     pub fn busy(&self) -> Option<Duration> {
         let polls = self.kept.polls()?;
         Some(self.batch.time.conversion(&self.kept.thread).duration(polls.busy))
     }
 
-    /// Returns the time in which a future was not polled. None as [`busy`](Record::busy).
+    /// Returns the time in which a future was not polled. None as [`busy`](Record::busy). 0 if several threads have polled it for longer.
     pub fn idle(&self) -> Option<Duration> {
         Some(self.time().saturating_sub(self.busy()?))
     }
 
-    /// Returns the number of polls of a future. None as [`busy`](Record::busy).
+    /// Returns the number of polls of a future. None as [`busy`](Record::busy). Of a span of `tracing`, it is the number of entries.
     pub fn polls(&self) -> Option<u64> {
         self.kept.polls().map(|polls| polls.times)
     }

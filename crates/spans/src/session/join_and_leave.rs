@@ -182,7 +182,7 @@ impl Joined {
         let name = thread_name::of_this_thread();
         let meta = Meta {
             number,
-            kernel_id: thread_name::kernel_id().unwrap_or(number),
+            kernel_ids: [std::process::id(), thread_name::kernel_id().unwrap_or(number)],
             is_named: name.is_some(),
             name: name.unwrap_or_else(|| format!("thread {number}")),
             counted,

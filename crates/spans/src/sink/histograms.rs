@@ -140,8 +140,11 @@ impl SiteHistograms {
         }
     }
 
-    /// Adds that a time is one which the program recorded, and the polls if it is a future's.
-    pub(super) fn add_recorded(&mut self, polls: Option<Polls>) {
+    /// Adds a time that the program recorded, and the polls if it is a future's.
+    pub(super) fn add_recorded(&mut self, ticks: u64, polls: Option<Polls>) {
+        // Wrong timestamps make long times.
+        self.ticks = self.ticks.saturating_add(ticks);
+        self.times.record(ticks);
         self.is_recorded = true;
         self.polls = Polls::sum(self.polls, polls);
     }

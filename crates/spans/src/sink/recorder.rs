@@ -191,8 +191,7 @@ impl Recorder {
                 self.add(side, site);
             }
             if let Some(of) = side.of_site(site) {
-                of.add_time(ticks_between(start, end), 0);
-                of.add_recorded(polls);
+                of.add_recorded(ticks_between(start, end), polls);
             }
         };
         // SAFETY: the caller's promise.

@@ -41,9 +41,14 @@ pub(crate) struct Trees {
     /// Those since the last outermost span ended, or before the last one did, if none has come since then.
     records: RefCell<Vec<[u64; MAX_WORDS]>>,
     is_slow: Cell<bool>,
-    /// Whether the last of the records is an outermost span, and whether it was slow.
+    /// Whether the last of the records is an outermost span.
     is_complete: Cell<bool>,
-    is_written: Cell<bool>,
+    /// How many of the records are in the ring: all if the outermost span is slow, or some before a recorded time.
+    written: Cell<usize>,
+    /// How many records there were before these, and the ticks at which the last of them ended.
+    before: Cell<(u64, u64)>,
+    /// Whether the latest in the ring are some of an outermost span that was not slow.
+    has_remains: Cell<bool>,
     /// The number of those that are left out.
     left_out: Cell<u64>,
     /// How many of the records, at their end, are companions of the span that ends next.
@@ -70,7 +75,9 @@ impl Trees {
             records: RefCell::new(Vec::with_capacity(MAX_INNER + OVER + 2 * COMPANIONS + 1)),
             is_slow: Cell::new(false),
             is_complete: Cell::new(false),
-            is_written: Cell::new(false),
+            written: Cell::new(0),
+            before: Cell::new((0, 0)),
+            has_remains: Cell::new(false),
             left_out: Cell::new(0),
             companions: Cell::new(0),
             slowest: RefCell::new(Vec::with_capacity(limits.slowest + 1)),
@@ -99,8 +106,12 @@ impl Trees {
     pub(super) unsafe fn see(&self, words: &[u64]) {
         let Ok(mut records) = self.records.try_borrow_mut() else { return };
         if self.is_complete.take() {
+            self.left_out.set(0);
+            let is_part = (1..records.len()).contains(&self.written.take());
+            self.has_remains.set(self.has_remains.get() || is_part);
+            let end = records.last().map_or(0, |[_, _, _, end, ..]| *end);
+            self.before.set((records.len() as u64, end));
             records.clear();
-            self.is_written.set(false);
         }
         let Some(&[site, _, start, end, last]) = words.first_chunk::<HEAD>() else { return };
         let mut record = [0; MAX_WORDS];
@@ -133,14 +144,15 @@ impl Trees {
             self.left_out.set(self.left_out.get().wrapping_add(1));
         }
         if is_outermost {
-            let left_out = self.left_out.take();
             if self.is_slow.take() | self.is_slowest(time) {
+                // The reader is told how many are left out before the first one.
+                if self.left_out.get() > 0 {
+                    self.written.set(0);
+                    self.has_remains.set(true);
+                }
                 // All or nothing: a part would be taken for what ran in the next one.
                 match self.ring.has_room(records.len() + 1) {
-                    true => {
-                        self.write_all(&records, left_out, start);
-                        self.is_written.set(true);
-                    }
+                    true => self.write_up_to(&records, start),
                     false => self.ring.refuse_tree(),
                 }
             }
@@ -172,38 +184,45 @@ impl Trees {
         companions: impl Iterator<Item = [u64; HEAD]>,
     ) {
         let Ok(records) = self.records.try_borrow() else { return };
-        let [site, _, start, end, _] = head;
+        let [site, _, start, end, last] = head;
         // SAFETY: the caller's promise.
         if !unsafe { self.is_over(site, ticks_between(start, end)) } {
             return;
         }
         // Companions of the span that ends next come with it.
-        let ended = records.len() - if self.is_complete.get() { 0 } else { self.companions.get() };
-        let ended = if self.is_written.get() { 0 } else { ended };
-        match self.ring.has_room(ended + COMPANIONS) {
+        let pending = if self.is_complete.get() { 0 } else { self.companions.get() };
+        let ended = records.get(..records.len() - pending).unwrap_or_default();
+        let (before, end_before) = self.before.get();
+        // What ended in the last outermost span is forgotten when the next one has begun to record.
+        let is_before = !self.is_complete.get() && !records.is_empty() && start < end_before;
+        let not_kept = self.left_out.get() + if is_before { before } else { 0 };
+        let not_kept = (not_kept > 0).then(|| Companion::NotKept(not_kept).head(start, last));
+        match self.ring.has_room(ended.len().saturating_sub(self.written.get()) + 2 + COMPANIONS) {
             true => {
-                let before = records.get(..ended).unwrap_or_default();
-                before.iter().for_each(|record| self.write(record));
-                for head in companions.chain([head]) {
-                    let mut record = [0; MAX_WORDS];
-                    record.iter_mut().zip(head).for_each(|(to, word)| *to = word);
-                    self.write(&record);
+                self.write_up_to(ended, 0);
+                for head in companions.chain(not_kept).chain([head]) {
+                    self.write_head(head);
                 }
-                self.is_written.set(self.is_complete.get());
             }
             false => self.ring.refuse_tree(),
         }
     }
 
-    /// Writes the records of an outermost span that began then.
-    fn write_all(&self, records: &[[u64; MAX_WORDS]], left_out: u64, start: u64) {
-        if left_out > 0 {
-            let mut record = [0; MAX_WORDS];
-            let head = [address(&LEFT_OUT), 0, left_out, start, OUTERMOST];
-            record.iter_mut().zip(head).for_each(|(to, word)| *to = word);
-            self.write(&record);
+    /// Writes those of these records that are not in the ring. Those of an outermost span that began at `start`: no span if that is 0.
+    fn write_up_to(&self, records: &[[u64; MAX_WORDS]], start: u64) {
+        if self.written.get() == 0 && self.has_remains.take() {
+            let left_out = if start == 0 { 0 } else { self.left_out.get() };
+            self.write_head([address(&LEFT_OUT), 0, left_out, start, OUTERMOST]);
         }
-        records.iter().for_each(|record| self.write(record));
+        let new = records.get(self.written.get()..).unwrap_or_default();
+        new.iter().for_each(|record| self.write(record));
+        self.written.set(records.len());
+    }
+
+    fn write_head(&self, head: [u64; HEAD]) {
+        let mut record = [0; MAX_WORDS];
+        record.iter_mut().zip(head).for_each(|(to, word)| *to = word);
+        self.write(&record);
     }
 
     /// Whether this is one of the slowest of the interval so far.

@@ -162,7 +162,7 @@ impl Game {
             Arc::new(Meta {
                 number,
                 name: name.into(),
-                kernel_id: 1,
+                kernel_ids: [std::process::id(), 1],
                 is_named: true,
                 counted: Counted {
                     events,

@@ -3,6 +3,7 @@
 
 use crate::counting::Start;
 use crate::record::{Details, Site, count_lost};
+use crate::thread::ended_elsewhere;
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -55,7 +56,7 @@ pub(crate) struct Lap {
     pub(super) counted_in: u64,
     /// The last word of its record, if it is counted.
     pub(super) last: u64,
-    /// The entry into a fiber in which it began: see `Local::fiber`.
+    /// The stay in a fiber in which it began: see `InFiber::current`.
     pub(super) fiber: u64,
 }
 
@@ -215,8 +216,8 @@ unsafe fn lose_begin(_: *const Header, _: &mut Lap, _: u32) -> bool {
 }
 
 /// Ends a span when its thread's state is gone.
-unsafe fn lose(_: *const Header, _: &'static Site, _: u64, _: u64) {
-    count_lost(1);
+unsafe fn lose(_: *const Header, _: &'static Site, number: u64, _: u64) {
+    ended_elsewhere::add(number);
 }
 
 unsafe fn lose_lap(_: *const Header, _: &'static Site, _: &mut Lap) {

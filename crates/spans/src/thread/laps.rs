@@ -32,7 +32,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
     #[inline(always)]
     fn set(&self, lap: &mut Lap, counted: Option<C::Snapshot>) {
         lap.around = self.top().get();
-        lap.fiber = self.local.fiber.entry();
+        lap.fiber = self.local.fiber.current();
         lap.counted_in = NOT_INLINED;
         if let Some(counted) = counted {
             lap.start.set(counted);
@@ -119,7 +119,8 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         // The boundary: until then of this lap, and from then on of the next.
         let (mut end, mut next) = (end, counted);
         // In an earlier session, or in a fiber before it left, perhaps on another thread.
-        let is_foreign = local.stack.is_older(lap.around) || lap.fiber != self.local.fiber.entry();
+        let is_foreign =
+            local.stack.is_older(lap.around) || lap.fiber != self.local.fiber.current();
         let begun = match lap.counted_in == lap.around {
             // SAFETY: it is counted, so `begin` has set it, or the lap before. In this state: it is not foreign.
             true if !is_foreign => Some(unsafe { lap.start.get() }),

@@ -1,6 +1,7 @@
 //! A thread that records: its open spans, and the hot paths of spans and laps.
 
 mod current;
+mod ended_elsewhere;
 mod fiber;
 mod laps;
 mod spans;
@@ -11,6 +12,8 @@ mod time;
 pub(crate) use current::{
     Header, Lap, RECORDING, end, forget, header, join, recording, set, set_join,
 };
+#[cfg(feature = "tracing")]
+pub(crate) use fiber::bind;
 pub(crate) use fiber::{Entered, Parked, enter_fiber, leave_fiber};
 #[cfg(feature = "tracing")]
 pub(crate) use spans::exit_elsewhere;

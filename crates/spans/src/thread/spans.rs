@@ -4,6 +4,7 @@
 use crate::counting::{Counting, faults_of_this_thread};
 use crate::record::{Companion, Faults, Flags, MAX_DEPTH, SLOT, Site, address, count_lost};
 use crate::thread::current::{Header, header, join_and_enter};
+use crate::thread::ended_elsewhere;
 use crate::thread::stack::{BUSY, one_deeper};
 use crate::thread::state::{Counter, Known, Local, LocalOf};
 use std::ptr;
@@ -137,14 +138,12 @@ impl Local {
         if self.stack.is_given_up(number_on_stack) {
             return; // it is counted
         }
-        // It began in a fiber, and ends outside of it. Its ticks were in its slot.
-        if start == 0 && number == number_on_stack {
-            return count_lost(1);
-        }
-        // Only the thread's first span is such a one, so its slot still has its ticks.
+        // One of the thread's that is not on the inlined path is its first, whose slot still has its ticks. Others began in a fiber, and end outside.
+        let slot = self.stack.slot(number);
         let start = match number == number_on_stack {
-            true => start,
-            false => self.stack.slot(number).ticks.get(),
+            true if start != 0 => start,
+            false if slot.number.get() == number_on_stack => slot.ticks.get(),
+            _ => return ended_elsewhere::add(number),
         };
         let (parent, flags) = self.pop(number_on_stack).unwrap_or(OFF_STACK);
         self.record(site, parent, [start, end], number_on_stack, Known::only(flags), []);
@@ -321,7 +320,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             };
         }
         let (end, counted) = (local.clock.ticks(), this.counting.0.snapshot());
-        let on_stack = number & !UNCOUNTED;
+        let on_stack = local.fiber.number_here(number) & !UNCOUNTED;
         // Those of a span that ends out of order are not known.
         if local.top().get() == on_stack {
             let slot = local.stack.slot(on_stack);
@@ -372,12 +371,15 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
         let is_counted = number & UNCOUNTED == 0;
         let number = number & !UNCOUNTED;
         let slot = local.stack.slot(number);
+        if !is_counted {
+            slot.faults.set((0, Faults::default())); // a later span has this number
+        }
         let mut ticks = [slot.ticks.get(), end];
-        if local.stack.is_given_up(number) {
+        if !local.stack.is_older(number) && local.stack.is_given_up(number) {
             return; // it is counted
         }
         if slot.number.get() != number {
-            return count_lost(1); // with its slot, or in an earlier session
+            return ended_elsewhere::add(number); // with its slot, in an earlier session, or in a fiber that has left
         }
         // SAFETY: a span without UNCOUNTED is counted, so `enter` has set its slot. Before `pop`, after which a signal handler's
         // span may have the slot.
@@ -397,7 +399,11 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             }
             _ => known.flags = Flags::NOT_COUNTED,
         }
-        let (parent, order) = local.pop(number).unwrap_or(OFF_STACK);
+        let popped = local.pop(number);
+        if popped.is_none() && local.fiber.has_left(number) {
+            return ended_elsewhere::add(number);
+        }
+        let (parent, order) = popped.unwrap_or(OFF_STACK);
         known.flags = known.flags.union(order);
         local.record(site, parent, ticks, number, known, counts);
     }

@@ -191,7 +191,11 @@ impl Local {
 
     /// Takes a span from the stack: see `Stack::pop`.
     pub(super) fn pop(&self, number: u64) -> Option<(*const Site, Flags)> {
-        self.stack.pop(self.top(), number, self.header.inlined.get() == 0)
+        let popped = self.stack.pop(self.top(), number, self.header.inlined.get() == 0);
+        if popped.is_some() {
+            self.fiber.span_ended(self.top().get());
+        }
+        popped
     }
 
     /// Records a span or lap. The top is `after` afterwards, and BUSY until then.

@@ -12,10 +12,13 @@ use std::sync::atomic::{Ordering, compiler_fence};
 /// Returns this thread's header in the session that records. None if spans are off, or the thread has no clock.
 pub(super) fn header_in_session() -> Option<*const Header> {
     let (header, session) = (header(), recording());
+    if session == 0 {
+        return None;
+    }
     // SAFETY: CURRENT points to a static or to this thread's state.
-    match session != 0 && unsafe { (*header).session } == session {
+    match unsafe { (*header).session } == session {
         true => Some(header),
-        false => join(session).filter(|_| session != 0),
+        false => join(session),
     }
 }
 

@@ -2,7 +2,7 @@
 
 #[path = "../../src/tests/decoded.rs"]
 #[allow(dead_code, reason = "flows and counters are tested with known counts")]
-mod decoded;
+pub(crate) mod decoded;
 
 use crate::recording::turn;
 use decoded::Decoded;

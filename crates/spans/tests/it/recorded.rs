@@ -1,9 +1,11 @@
 //! Times that begin elsewhere: recorded by the program, and ended by a guard.
 
+use crate::perfetto::decoded;
 use crate::recording::turn;
 use hdrhistogram::Histogram;
 use rdpmc::Clock;
 use rdpmc_spans::{Flags, Moment, Row, Settings, SpanSince, Storage, record, span};
+use std::future::Future;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -61,7 +63,7 @@ fn the_percentiles_of_a_histogram_beside_it() {
         // The span around it has its own time and nothing of the other.
         let tick = row_of(&report.rows, "tick");
         assert_eq!((tick.count, tick.own, tick.out_of_order), (TICKS, tick.total, 0), "{report}");
-        assert!(row.is_recorded && row.counts.is_empty() && row.not_counted == 0, "{report}");
+        assert!(row.is_recorded_time && row.counts.is_empty() && row.not_counted == 0, "{report}");
         assert_eq!((row.disturbed, row.waited, row.own), (None, None, row.total));
         assert_eq!(report.lost, 0, "{report}");
         println!("{storage:?}: {:?} beside {:?}", row.time.p99, beside.value_at_quantile(0.99));
@@ -270,4 +272,273 @@ fn a_slow_time_in_a_slow_span() {
         let count = |name: &str| row_of(&rows, name).count;
         assert_eq!(["frame", "first", "second", "third"].map(count), [5, 5, 1, 5]);
     }
+}
+
+/// Times that began before the counter did, or would end in the far future, have their lengths and places that a trace can show. What is longer
+/// than years is of a wrong timestamp, and is lost.
+#[test]
+fn extreme_times() {
+    let _turn = turn();
+    let day = Duration::from_secs(86_400);
+    for storage in BOTH {
+        let mut spans = Settings::new().storage(storage).slow("long", day).start().unwrap();
+        record!("long", 300 * day);
+        record!("long", Moment::from(SystemTime::now() - 200 * day).., 7);
+        drop(span!("long", since = SystemTime::now() - 100 * day));
+        let lost: u64 = 6;
+        for _ in 0..2 {
+            record!("lost", Duration::MAX);
+            record!("lost", SystemTime::UNIX_EPOCH..);
+            record!("lost", Moment::from_ticks(0)..Moment::from_ticks(u64::MAX));
+        }
+        record!("backwards", Moment::from_ticks(u64::MAX)..Moment::from_ticks(0));
+        let interval = spans.take();
+        let report = interval.report();
+        assert_eq!(report.lost, lost, "{report}");
+        let long = report.rows.iter().filter(|row| row.name == "long");
+        let total: Duration = long.map(|row| row.total).sum();
+        assert!(total.abs_diff(600 * day) < day / 24, "{report}");
+        let backwards = row_of(&report.rows, "backwards");
+        assert_eq!((backwards.count, backwards.total), (1, Duration::ZERO), "{report}");
+        assert_eq!(interval.slowest().len(), 3);
+        for slow in interval.slowest() {
+            let record = slow.record();
+            assert!(record.start() <= record.end() && record.end() < day, "{record:?}");
+            assert!(record.wall_clock() <= SystemTime::now() + day, "{record:?}");
+            assert!(record.time() >= 99 * day, "{record:?}");
+        }
+        for line in report.slowest() {
+            assert!(line.starts_with("long"), "{line}");
+        }
+    }
+}
+
+/// Times with the same ends are as many slow times, and each has its own number and cause.
+#[test]
+fn equal_times() {
+    let _turn = turn();
+    for storage in BOTH {
+        let settings = Settings::new().storage(storage);
+        let settings = settings.slow("first", Duration::ZERO).slow("second", Duration::ZERO);
+        let mut spans = settings.start().unwrap();
+        let (begin, end);
+        {
+            let _around = span!("around");
+            begin = Moment::now();
+            drop(span!("work"));
+            std::thread::sleep(Duration::from_millis(1));
+            end = Moment::now();
+            record!("third", begin..end);
+            record!("first", begin..end, 1);
+            record!("second", begin..end, 2);
+            for number in 10..13 {
+                record!("first", begin..end, number);
+            }
+        }
+        let interval = spans.take();
+        let mut found: Vec<_> = interval
+            .slowest()
+            .map(|slow| (slow.record().name(), slow.record().number().unwrap()))
+            .collect();
+        found.sort_unstable();
+        assert_eq!(
+            found,
+            [("first", 1), ("first", 10), ("first", 11), ("first", 12), ("second", 2)]
+        );
+        let mut trace = Vec::new();
+        interval.write_slow_trace(&mut trace).unwrap();
+        let trace: serde_json::Value = serde_json::from_slice(&trace).unwrap();
+        let events = trace["traceEvents"].as_array().unwrap();
+        assert_eq!(events.iter().filter(|event| event["ph"] == "b").count(), 5, "{storage:?}");
+    }
+}
+
+/// Slow spans inside are kept once, however many slow times follow them, and no slow time is crowded out.
+#[test]
+fn many_slow_times_in_one_span() {
+    const TIMES: u64 = 900;
+    let _turn = turn();
+    for storage in BOTH {
+        let settings = Settings::new().storage(storage).slow("inner", Duration::ZERO);
+        let mut spans = settings.slow("queue", Duration::ZERO).start().unwrap();
+        {
+            let _frame = span!("frame");
+            {
+                let _inner = span!("inner");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            for number in 0..TIMES {
+                record!("queue", Duration::from_micros(10 + number), number);
+                if number % 100 == 0 {
+                    spans.collect();
+                }
+            }
+        }
+        let interval = spans.take();
+        let count = |name: &str| {
+            interval.slowest().filter(|slow| slow.record().name() == name).count() as u64
+        };
+        assert_eq!([count("inner"), count("queue")], [1, TIMES], "{storage:?}");
+        assert_eq!(interval.report().slow_not_kept, 0, "{storage:?}");
+    }
+}
+
+/// What is not kept of the spans in a slow time is counted, so that a cause does not blame the time outside of spans.
+#[test]
+fn spans_in_a_slow_time_that_are_not_kept() {
+    const SPANS: u64 = 6_000;
+    let _turn = turn();
+    for storage in BOTH {
+        let settings = Settings::new().storage(storage).slow("time", Duration::from_millis(1));
+        let mut spans = settings.start().unwrap();
+        let begin = {
+            let _outer = span!("outer");
+            let begin = Moment::now();
+            for number in 0..SPANS {
+                drop(span!("short"));
+                if number % 1_000 == 0 {
+                    spans.collect();
+                }
+            }
+            std::thread::sleep(Duration::from_millis(2));
+            record!("time", begin..);
+            begin
+        };
+        {
+            let _next = span!("next outer");
+            drop(span!("inside"));
+            record!("time", begin.., 2);
+        }
+        let interval = spans.take();
+        for slow in interval.slowest() {
+            let kept = slow.inside().filter(|record| record.name() == "short").count() as u64;
+            assert!(kept < SPANS && slow.not_kept() > 0, "{storage:?}: {kept}, {slow:?}");
+            if slow.record().number().is_none() {
+                assert_eq!(kept + slow.not_kept(), SPANS, "{storage:?}");
+            }
+            assert!(slow.cause().to_string().contains("Not kept: "), "{}", slow.cause());
+        }
+        assert_eq!(interval.slowest().len(), 2);
+    }
+}
+
+/// A moment of an `Instant` is when it was, also if the thread has first to open its clock.
+#[test]
+fn a_first_moment_is_not_late() {
+    let _turn = turn();
+    let mut spans = Settings::new().events(&["cycles", "instructions"]).start().unwrap();
+    let clock = Clock::open().unwrap();
+    for _ in 0..20 {
+        let before = clock.ticks();
+        let instant = Instant::now();
+        let after = clock.ticks();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let moment = Moment::from(instant);
+                record!("from", Moment::from_ticks(before)..moment);
+                record!("until", moment..Moment::from_ticks(after));
+                record!("all", Moment::from_ticks(before)..Moment::from_ticks(after));
+            });
+        });
+    }
+    let interval = spans.take();
+    let times = |name: &str| {
+        let records = interval.records().filter(|record| record.name() == name);
+        records.map(|record| record.time()).collect::<Vec<_>>()
+    };
+    let (from, until, all) = (times("from"), times("until"), times("all"));
+    // A switch between two reads of one of the looks may add to it, and not to all.
+    let differences = from
+        .iter()
+        .zip(&until)
+        .zip(&all)
+        .map(|((from, until), all)| (*from + *until).abs_diff(*all));
+    let mut differences: Vec<_> = differences.collect();
+    differences.sort_unstable();
+    assert!(differences[10] <= Duration::from_micros(20), "{differences:?}");
+}
+
+/// A future that is made or polled while spans are off has no whole time, and is not lost. Names are constants of any name.
+#[test]
+fn futures_while_spans_are_off() {
+    const NAME: &str = "a future";
+    let _turn = turn();
+    let mut spans = Settings::new().start().unwrap();
+    let run = |is_on: [bool; 3]| {
+        let [is_made, is_polled, is_dropped] = is_on;
+        rdpmc_spans::set_enabled(is_made);
+        let mut future = rdpmc_spans::polled!(NAME, std::future::ready(NAME.len()));
+        rdpmc_spans::set_enabled(is_polled);
+        let waker = std::task::Waker::noop();
+        let polled = std::pin::Pin::new(&mut future)
+            .as_mut()
+            .poll(&mut std::task::Context::from_waker(waker));
+        assert_eq!(polled, std::task::Poll::Ready(NAME.len()));
+        rdpmc_spans::set_enabled(is_dropped);
+        drop(future);
+        rdpmc_spans::set_enabled(true);
+    };
+    for number in 0..8 {
+        run([number & 1 != 0, number & 2 != 0, number & 4 != 0]);
+    }
+    drop(rdpmc_spans::polled!(NAME, 17, std::future::ready(())));
+    let report = spans.report();
+    assert_eq!(report.lost, 0, "{report}");
+    let counts: Vec<_> = report.rows.iter().map(|row| (row.name, row.count)).collect();
+    // Polled while on, made and polled while on, and the one that was dropped before it was polled.
+    assert_eq!(
+        counts,
+        [("a future", 4), ("a future (whole)", 2), ("a future (whole)", 1)],
+        "{report}"
+    );
+}
+
+/// What a thread can no longer record is lost: in a destructor that runs after its state is gone.
+#[test]
+fn times_at_the_end_of_a_thread() {
+    struct AtTheEnd;
+    impl Drop for AtTheEnd {
+        fn drop(&mut self) {
+            record!("at the end", Duration::from_micros(1));
+            record!("at the end", Moment::now()..);
+        }
+    }
+    thread_local! {
+        static LATE: AtTheEnd = const { AtTheEnd };
+    }
+    let _turn = turn();
+    let mut spans = Settings::new().start().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            LATE.with(|_| ()); // first, so that it is dropped last
+            drop(span!("a span"));
+        });
+    });
+    let report = spans.report();
+    let recorded: u64 =
+        report.rows.iter().filter(|row| row.name == "at the end").map(|row| row.count).sum();
+    assert_eq!(recorded + report.lost, 2, "{report}");
+}
+
+/// Times of many names are all in a Perfetto trace: those of the first names on tracks of their own.
+#[test]
+fn times_of_many_names_in_a_trace() {
+    let _turn = turn();
+    let sites: Vec<&'static rdpmc_spans::Site> = (0..200)
+        .map(|number| {
+            let name = String::leak(format!("time {number}"));
+            &*Box::leak(Box::new(rdpmc_spans::Site::new(name, file!(), line!())))
+        })
+        .collect();
+    let mut spans = Settings::new().start().unwrap();
+    for site in &sites {
+        rdpmc_spans::record_time(site, Duration::ZERO, None);
+    }
+    let mut trace = Vec::new();
+    spans.take().write_perfetto(&mut trace).unwrap();
+    let mut names = std::collections::HashSet::new();
+    decoded::Decoded::decode(&trace).spans(|span, _| {
+        names.insert(span["name"].as_str().unwrap().to_owned());
+    });
+    assert_eq!(names.len(), 200);
 }

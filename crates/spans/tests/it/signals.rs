@@ -1,7 +1,7 @@
 //! Spans in signal handlers: each is recorded or counted, and nothing is corrupted.
 
 use crate::recording::{counted, turn};
-use rdpmc_spans::{Laps, Storage, span, stages};
+use rdpmc_spans::{Fiber, Laps, Storage, record, span, stages};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 stages!(
@@ -12,7 +12,7 @@ stages!(
 
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
-/// Three spans and two laps, whatever it interrupts.
+/// Three spans, two laps and a recorded time, whatever it interrupts.
 extern "C" fn handler(_: libc::c_int) {
     let _outer = span!("in the handler");
     let mut laps = Laps::start();
@@ -20,7 +20,8 @@ extern "C" fn handler(_: libc::c_int) {
     laps.next(Stage::First);
     drop(span!("inside"));
     laps.next(Stage::First);
-    BEGUN.fetch_add(5, Ordering::Relaxed);
+    record!("recorded", std::time::Duration::ZERO);
+    BEGUN.fetch_add(6, Ordering::Relaxed);
 }
 
 #[test]
@@ -59,11 +60,20 @@ fn every_span_is_recorded_or_counted() {
                     assert!(rdpmc_spans::register_thread());
                     // SAFETY: no arguments.
                     tell.send(unsafe { libc::pthread_self() }).unwrap();
+                    let mut fiber = Fiber::new();
                     while !is_over.load(Ordering::Relaxed) {
                         let _outer = span!("outer");
                         drop(span!("inner"));
                         drop(span!("numbered", begun));
                         begun += 3;
+                        // Two stays.
+                        let entered = fiber.enter();
+                        let of_fiber = span!("of a fiber");
+                        drop(entered);
+                        let entered = fiber.enter();
+                        drop(of_fiber);
+                        drop(entered);
+                        begun += 2;
                     }
                     // Its ring is emptied, and no signal comes any more.
                     while !is_empty.load(Ordering::Relaxed) {

@@ -2,12 +2,13 @@
 
 use crate::recording::turn;
 use rdpmc::Event;
-use rdpmc_spans::{Counters, Laps, Settings, Storage, span, stages};
+use rdpmc_spans::{Counters, Fiber, Laps, Settings, Spans, Storage, span, stages};
 use rdpmc_testing::{process, skips};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
 use std::mem::ManuallyDrop;
+use std::sync::Mutex;
 
 stages!(
     enum Stage {
@@ -27,8 +28,16 @@ fn spans_in_the_allocator() {
             for _ in 0..100 {
                 drop(span!("a span"));
                 drop(black_box(Box::new(1)));
+                // Two stays, in which the fiber's list of spans grows.
+                let mut fiber = Fiber::new();
+                let entered = fiber.enter();
+                let of_fiber = span!("of a fiber");
+                drop(entered);
+                let entered = fiber.enter();
+                drop(of_fiber);
+                drop(entered);
             }
-            let begun = IN_THE_ALLOCATOR.take().unwrap_or(0) + 100;
+            let begun = IN_THE_ALLOCATOR.take().unwrap_or(0) + 300;
             assert_eq!(written_after_they_were_freed(), 0, "bytes");
             begun
         });
@@ -38,6 +47,61 @@ fn spans_in_the_allocator() {
         let dropped: u64 = report.threads.iter().map(|thread| thread.dropped).sum();
         assert!(begun > 200 && recorded > 0, "{begun} begun");
         assert_eq!(recorded + dropped + report.lost, begun, "{report}");
+    }
+}
+
+/// The recording that another thread has begun while this one allocated.
+static OTHER: Mutex<Option<Spans>> = Mutex::new(None);
+
+/// Begins another recording, and records a span in it on this thread, whose state is replaced then.
+fn begin_another_recording() {
+    let begin = || {
+        let mut other = OTHER.lock().unwrap();
+        *other = None;
+        *other = Some(Settings::new().start().unwrap());
+    };
+    std::thread::spawn(begin).join().unwrap();
+    drop(span!("in the allocator"));
+}
+
+/// A fiber enters and leaves while its allocations begin another recording: nothing is used after it was freed.
+#[test]
+fn another_recording_begins_while_a_fiber_allocates() {
+    const SPANS: usize = 50;
+    let _turn = turn();
+    for allocation in 0..6 {
+        for is_entering in [false, true] {
+            *OTHER.lock().unwrap() = Some(Settings::new().start().unwrap());
+            let mut fiber = Fiber::new();
+            let mut guards = Vec::with_capacity(SPANS);
+            let entered = fiber.enter();
+            guards.extend((0..SPANS).map(|_| span!("of a fiber")));
+            if is_entering {
+                drop(entered);
+                // A thread that has no memory for a fiber yet.
+                std::thread::scope(|scope| {
+                    scope.spawn(|| {
+                        drop(span!("first"));
+                        HOOK.set(Some((allocation, begin_another_recording)));
+                        drop(fiber.enter());
+                        HOOK.set(None);
+                    });
+                });
+            } else {
+                HOOK.set(Some((allocation, begin_another_recording)));
+                drop(entered);
+                HOOK.set(None);
+            }
+            let entered = fiber.enter();
+            drop(guards);
+            drop(entered);
+            drop(span!("after"));
+            let mut other = OTHER.lock().unwrap().take().unwrap();
+            let report = other.report();
+            let after = report.rows.iter().find(|row| row.name == "after").unwrap();
+            assert_eq!(after.count, 1, "{report}");
+            drop(other);
+        }
     }
 }
 
@@ -116,10 +180,15 @@ fn the_control_of_the_allocator() {
 /// The system's allocator, with the number of each thread's allocations.
 struct Counting;
 
+/// How many allocations come before, and what runs then.
+type Hook = Option<(u32, fn())>;
+
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
     /// The number of spans that began in this thread's allocations. None: they have no spans.
     static IN_THE_ALLOCATOR: Cell<Option<u64>> = const { Cell::new(None) };
+    /// What runs in an allocation of this thread, and after how many others.
+    static HOOK: Cell<Hook> = const { Cell::new(None) };
     /// Memory that such a thread has freed, and the place after the next one.
     static KEPT: [Cell<(*mut u8, usize)>; MAX_KEPT] =
         const { [const { Cell::new((std::ptr::null_mut(), 0)) }; MAX_KEPT] };
@@ -133,6 +202,11 @@ const FREED: u8 = 0xaa;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        match HOOK.take() {
+            Some((0, hook)) => hook(),
+            Some((allocations, hook)) => HOOK.set(Some((allocations - 1, hook))),
+            None => {}
+        }
         if let Some(begun) = IN_THE_ALLOCATOR.get() {
             IN_THE_ALLOCATOR.set(Some(begun + 1));
             drop(span!("in the allocator"));

@@ -15,7 +15,7 @@ struct Known {
     /// The value of the field that names it. Empty without one.
     value: &'static str,
     site: &'static Site,
-    /// How many names the location has.
+    /// Of a location: how many names it has.
     names: AtomicU32,
     /// The one that was added before.
     next: *const Known,
@@ -44,7 +44,9 @@ pub(super) fn site_named(metadata: &'static Metadata<'static>, value: &str) -> &
         })
     };
     let location = of_location(metadata);
-    if let Some(known) = find(list(ptr::from_ref(metadata).addr(), value), metadata, value) {
+    let address = ptr::from_ref(metadata).addr();
+    let newest = list(address, value).load(Ordering::Acquire);
+    if let Some(known) = find(newest, address, value) {
         return known.site;
     }
     match location.names.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |names| {
@@ -81,11 +83,7 @@ fn list(of: usize, value: &str) -> &'static AtomicPtr<Known> {
     SITES.get(hash >> (usize::BITS - 8)).unwrap_or(&SITES[0])
 }
 
-fn find<T>(list: &AtomicPtr<Known>, of: &'static T, value: &str) -> Option<&'static Known> {
-    find_from(list.load(Ordering::Acquire), ptr::from_ref(of).addr(), value)
-}
-
-fn find_from(newest: *const Known, of: usize, value: &str) -> Option<&'static Known> {
+fn find(newest: *const Known, of: usize, value: &str) -> Option<&'static Known> {
     let mut next = newest;
     // SAFETY: null or published, and never freed. Their fields came first: pairs with the exchange below.
     while let Some(known) = unsafe { next.as_ref() } {
@@ -101,7 +99,7 @@ fn find_from(newest: *const Known, of: usize, value: &str) -> Option<&'static Kn
 fn find_or_add(of: usize, value: &str, make: impl Fn(&'static str) -> Site) -> &'static Known {
     let list = list(of, value);
     let mut newest = list.load(Ordering::Acquire);
-    if let Some(known) = find_from(newest, of, value) {
+    if let Some(known) = find(newest, of, value) {
         return known;
     }
     let value: &'static str = String::leak(value.to_owned());
@@ -117,7 +115,7 @@ fn find_or_add(of: usize, value: &str, make: impl Fn(&'static str) -> Site) -> &
             Err(now) => newest = now,
         }
         // Another thread may have added it.
-        if let Some(known) = find_from(newest, of, value) {
+        if let Some(known) = find(newest, of, value) {
             // SAFETY: from Box::into_raw, and never published.
             drop(unsafe { Box::from_raw(new) });
             return known;

@@ -42,8 +42,7 @@ const SEQUENCE: u64 = 1;
 ///   on all 64 extra tracks of a thread.
 ///
 /// Times are those of CLOCK_BOOTTIME, and processes and threads have the kernel's IDs, as in a system trace. So a trace of the scheduler, by
-/// `perfetto` or `trace-cmd record -C boot -e sched`, can be opened together with it: the two files of Perfetto's format, one after the other in one
-/// file, are one trace. In a container, a thread has another ID than on the host.
+/// `perfetto` or `trace-cmd record -C boot -e sched`, has the same times and IDs. In a container, a thread has another ID than on the host.
 ///
 /// Names are written once, and packets are compressed. The trace buffers what it writes, so the writer need not. A call writes what it got if the last one wrote 50 ms before or earlier, and
 /// dropping the trace writes the rest: so a program that ends by `exit` or a signal lacks at most what calls of the last 50 ms got, and
@@ -108,12 +107,14 @@ pub(crate) struct Missing {
     pub(crate) lost: u64,
 }
 
-/// Identifies a span: its thread, its number on the thread, its ticks, and whether it is a lap. Siblings may have one number and begin
-/// in one tick.
-type Key = (u32, u64, [u64; 2], bool);
+/// Identifies a span: its thread, its number on the thread, its ticks, whether it is a lap, its site, and the program's number. Siblings may have
+/// one number and begin in one tick. Recorded times have none of the thread.
+type Key = (u32, u64, [u64; 2], bool, usize, Option<u64>);
 
 fn key(kept: &Kept) -> Key {
-    (kept.thread.number, kept.raw.span, kept.raw.ticks, kept.raw.is_lap())
+    let site = std::ptr::from_ref(kept.raw.site).addr();
+    let Kept { thread, raw, .. } = kept;
+    (thread.number, raw.span, raw.ticks, raw.is_lap(), site, kept.number())
 }
 
 impl<W: Write> PerfettoTrace<W> {

@@ -15,8 +15,9 @@ const TRACKS: u64 = 1_024;
 const FURTHER: u64 = 256;
 /// The most further tracks. A span or time that overlaps one on each is left out.
 const FURTHER_TRACKS: usize = 64;
-/// The name of those with late spans. Those with recorded times have the name of the times.
+/// The name of those with late spans. Those with recorded times have the name of the times, but for times of many names.
 const LATE: &str = "spans around others, or out of order";
+const OTHER_TIMES: &str = "times of other names";
 
 /// A thread.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ impl Thread {
                 uint(to, track::PARENT, PROCESS);
                 message(to, track::THREAD, |to| {
                     uint(to, track::PID, std::process::id().into());
-                    uint(to, track::TID, meta.kernel_id.into());
+                    uint(to, track::TID, meta.kernel_id().into());
                     bytes(to, track::THREAD_NAME, meta.name.as_bytes());
                 });
             });
@@ -126,15 +127,18 @@ impl Thread {
     /// Writes a span or time on a further track. Returns false if none is free.
     pub(super) fn write_apart(&mut self, to: &mut Vec<u8>, timed: &Timed, slow: &Slow) -> bool {
         let [start, end] = timed.ns;
-        let name = match timed.kept.raw.is_recorded_time() {
-            true => timed.kept.raw.site.name(),
-            false => LATE,
-        };
         let mut further = self.further.take().unwrap_or_else(|| {
             // The second sequence of the thread.
             let sequence = Sequence::in_any_order(to, self.spans.id() + 1, &timed.kept.thread);
             Further { sequence, tracks: Vec::new() }
         });
+        let is_known = |name: &str| further.tracks.iter().any(|(of, _)| *of == name);
+        let has_room = further.tracks.len() < FURTHER_TRACKS / 2;
+        let name = match timed.kept.raw.is_recorded_time() {
+            true if has_room || is_known(timed.kept.raw.site.name()) => timed.kept.raw.site.name(),
+            true => OTHER_TIMES,
+            false => LATE,
+        };
         let is_free = |(of, end): &(&str, u64)| *of == name && *end <= start;
         let free = further.tracks.iter().position(is_free);
         let has_more = free.is_some() || further.tracks.len() < FURTHER_TRACKS;
