@@ -81,6 +81,7 @@ fn packages(package: Option<&str>) -> Vec<PathBuf> {
             iter::once(root().to_owned()).chain(names.iter().map(|name| folder(name))).collect()
         }
         Some("rdpmc") => vec![root().to_owned()],
+        Some("rdpmc-tracing-tests") => vec![root().join("tests/tracing")],
         Some(name) => {
             let folder = folder(name.strip_prefix("rdpmc-").unwrap_or(name));
             assert!(folder.is_dir(), "there is no package {name}");

@@ -35,6 +35,11 @@ pub(crate) enum Companion {
 }
 
 impl Companion {
+    /// Returns those that carry what is known of a recorded time.
+    pub(crate) fn of_time(details: Details) -> [Option<Companion>; 2] {
+        [details.number.map(Companion::Number), details.polls.map(Companion::Polls)]
+    }
+
     /// Returns the words of its record, for the span or lap with these first ticks and this last word of a head.
     #[inline(always)]
     pub(crate) fn head(self, start: u64, last: u64) -> [u64; HEAD] {

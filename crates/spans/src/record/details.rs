@@ -1,7 +1,5 @@
 //! What is known of a span beside its record.
 
-use crate::record::Companion;
-
 /// The time in a span in which its thread was not on a CPU, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lost {
@@ -73,10 +71,5 @@ impl Details {
     /// Those of a recorded time.
     pub(crate) fn of_time(number: Option<u64>, polls: Option<Polls>) -> Details {
         Details { number, polls, ..Details::default() }
-    }
-
-    /// Returns the companions that carry what is known of a recorded time.
-    pub(crate) fn companions_of_time(self) -> [Option<Companion>; 2] {
-        [self.number.map(Companion::Number), self.polls.map(Companion::Polls)]
     }
 }

@@ -17,7 +17,7 @@ pub(crate) use recorder::Recorder;
 pub(crate) use ring::{Reader, Ring, Writer};
 pub(crate) use slow_spans::{IntervalNumber, Limits, RECORDS as TREE_RECORDS, Trees};
 
-use crate::record::{Details, FLAGS_SHIFT, Flags, HEAD, OUTERMOST, Site, address};
+use crate::record::{Companion, Details, FLAGS_SHIFT, Flags, HEAD, OUTERMOST, Site, address};
 use std::cell::Cell;
 
 /// Where a thread's records go.
@@ -88,7 +88,7 @@ impl Sink {
         let flags = if N == 0 { Flags::NONE } else { Flags::NOT_COUNTED };
         let last = OUTERMOST | u64::from(flags.bits()) << FLAGS_SHIFT;
         let head = [address(site), 0, start, end, last];
-        let companions = details.companions_of_time().into_iter().flatten();
+        let companions = Companion::of_time(details).into_iter().flatten();
         let companions = companions.map(|companion| companion.head(start, last));
         if let Some(histograms) = &self.histograms {
             // SAFETY: the caller's promise.
