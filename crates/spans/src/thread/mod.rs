@@ -3,6 +3,7 @@
 mod current;
 mod ended_elsewhere;
 mod fiber;
+mod in_fiber;
 mod laps;
 mod spans;
 mod stack;

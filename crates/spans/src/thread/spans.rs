@@ -5,13 +5,9 @@ use crate::counting::{Counting, faults_of_this_thread};
 use crate::record::{Companion, Faults, Flags, MAX_DEPTH, SLOT, Site, address, count_lost};
 use crate::thread::current::{Header, header, join_and_enter};
 use crate::thread::ended_elsewhere;
-use crate::thread::stack::{BUSY, one_deeper};
+use crate::thread::stack::{BUSY, UNCOUNTED, one_deeper};
 use crate::thread::state::{Counter, Known, Local, LocalOf};
 use std::ptr;
-
-/// In the number of a span that has no counts at its beginning, or whose ticks are in its slot although it is on the
-/// inlined path. Its number on the stack is without it.
-pub(super) const UNCOUNTED: u64 = 1 << 63;
 
 /// The parent and the flags of a span that is not on the stack any more, because a span around it has ended.
 const OFF_STACK: (*const Site, Flags) = (ptr::null(), Flags::OUT_OF_ORDER);

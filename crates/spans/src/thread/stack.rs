@@ -20,6 +20,10 @@ const _: () = assert!(SLOT == size_of::<Slot>() as u64);
 /// In place of the top: a record is being written. A span that begins now is in a signal handler or in the allocator.
 pub(super) const BUSY: u64 = 0;
 
+/// In the number of a span that has no counts at its beginning, or whose ticks are in its slot although it is on the
+/// inlined path. Its number on the stack is without it.
+pub(super) const UNCOUNTED: u64 = 1 << 63;
+
 /// A span that is open.
 #[repr(align(128))]
 pub(crate) struct Slot {

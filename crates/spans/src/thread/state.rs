@@ -7,7 +7,7 @@ use crate::record::{
 };
 use crate::sink::Sink;
 use crate::thread::current::{Calls, Header, NOT_INLINED};
-use crate::thread::fiber::InFiber;
+use crate::thread::in_fiber::InFiber;
 use crate::thread::stack::{BUSY, Stack};
 use rdpmc::Clock;
 use rdpmc::clock::TickCounter;
