@@ -31,7 +31,7 @@ use std::fmt;
 /// - Suspended time is not recorded. For the whole time of a job, use `span!("job", since = moment)`, which may end anywhere.
 /// - A fiber's spans nest in the open spans of the thread that it enters.
 /// - The [number](crate::Record::number) and the [page faults](crate::Settings::faults) of a span are in the record of its last stay.
-/// - The counts of a stay include 50 to 200 instructions of entering and leaving.
+/// - The counts of a stay include 40 to 300 instructions of entering and leaving.
 ///
 /// Some spans are [lost](crate::Report::lost):
 /// - a lap across a leave
