@@ -126,7 +126,8 @@ struct Readme;
 /// # step();
 /// ```
 ///
-/// The name is a constant expression of type `&'static str`. A span nests in the spans that are open on its thread.
+/// The name is a constant expression of type `&'static str`. For names that are known at run time, use a number, or
+/// `TracingLayer::names_from`. A span nests in the spans that are open on its thread.
 ///
 /// A second argument, of type `u64`, is a number of the program's, which traces, records and slow spans have:
 ///
@@ -142,9 +143,9 @@ struct Readme;
 ///
 /// ```
 /// # use rdpmc_spans::{Moment, span};
-/// let sent = Moment::now(); // on the thread that sends
+/// let (sent, id) = (Moment::now(), 17); // on the thread that sends
 /// std::thread::spawn(move || {
-///     let _whole = span!("tick to trade", since = sent);
+///     let _whole = span!("tick to trade", id, since = sent); // or without a number
 ///     // ...
 /// });
 /// ```
@@ -215,12 +216,12 @@ macro_rules! stages {
 /// The name is as that of [`span!`](crate::span). The time is in the report, in its percentiles, in Prometheus and in traces, on a track of its
 /// own. It has no counts, is not subtracted from another's own time, and is not one of the slowest outermost spans.
 ///
-/// [`Settings::slow`] keeps it if it is slow. Its cause is searched in the recording thread's spans within this time, back to the last completed
-/// outermost span. With [`Storage::Histograms`], it is searched in the outermost span that is open, and in the last one until a span of the next has
-/// ended.
+/// [`Settings::slow`] keeps it if it is slow. Its cause is searched in the spans of the recording thread within this time: in the outermost ones, in
+/// those inside the last of these, and in those inside the one that is open. With [`Storage::Histograms`], which keep slow spans only, it is searched in
+/// slow ones, in the one that is open, and in the last one until a span of the next has ended.
 ///
-/// The calling thread records it. [`register_thread`] avoids the cost of a first span there. It costs about as much as a span. Its instructions
-/// are in the counts of the span around it. An end before the begin makes a time of 0. A time of more than years, by a wrong timestamp, is
+/// The calling thread records it. [`register_thread`] avoids the cost of a first span there. With moments, it costs about as much as a span. An
+/// `Instant` or a `SystemTime` adds some 300 ns. Its instructions are in the counts of the span around it. An end before the begin makes a time of 0. A time of more than years, by a wrong timestamp, is
 /// [lost](Report::lost).
 ///
 /// # Coordinated omission

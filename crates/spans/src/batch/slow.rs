@@ -85,28 +85,53 @@ struct Open {
     not_kept: u64,
     /// The beginning of an outermost span, and the number of spans inside it without a record.
     left_out: Option<(u64, u64)>,
-    /// The last outermost span, after those inside it, and how many of these are not kept.
+    /// The latest outermost spans, and how many spans each had inside.
+    roots: VecDeque<(Kept, u64)>,
+    /// The spans inside the last of these.
     last: VecDeque<Kept>,
-    last_not_kept: u64,
-    /// How many spans the outermost one before that had, with itself, and the ticks at which it ended.
-    before_last: (u64, u64),
+    /// The ticks at which the last one ended that is not among the latest.
+    forgotten: u64,
 }
 
+/// The most outermost spans of a thread that may be in a recorded time.
+const ROOTS: usize = 256;
+
 impl Open {
-    /// Returns how many spans the last outermost one had, with itself, and the ticks at which it ended.
-    fn of_last(&self) -> (u64, u64) {
-        let end = self.last.back().map_or(0, |last| last.raw.ticks[1]);
-        (self.last.len() as u64 + self.last_not_kept, end)
+    /// Ends an outermost span. What is open then is inside.
+    fn end(&mut self, root: &Kept) {
+        let inside = self.spans.len() as u64 + self.not_kept;
+        self.last = std::mem::take(&mut self.spans);
+        (self.not_kept, self.left_out) = (0, None);
+        self.roots.push_back((root.clone(), inside));
+        if self.roots.len() > ROOTS {
+            let forgotten = self.roots.pop_front();
+            self.forgotten = forgotten.map_or(0, |(root, _)| root.raw.ticks[1]);
+        }
     }
 
-    /// Returns how many spans are not kept since a recorded time began, at least.
-    fn not_kept_in(&self, time: &Kept) -> u64 {
+    /// Returns the spans of a recorded time, in the order in which they ended, and how many are not kept, at least: the outermost ones, one of which
+    /// may have begun before, and the spans inside the last of these and inside the one that is open.
+    fn in_time(&self, time: &Kept) -> (Vec<&Kept>, u64) {
         let [start, _] = time.raw.ticks;
-        let (_, end_of_last) = self.of_last();
-        let (before, end_before) = self.before_last;
-        let of_last = if start < end_of_last { self.last_not_kept } else { 0 };
-        let before = if start < end_before { before } else { 0 };
-        self.not_kept + of_last + before + time.not_kept()
+        // A start before the counter began is a large number.
+        let is_in = |kept: &&Kept| kept.raw.ticks[1] > start || start > time.raw.ticks[1];
+        let roots = self.roots.iter().rev().take_while(|(root, _)| is_in(&root));
+        let mut roots: Vec<&(Kept, u64)> = roots.collect();
+        roots.reverse();
+        let inside_all: u64 = roots.iter().map(|(_, inside)| inside).sum();
+        let of_last = if roots.is_empty() { None } else { Some(&self.last) };
+        let of_last = of_last.into_iter().flatten().filter(is_in);
+        let mut all: Vec<&Kept> = Vec::new();
+        let last = roots.pop().map(|(last, _)| last);
+        all.extend(roots.into_iter().map(|(root, _)| root));
+        let before = all.len();
+        all.extend(of_last);
+        let inside_last = (all.len() - before) as u64;
+        all.extend(last);
+        all.extend(self.spans.iter().filter(is_in));
+        let forgotten = u64::from(start < self.forgotten);
+        let not_kept = inside_all.saturating_sub(inside_last) + self.not_kept + forgotten;
+        (all, not_kept + time.not_kept())
     }
 }
 
@@ -185,10 +210,7 @@ impl SlowKeeper {
             }
         }
         if is_outermost {
-            let ended = std::mem::take(open);
-            open.before_last = ended.of_last();
-            (open.last, open.last_not_kept) = (ended.spans, ended.not_kept);
-            open.last.push_back(kept.clone());
+            open.end(kept);
             return;
         }
         open.spans.push_back(kept.clone());
@@ -206,11 +228,11 @@ impl SlowKeeper {
         if self.plan.is_over(kept.raw.site.name(), length) {
             match has_place(&self.over, OVER, ticks) {
                 true => {
-                    let earlier = open.last.iter().chain(&open.spans).rev();
                     // A future waits while its thread does something else.
-                    let is_future = kept.polls().is_some();
-                    let inside = if is_future { Vec::new() } else { inside(earlier, kept) };
-                    let not_kept = if is_future { 0 } else { open.not_kept_in(kept) };
+                    let (inside, not_kept) = match kept.polls() {
+                        Some(_) => (Vec::new(), 0),
+                        None => open.in_time(kept),
+                    };
                     let tree = Arc::new(Tree::new(kept, inside, not_kept));
                     self.over_not_kept += keep_longest(&mut self.over, OVER, tree);
                 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// | this thread, now | [`Moment::now`] | a read of the thread's clock |
 /// | ticks of an [`rdpmc::Clock`] | [`Moment::from_ticks`] | some instructions |
 /// | nanoseconds of such a clock | [`Moment::from_ticks`] of [`Clock::ns_to_ticks`](rdpmc::Clock::ns_to_ticks) | a conversion |
-/// | an [`Instant`] | `Moment::from(instant)` | three reads of both clocks, and a conversion |
+/// | an [`Instant`] | `Moment::from(instant)` | some 300 ns: three reads of both clocks, and a conversion |
 /// | a [`SystemTime`], such as the kernel's timestamp of a packet | `Moment::from(time)` | the same |
 ///
 /// Converting an `Instant` or a `SystemTime` adds the drift between the two clocks since then: at most 500 ppm while NTP slews. A step of the wall
@@ -135,6 +135,11 @@ impl From<SystemTime> for Moment {
 
 /// The begin and the end of a time, for [`record!`](macro@crate::record): `begin..end`, `begin..` until now, or a [`Duration`] that ends now. An end is a
 /// [`Moment`], an [`Instant`] or a [`SystemTime`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a time that can be recorded",
+    note = "use `begin..end` with two ends of one type, `begin..` until now, or a `Duration` that ends now",
+    note = "an end is a `Moment`, an `Instant` or a `SystemTime`; `Moment::from` converts the others"
+)]
 pub trait Times: sealed::Sealed {
     /// Returns both ends.
     #[doc(hidden)]

@@ -54,18 +54,19 @@ impl<F: Future> Future for Polled<F> {
         }
 
         let this = &mut *self;
-        let added = Added(this.whole.as_mut(), Moment::now());
+        // In the span, which may end with a system call.
         let polled = match this.number {
             Some(number) => {
                 let _span = Span::enter_numbered(this.of_polls, number);
+                let _added = Added(this.whole.as_mut(), Moment::now());
                 this.future.as_mut().poll(context)
             }
             None => {
                 let _span = Span::enter(this.of_polls);
+                let _added = Added(this.whole.as_mut(), Moment::now());
                 this.future.as_mut().poll(context)
             }
         };
-        drop(added);
         if polled.is_ready() {
             this.end();
         }

@@ -9,6 +9,8 @@ use crate::record::{Details, Polls, Site, count_lost};
 pub(super) struct Whole {
     begun: Moment,
     polls: Polls,
+    /// The ticks of the last poll.
+    last: u64,
     known: Known,
 }
 
@@ -24,7 +26,7 @@ enum Known {
 
 impl Whole {
     pub(super) fn begin() -> Whole {
-        Whole { begun: Moment::now(), polls: Polls::default(), known: Known::All }
+        Whole { begun: Moment::now(), polls: Polls::default(), last: 0, known: Known::All }
     }
 
     /// Adds a poll.
@@ -34,6 +36,7 @@ impl Whole {
         } else if let Some(ticks) = begun.ticks_until(ended) {
             self.polls.busy = self.polls.busy.saturating_add(ticks);
             self.polls.times += 1;
+            self.last = ticks;
         } else {
             self.known = Known::Some;
         }
@@ -49,6 +52,14 @@ impl Whole {
     #[cfg(feature = "tracing")]
     pub(super) fn is_of_several_polls(&self) -> bool {
         self.polls.times > 1 || self.known == Known::Some
+    }
+
+    /// Leaves out the last poll, which is the drop of the future.
+    #[cfg(feature = "tracing")]
+    pub(super) fn without_last(mut self) -> Whole {
+        self.polls.times = self.polls.times.saturating_sub(1);
+        self.polls.busy = self.polls.busy.saturating_sub(self.last);
+        self
     }
 
     /// Records it. Nothing if spans were off when it was made, or at a poll.

@@ -302,7 +302,7 @@ impl Interval {
     }
 
     /// Appends the interval to a log in the format of HdrHistogram, version 2: a line for each name, with the times of all its spans in nanoseconds.
-    /// The tag is the name, with `_` in place of spaces and commas. A log is the lines of one interval after the other, with no other head. Needs the
+    /// The tag is the name, with `_` in place of spaces and commas. Append the intervals to one file. No header is needed. Needs the
     /// feature `hdrhistogram`.
     ///
     /// # Errors
@@ -317,7 +317,8 @@ impl Interval {
     /// feature `otlp`.
     ///
     /// A slow span is a trace of its own, in which the spans inside it have the spans around them as parents. The attributes are the source
-    /// location, the thread, the number, the flags, the counts, and the [cause](crate::SlowSpan::cause) of the slow one. Times are those of the wall clock.
+    /// location, the thread, the number, the flags, the counts, and the [cause](crate::SlowSpan::cause) of the slow one. The whole time of a future has no
+    /// spans inside. Times are those of the wall clock.
     /// Identifiers are random, so what is written twice is shown twice.
     ///
     /// # Errors

@@ -82,8 +82,8 @@ impl<'a> Record<'a> {
         self.batch.time.wall(start)
     }
 
-    /// Returns the time of its polls, if it is the whole time of a future: see [`polled!`](crate::polled). None otherwise. Of a span of `tracing`, it is
-    /// the time in which it was entered, with the drop of its future. Polls on several threads at once are added up.
+    /// Returns the time of its polls, if it is the whole time of a future: see [`polled!`](crate::polled). None otherwise. Polls on
+    /// several threads at once are added up.
     pub fn busy(&self) -> Option<Duration> {
         let polls = self.kept.polls()?;
         Some(self.batch.time.conversion(&self.kept.thread).duration(polls.busy))
@@ -94,7 +94,7 @@ impl<'a> Record<'a> {
         Some(self.time().saturating_sub(self.busy()?))
     }
 
-    /// Returns the number of polls of a future. None as [`busy`](Record::busy). Of a span of `tracing`, it is the number of entries.
+    /// Returns the number of polls of a future. None as [`busy`](Record::busy).
     pub fn polls(&self) -> Option<u64> {
         self.kept.polls().map(|polls| polls.times)
     }
@@ -182,7 +182,8 @@ impl<'a> SlowSpan<'a> {
         Record { batch: self.batch, kept: &self.tree.root }
     }
 
-    /// Returns the records of the spans inside it, in the order in which they ended: the latest 4,096. None for a lap that
+    /// Returns the records of the spans inside it, in the order in which they ended: the latest 4,096. Of a [recorded time](macro@crate::record), they
+    /// are the thread's outermost spans since it began, at most 256, and those inside the last of these. The first may have begun before. None for a lap that
     /// is in no span. With
     /// [`Storage::Histograms`](crate::Storage), the first 1,024 records, and up to 64 more of spans over their limits.
     pub fn inside(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
@@ -190,7 +191,8 @@ impl<'a> SlowSpan<'a> {
         self.tree.inside.iter().map(move |kept| Record { batch, kept })
     }
 
-    /// Returns how many spans are not among these, of those inside the outermost span around it.
+    /// Returns how many spans are not among these, of those inside the outermost span around it. Of a [recorded time](macro@crate::record), how many of
+    /// those in it, at least.
     pub fn not_kept(&self) -> u64 {
         self.tree.not_kept
     }

@@ -51,7 +51,7 @@ impl Settings {
                     causes: false,
                     topdown: None,
                 },
-                storage: Storage::Ring { records: 1 << 14 },
+                storage: Storage::default(),
                 kept: 1_000_000,
                 slow: Slow::default(),
                 faults: Vec::new(),

@@ -26,6 +26,13 @@ pub enum Storage {
     Histograms,
 }
 
+impl Default for Storage {
+    /// Returns a ring of 16,384 records, as [`Settings::new`](crate::Settings::new) has.
+    fn default() -> Storage {
+        Storage::Ring { records: 1 << 14 }
+    }
+}
+
 /// The settings of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {

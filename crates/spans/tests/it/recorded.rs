@@ -542,3 +542,46 @@ fn times_of_many_names_in_a_trace() {
     });
     assert_eq!(names.len(), 200);
 }
+
+/// Ticks that wait behind a slow one have it as their cause, although it began before they did.
+#[test]
+fn the_cause_of_a_backlog() {
+    let _turn = turn();
+    let (stall, limit) = (Duration::from_millis(50), Duration::from_millis(10));
+    let mut spans = Settings::new().slow("tick to trade", limit).start().unwrap();
+    let (feed, ticks) = channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for tick in 0..200_u64 {
+                feed.send((Moment::now(), tick)).unwrap();
+                std::thread::sleep(Duration::from_micros(if tick < 50 { 200 } else { 50 }));
+            }
+        });
+        for (sent, tick) in ticks {
+            {
+                let _handle = span!("handle", tick);
+                if tick == 100 {
+                    std::thread::sleep(stall);
+                }
+            }
+            record!("tick to trade", sent.., tick);
+        }
+    });
+    let interval = spans.take();
+    let is_stalled = |name: &str, number: Option<u64>| name == "handle" && number == Some(100);
+    let mut records = interval.records();
+    let stalled = records.find(|record| is_stalled(record.name(), record.number())).unwrap();
+    let mut behind = 0;
+    for slow in interval.slowest().filter(|slow| slow.record().number() > Some(100)) {
+        let cause = slow.cause();
+        let place = cause.place.clone().unwrap();
+        // Most of its wait was for that one.
+        let begun = slow.record().start();
+        if begun > stalled.start() && begun + stall / 2 < stalled.end() {
+            assert_eq!((place.name, place.number), ("handle", Some(100)), "{cause}");
+            assert!(place.time >= stall, "{cause}");
+            behind += 1;
+        }
+    }
+    assert!(behind > 0, "{behind} of {}", interval.slowest().len());
+}

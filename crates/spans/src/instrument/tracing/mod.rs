@@ -103,7 +103,7 @@ impl TracingLayer {
         self
     }
 
-    /// Uses this integer field as the span's [number](crate::Record::number). If several fields are named, the first with a value is used. Values
+    /// Uses this integer field, of any span that has it, as the span's [number](crate::Record::number). If several fields are named, the first with a value is used. Values
     /// outside of `u64` are ignored.
     #[must_use]
     pub fn numbers_from(mut self, field: &'static str) -> TracingLayer {
@@ -114,8 +114,9 @@ impl TracingLayer {
     /// Records the whole time of spans that are entered more than once, such as those of async functions: from when the span is made to when
     /// it is closed, as [`polled!`](crate::polled) does.
     ///
-    /// The row `load (whole)` has one record for each span. It has the time in which the span was entered and the number of entries. Dropping
-    /// an async function's future counts as one entry. A span that several threads have entered at once has the sum of their times.
+    /// The row `load (whole)` has one record for each span, with the time in which the span was entered and the number of entries: the polls. The last
+    /// entry, which drops the future, is left out there. The row `load` has it. A span that several threads have entered at once has the sum of their
+    /// times. A whole time has no spans inside.
     #[must_use]
     pub fn whole_times(mut self) -> TracingLayer {
         self.has_whole_times = true;
@@ -156,9 +157,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TracingLayer {
         let Some(site) = named.or_else(location) else { return };
         with_entries(|entries| {
             entries.reserve(1); // first, so that the span does not include it
-            let entered = is_whole.then(Moment::now);
             let session = thread::recording();
             let (number, ticks) = if session == 0 { (0, 0) } else { thread::enter(site, session) };
+            let entered = is_whole.then(Moment::now);
             thread::bind(number, true);
             entries.push(Entry { key: self.key(id), site, number, ticks, of_program, entered });
         });
@@ -169,6 +170,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TracingLayer {
             return;
         }
         let key = self.key(id);
+        // Before the span ends, which may take a system call, and before the registry locks the span.
+        let now = if self.has_whole_times { Some(Moment::now()) } else { None };
         let mut entered = None;
         with_entries(|entries| match entries.iter().rposition(|entry| entry.key == key) {
             Some(place) => {
@@ -184,8 +187,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TracingLayer {
             }
             None => leave_elsewhere(key),
         });
-        if self.has_whole_times {
-            let now = Moment::now(); // before the registry locks the span
+        if let Some(now) = now {
             let end = |kept: &mut Kept| match (&mut kept.whole, entered) {
                 (Some(whole), Some(entered)) => whole.add_poll([entered, now]),
                 (Some(whole), None) => whole.forget_polls(),
@@ -205,7 +207,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TracingLayer {
         let Some(whole) = kept.whole else { return };
         let location = || context.span(&id).map(|span| site_of(span.metadata()));
         if let Some(site) = site.or_else(location).filter(|_| whole.is_of_several_polls()) {
-            whole.end(whole_of(site), number);
+            whole.without_last().end(whole_of(site), number);
         }
     }
 }
