@@ -10,7 +10,7 @@
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use rdpmc_spans::{
-    Fiber, Flags, Laps, Reason, Settings, Site, Span, Spans, Storage, TracingLayer, span,
+    Fiber, Flags, Laps, Reason, Row, Settings, Site, Span, Spans, Storage, TracingLayer, span,
 };
 use rdpmc_testing::recording::{Rec, all, counted, names, turn};
 use std::collections::HashMap;
@@ -605,4 +605,127 @@ fn page_faults_of_a_stay() {
     let cause = slowest.cause();
     let has_faults = |reason: &Reason| matches!(reason, Reason::PageFaults { .. });
     assert!(cause.reasons.iter().any(has_faults), "{cause}");
+}
+
+/// A span of the thread ends in a fiber, and guards end in any order afterwards: no two guards have one number, and each span has its own time.
+#[test]
+fn numbers_after_a_span_of_the_thread_ended_in_a_fiber() {
+    let _turn = turn();
+    for settings in recordings() {
+        for is_swapped in [false, true] {
+            let begin = Instant::now();
+            let mut spans = settings.clone().start().unwrap();
+            let mut fiber = Fiber::new();
+            let own = span!("own");
+            let entered = fiber.enter();
+            drop(own);
+            let of_fiber = span!("of the fiber");
+            drop(entered);
+            let later = span!("later");
+            if is_swapped {
+                spin(Duration::from_millis(2));
+                drop(later);
+                drop(of_fiber);
+            } else {
+                drop(of_fiber);
+                spin(Duration::from_millis(2));
+                drop(later);
+            }
+            is_sound(&mut spans);
+            let report = spans.report();
+            let most = begin.elapsed();
+            let row = |name: &str| report.rows.iter().find(|row| row.name == name).unwrap();
+            let later = row("later");
+            assert!(later.total >= Duration::from_millis(2) && later.out_of_order == 0, "{report}");
+            assert_eq!((row("of the fiber").count, report.lost), (1, 1), "{report}");
+            assert!(report.rows.iter().all(|row| row.total <= most), "{report}");
+        }
+        // The same in fibers in fibers.
+        let mut spans = settings.clone().start().unwrap();
+        let [mut around, mut inner] = [Fiber::new(), Fiber::new()];
+        let of_around = around.enter();
+        let first = span!("first");
+        let of_inner = inner.enter();
+        drop(first);
+        let second = span!("second");
+        drop(of_inner);
+        let third = span!("third");
+        drop(second);
+        drop(third);
+        drop(of_around);
+        is_sound(&mut spans);
+        let report = spans.report();
+        let counts: Vec<_> = report.rows.iter().map(|row| (row.name, row.count)).collect();
+        assert_eq!(counts, [("first", 1), ("second", 1), ("third", 1), ("sound", 1)], "{report}");
+        assert_eq!(report.lost, 1, "{report}");
+    }
+}
+
+/// Spans of a thread that end out of order, between and after stays: as without fibers.
+#[test]
+fn out_of_order_between_stays() {
+    let _turn = turn();
+    for settings in recordings() {
+        let mut spans = settings.start().unwrap();
+        let mut fiber = Fiber::new();
+        {
+            let _around = span!("around");
+            drop(fiber.enter());
+        }
+        let entered = fiber.enter();
+        drop(span!("of the fiber"));
+        drop(entered);
+        for _ in 0..2 {
+            let (outer, inner) = (span!("outer"), span!("inner"));
+            drop(outer);
+            drop(inner);
+            is_sound(&mut spans);
+            drop(fiber.enter());
+        }
+        let (outer, inner) = (span!("outer"), span!("inner"));
+        drop(fiber.enter());
+        drop(outer);
+        drop(inner);
+        is_sound(&mut spans);
+        let report = spans.report();
+        assert_eq!(report.lost, 0, "{report}");
+        let sum = |of: fn(&Row) -> u64| -> u64 {
+            report.rows.iter().filter(|row| row.name == "outer").map(of).sum()
+        };
+        assert_eq!([sum(|row| row.count), sum(|row| row.out_of_order)], [3, 3], "{report}");
+    }
+}
+
+/// More guards end elsewhere than are known: no fiber begins one of their spans again.
+#[test]
+fn many_guards_that_end_elsewhere() {
+    let _turn = turn();
+    for settings in recordings() {
+        for guards in [100, 2_000] {
+            let mut spans = settings.clone().start().unwrap();
+            let (mut fiber, mut others) = (Fiber::new(), Vec::new());
+            let entered = fiber.enter();
+            let guard = span!("of the fiber");
+            drop(entered);
+            drop(guard);
+            for _ in 0..guards / 100 {
+                let mut other = Fiber::new();
+                let entered = other.enter();
+                let mut of_other: Vec<_> = (0..100).map(|_| span!("of another")).collect();
+                drop(entered);
+                while let Some(guard) = of_other.pop() {
+                    drop(guard);
+                }
+                others.push(other);
+            }
+            for fiber in others.iter_mut().chain([&mut fiber]) {
+                drop(fiber.enter());
+            }
+            is_sound(&mut spans);
+            let report = spans.report();
+            let count = |name: &str| report.rows.iter().find(|row| row.name == name).unwrap().count;
+            assert_eq!(["of the fiber", "of another"].map(count), [1, guards], "{report}");
+            assert_eq!(report.lost, 1 + guards, "{report}");
+        }
+    }
 }

@@ -106,11 +106,13 @@ impl Trees {
     pub(super) unsafe fn see(&self, words: &[u64]) {
         let Ok(mut records) = self.records.try_borrow_mut() else { return };
         if self.is_complete.take() {
-            self.left_out.set(0);
-            let is_part = (1..records.len()).contains(&self.written.take());
+            let (left_out, written) = (self.left_out.take(), self.written.take());
+            let is_part = (1..records.len()).contains(&written);
             self.has_remains.set(self.has_remains.get() || is_part);
             let end = records.last().map_or(0, |[_, _, _, end, ..]| *end);
-            self.before.set((records.len() as u64, end));
+            // Those that are in the ring are kept.
+            let kept = if written == records.len() { written as u64 } else { 0 };
+            self.before.set((records.len() as u64 + left_out - kept, end));
             records.clear();
         }
         let Some(&[site, _, start, end, last]) = words.first_chunk::<HEAD>() else { return };

@@ -5,8 +5,8 @@
 use crate::record::{AtomicU64, count_lost};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The latest numbers. If more than this many have ended while a fiber was out, its spans may be begun again.
-const LATEST: usize = 256;
+/// The latest numbers.
+const LATEST: usize = 1_024;
 static NUMBERS: [AtomicU64; LATEST] = [const { AtomicU64::new(0) }; LATEST];
 /// How many have a place, and how many are there.
 static PLACES: AtomicUsize = AtomicUsize::new(0);
@@ -27,8 +27,24 @@ pub(super) fn count() -> usize {
     COUNT.load(Ordering::Relaxed)
 }
 
-/// Returns the latest of them. None if none has ended since there were `before`.
-pub(super) fn since(before: usize) -> Option<[u64; LATEST]> {
-    (COUNT.load(Ordering::Acquire) != before)
-        .then(|| NUMBERS.each_ref().map(|number| number.load(Ordering::Relaxed)))
+/// What has ended since an earlier time.
+pub(super) enum Since {
+    None,
+    /// These, and others that had before.
+    Some(Box<[u64]>),
+    /// More than are known.
+    Many,
+}
+
+/// Returns what has ended since there were `before`. Allocates.
+pub(super) fn since(before: usize) -> Since {
+    if COUNT.load(Ordering::Acquire) == before {
+        return Since::None;
+    }
+    let latest = NUMBERS.iter().map(|number| number.load(Ordering::Relaxed)).collect();
+    // After these, so that none was replaced before it was looked at.
+    match PLACES.load(Ordering::Acquire).wrapping_sub(before) {
+        ..=LATEST => Since::Some(latest),
+        _ => Since::Many,
+    }
 }

@@ -11,7 +11,7 @@
 
 use crate::record::{MAX_DEPTH, OFFSET, SLOT, Site, count_lost, depth_of};
 use crate::thread::current::{Header, NOT_INLINED, header, recording};
-use crate::thread::ended_elsewhere;
+use crate::thread::ended_elsewhere::{self, Since};
 use crate::thread::in_fiber::{Moved, Stay};
 use crate::thread::stack::{BUSY, UNCOUNTED, new_number};
 use crate::thread::state::Local;
@@ -107,8 +107,11 @@ fn stay(local: &Local, parked: &mut Parked) -> Option<u64> {
         parked.spans.clear();
         parked.session = local.header.session;
     }
-    if let Some(ended) = ended_elsewhere::since(parked.ended) {
-        parked.spans.retain(|(_, of_guard)| !ended.contains(of_guard));
+    match ended_elsewhere::since(parked.ended) {
+        Since::None => {}
+        Since::Some(ended) => parked.spans.retain(|(_, of_guard)| !ended.contains(of_guard)),
+        // Some of these may have ended. All are lost when their guards end.
+        Since::Many => parked.spans.clear(),
     }
     stays.reserve(1);
     moved.reserve(parked.spans.len());
@@ -120,14 +123,13 @@ fn stay(local: &Local, parked: &mut Parked) -> Option<u64> {
         fiber.inlined_from.set(top & OFFSET);
     }
     fiber.current.set(number);
-    if fiber.first.get() == 0 {
-        fiber.first.set(number);
-    }
     local.open.set(number);
     compiler_fence(Ordering::SeqCst); // a handler that finds no inlined path finds the top
     local.header.inlined.set(0);
     compiler_fence(Ordering::SeqCst); // until then, the top there is BUSY
-    local.header.open_inlined.set(NOT_INLINED);
+    if inlined != 0 {
+        local.header.open_inlined.set(NOT_INLINED);
+    }
     Some(number)
 }
 
@@ -217,12 +219,14 @@ impl Local {
             }
             slot.number.set(0); // its guard does not find it
         }
+        // Those that ended out of order, and whose guards have not.
+        self.stack.forget_numbers(top, number);
         parked.spans.reverse();
         parked.ended = ended_elsewhere::count();
         fiber.end(number);
         // Unless spans of the thread itself have ended meanwhile.
         let open = self.open.get();
-        let open = if open == number { top } else { open };
+        let open = if open == number { top } else { new_number(open & OFFSET) };
         if inlined == 0 {
             return self.open.set(open);
         }

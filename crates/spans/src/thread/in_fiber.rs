@@ -2,7 +2,7 @@
 
 use crate::record::OFFSET;
 use crate::thread::current::NOT_INLINED;
-use crate::thread::stack::{UNCOUNTED, new_number};
+use crate::thread::stack::UNCOUNTED;
 use std::cell::{Cell, RefCell};
 
 /// What a thread knows of the fibers that it is in.
@@ -12,9 +12,6 @@ pub(super) struct InFiber {
     pub(super) stays: RefCell<Vec<Stay>>,
     /// The first number on the stack in the innermost fiber. No other stay on any thread has it. 0 in no fiber.
     pub(super) current: Cell<u64>,
-    /// The first number of the first stay, and a number that is later than those of the last stay that is over.
-    pub(super) first: Cell<u64>,
-    pub(super) left: Cell<u64>,
     pub(super) moved: RefCell<Vec<Moved>>,
     /// The numbers of spans that do not go with their fiber, and their stays.
     pub(super) bound: RefCell<Vec<(u64, u64)>>,
@@ -48,8 +45,6 @@ impl InFiber {
         InFiber {
             stays: RefCell::default(),
             current: Cell::new(0),
-            first: Cell::new(0),
-            left: Cell::new(0),
             moved: RefCell::default(),
             bound: RefCell::default(),
             inlined_from: Cell::new(NOT_INLINED),
@@ -109,7 +104,6 @@ impl InFiber {
         }
         stays.truncate(place);
         self.current.set(stays.last().map_or(0, |around| around.number));
-        self.left.set(new_number(0));
     }
 
     /// Tells that a span has ended, and the top since then. The span may be one that the thread had before it entered.
@@ -125,11 +119,5 @@ impl InFiber {
         if self.inlined_from.get() != NOT_INLINED {
             self.inlined_from.set(self.inlined_from.get().max(top & OFFSET));
         }
-    }
-
-    /// Whether the span of this number, which is not on the stack, began in a fiber that has left since then.
-    pub(super) fn has_left(&self, number: u64) -> bool {
-        let until = if self.current() == 0 { self.left.get() } else { self.current() };
-        self.first.get() != 0 && (self.first.get()..until).contains(&(number | OFFSET))
     }
 }

@@ -121,6 +121,7 @@ impl Local {
         self.found_full.set((now, times));
         if times == MANY {
             self.stack.give_up(self.top());
+            self.fiber.span_ended(self.top().get());
             count_lost(u64::from(MAX_DEPTH));
         }
     }
@@ -128,20 +129,22 @@ impl Local {
     /// Ends a span on the inlined path that is not the innermost one, or that began on the outlined path.
     fn exit_disordered(&self, site: &'static Site, number: u64, start: u64, end: u64) {
         let number_on_stack = number & !UNCOUNTED;
-        if self.stack.is_older(number_on_stack) {
-            return count_lost(1); // in an earlier session
-        }
-        if self.stack.is_given_up(number_on_stack) {
-            return; // it is counted
-        }
         // One of the thread's that is not on the inlined path is its first, whose slot still has its ticks. Others began in a fiber, and end outside.
+        // Before `pop`, after which a signal handler's span may have the slot.
         let slot = self.stack.slot(number);
         let start = match number == number_on_stack {
-            true if start != 0 => start,
-            false if slot.number.get() == number_on_stack => slot.ticks.get(),
-            _ => return ended_elsewhere::add(number),
+            true => Some(start).filter(|start| *start != 0),
+            false => (slot.number.get() == number_on_stack).then(|| slot.ticks.get()),
         };
-        let (parent, flags) = self.pop(number_on_stack).unwrap_or(OFF_STACK);
+        let popped = self.pop(number_on_stack);
+        if popped.is_none() && self.stack.is_older(number_on_stack) {
+            return count_lost(1); // in an earlier session
+        }
+        if popped.is_none() && self.stack.is_given_up(number_on_stack) {
+            return; // it is counted
+        }
+        let Some(start) = start else { return ended_elsewhere::add(number) };
+        let (parent, flags) = popped.unwrap_or(OFF_STACK);
         self.record(site, parent, [start, end], number_on_stack, Known::only(flags), []);
     }
 }
@@ -395,11 +398,7 @@ impl<C: Counting<N>, const N: usize> LocalOf<Counter<C, N>> {
             }
             _ => known.flags = Flags::NOT_COUNTED,
         }
-        let popped = local.pop(number);
-        if popped.is_none() && local.fiber.has_left(number) {
-            return ended_elsewhere::add(number);
-        }
-        let (parent, order) = popped.unwrap_or(OFF_STACK);
+        let (parent, order) = local.pop(number).unwrap_or(OFF_STACK);
         known.flags = known.flags.union(order);
         local.record(site, parent, ticks, number, known, counts);
     }

@@ -137,7 +137,22 @@ impl Stack {
             offset -= SLOT;
             self.slot(offset).number.set(top & !OFFSET | offset);
         }
-        self.numbered.set(self.numbered.get().min(top & OFFSET));
+        self.numbered.set(top & OFFSET);
+    }
+
+    /// Lets no guard find a slot inside of `top` whose span has this number, or a later one.
+    pub(super) fn forget_numbers(&self, top: u64, number: u64) {
+        let mut offset = top & OFFSET;
+        while offset >= SLOT {
+            offset -= SLOT;
+            let slot = self.slot(offset);
+            if slot.site.get().is_null() {
+                return; // none inside has been used
+            }
+            if slot.number.get() | OFFSET >= number {
+                slot.number.set(0);
+            }
+        }
     }
 
     /// Forgets all open spans.
