@@ -36,7 +36,7 @@ use std::fmt;
 /// Some spans are [lost](crate::Report::lost):
 /// - a lap across a leave
 /// - a span that is open when its fiber enters in another recording
-/// - a span that ends while its fiber is out
+/// - a span that ends while its fiber is out. If more than 1,024 spans of the process have, all spans of fibers that were out meanwhile
 /// - a span of `tracing` that is open when the fiber leaves: it has a record of the stay, and its end is lost
 /// - the spans of a fiber that another one around it has left first
 ///
@@ -54,7 +54,8 @@ impl Fiber {
 
     /// Begins the fiber's open spans on this thread, until the result is dropped. Spans that begin meanwhile are the fiber's.
     ///
-    /// Fibers may be nested. Leave them in reverse order. Do not enter or leave in a signal handler.
+    /// Fibers may be nested. Leave them in reverse order: a span that begins after an outer one has left first is the thread's, and stays open there until
+    /// its guard ends on the thread. Do not enter or leave in a signal handler.
     pub fn enter(&mut self) -> EnteredFiber<'_> {
         let entered = thread::enter_fiber(&mut self.parked);
         EnteredFiber { fiber: self, entered: Some(entered) }
