@@ -90,7 +90,7 @@ fn switches_lie_in_their_spans() {
             match number % 3 {
                 0 => {
                     let _span = span!("spins", number);
-                    spin(Duration::from_millis(3));
+                    spin(Duration::from_millis(10));
                 }
                 1 => {
                     let _span = span!("waits", number);
