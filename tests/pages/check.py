@@ -154,7 +154,7 @@ def ticks():
     page = is_sound("ticks")
     text = (ROOM / "ticks.txt").read_text()
     rows = {row[1]: row for row in page.table("All spans")[1:] if row[3] == "time"}
-    assert set(rows) == {"decode", "update", "encode"}
+    assert set(rows) == {"decode", "update", "encode", "tick to trade"}
     for name, row in rows.items():
         value = lambda pattern: float(re.search(pattern.replace("NAME", f'thread="ticks",span="{name}"[^}}]*'), text).group(1))
         assert int(row[2]) == int(value(r"rdpmc_span_seconds_count\{NAME\} (\S+)"))
