@@ -15,7 +15,19 @@ static void print(const char *pmu, const char *event, const char *umask, const c
     arg.attr = &attr;
     arg.size = sizeof arg;
     snprintf(name, sizeof name, "%s::%s%s%s", pmu, event, umask ? ":" : "", umask ? umask : "");
-    if (pfm_get_os_event_encoding(name, PFM_PLM3, PFM_OS_PERF_EVENT, &arg) != PFM_SUCCESS)
+    int result = pfm_get_os_event_encoding(name, PFM_PLM3, PFM_OS_PERF_EVENT, &arg);
+    if (result == PFM_ERR_NOTSUPP) {
+        /* Some of Arm's cores have the PMU's own encoding alone. Its low 16 bits are the event. */
+        pfm_pmu_encode_arg_t own;
+        memset(&own, 0, sizeof own);
+        own.size = sizeof own;
+        result = pfm_get_os_event_encoding(name, PFM_PLM3, PFM_OS_NONE, &own);
+        if (result == PFM_SUCCESS) {
+            attr.config = own.codes[0] & 0xffff;
+            free(own.codes);
+        }
+    }
+    if (result != PFM_SUCCESS)
         return; /* an event that needs a unit mask, or several */
     if (more && !strcmp(more, "TBD"))
         more = NULL;

@@ -75,7 +75,8 @@ impl PmuOfCores {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Id {
     X86 { layout: Layout, family: u32, model: u32, stepping: u32 },
-    Arm { part: u32 },
+    Arm { part: u32, variant: u32 },
+    RiscV { vendor: u64, architecture: u64, implementation: u64 },
 }
 
 impl std::fmt::Display for Id {
@@ -85,9 +86,13 @@ impl std::fmt::Display for Id {
                 let vendor = if *layout == Layout::Intel { "Intel" } else { "AMD" };
                 write!(f, "{vendor} family {family}, model {model:#x}")
             }
-            Id::Arm { part } => {
+            Id::Arm { part, .. } => {
                 write!(f, "arm64 implementer {:#x}, part {:#x}", part >> 12, part & 0xfff)
             }
+            Id::RiscV { vendor, architecture, implementation } => write!(
+                f,
+                "riscv64 mvendorid {vendor:#x}, marchid {architecture:#x}, mimpid {implementation:#x}"
+            ),
         }
     }
 }
@@ -105,27 +110,29 @@ fn processor(text: &str) -> Option<(u32, Id)> {
             .find(|(name, _)| *name == wanted)
             .map(|(_, value)| value)
     };
-    let number = |name: &str| {
+    let long = |name: &str| {
         let value = field(name)?;
         match value.strip_prefix("0x") {
-            Some(digits) => u32::from_str_radix(digits, 16).ok(),
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
             None => value.parse().ok(),
         }
     };
-    let id = match field("vendor_id") {
-        Some(vendor) => {
-            let layout = match vendor {
-                "GenuineIntel" => Layout::Intel,
-                "AuthenticAMD" | "HygonGenuine" => Layout::Amd,
-                _ => return None,
-            };
-            let stepping = number("stepping").unwrap_or(0);
-            Id::X86 { layout, family: number("cpu family")?, model: number("model")?, stepping }
-        }
-        None => {
-            let implementer =
-                number("CPU implementer").filter(|implementer| *implementer < 0x100)?;
-            Id::Arm { part: implementer << 12 | number("CPU part")? & 0xfff }
+    let number = |name: &str| long(name).and_then(|number| u32::try_from(number).ok());
+    let id = if let Some(vendor) = field("vendor_id") {
+        let layout = match vendor {
+            "GenuineIntel" => Layout::Intel,
+            "AuthenticAMD" | "HygonGenuine" => Layout::Amd,
+            _ => return None,
+        };
+        let stepping = number("stepping").unwrap_or(0);
+        Id::X86 { layout, family: number("cpu family")?, model: number("model")?, stepping }
+    } else if let Some(vendor) = long("mvendorid") {
+        Id::RiscV { vendor, architecture: long("marchid")?, implementation: long("mimpid")? }
+    } else {
+        let implementer = number("CPU implementer").filter(|implementer| *implementer < 0x100)?;
+        Id::Arm {
+            part: implementer << 12 | number("CPU part")? & 0xfff,
+            variant: number("CPU variant").unwrap_or(0),
         }
     };
     Some((number("processor")?, id))
@@ -136,7 +143,7 @@ fn cores_of(processors: &[(u32, Id)], pmus: &[PmuOfCores]) -> Vec<Core> {
     let Some((_, first)) = processors.first() else { return Vec::new() };
     let core = |pmu: &PmuOfCores, table| Core { table, pmu: Some((pmu.name.clone(), pmu.type_id)) };
     let mut cores: Vec<Core> = match first {
-        Id::X86 { .. } => {
+        Id::X86 { .. } | Id::RiscV { .. } => {
             let tables = tables(*first);
             let fits = |pmu: &str, table: &&(Table, &str)| {
                 table.1.is_empty() || table.1 == pmu || pmu == "cpu"
@@ -194,7 +201,13 @@ fn tables(id: Id) -> Vec<(Table, &'static str)> {
             Id::X86 { layout, family, model, stepping } => {
                 layout == table.layout() && known.has(family, model, stepping)
             }
-            Id::Arm { part } => table.layout() == Layout::Arm && known.has(part, 0, 0),
+            Id::Arm { part, variant } => {
+                table.layout() == Layout::Arm && known.has(part, 0, variant)
+            }
+            Id::RiscV { vendor, architecture, implementation } => {
+                let numbers = format!("{vendor:x}-{architecture:x}-{implementation:x}");
+                known.has_numbers(&numbers)
+            }
         });
         fitting.next().map(|known| (table, known.pmu))
     };
@@ -295,6 +308,13 @@ mod tests {
         assert_eq!(found(&neoverse, &[]), ["neoverse_n1"]);
         // Without a table: the events of the architecture, if the PMU is one of it.
         assert_eq!(found(&arm(&[(0x61, 0x22)]), &one), ["armv8 armv8_pmuv3_0 8"]);
+        let of_variant = |variant: u32| {
+            format!(
+                "processor : 0\nCPU implementer : 0x50\nCPU variant : {variant:#x}\nCPU part : 0x000\n"
+            )
+        };
+        assert_eq!(found(&of_variant(0), &[]), ["xgene"]);
+        assert_eq!(found(&of_variant(3), &[]), ["emag"]);
         let apple = [pmu("apple_firestorm_pmu", 10, Some("0-3"))];
         assert_eq!(found(&arm(&[(0x61, 0x22)]), &apple), [""; 0]);
         let types = [(0x41, 0xd03), (0x41, 0xd08)];
@@ -318,6 +338,25 @@ mod tests {
         assert!(made.is_ok_and(|status| status.success()) && is_pipe);
         assert_eq!(found, None);
         assert_eq!(text(Path::new("/nonexistent")), None);
+    }
+
+    #[cfg(feature = "riscv")]
+    #[test]
+    fn riscv64() {
+        let cpu = [pmu("cpu", 4, None)];
+        let cpuinfo = |vendor: &str, architecture: &str, implementation: &str| {
+            format!(
+                "processor\t: 0\nhart\t\t: 1\nisa\t\t: rv64imafdc\nmvendorid\t: {vendor}\n\
+                 marchid\t\t: {architecture}\nmimpid\t\t: {implementation}\n\n"
+            )
+        };
+        let u74 = cpuinfo("0x489", "0x8000000000000007", "0x4210427");
+        assert_eq!(found(&u74, &cpu), ["sifive_bullet cpu 4"]);
+        assert_eq!(found(&cpuinfo("0x5b7", "0x0", "0x0"), &[]), ["thead_c900_legacy"]);
+        let p650 = cpuinfo("0x489", "0x8000000000000308", "0x9000000");
+        assert_eq!(found(&p650, &cpu), ["sifive_p650 cpu 4"]);
+        // Emulated machines.
+        assert_eq!(found(&cpuinfo("0x0", "0x0", "0x0"), &cpu), [""; 0]);
     }
 
     #[test]

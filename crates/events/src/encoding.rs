@@ -6,6 +6,7 @@ pub(crate) enum Layout {
     Intel,
     Amd,
     Arm,
+    RiscV,
 }
 
 /// `config` and `config1`.
@@ -40,12 +41,16 @@ const AMD: [Field; 5] = [
 
 const ARM: [Field; 1] = [("event", 0, &[(0, 16)])];
 
+/// `firmware` is 2 for an event that the firmware counts.
+const RISCV: [Field; 2] = [("event", 0, &[(0, 56)]), ("firmware", 0, &[(62, 2)])];
+
 impl Layout {
     fn fields(self) -> &'static [Field] {
         match self {
             Layout::Intel => &INTEL,
             Layout::Amd => &AMD,
             Layout::Arm => &ARM,
+            Layout::RiscV => &RISCV,
         }
     }
 
@@ -99,6 +104,13 @@ impl Encoding {
 
     pub(crate) fn words(self, layout: Layout) -> Words {
         let mut words = [0, self.config1];
+        if layout == Layout::RiscV {
+            // One number, of which `umask` has the upper half, and a flag.
+            let event = u64::from(self.event) | u64::from(self.umask) << 16;
+            layout.set(&mut words, "event", event);
+            layout.set(&mut words, "firmware", if self.flags == 0 { 0 } else { 2 });
+            return words;
+        }
         let values = [("event", self.event), ("umask", self.umask), ("cmask", self.cmask.into())];
         let flags =
             FLAGS.iter().enumerate().map(|(bit, name)| (*name, u16::from(self.flags >> bit & 1)));
@@ -122,6 +134,10 @@ mod tests {
         assert_eq!(amd.words(Layout::Amd), [0x1_0484_03c1, 0]);
         let arm = Encoding { event: 0x8005, umask: 0, cmask: 0, flags: 0, config1: 0 };
         assert_eq!(arm.words(Layout::Arm), [0x8005, 0]);
+        let riscv = Encoding { event: 0x3f02, umask: 0x1, ..arm };
+        assert_eq!(riscv.words(Layout::RiscV), [0x1_3f02, 0]);
+        let firmware = Encoding { event: 5, flags: 0b10, ..arm };
+        assert_eq!(firmware.words(Layout::RiscV), [0x8000_0000_0000_0005, 0]);
     }
 
     #[test]

@@ -37,12 +37,14 @@ pub(crate) fn generate(vendor: &str, source: &Source) -> Result<Generated, Strin
         let (max_event, max_umask) = match vendor {
             "intel" => (0xff, 0xffff),
             "amd" => (0xfff, 0xff),
+            "riscv" => (FIRMWARE | 0xffff_ffff, 0),
             _ => (0xffff, 0),
         };
-        if terms.event > max_event || terms.umask > max_umask {
+        let has_others = vendor == "riscv" && terms.event & !max_event != 0;
+        if has_others || terms.event > max_event || terms.umask > max_umask {
             return Err(format!("{name}: {terms} does not fit"));
         }
-        encode(*terms, &mut events);
+        encode(packed(*terms), &mut events);
         before = name;
         for table in &entry.tables {
             ids.entry(table).or_default().push(id);
@@ -112,6 +114,7 @@ fn layout(vendor: &str) -> Result<&'static str, String> {
         "intel" => Ok("Intel"),
         "amd" => Ok("Amd"),
         "arm" => Ok("Arm"),
+        "riscv" => Ok("RiscV"),
         _ => Err(format!("unknown vendor {vendor}")),
     }
 }
@@ -125,6 +128,19 @@ fn varint(mut number: u64, bytes: &mut Vec<u8>) {
     bytes.push(number as u8);
 }
 
+/// In a RISC-V event's `config`: it is one of the firmware's.
+const FIRMWARE: u64 = 2 << 62;
+
+/// Returns a RISC-V event's terms as the pool has them: 16 bits each in `event` and `umask`, and the firmware's bit as a flag.
+fn packed(terms: Terms) -> Terms {
+    Terms {
+        event: terms.event & 0xffff,
+        umask: terms.umask | (terms.event >> 16 & 0xffff) as u16,
+        any: terms.any || terms.event & FIRMWARE != 0,
+        ..terms
+    }
+}
+
 /// Appends the terms of an event: which of them follow, and those.
 fn encode(terms: Terms, bytes: &mut Vec<u8>) {
     let flags = terms
@@ -132,7 +148,7 @@ fn encode(terms: Terms, bytes: &mut Vec<u8>) {
         .iter()
         .enumerate()
         .fold(0, |all, (bit, (_, is_set))| all | u8::from(*is_set) << bit);
-    let [event, event_high] = terms.event.to_le_bytes();
+    let [event, event_high, ..] = terms.event.to_le_bytes();
     let [umask, umask_high] = terms.umask.to_le_bytes();
     let optional = [umask, umask_high, terms.cmask, flags, event_high];
     let has_config1 = u8::from(terms.config1 != 0) << optional.len();
@@ -158,7 +174,11 @@ fn row(vendor: &str, cpu: &Cpu, start: usize, end: usize) -> Result<String, Stri
         let not_understood = || format!("{}: {text}", cpu.name);
         let (numbers, pmu) = text.split_once('/').unwrap_or((text, ""));
         let line = if vendor == "arm" {
-            format!("Model::of_part({numbers})")
+            let (part, variants) = numbers.split_once('-').unwrap_or((numbers, "0..f"));
+            let variants = range(variants).ok_or_else(not_understood)?;
+            format!("Model::of_part({part}, ({}, {}))", variants.0, variants.1)
+        } else if vendor == "riscv" {
+            format!("Model::of_pattern({numbers:?})")
         } else {
             let mut parts = numbers.split('-');
             let family: u32 =
@@ -167,7 +187,7 @@ fn row(vendor: &str, cpu: &Cpu, start: usize, end: usize) -> Result<String, Stri
                 range(parts.next().ok_or_else(not_understood)?).ok_or_else(not_understood)?;
             let steppings = range(parts.next().unwrap_or("0..f")).ok_or_else(not_understood)?;
             format!(
-                "Model {{ family: {family}, models: ({:#x}, {:#x}), steppings: ({}, {}), pmu: {pmu:?} }}",
+                "Model::of_x86({family}, ({:#x}, {:#x}), ({}, {}), {pmu:?})",
                 models.0, models.1, steppings.0, steppings.1
             )
         };

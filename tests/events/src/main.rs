@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 const CRATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/events");
-const VENDORS: [&str; 3] = ["intel", "amd", "arm"];
+const VENDORS: [&str; 4] = ["intel", "amd", "arm", "riscv"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -24,12 +24,18 @@ fn main() -> ExitCode {
             ["import", "intel", directory, list] => text(Path::new(list))
             .and_then(|list| import::intel::read(Path::new(directory), &libpfm::parse(&list)?))
             .and_then(|source| write_source("intel", &source)),
-        ["import", "arm", directory] => import::arm::read(Path::new(directory))
-                .and_then(|source| write_source("arm", &source)),
-            ["import", "amd", list] => text(Path::new(list))
-                .and_then(|list| import::amd::read(&libpfm::parse(&list)?))
-                .and_then(|source| write_source("amd", &source)),
-            ["libpfm4", list] => text(Path::new(list))
+        ["import", "arm", directory, list, linux] => text(Path::new(list))
+            .and_then(|list| {
+                let lines = libpfm::parse(&list)?;
+                import::arm::read(Path::new(directory), &lines, Path::new(linux))
+            })
+            .and_then(|source| write_source("arm", &source)),
+        ["import", "amd", list, room, ref perf @ ..] => text(Path::new(list))
+            .and_then(|list| import::amd::read(&libpfm::parse(&list)?, Path::new(room), perf))
+            .and_then(|source| write_source("amd", &source)),
+        ["import", "riscv", linux] => import::riscv::read(Path::new(linux))
+            .and_then(|source| write_source("riscv", &source)),
+        ["libpfm4", list] => text(Path::new(list))
                 .and_then(|list| compare::with_libpfm4(&libpfm::parse(&list)?))
                 .map(|comparison| comparison.print("libpfm4")),
             ["perf", vendor, room, ref perf @ ..] => source(vendor)
@@ -38,7 +44,7 @@ fn main() -> ExitCode {
             ["metrics", vendor, room, ref perf @ ..] => source(vendor)
                 .and_then(|source| metrics::compare(vendor, &source, Path::new(room), perf)),
             ["generate", directory] => generate_all(Path::new(directory)),
-            _ => Err("usage: import intel DIRECTORY LIST | import arm DIRECTORY | import amd LIST | generate DIRECTORY | libpfm4 LIST | perf intel|amd DIRECTORY COMMAND... | metrics intel|amd DIRECTORY COMMAND..."
+            _ => Err("usage: import intel DIRECTORY LIST | import arm DIRECTORY LIST LINUX | import amd LIST DIRECTORY COMMAND... | import riscv LINUX | generate DIRECTORY | libpfm4 LIST | perf intel|amd DIRECTORY COMMAND... | metrics intel|amd DIRECTORY COMMAND..."
                 .to_owned()),
         };
     match result {
@@ -139,7 +145,7 @@ mod tests {
 
     /// The kernel's `config`, written out for each vendor.
     fn config(vendor: &str, terms: &source::Terms) -> u64 {
-        let (event, umask) = (u64::from(terms.event), u64::from(terms.umask));
+        let (event, umask) = (terms.event, u64::from(terms.umask));
         let bit = |is_set: bool, bit: u32| u64::from(is_set) << bit;
         let flags = bit(terms.edge, 18)
             | bit(terms.any, 21)

@@ -10,7 +10,8 @@ use std::fmt;
 /// The terms of an event: what its numbers mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Terms {
-    pub(crate) event: u16,
+    /// RISC-V's has all bits of `config` here.
+    pub(crate) event: u64,
     pub(crate) umask: u16,
     pub(crate) cmask: u8,
     pub(crate) edge: bool,
@@ -44,14 +45,14 @@ impl Terms {
         [("edge", self.edge), ("any", self.any), ("inv", self.inv), ("eq", self.eq)]
     }
 
-    fn parse(text: &str) -> Result<Terms, String> {
+    pub(crate) fn parse(text: &str) -> Result<Terms, String> {
         let mut terms = Terms::default();
         for term in text.split(',') {
             let (name, value) = term.split_once('=').unwrap_or((term, "0x1"));
             let value = number(value)?;
             let is_too_large = || format!("{term} is too large");
             match name {
-                "event" => terms.event = value.try_into().map_err(|_| is_too_large())?,
+                "event" => terms.event = value,
                 "umask" => terms.umask = value.try_into().map_err(|_| is_too_large())?,
                 "cmask" => terms.cmask = value.try_into().map_err(|_| is_too_large())?,
                 "config1" => terms.config1 = value,
@@ -75,6 +76,11 @@ pub(crate) fn number(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("{text:?} is not a number"))
 }
 
+/// Returns a name as a lookup takes it: in lower case, with dots for colons.
+fn plain(name: &str) -> String {
+    name.trim().to_ascii_lowercase().replace(':', ".")
+}
+
 /// A table: the events of a CPU model, or of one of its core types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cpu {
@@ -91,6 +97,12 @@ pub(crate) struct Entry {
     pub(crate) description: String,
 }
 
+impl Entry {
+    pub(crate) fn is_of(&self, table: &str) -> bool {
+        self.tables.iter().any(|known| known == table)
+    }
+}
+
 /// All tables of a vendor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Source {
@@ -104,8 +116,7 @@ impl Source {
     /// Adds an event to a table. The first description of an event stays.
     pub(crate) fn add(&mut self, table: &str, name: &str, terms: Terms, description: &str) {
         let description: Vec<&str> = description.split_whitespace().collect();
-        // A lookup takes colons for dots.
-        let name = name.trim().to_ascii_lowercase().replace(':', ".");
+        let name = plain(name);
         let entry = self
             .events
             .entry((name, terms))
@@ -113,6 +124,15 @@ impl Source {
         if entry.tables.last().is_none_or(|last| last != table) {
             entry.tables.push(table.to_owned());
         }
+    }
+
+    /// Returns the terms of a table's event. None if it has no event of this name.
+    pub(crate) fn terms_in(&self, table: &str, name: &str) -> Option<Terms> {
+        let name = plain(name);
+        let all = self.events.range((name.clone(), Terms::default())..);
+        let mut named = all.take_while(|((other, _), _)| *other == name);
+        let of_table = named.find(|(_, entry)| entry.is_of(table));
+        of_table.map(|((_, terms), _)| *terms)
     }
 
     pub(crate) fn parse(text: &str) -> Result<Source, String> {

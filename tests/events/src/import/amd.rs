@@ -1,15 +1,20 @@
-//! libpfm4's AMD events, as `libpfm4.c` prints them, with the mnemonics of AMD's manuals for the most used ones.
+//! libpfm4's AMD events, as `libpfm4.c` prints them, and the mnemonics of AMD's manuals, as perf lists them.
 
 use crate::libpfm::Line;
+use crate::perf::{Listed, field, list};
 use crate::source::{Cpu, Source, Terms};
+use std::path::Path;
 
 const ORIGIN: &str = "# AMD's events: libpfm4 4.13+git99 (Debian), MIT (LICENSE-libpfm4). Its unit masks follow a dot. The mnemonics of AMD's
-# manuals (ex_ret_instr) are added in tests/events/src/import/amd.rs.
+# manuals (ex_ret_instr), for libpfm4's unit masks too, are in tests/events/src/import/amd.rs.
+# Of the Zen CPUs also the names and encodings that `perf list` of Linux 7.3.4 (Debian) prints, without its descriptions. An event
+# that libpfm4 has as well has libpfm4's description.
 # The fields are explained in tests/events/src/source.rs.
 ";
 
 /// libpfm4's PMU, the table's name, another name, and its families and models (hexadecimal).
-const CPUS: [(&str, &str, &str, &str); 13] = [
+/// One without libpfm4's PMU has perf's events alone.
+const CPUS: [(&str, &str, &str, &str); 14] = [
     ("amd64_fam10h_barcelona", "barcelona", "", "16-0..3"),
     ("amd64_fam10h_shanghai", "shanghai", "", "16-4..7"),
     ("amd64_fam10h_istanbul", "istanbul", "", "16-8..ff"),
@@ -22,7 +27,8 @@ const CPUS: [(&str, &str, &str, &str); 13] = [
     ("amd64_fam17h_zen2", "zen2", "amdzen2", "23-30..ff"),
     ("amd64_fam19h_zen3", "zen3", "amdzen3", "25-0..f 25-20..5f"),
     ("amd64_fam19h_zen4", "zen4", "amdzen4", "25-10..1f 25-60..ff"),
-    ("amd64_fam1ah_zen5", "zen5", "amdzen5", "26-0..4f 26-60..7f"),
+    ("amd64_fam1ah_zen5", "zen5", "amdzen5", "26-0..2f 26-40..4f 26-60..7f"),
+    ("", "zen6", "amdzen6", "26-50..5f 26-80..af 26-c0..cf"),
 ];
 
 /// Mnemonics of the Processor Programming References, and libpfm4's names of the same events. Unit masks have the same names.
@@ -104,16 +110,16 @@ const MNEMONICS: [(&str, &str); 75] = [
     ("packed_int_op_type", "packed_int_ops_retired"),
 ];
 
-/// Takes the AMD events from libpfm4's.
-pub(crate) fn read(lines: &[Line]) -> Result<Source, String> {
+/// Takes the AMD events from libpfm4's and perf's. `perf` and `room` are as for [`list`].
+pub(crate) fn read(lines: &[Line], room: &Path, perf: &[&str]) -> Result<Source, String> {
     let mut source = Source { origin: ORIGIN.to_owned(), ..Source::default() };
     for (pmu, name, alias, matches) in CPUS {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let mut aliases = words(alias);
-        aliases.push(pmu.to_owned());
+        aliases.extend(words(pmu));
         source.cpus.push(Cpu { name: name.to_owned(), aliases, matches: words(matches) });
         let own: Vec<&Line> = lines.iter().filter(|line| line.pmu == pmu).collect();
-        if own.is_empty() {
+        if own.is_empty() && !pmu.is_empty() {
             return Err(format!("libpfm4 has no {pmu}: a newer one is needed"));
         }
         for line in own {
@@ -128,15 +134,47 @@ pub(crate) fn read(lines: &[Line]) -> Result<Source, String> {
                 source.add(name, &format!("{mnemonic}{dot}{umask}"), terms, description);
             }
         }
+        if name.starts_with("zen") {
+            add_names_of_perf(&mut source, name, room, perf)?;
+        }
     }
     Ok(source)
+}
+
+/// Adds perf's names of a table's CPUs. Where libpfm4 has another encoding of a name, libpfm4's stays.
+fn add_names_of_perf(
+    source: &mut Source,
+    table: &str,
+    room: &Path,
+    perf: &[&str],
+) -> Result<(), String> {
+    let cpu = source.cpus.iter().find(|cpu| cpu.name == table).cloned().ok_or("no such table")?;
+    let Listed { pmu, entries, .. } = list("amd", &cpu, room, perf, &[])?;
+    let described = source.events.iter().filter(|(_, entry)| entry.is_of(table));
+    let described: Vec<(Terms, String)> =
+        described.map(|((_, terms), entry)| (*terms, entry.description.clone())).collect();
+    for event in &entries {
+        let (name, encoding) = (field(event, "EventName"), field(event, "Encoding"));
+        let terms = encoding.strip_prefix(pmu).and_then(|terms| terms.strip_prefix('/'));
+        let Some(terms) = terms.and_then(|terms| terms.strip_suffix('/')) else { continue };
+        if field(event, "Topic") == "legacy hardware" || name.contains('/') {
+            continue;
+        }
+        let terms = Terms::parse(terms)?;
+        if source.terms_in(table, name).is_none() {
+            let same = described.iter().find(|(other, _)| *other == terms);
+            let description = same.map_or("", |(_, description)| description);
+            source.add(table, name, terms, description);
+        }
+    }
+    Ok(())
 }
 
 fn terms(config: u64) -> Result<Terms, String> {
     let byte = |shift: u32| (config >> shift & 0xff) as u16;
     let is_set = |bit: u32| config >> bit & 1 == 1;
     let terms = Terms {
-        event: byte(0) | (config >> 24 & 0xf00) as u16,
+        event: u64::from(byte(0)) | config >> 24 & 0xf00,
         umask: byte(8),
         cmask: byte(24) as u8,
         edge: is_set(18),

@@ -1,6 +1,7 @@
-//! Arm's data: a file for each core.
+//! Arm's data: a file for each core; and CPUs of others, from libpfm4 and Linux.
 
-use super::json;
+use super::{json, linux};
+use crate::libpfm::Line;
 use crate::source::{Cpu, Source, Terms};
 use serde_json::Value;
 use std::fs;
@@ -8,14 +9,30 @@ use std::path::Path;
 
 const ORIGIN: &str = "# Arm's events: https://github.com/ARM-software/data, commit 6aeb4c89a62b3b811744d3192f4831a4bb735f85 of 2025-01-17,
 # Apache-2.0 (LICENSE-arm). The 64-bit cores and the architecture's own events, and the first sentences of the descriptions.
+# Names that libpfm4 alone has for these cores, and CPUs of others: libpfm4 4.13+git99 (Debian), MIT (LICENSE-libpfm4), and the names and encodings of Linux 7.3.4,
+# tools/perf/pmu-events/arch/arm64, without its descriptions.
 # The fields are explained in tests/events/src/source.rs.
 ";
 
 /// Microsoft's Azure Cobalt 100 is a Neoverse N2 with another implementer's number.
 const COBALT_100: &str = "0x6dd49";
 
-/// Reads a copy of the repository.
-pub(crate) fn read(directory: &Path) -> Result<Source, String> {
+/// CPUs of others: the table's name, its other names, libpfm4's PMU, Linux's directory, and the parts.
+const OTHERS: [(&str, &[&str], &str, &str, &[&str]); 9] = [
+    ("a64fx", &[], "arm_a64fx", "fujitsu/a64fx", &["0x46001"]),
+    ("ampereone", &[], "", "ampere/ampereone", &["0xc0ac3"]),
+    ("ampereonex", &[], "", "ampere/ampereonex", &["0xc0ac4"]),
+    // One part, by two variants.
+    ("emag", &[], "", "ampere/emag", &["0x50000-3..f"]),
+    ("kunpeng", &["hip08", "tsv110"], "arm_kunpeng", "hisilicon/hip08", &["0x48d01"]),
+    ("monaka", &[], "arm_monaka", "fujitsu/monaka", &["0x46003"]),
+    ("olympus", &["t410"], "", "nvidia/t410", &["0x4e010"]),
+    ("thunderx2", &[], "arm_thunderx2", "cavium/thunderx2", &["0x430af", "0x42516"]),
+    ("xgene", &[], "arm_xgene", "", &["0x50000-0..2"]),
+];
+
+/// Reads a copy of the repository, libpfm4's events, and Linux's directory `tools/perf/pmu-events/arch`.
+pub(crate) fn read(directory: &Path, lines: &[Line], of_linux: &Path) -> Result<Source, String> {
     let mut source = Source { origin: ORIGIN.to_owned(), ..Source::default() };
     let files = fs::read_dir(directory.join("pmu")).map_err(|why| why.to_string())?;
     let mut files: Vec<_> = files.filter_map(|file| Some(file.ok()?.path())).collect();
@@ -31,8 +48,10 @@ pub(crate) fn read(directory: &Path) -> Result<Source, String> {
         let name = stem.trim_start_matches("common_").replace('-', "_");
         for event in all.get("events").and_then(Value::as_array).ok_or("no events")? {
             // Some events of a core have no name.
-            let code =
-                event.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
+            let code = event
+                .get("code")
+                .and_then(Value::as_u64)
+                .and_then(|code| u16::try_from(code).ok().map(u64::from));
             let (Some(code), Some(event_name)) = (code, event.get("name").and_then(Value::as_str))
             else {
                 continue;
@@ -49,10 +68,68 @@ pub(crate) fn read(directory: &Path) -> Result<Source, String> {
             matches.push(COBALT_100.to_owned());
         }
         // libpfm4 calls neoverse_n1 arm_n1.
-        let aliases = name.strip_prefix("neoverse_").map(|name| format!("arm_{name}"));
-        source.cpus.push(Cpu { name, aliases: aliases.into_iter().collect(), matches });
+        let neoverse = name.strip_prefix("neoverse_").map(|name| format!("arm_{name}"));
+        // And cortex_a53 arm_ac53.
+        let cortex = name.strip_prefix("cortex_a").filter(|name| name.len() == 2);
+        let cortex = cortex.map(|name| format!("arm_ac{name}"));
+        source.cpus.push(Cpu {
+            name,
+            aliases: neoverse.into_iter().chain(cortex).collect(),
+            matches,
+        });
     }
+    add_names_of_libpfm4(&mut source, lines);
+    add_others(&mut source, lines, of_linux)?;
     Ok(source)
+}
+
+/// Adds the names of the cores' events that Arm's files lack.
+fn add_names_of_libpfm4(source: &mut Source, lines: &[Line]) {
+    for cpu in source.cpus.clone() {
+        for line in lines.iter().filter(|line| cpu.aliases.contains(&line.pmu)) {
+            add(source, &cpu.name, line);
+        }
+    }
+}
+
+/// Adds an event of libpfm4's, if the table has none of this name.
+fn add(source: &mut Source, table: &str, line: &Line) {
+    let (name, event) = (line.name('.'), line.config & 0xffff);
+    if source.terms_in(table, &name).is_none() {
+        let terms = Terms { event, ..Terms::default() };
+        source.add(table, &name, terms, sentence(&line.description));
+    }
+}
+
+fn add_others(source: &mut Source, lines: &[Line], of_linux: &Path) -> Result<(), String> {
+    let directory = of_linux.join("arm64");
+    let shared = linux::shared(&[
+        &directory.join("common-and-microarch.json"),
+        &directory.join("recommended.json"),
+    ])?;
+    let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    for (name, aliases, pmu, files, matches) in OTHERS {
+        let mut aliases = owned(aliases);
+        if !pmu.is_empty() {
+            aliases.push(pmu.to_owned());
+        }
+        source.cpus.push(Cpu { name: name.to_owned(), aliases, matches: owned(matches) });
+        let own: Vec<&Line> = lines.iter().filter(|line| line.pmu == pmu).collect();
+        if own.is_empty() && !pmu.is_empty() {
+            return Err(format!("libpfm4 has no {pmu}: a newer one is needed"));
+        }
+        own.into_iter().for_each(|line| add(source, name, line));
+        if files.is_empty() {
+            continue;
+        }
+        for (event, code) in linux::events(&directory.join(files), &shared)? {
+            // Where libpfm4 has another encoding of a name, libpfm4's stays.
+            if source.terms_in(name, &event).is_none() {
+                source.add(name, &event, Terms { event: code, ..Terms::default() }, "");
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Returns the first sentence.

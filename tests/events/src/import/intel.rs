@@ -153,9 +153,10 @@ fn terms_of(line: &Line) -> Result<Terms, String> {
     })
 }
 
-/// Whether the kernel can set this register for an event: that of off-core requests, of the load latency, or of the front end.
+/// Whether the kernel can set this register for an event: that of off-core or off-module requests, of the load latency, or of the front
+/// end.
 fn is_encoded(register: &str) -> bool {
-    const THESE: [u64; 5] = [0, 0x1a6, 0x1a7, 0x3f6, 0x3f7];
+    const THESE: [u64; 6] = [0, 0x1a6, 0x1a7, 0x3e0, 0x3f6, 0x3f7];
     let first = register.split(',').next().unwrap_or_default();
     first.is_empty() || number(first).is_ok_and(|register| THESE.contains(&register))
 }

@@ -3,6 +3,8 @@
 pub(crate) mod amd;
 pub(crate) mod arm;
 pub(crate) mod intel;
+mod linux;
+pub(crate) mod riscv;
 
 use std::fs;
 use std::path::Path;
