@@ -147,24 +147,44 @@ pub(crate) fn words_of(event: &Event) -> String {
     set.map(|(_, (name, word))| format!("{name}={word:#x}")).collect::<Vec<_>>().join(",")
 }
 
-/// Returns the event by its type and its words, e.g. `4/config=0xc0,config1=0x1/u`.
+/// Returns the event by its PMU and its words, e.g. `cpu/config=0xc0,config1=0x1/u`. Without a system call, only the CPU's own
+/// PMU has a name. For others it is the type.
 pub(crate) fn by_numbers(event: &Event) -> String {
-    format!("{}/{}/{}", event.kind, words_of(event), event.modifiers.letters())
+    let letters = event.modifiers.letters();
+    match event.kind {
+        kind::RAW => format!("cpu/{}/{letters}", words_of(event)),
+        pmu => format!("{pmu}/{}/{letters}", words_of(event)),
+    }
+}
+
+impl Event {
+    /// Whether the kernel has a name for this event on every CPU.
+    pub(super) fn has_kernel_name(&self) -> bool {
+        self.pmu().is_none() && name_of(self).is_some()
+    }
+
+    /// Returns the event in perf's syntax, whatever name it was [given](Event::named): the kernel's name (`cycles:u`), `r` and a
+    /// number (`r1c2`), or its PMU and the words of `perf_event_attr` (`cpu/config=0x1c6,config1=0x13/`).
+    ///
+    /// Parsed on this machine, it gives an equal event. Makes no system call, so a PMU other than the CPU's is its type, as in
+    /// `10/config=0xc0/`, which perf does not take: [`Pmus::name_of`](crate::pmu::Pmus::name_of) finds its name.
+    pub fn encoding(&self) -> String {
+        match name_of(self) {
+            Some(name) if self.pmu().is_none() => format!("{name}{}", self.modifiers),
+            _ if self.plain() == Event::raw(self.config) => {
+                format!("r{:x}{}", self.config, self.modifiers)
+            }
+            _ => by_numbers(self),
+        }
+    }
 }
 
 impl fmt::Display for Event {
-    /// Writes the kernel's name for the event, e.g. `cycles:u`. A raw event is `r` and its number. Any other is the
-    /// type and the words of `perf_event_attr`, e.g. `10/config=0xc0/u`. Parsed on this machine, each gives an equal
-    /// event.
-    ///
-    /// Makes no system call. [`Pmus::name_of`](crate::pmu::Pmus::name_of) finds the name that a PMU has for it.
+    /// Writes the name that the event was [given](Event::named), else its [encoding](Event::encoding). Makes no system call.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match name_of(self) {
-            Some(name) if self.pmu().is_none() => write!(f, "{name}{}", self.modifiers),
-            _ if self.plain() == Event::raw(self.config) => {
-                write!(f, "r{:x}{}", self.config, self.modifiers)
-            }
-            _ => f.write_str(&by_numbers(self)),
+        match self.given_name() {
+            Some(name) => f.write_str(&name),
+            None => f.write_str(&self.encoding()),
         }
     }
 }

@@ -3,6 +3,7 @@
 // Floor 2: events as the kernel's numbers, their modifiers and generic names. Uses `kernel`.
 
 pub(crate) mod generic;
+mod given_names;
 pub(crate) mod modifiers;
 mod unit;
 
@@ -59,10 +60,10 @@ pub(crate) const WORDS: [&str; 5] = ["config", "config1", "config2", "config3", 
 /// | `S`, `W` | for perf's groups: accepted, without effect here |
 /// | `p`, `pp`, `ppp`, `P` | precise samples: refused, because a counter takes no samples |
 ///
-/// A modifier takes precedence over the setting of the [`Builder`](crate::Builder). `Display` writes the event as a
-/// name in this syntax, without a system call. Parsed on this machine, the name gives an equal event. For an event of a
-/// PMU, this name consists of numbers. [`Pmus::name_of`](crate::pmu::Pmus::name_of) finds the name that the PMU gives
-/// the event.
+/// A modifier takes precedence over the setting of the [`Builder`](crate::Builder). `Display` writes the name that the event was
+/// [given](Event::named), else its [encoding](Event::encoding), without a system call. Parsed on this machine, the encoding gives an
+/// equal event. For an event of a PMU, it consists of numbers. [`Pmus::name_of`](crate::pmu::Pmus::name_of) finds the name
+/// that the PMU gives the event.
 ///
 /// # Several core types
 ///

@@ -60,18 +60,20 @@ impl<T: IntoEvent + Clone> IntoEvent for &T {
 }
 
 impl IntoEvent for &str {
+    /// The event has this [name](Event::named) from then on, if its own would be numbers.
     fn into_event(self) -> Result<Event, Error> {
-        self.parse()
+        self.parse().map(|event: Event| event.named(self))
     }
 }
 
 impl IntoEvent for String {
     fn into_event(self) -> Result<Event, Error> {
-        self.parse()
+        self.as_str().into_event()
     }
 }
 
-/// Returns the event with its name on this machine, for an error. Reads the files that [`Pmus::name_of`] reads.
+/// Returns the event with its name, for an error: the name that it was given, else its name on this machine. Reads the files that
+/// [`Pmus::name_of`] reads.
 pub(crate) fn named(event: Event) -> (Event, String) {
-    (event, Pmus::local().name_of(event))
+    (event, event.given_name().unwrap_or_else(|| Pmus::local().name_of(event)))
 }

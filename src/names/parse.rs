@@ -5,8 +5,18 @@ use super::term::{Term, Wrong, raw};
 use super::unknown::{invalid, no_pmu_list, of_a_tracepoint, unknown, unknown_event};
 use crate::error::{Error, ErrorKind};
 use crate::event::modifiers::Modifiers;
-use crate::event::{Event, Words, generic};
+use crate::event::{Event, WORDS, Words, generic};
+use crate::kernel::kind;
 use crate::pmu::{Pmu, Pmus, no_pmu};
+
+/// Whether all terms are whole configuration words.
+fn are_words(terms: &str) -> bool {
+    let is_word = |term: &str| {
+        let (name, value) = term.split_once('=').unwrap_or((term, ""));
+        WORDS.contains(&name.trim()) && !value.is_empty()
+    };
+    terms.split(',').all(is_word)
+}
 
 /// The maximum length of a name, in bytes.
 const MAX_NAME_LENGTH: usize = 1024;
@@ -25,6 +35,9 @@ impl Pmus {
             return Err(invalid(cause, "Give the name of one event").with(&MAX_NAME_LENGTH));
         }
         let name = name.trim();
+        if name.contains(char::is_control) {
+            return Err(invalid("`{0}` has a control character", "Remove it").with(&name));
+        }
         let Some((pmu, rest)) = name.split_once('/') else {
             let (name, modifiers) = match name.split_once(':') {
                 Some((event, letters)) => match of_letters(letters) {
@@ -58,6 +71,8 @@ impl Pmus {
                 None if self.are_local() && self.core()?.is_none() => {
                     return Err(no_pmu_list(name));
                 }
+                // An encoding's: the CPU's own PMU has another name on arm64, and on Intel's hybrids.
+                None if pmu == "cpu" && are_words(terms) => Pmu::of_type(kind::RAW),
                 None => {
                     // perf accepts settings of its own between the slashes of `cycles//`.
                     let nearest = match generic::generic(pmu) {

@@ -12,12 +12,12 @@ impl Pmus {
     /// Returns a name from which [`event`](Pmus::event) makes an equal event.
     ///
     /// The name is the kernel's, the PMU's own, or made of the PMU's terms. If there is no such PMU, or its files
-    /// cannot be read now, it is the PMU type and the words. Only this library understands that form. Reads the files
-    /// of the PMU for events of PMUs.
+    /// cannot be read now, it is the event's [encoding](Event::encoding). Reads the files of the PMU for events of PMUs. A name
+    /// that the event was [given](Event::named) has no effect here.
     pub fn name_of(&self, event: Event) -> String {
         let generic = generic::name_of(&event);
         if generic.is_some() && event.pmu().is_none() {
-            return event.to_string();
+            return event.encoding();
         }
         let number = event.pmu().unwrap_or(event.kind);
         let pmu = self.with_type(number).ok().flatten();
@@ -28,7 +28,7 @@ impl Pmus {
                 name
             }
             (Some(pmu), _) if pmu.type_id() == event.kind => terms_of(pmu, &event),
-            _ => return event.to_string(),
+            _ => return event.encoding(),
         };
         let name = pmu.map_or_else(|| number.to_string(), |pmu| pmu.name().to_owned());
         format!("{name}/{terms}/{}", event.modifiers.letters())

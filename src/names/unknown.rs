@@ -45,9 +45,13 @@ pub(super) fn unknown_event(name: &str, nearest: &[String], has_no_core: bool) -
     if name.is_empty() {
         return invalid("the event name is empty", "Give one, such as cycles");
     }
-    if name.contains(',') {
+    if let Some((_, others)) = name.split_once(',') {
+        if others.contains('=') {
+            let remedy = "Write terms between slashes, such as cpu/event=0xc0,cmask=1/";
+            return invalid("`{0}` has terms without a PMU", remedy).with(&name);
+        }
         let remedy = "Parse one event at a time, and open a group for several";
-        return invalid("`{0}` is not an event name", remedy).with(&name);
+        return invalid("`{0}` is a list of events", remedy).with(&name);
     }
     let second = name.as_bytes().get(1);
     if name.starts_with('r') && second.is_some_and(u8::is_ascii_digit) && nearest.is_empty() {

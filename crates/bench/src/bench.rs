@@ -7,7 +7,6 @@ use crate::plan::row_builder::RowBuilder;
 use crate::running::start;
 use rdpmc::Error;
 use rdpmc::{Clock, Event, IntoEvent, Scope};
-use rdpmc_report::gate::event_name;
 use std::time::Duration;
 
 /// In how many processes instructions are stepped. If half of all processes count one number, and half another one, the probability that all
@@ -82,15 +81,10 @@ impl<'a> Bench<'a> {
     {
         rdpmc::contain_faults()?;
         let (mut distinct, mut unknown): (Vec<Event>, Vec<Missing>) = (Vec::new(), Vec::new());
-        let mut names = Vec::new();
         for event in events {
-            let name = event.to_string();
             match event.into_event() {
                 Ok(event) if distinct.contains(&event) => {}
-                Ok(event) => {
-                    distinct.push(event);
-                    names.push((event, event_name(event.to_string(), name)));
-                }
+                Ok(event) => distinct.push(event),
                 Err(why) => {
                     let missing = Missing::by_name(event.to_string(), why);
                     if unknown.iter().all(|other| other.name != missing.name) {
@@ -100,17 +94,11 @@ impl<'a> Bench<'a> {
             }
         }
         let (sets, mut missing) = sets::fit(&distinct);
-        for missing in &mut missing {
-            let known = names.iter().find(|(event, _)| Some(*event) == missing.event);
-            missing.name =
-                known.map_or(std::mem::take(&mut missing.name), |(_, name)| name.clone());
-        }
         missing.append(&mut unknown);
         let plan = Plan {
             clock: Clock::open()?,
             sets,
             events: distinct,
-            names,
             missing,
             topdown: None,
             entries: Vec::new(),

@@ -7,7 +7,6 @@ use crate::stand_ins::StandIns;
 use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::Error;
-use rdpmc::pmu::Pmus;
 use rdpmc::{Event, Group};
 use std::cell::Cell;
 
@@ -125,7 +124,7 @@ impl Measurement for CounterMeasurement {
 
     fn formatter(&self) -> &dyn ValueFormatter {
         let [event] = self.meter.group().events();
-        let name = Pmus::local().name_of(event);
+        let name = event.to_string();
         let mut lines = self.notes.lines(&name, self.meter.take_error());
         lines.extend(self.batches.take().close_to(self.floor, self.unit, &name));
         print::before_the_report(&[], None, &lines);

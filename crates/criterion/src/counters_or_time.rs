@@ -2,7 +2,6 @@
 
 use crate::arguments::Arguments;
 use crate::clock::ClockMeasurement;
-use crate::event_names::Names;
 use crate::meter::{Cost, Counts, MAX_EVENTS, empty_batches, empty_samples, floor};
 use crate::names;
 use crate::page;
@@ -270,14 +269,8 @@ impl CountersOrTime {
         let Builder { events, time_to_step, processes, topdown, scope } = settings;
         let is_of_process = scope != Scope::Thread;
         const { assert!(N >= 1 && N <= MAX_EVENTS, "there are 1 to 8 events") };
-        let mut names = Names::default();
         // Or why a name says nothing here.
-        let wanted = events.map(|event| {
-            let name = event.to_string();
-            let event = event.into_event().map_err(|why| why.to_string())?;
-            names.add(event, name);
-            Ok::<Event, String>(event)
-        });
+        let wanted = events.map(|event| event.into_event().map_err(|why| why.to_string()));
         let known: Vec<Event> = wanted.iter().flatten().copied().collect();
         let mut stepper = None;
         if known.contains(&Event::INSTRUCTIONS) {
@@ -296,7 +289,7 @@ impl CountersOrTime {
             None => (None, Vec::new(), Vec::new()),
         };
         stepper = beside(stepper, &counted, is_of_process);
-        let recorder = Recorder::new(&counted, &names);
+        let recorder = Recorder::new(&counted);
         let is_driven = |first: &Event| counted.first() == Some(first);
         let (driver, mut recorder) = match wanted.first() {
             Some(Ok(first)) if is_driven(first) => {
@@ -308,7 +301,7 @@ impl CountersOrTime {
                     _ => why_none.or_else(|| Some(missing.first()?.1.clone())),
                 };
                 let clock = Clock::open().map(|clock| Box::new(ClockMeasurement::from(clock)));
-                let recorder = recorder.without_counters(names.in_reason(why.unwrap_or_default()));
+                let recorder = recorder.without_counters(why.unwrap_or_default());
                 (clock.map_or(Driver::WallTime, Driver::Clock), recorder)
             }
         };
@@ -319,9 +312,9 @@ impl CountersOrTime {
                 // Without counters, the reason is that of the first event.
                 Ok(event) => match missing.iter().find(|(known, _)| known == event) {
                     Some((_, why)) if matches!(driver, Driver::Counter(_)) => {
-                        recorder.without(names.in_reason(why.clone()))
+                        recorder.without(why.clone())
                     }
-                    _ => recorder.without(names.name_of(*event)),
+                    _ => recorder.without(event.to_string()),
                 },
             };
         }
@@ -551,7 +544,7 @@ mod tests {
             counters: None,
             overhead: Cost::Wanted,
             stand_ins: StandIns::default(),
-            recorder: Recorder::new(&[], &Names::default()),
+            recorder: Recorder::new(&[]),
             stepper: None,
         };
         let pause = Duration::from_millis(2);

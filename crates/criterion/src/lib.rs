@@ -177,7 +177,6 @@ mod batches;
 mod clock;
 mod counter;
 mod counters_or_time;
-mod event_names;
 mod functions;
 mod meter;
 mod names;

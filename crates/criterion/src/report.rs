@@ -1,7 +1,6 @@
 //! Prints and saves the counts of each benchmark.
 
 use crate::arguments::Arguments;
-use crate::event_names;
 use crate::functions;
 use crate::meter::{Counts, MAX_EVENTS};
 use crate::names::Names;
@@ -123,9 +122,9 @@ struct Counter {
 
 impl Recorder {
     /// Returns a recorder for these events.
-    pub(crate) fn new(events: &[Event], names: &event_names::Names) -> Recorder {
+    pub(crate) fn new(events: &[Event]) -> Recorder {
         let counter = |event: &Event| Counter {
-            name: names.name_of(*event),
+            name: event.to_string(),
             unit: Unit::for_event(*event),
             floor: 0,
         };
@@ -631,19 +630,18 @@ mod tests {
         let line = |counts: &[u64]| counts.first().map(|first| format!("{first} of {counts:?}"));
         let slots = Slots { events: vec![Event::CYCLES, Event::BRANCHES], line: Box::new(line) };
         let all = [Event::INSTRUCTIONS, Event::CYCLES, Event::BRANCHES];
-        let recorder = Recorder::new(&all, &Default::default()).with_slots(slots);
+        let recorder = Recorder::new(&all).with_slots(slots);
         let samples = [counts(7, 5), counts(7, 10)];
         assert_eq!(recorder.line_of_slots(&samples).as_deref(), Some("slots: 105 of [105, 105]"));
         let counted = recorder.counted(&samples, &[5.0, 10.0], None);
         let names: Vec<&str> = counted.iter().map(|counted| counted.event.as_str()).collect();
         assert_eq!(names, ["instructions"]);
-        assert_eq!(Recorder::new(&all, &Default::default()).line_of_slots(&samples), None);
+        assert_eq!(Recorder::new(&all).line_of_slots(&samples), None);
     }
 
     #[test]
     fn results_close_to_their_floor_say_so() {
-        let mut recorder =
-            Recorder::new(&[Event::CYCLES, Event::BRANCH_MISSES], &Default::default());
+        let mut recorder = Recorder::new(&[Event::CYCLES, Event::BRANCH_MISSES]);
         recorder.set_floor([14, 0]);
         let of = |count| recorder.floors(&[counts(count, 5), counts(count, 10)]);
         assert_eq!(of(1_000), [""; 0]);
@@ -655,7 +653,7 @@ mod tests {
     #[test]
     fn unknown_results_leave_no_earlier_counts() {
         let home = std::env::temp_dir().join(format!("rdpmc-unknown-{}", std::process::id()));
-        let recorder = Recorder::new(&[Event::PAGE_FAULTS], &Default::default()).at(home.clone());
+        let recorder = Recorder::new(&[Event::PAGE_FAULTS]).at(home.clone());
         let of = |baseline: &str| home.join("x").join(baseline).join("counters.json");
         let run = |value: f64, saved: f64| {
             recorder.begin(false);

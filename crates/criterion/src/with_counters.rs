@@ -61,7 +61,7 @@ impl<M: Measurement, const N: usize> WithCounters<M, N> {
     pub fn with_group(primary: M, group: Group<N>) -> WithCounters<M, N> {
         let mut all = WithCounters {
             primary,
-            recorder: Recorder::new(&group.events(), &Default::default()),
+            recorder: Recorder::new(&group.events()),
             meter: Meter::new(group),
             overhead: Cost::Wanted,
             stand_ins: StandIns::default(),

@@ -220,6 +220,7 @@ fn tables(id: Id) -> Vec<(Table, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     fn x86(vendor: &str, family: u32, model: u32, stepping: u32) -> String {
         let one = |number| {
@@ -241,8 +242,11 @@ mod tests {
     }
 
     fn pmu(name: &str, type_id: u32, cpus: Option<&str>) -> PmuOfCores {
+        // Tests run at the same time.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let directory =
-            std::env::temp_dir().join(format!("rdpmc-events-{}-{name}", std::process::id()));
+            std::env::temp_dir().join(format!("rdpmc-events-{}-{number}", std::process::id()));
         let of_pmu = directory.join(name);
         let written = fs::create_dir_all(&of_pmu)
             .and_then(|()| fs::write(of_pmu.join("type"), format!("{type_id}\n")))

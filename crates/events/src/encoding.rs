@@ -59,9 +59,10 @@ impl Layout {
         self.fields().iter().map(|(name, ..)| *name)
     }
 
-    /// Whether a term has one bit, and so needs no value.
-    pub(crate) fn is_flag(self, term: &str) -> bool {
-        self.fields().iter().any(|(name, _, ranges)| *name == term && matches!(ranges, [(_, 1)]))
+    /// Returns how many bits a term has: one for a flag, which needs no value. None if there is no such term.
+    pub(crate) fn bits(self, term: &str) -> Option<u32> {
+        let (.., ranges) = self.fields().iter().find(|(name, ..)| *name == term)?;
+        Some(ranges.iter().map(|(_, bits)| bits).sum())
     }
 
     /// Sets a term. Returns whether there is one of that name with enough bits.

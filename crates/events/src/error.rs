@@ -24,6 +24,8 @@ pub enum EventError {
     UnknownTable {
         /// The name.
         name: String,
+        /// The nearest names of tables, at most 3.
+        nearest: Vec<String>,
     },
     /// The CPUs of the table have no core PMU of this name.
     #[non_exhaustive]
@@ -47,16 +49,61 @@ pub enum EventError {
         /// The same with the PMU, and with its terms and modifiers.
         choices: Vec<String>,
     },
-    /// A term or modifier is unknown, is there twice, or its value is missing or too large.
+    /// A term, a modifier or a unit mask is wrong.
     #[non_exhaustive]
     WrongTerm {
         /// The term, with its value.
         term: String,
+        /// What is wrong.
+        fault: TermFault,
         /// The terms of this PMU.
         terms: Vec<&'static str>,
     },
+    /// The name is one of another tool's own.
+    #[non_exhaustive]
+    OtherTool {
+        /// The name.
+        name: String,
+        /// The tool.
+        tool: &'static str,
+        /// What to write in its place.
+        remedy: String,
+    },
+    /// The event is one of a PMU beside the cores, and counts for no thread.
+    #[non_exhaustive]
+    Uncore {
+        /// The name.
+        name: String,
+        /// The PMU, or the beginning of the names of several.
+        pmu: &'static str,
+    },
     /// `rdpmc` rejected the name, and no table has it. Or a file of the PMUs could not be read.
     Name(Error),
+}
+
+/// What is wrong with a term of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TermFault {
+    /// The PMU has no such term, and perf no such modifier.
+    Unknown,
+    /// It is there twice.
+    Twice,
+    /// It needs a value.
+    NoValue,
+    /// Its value is no number.
+    NotANumber,
+    /// Its value has more bits than this term.
+    TooLarge {
+        /// The number of bits.
+        bits: u32,
+    },
+    /// It is a second unit mask of the event.
+    SecondUnitMask,
+    /// It is another event.
+    Event,
+    /// There is nothing behind a colon.
+    Empty,
 }
 
 impl EventError {
@@ -66,8 +113,14 @@ impl EventError {
             EventError::UnknownEvent { name, tables, .. } => {
                 format!("{} has no event {name}", tables.join(" or "))
             }
-            EventError::UnknownTable { name } => {
+            EventError::UnknownTable { name, .. } => {
                 format!("{name} is not the name of this table or of another")
+            }
+            EventError::OtherTool { name, tool, .. } => format!("{name} is a name of {tool}'s"),
+            EventError::Uncore { name, pmu } => {
+                format!(
+                    "{name} is an event of the PMU {pmu}, which counts for the whole machine and not for a thread"
+                )
             }
             EventError::UnknownPmu { pmu, table } => {
                 format!("CPUs with the table {table} have no core PMU {pmu}")
@@ -77,9 +130,20 @@ impl EventError {
                 format!("there is no table for this CPU ({cpu})")
             }
             EventError::Ambiguous { name, .. } => format!("several core types have {name}"),
-            EventError::WrongTerm { term, .. } => {
-                format!("{term} is not a term with a value that fits, or is there twice")
-            }
+            EventError::WrongTerm { term, fault, .. } => match fault {
+                TermFault::Unknown => {
+                    format!("{term} is neither a term of this PMU nor a modifier")
+                }
+                TermFault::Twice => format!("the term {term} is there twice"),
+                TermFault::NoValue => format!("the term {term} has no value"),
+                TermFault::NotANumber => format!("the value of {term} is not a number"),
+                TermFault::TooLarge { bits } => {
+                    format!("the value of {term} is too large: this term has {bits} bits")
+                }
+                TermFault::SecondUnitMask => format!("{term} is a second unit mask"),
+                TermFault::Event => format!("{term} is another event"),
+                TermFault::Empty => format!("nothing follows the colon of {term}"),
+            },
             EventError::Name(why) => why.cause(),
         }
     }
@@ -104,7 +168,16 @@ impl EventError {
                     (near, other) => near.or(other),
                 }
             }
-            EventError::UnknownTable { .. } => Some("`Table::all` returns the tables".to_owned()),
+            EventError::UnknownTable { nearest, .. } => Some(match nearest.as_slice() {
+                [] => "`Table::all` returns the tables".to_owned(),
+                near => {
+                    format!("The nearest: {}. `Table::all` returns the tables", near.join(", "))
+                }
+            }),
+            EventError::OtherTool { remedy, .. } => Some(remedy.clone()),
+            EventError::Uncore { .. } => {
+                Some("`perf stat -a -e NAME` counts it, with privileges".to_owned())
+            }
             EventError::UnknownPmu { .. } => Some("Write cpu/NAME/, or the name alone".to_owned()),
             EventError::UnknownCpu { .. } => {
                 Some("Name one of another CPU, or give the encoding, as in r01c2".to_owned())
@@ -112,9 +185,22 @@ impl EventError {
             EventError::Ambiguous { choices, .. } => {
                 Some(format!("Write {}", choices.join(" or ")))
             }
-            EventError::WrongTerm { terms, .. } => {
-                Some(format!("The terms are {}", terms.join(", ")))
-            }
+            EventError::WrongTerm { term, fault, terms } => Some(match fault {
+                TermFault::Unknown => format!("The terms are {}", terms.join(", ")),
+                TermFault::Twice => "Give it once".to_owned(),
+                TermFault::NoValue => format!("Write {term}=NUMBER"),
+                TermFault::NotANumber => {
+                    "Write it in decimal, or in hexadecimal after 0x".to_owned()
+                }
+                TermFault::TooLarge { .. } => "Give a smaller one".to_owned(),
+                TermFault::SecondUnitMask => {
+                    "Give one unit mask, or the bits of all in one, as umask=NUMBER".to_owned()
+                }
+                TermFault::Event => {
+                    "Give one event at a time, and open a group for several".to_owned()
+                }
+                TermFault::Empty => "Remove the colon".to_owned(),
+            }),
             EventError::Name(why) => Some(why.remedy()).filter(|remedy| !remedy.is_empty()),
         }
     }

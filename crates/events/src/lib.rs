@@ -45,7 +45,8 @@
 #![deny(unsafe_code)]
 
 // Data flows up: `pool` unpacks events, `encoding` makes the kernel's words of them, `tables` has all of them with their CPUs,
-// `table` finds an event in one, `cores` finds this machine's tables, `name` takes names apart, `lookup` is what users call.
+// `table` finds an event in one, `cores` finds this machine's tables, `name` takes names apart, `foreign` and `nearest` say what a wrong name may be,
+// `lookup` is what users call.
 // Beside it, `interrupts` has the event that shows what instructions count too high, by `cpu_model`. Above it, `topdown` has the events
 // and formulas of the top-down method.
 
@@ -53,6 +54,7 @@ mod cores;
 mod cpu_model;
 mod encoding;
 mod error;
+mod foreign;
 mod interrupts;
 mod lookup;
 mod name;
@@ -65,7 +67,7 @@ pub mod topdown;
 
 #[doc(hidden)]
 pub use cpu_model::Processor;
-pub use error::EventError;
+pub use error::{EventError, TermFault};
 pub use interrupts::{CorrectedInstructions, InstructionCount, hardware_interrupts};
 pub use lookup::{Name, event, search};
 pub use table::{Table, VendorEvent};

@@ -2,17 +2,19 @@
 
 use crate::cores::{Core, cores};
 use crate::error::EventError;
+use crate::foreign::why_none;
 use crate::name::Parts;
-use crate::nearest::nearest;
+use crate::nearest::{nearest, nearest_tables};
 use crate::table::{Table, VendorEvent};
 use rdpmc::Error;
+use rdpmc::error::ErrorKind;
 use rdpmc::{Event, IntoEvent};
 use std::fmt;
 
 /// The maximum length of a name, as in `rdpmc`.
 const MAX_NAME: usize = 1024;
 
-/// Returns the event of this name: see [the names](crate#names).
+/// Returns the event of this name: see [the names](crate#names). The event prints by this name from then on, in this process.
 ///
 /// Names that `rdpmc` parses take precedence. Others are looked up in the table that they name, or in the table of this
 /// machine's CPU, for which it reads `/proc/cpuinfo` and the PMUs' files: a millisecond. An encoding from another CPU's table
@@ -21,13 +23,22 @@ const MAX_NAME: usize = 1024;
 /// # Errors
 /// [`EventError`], with the nearest names, or the CPUs that have this name.
 pub fn event(name: &str) -> Result<Event, EventError> {
+    find(name).map(|event| event.named(name))
+}
+
+fn find(name: &str) -> Result<Event, EventError> {
     let why = match name.parse::<Event>() {
         Ok(event) => return Ok(event),
         Err(why) if name.len() > MAX_NAME => return Err(why.into()),
         Err(why) => why,
     };
     let Some(parts) = Parts::parse(name) else { return Err(why.into()) };
+    if let Some(wrong) = parts.wrong_everywhere() {
+        return Err(wrong);
+    }
     match parts.table {
+        // `rdpmc` says so.
+        _ if parts.is_list() => Err(why.into()),
         Some(table) => named(table)?.event_of(&parts),
         None => on(&cores(), &parts, why),
     }
@@ -66,13 +77,21 @@ fn on(
     let cores = match cores {
         Ok(cores) => cores,
         // It may be a misspelt name of the kernel's.
-        Err(unknown) if !elsewhere(parts).is_empty() => return Err(unknown.clone()),
-        Err(_) => return Err(why.into()),
+        Err(unknown) if !elsewhere(parts, &[]).is_empty() => return Err(unknown.clone()),
+        Err(_) => return Err(why_none(parts.event, &[]).unwrap_or_else(|| why.into())),
     };
     let named: Vec<&Core> =
         cores.iter().filter(|core| parts.pmu.is_none_or(|pmu| core.is_called(pmu))).collect();
     if named.is_empty() {
-        return Err(why.into());
+        // A core type that this machine does not have.
+        let of_others = parts.pmu.filter(|pmu| pmu.starts_with("cpu_") || pmu.starts_with("armv"));
+        let has_it = |core: &&Core| parts.is_in(&core.table);
+        return Err(match (of_others, cores.iter().find(has_it)) {
+            (Some(pmu), Some(core)) if core.pmu.is_some() => {
+                EventError::UnknownPmu { pmu: pmu.to_owned(), table: core.table.name() }
+            }
+            _ => why.into(),
+        });
     }
     let mut found: Vec<(&Core, Event)> = Vec::new();
     for core in &named {
@@ -91,6 +110,9 @@ fn on(
         }),
         [] => {
             let tables: Vec<Table> = named.iter().map(|core| core.table).collect();
+            if let Some(why) = why_none(parts.event, &tables) {
+                return Err(why);
+            }
             // Perhaps one that all CPUs have is nearer than a vendor's.
             let of_all_cpus = rdpmc::messages::generic_names();
             let nearest = nearest(parts.event, &tables, &of_all_cpus);
@@ -98,16 +120,22 @@ fn on(
                 return Err(why.into());
             }
             let unknown = unknown(parts, &tables);
-            // Nor is it like one of a vendor's.
+            // Nor is it like one of a vendor's. Then `rdpmc` may know more: another form, or a near name of a PMU of this machine.
             let is_alien = matches!(&unknown, EventError::UnknownEvent { nearest, elsewhere, .. }
                 if nearest.is_empty() && elsewhere.is_empty());
-            Err(if is_alien { why.into() } else { unknown })
+            let knows_more =
+                why.kind() != ErrorKind::UnknownName || why.remedy().starts_with("Did you mean");
+            Err(if is_alien && knows_more { why.into() } else { unknown })
         }
     }
 }
 
 fn named(table: &str) -> Result<Table, EventError> {
-    Table::named(table).ok_or_else(|| EventError::UnknownTable { name: table.to_owned() })
+    Table::named(table).ok_or_else(|| unknown_table(table))
+}
+
+fn unknown_table(name: &str) -> EventError {
+    EventError::UnknownTable { name: name.to_owned(), nearest: nearest_tables(name) }
 }
 
 /// Returns the events of this machine's CPU whose name or description has all these words, in any order and case.
@@ -165,7 +193,7 @@ impl Table {
     /// Returns this table's event of that name, which may have modifiers and terms: see [the names](crate#names). A name
     /// without them takes no allocation.
     ///
-    /// The event names no PMU. On a CPU with several core types, take `event("cpu_atom/NAME/")`.
+    /// The event names no PMU, and prints as numbers. On a CPU with several core types, take `event("cpu_atom/NAME/")`.
     ///
     /// # Errors
     /// [`EventError`], with the nearest names, or the tables that have this name.
@@ -187,14 +215,15 @@ impl Table {
             ));
         };
         match parts.table {
-            Some(other) if Table::named(other) != Some(*self) => {
-                Err(EventError::UnknownTable { name: other.to_owned() })
-            }
+            Some(other) if Table::named(other) != Some(*self) => Err(unknown_table(other)),
             _ => self.event_of(&parts),
         }
     }
 
     fn event_of(&self, parts: &Parts<'_>) -> Result<Event, EventError> {
+        if let Some(wrong) = parts.wrong_everywhere() {
+            return Err(wrong);
+        }
         if let Some(pmu) = parts.pmu.filter(|pmu| !self.has_pmu(pmu)) {
             return Err(EventError::UnknownPmu { pmu: pmu.to_owned(), table: self.name() });
         }
@@ -215,20 +244,31 @@ impl Table {
 }
 
 fn unknown(parts: &Parts<'_>, tables: &[Table]) -> EventError {
+    if let Some(why) = why_none(parts.event, tables) {
+        return why;
+    }
     let mut names: Vec<&str> = tables.iter().map(Table::name).collect();
     names.dedup();
     EventError::UnknownEvent {
         name: parts.event.to_owned(),
         tables: names,
         nearest: nearest(parts.event, tables, &[]),
-        elsewhere: elsewhere(parts),
+        elsewhere: elsewhere(parts, tables),
     }
 }
 
-/// Returns the names of the tables that have the event.
-fn elsewhere(parts: &Parts<'_>) -> Vec<&'static str> {
-    let has_it = |table: &Table| parts.find(table).is_ok_and(|found| found.is_some());
-    Table::all().filter(has_it).map(|table| table.name()).collect()
+/// Returns the names of the tables that have the event: those of the same vendor and CPU family as `tables` first, and the newest CPUs
+/// of each.
+fn elsewhere(parts: &Parts<'_>, tables: &[Table]) -> Vec<&'static str> {
+    let mut having: Vec<Table> = Table::all().filter(|table| parts.is_in(table)).collect();
+    let is_any = |is_it: &dyn Fn(&Table) -> bool| tables.iter().any(is_it);
+    having.sort_by_key(|table| {
+        let is_of_vendor = is_any(&|other| other.layout() == table.layout());
+        let has_family = is_any(&|other| is_of_vendor && other.families().eq(table.families()));
+        let newest = table.row.models.first().map(|model| (model.family, model.last()));
+        std::cmp::Reverse((is_of_vendor, has_family, newest))
+    });
+    having.into_iter().map(|table| table.name()).collect()
 }
 
 #[cfg(all(test, feature = "intel"))]
@@ -286,7 +326,7 @@ mod tests {
         for cores in [&one[..], &none] {
             assert_eq!(found(cores, "cpu/inst_retired.any/"), Ok(Event::raw(0xc0)));
             assert_eq!(found(cores, "inst_retired.any"), Ok(Event::raw(0xc0)));
-            for pmu in ["nosuch", "uncore_imc", "cpu_atom", "software", ""] {
+            for pmu in ["nosuch", "uncore_imc", "software", ""] {
                 let name = format!("{pmu}/inst_retired.any/");
                 assert!(
                     found(cores, &name).is_err_and(|why| why.contains("no_such_event")),
@@ -294,6 +334,11 @@ mod tests {
                 );
             }
         }
+        // A core type that this machine lacks.
+        let of_a_hybrid = "cpu_atom/inst_retired.any/";
+        let why = "CPUs with the table skylake have no core PMU cpu_atom. Write cpu/NAME/, or the name alone";
+        assert_eq!(found(&one, of_a_hybrid), Err(why.to_owned()));
+        assert!(found(&none, of_a_hybrid).is_err_and(|why| why.contains("no_such_event")));
         let virtual_hybrid =
             [core("alderlake_goldencove", None), core("alderlake_gracemont", None)];
         assert_eq!(found(&virtual_hybrid, "cpu_atom/inst_retired.any/"), Ok(Event::raw(0xc0)));

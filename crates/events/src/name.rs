@@ -1,7 +1,8 @@
 //! Takes the spellings of a name apart: perf's, Intel's and libpfm4's.
 
 use crate::encoding::{Encoding, Layout, Words};
-use crate::error::EventError;
+use crate::error::{EventError, TermFault};
+use crate::foreign::why_none;
 use crate::table::Table;
 use rdpmc::Event;
 
@@ -23,9 +24,12 @@ pub(crate) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Returns the parts. None if a slash is not closed, or if no event is named.
+    /// Returns the parts. None if a slash is not closed, if there is a control character, or if no event is named.
     pub(crate) fn parse(name: &'a str) -> Option<Parts<'a>> {
         let name = name.trim();
+        if name.contains(char::is_control) {
+            return None;
+        }
         let (table, name) = match name.split_once("::") {
             Some((table, rest)) => (Some(table.trim()), rest),
             None => (None, name),
@@ -64,23 +68,67 @@ impl<'a> Parts<'a> {
         let name_length = self.event.len() - rest.len();
         let is_of_libpfm4 =
             self.table.is_some() || self.event.find(':').is_some_and(|colon| colon < name_length);
-        for part in rest.split(':').filter(|part| !part.is_empty()) {
+        for part in rest.split(':').skip(1) {
             match (part.split_once('='), part) {
+                (None, "") => return Err(terms.wrong(self.event, TermFault::Empty)),
+                (Some((level @ ("u" | "k" | "h"), "1")), _) if is_of_libpfm4 => {
+                    modifiers.push_str(level);
+                }
                 (Some((name, value)), _) => terms.set(perf_term(name), Some(value))?,
                 (None, "i" | "e" | "t") if is_of_libpfm4 => terms.set(perf_term(part), None)?,
                 (None, letters) if letters.chars().all(|letter| MODIFIERS.contains(letter)) => {
                     modifiers.push_str(letters);
                 }
-                (None, other) => return Err(terms.wrong(other)),
+                (None, other) if self.has_unit_mask(table, other) => {
+                    return Err(terms.wrong(other, TermFault::SecondUnitMask));
+                }
+                (None, other) if table.layout().bits(perf_term(other)).is_some() => {
+                    terms.set(perf_term(other), None)?;
+                }
+                (None, other) => {
+                    let of_others = why_none(self.event, std::slice::from_ref(table));
+                    return Err(of_others.unwrap_or_else(|| terms.wrong(other, TermFault::Unknown)));
+                }
             }
         }
         for term in &self.terms {
             match term.split_once('=') {
                 Some((name, value)) => terms.set(name, Some(value))?,
+                None if !is_term(term) && table.find(term).is_some() => {
+                    return Err(terms.wrong(term, TermFault::Event));
+                }
                 None => terms.set(term, None)?,
             }
         }
         event(terms.words, &modifiers).map(Some)
+    }
+
+    /// Returns what is wrong with the name in every table. None if it may be one.
+    pub(crate) fn wrong_everywhere(&self) -> Option<EventError> {
+        self.event.ends_with(':').then(|| EventError::WrongTerm {
+            term: self.event.to_owned(),
+            fault: TermFault::Empty,
+            terms: Vec::new(),
+        })
+    }
+
+    /// Whether the event, up to its first colon or dot, has this unit mask.
+    fn has_unit_mask(&self, table: &Table, mask: &str) -> bool {
+        let event = self.event.split([':', '.']).next().unwrap_or_default();
+        table.find(&format!("{event}.{mask}")).is_some()
+    }
+
+    /// Whether a table has the event, whatever its terms and modifiers.
+    pub(crate) fn is_in(&self, table: &Table) -> bool {
+        let is_term = |part: &str| {
+            part.contains('=') || part.chars().all(|letter| MODIFIERS.contains(letter))
+        };
+        self.longest(table).is_some_and(|(_, rest)| rest.split(':').all(is_term))
+    }
+
+    /// Whether the name is a list of events: no part of it is a term.
+    pub(crate) fn is_list(&self) -> bool {
+        !self.terms.is_empty() && !self.terms.iter().any(|term| is_term(term))
     }
 
     /// Returns the event of the longest beginning that is a name, and the rest after its colon.
@@ -110,7 +158,8 @@ fn without_modifiers(name: &str) -> (&str, &str) {
 fn is_term(text: &str) -> bool {
     let name = text.split('=').next().unwrap_or(text).trim();
     let is_it = |known: &str| known.eq_ignore_ascii_case(name);
-    let mut all = [Layout::Intel, Layout::Amd, Layout::Arm].into_iter().flat_map(Layout::terms);
+    let layouts = [Layout::Intel, Layout::Amd, Layout::Arm, Layout::RiscV];
+    let mut all = layouts.into_iter().flat_map(Layout::terms);
     all.any(is_it) || ["period", "freq", "name", "config", "config1"].into_iter().any(is_it)
 }
 
@@ -138,10 +187,11 @@ impl Terms<'_> {
         let text = value.map_or_else(|| name.to_owned(), |value| format!("{name}={value}"));
         let name = name.trim().to_ascii_lowercase();
         let layout = self.table.layout();
+        let bits = layout.bits(&name);
         let number = match value {
             Some(text) => number(text.trim()),
             // Only a flag needs no value.
-            None => layout.is_flag(&name).then_some(1),
+            None => (bits == Some(1)).then_some(1),
         };
         // Those of sampling, and perf's label, have no effect on a counter.
         let has_no_effect = match name.as_str() {
@@ -151,16 +201,26 @@ impl Terms<'_> {
         };
         let is_set =
             |words: &mut Words| number.is_some_and(|number| layout.set(words, &name, number));
-        if self.seen.contains(&name) || !(has_no_effect || is_set(&mut self.words)) {
-            return Err(self.wrong(&text));
+        if self.seen.contains(&name) {
+            return Err(self.wrong(&text, TermFault::Twice));
+        }
+        if !has_no_effect && !is_set(&mut self.words) {
+            let fault = match (bits, value) {
+                (None, _) => TermFault::Unknown,
+                (_, None) => TermFault::NoValue,
+                (Some(bits), Some(_)) if number.is_some() => TermFault::TooLarge { bits },
+                _ => TermFault::NotANumber,
+            };
+            return Err(self.wrong(&text, fault));
         }
         self.seen.push(name);
         Ok(())
     }
 
-    fn wrong(&self, term: &str) -> EventError {
+    fn wrong(&self, term: &str, fault: TermFault) -> EventError {
         EventError::WrongTerm {
             term: term.to_owned(),
+            fault,
             terms: self.table.layout().terms().collect(),
         }
     }

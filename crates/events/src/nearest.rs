@@ -4,7 +4,8 @@ use crate::pool::MAX_NAME;
 use crate::table::Table;
 use rdpmc::messages::Nearest;
 
-/// Returns up to three names, of the tables and of all CPUs: the nearest first, and then those of the tables that have this name as a part.
+/// Returns up to three names, of the tables and of all CPUs: the nearest first, then unit masks of the same event, and then those of the
+/// tables that have this name as a part.
 pub(crate) fn nearest(name: &str, tables: &[Table], of_all_cpus: &[String]) -> Vec<String> {
     const MAX: usize = 3;
     if name.len() > MAX_NAME {
@@ -15,15 +16,31 @@ pub(crate) fn nearest(name: &str, tables: &[Table], of_all_cpus: &[String]) -> V
     of_all_cpus.iter().for_each(|known| nearest.consider(known));
     tables.iter().for_each(|table| table.each(|_, known, _| nearest.consider(known)));
     let mut found = nearest.found();
-    if name.len() >= 4 && found.len() < MAX {
+    let mut add = |is_near: &dyn Fn(&str) -> bool| {
         for table in tables {
             table.each(|_, known, _| {
-                let is_part = known.contains(name.as_str());
-                if is_part && found.len() < MAX && found.iter().all(|other| other != known) {
+                let is_new = found.len() < MAX && found.iter().all(|other| other != known);
+                if is_new && is_near(known) {
                     found.push(known.to_owned());
                 }
             });
         }
+    };
+    if let Some((event, _)) = name.split_once('.') {
+        add(&|known| known.split('.').next() == Some(event));
+    }
+    if name.len() >= 4 {
+        add(&|known| known.contains(name.as_str()));
     }
     found
+}
+
+/// Returns up to three names of tables.
+pub(crate) fn nearest_tables(name: &str) -> Vec<String> {
+    let name = name.to_ascii_lowercase();
+    let mut nearest = Nearest::to(&name);
+    for table in Table::all() {
+        table.all_names().for_each(|known| nearest.consider(known));
+    }
+    nearest.found()
 }

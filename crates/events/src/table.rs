@@ -79,6 +79,14 @@ impl Table {
                 .any(|model| model.pmu.eq_ignore_ascii_case(pmu) && !pmu.is_empty())
     }
 
+    /// Returns the CPU families that it is for, without doubles.
+    pub(crate) fn families(self) -> impl Iterator<Item = u32> {
+        let mut families: Vec<u32> = self.row.models.iter().map(|model| model.family).collect();
+        families.sort_unstable();
+        families.dedup();
+        families.into_iter()
+    }
+
     pub(crate) fn layout(&self) -> Layout {
         self.vendor.layout
     }

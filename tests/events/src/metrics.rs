@@ -13,8 +13,8 @@ use std::path::Path;
 const METRICS: [(Category, [&str; 2]); 4] = [
     (Category::Retiring, ["tma_retiring", "retiring"]),
     (Category::BadSpeculation, ["tma_bad_speculation", "bad_speculation"]),
-    (Category::FrontEnd, ["tma_frontend_bound", "frontend_bound"]),
-    (Category::BackEnd, ["tma_backend_bound", "backend_bound"]),
+    (Category::FrontendBound, ["tma_frontend_bound", "frontend_bound"]),
+    (Category::BackendBound, ["tma_backend_bound", "backend_bound"]),
 ];
 const OF_MEMORY: [&str; 3] =
     ["tma_memory_bound", "backend_bound_memory", "backend_bound_by_memory"];
@@ -48,7 +48,7 @@ pub(crate) fn compare(
                 .iter()
                 .map(|(category, names)| (&names[..], level1.part(*category).fraction));
             // That of Skylake needs seven more events.
-            let memory = level1.memory.map(|part| (&OF_MEMORY[..], part.fraction));
+            let memory = level1.memory_bound.map(|part| (&OF_MEMORY[..], part.fraction));
             for (names, ours) in ours.chain(memory) {
                 let known = names.iter().find_map(|name| metrics.formulas.get(*name));
                 let Some(known) = known else { continue };

@@ -18,14 +18,9 @@ impl Missing {
         Missing { name: event.to_string(), event: Some(event), why: why.clone() }
     }
 
-    /// Returns the cause and the remedy, with the user's name of the event.
+    /// Returns the cause and the remedy.
     pub(crate) fn reason(&self) -> String {
-        let why = self.why.to_string();
-        let event = self.event.map(|event| event.to_string()).unwrap_or_default();
-        match why.strip_prefix(&event).filter(|rest| rest.starts_with(' ') && !event.is_empty()) {
-            Some(rest) => format!("{}{rest}", self.name),
-            None => why,
-        }
+        self.why.to_string()
     }
 
     pub(crate) fn by_name(name: String, why: Error) -> Missing {

@@ -30,10 +30,10 @@ pub enum Quantity {
     /// Percent of the slots: those of discarded work.
     BadSpeculation,
     /// Percent of the slots: those for which the front end had no operation.
-    FrontEnd,
+    FrontendBound,
     /// Percent of the slots: those for which the back end took none.
-    BackEnd,
-    /// Percent of the slots: the part of [`BackEnd`](Quantity::BackEnd) that waited for memory.
+    BackendBound,
+    /// Percent of the slots: the part of [`BackendBound`](Quantity::BackendBound) that waited for memory.
     MemoryBound,
 }
 
@@ -46,8 +46,8 @@ impl fmt::Display for Quantity {
             Quantity::SteppedInstructions => f.write_str(STEPPED_INSTRUCTIONS),
             Quantity::Retiring => f.write_str(PARTS_OF_SLOTS[0]),
             Quantity::BadSpeculation => f.write_str(PARTS_OF_SLOTS[1]),
-            Quantity::FrontEnd => f.write_str(PARTS_OF_SLOTS[2]),
-            Quantity::BackEnd => f.write_str(PARTS_OF_SLOTS[3]),
+            Quantity::FrontendBound => f.write_str(PARTS_OF_SLOTS[2]),
+            Quantity::BackendBound => f.write_str(PARTS_OF_SLOTS[3]),
             Quantity::MemoryBound => f.write_str(PARTS_OF_SLOTS[4]),
         }
     }

@@ -15,8 +15,8 @@ use std::fmt;
 pub(crate) const QUANTITIES: [Quantity; 5] = [
     Quantity::Retiring,
     Quantity::BadSpeculation,
-    Quantity::FrontEnd,
-    Quantity::BackEnd,
+    Quantity::FrontendBound,
+    Quantity::BackendBound,
     Quantity::MemoryBound,
 ];
 
@@ -53,11 +53,11 @@ impl Topdown {
             return Err(missing.why);
         }
         let parts = |level1: rdpmc_events::topdown::Level1| {
-            let [retiring, bad_speculation, front_end, back_end] =
+            let [retiring, bad_speculation, frontend_bound, backend_bound] =
                 level1.parts().map(|(_, part)| Some(part.fraction));
-            let memory = level1.memory.map(|part| part.fraction);
+            let memory = level1.memory_bound.map(|part| part.fraction);
             Parts {
-                fractions: [retiring, bad_speculation, front_end, back_end, memory],
+                fractions: [retiring, bad_speculation, frontend_bound, backend_bound, memory],
                 disagreement: level1.disagreement(),
             }
         };

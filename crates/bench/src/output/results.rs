@@ -3,7 +3,7 @@
 use crate::arguments::Format;
 use crate::events::sets::Missing;
 use crate::judging::comparison::RowComparison;
-use crate::judging::row::{Quantity, Row};
+use crate::judging::row::Row;
 use rdpmc::{Event, Scope};
 use rdpmc_report::gate::{Comparison, Limits, Side, bench_json, compare, files};
 use std::path::Path;
@@ -18,8 +18,6 @@ pub struct Results {
     pub(crate) program: String,
     pub(crate) processor: Option<String>,
     pub(crate) scope: Scope,
-    /// What the user called each event.
-    pub(crate) names: Vec<(Event, String)>,
     /// How they are printed.
     pub(crate) format: Format,
     /// Whether they are of a measurement. Those of a test run are not saved.
@@ -34,7 +32,6 @@ impl Results {
     /// Returns the results of these rows.
     pub(crate) fn new(
         events: Vec<Event>,
-        names: Vec<(Event, String)>,
         missing: Vec<Missing>,
         rows: Vec<Row>,
         comparisons: Vec<RowComparison>,
@@ -42,7 +39,6 @@ impl Results {
     ) -> Results {
         Results {
             events,
-            names,
             missing,
             rows,
             comparisons,
@@ -54,15 +50,6 @@ impl Results {
             shows_functions: false,
             are_kept: true,
         }
-    }
-
-    /// Returns the name of a quantity: of an event, what the user called it.
-    pub(crate) fn name_of(&self, quantity: Quantity) -> String {
-        let known = match quantity {
-            Quantity::Event(event) => self.names.iter().find(|(known, _)| *known == event),
-            _ => None,
-        };
-        known.map_or_else(|| quantity.to_string(), |(_, name)| name.clone())
     }
 
     /// Returns the rows, in the order of the program.

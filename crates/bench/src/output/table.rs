@@ -120,7 +120,7 @@ impl Results {
 
     fn head(&self, column: &Column) -> String {
         match column {
-            Column::Of(quantity) => self.name_of(*quantity),
+            Column::Of(quantity) => quantity.to_string(),
             Column::SteppedRuns => "stepped runs".to_owned(),
             Column::Comparison => "compared".to_owned(),
         }
@@ -208,7 +208,7 @@ impl Results {
             let mut causes: Vec<(Cause, Vec<String>)> = Vec::new();
             for figure in &row.figures {
                 let Verdict::Unstable(cause) = figure.verdict else { continue };
-                let name = self.name_of(figure.quantity);
+                let name = figure.quantity.to_string();
                 match causes.iter_mut().find(|(known, _)| *known == cause) {
                     Some((_, names)) => names.push(name),
                     None => causes.push((cause, vec![name])),
@@ -313,11 +313,11 @@ impl Results {
         for (place, row) in self.rows.iter().enumerate() {
             let name = row.name.replace('"', "\"\"");
             let figures = row.figures.iter().map(|figure| {
-                (self.name_of(figure.quantity), figure.estimate, word(&figure.verdict))
+                (figure.quantity.to_string(), figure.estimate, word(&figure.verdict))
             });
             let differences = self.comparison_of(place).map(|it| it.differences.as_slice());
             let ratios = differences.unwrap_or_default().iter().filter_map(|difference| {
-                let name = format!("{} ratio", self.name_of(difference.quantity));
+                let name = format!("{} ratio", difference.quantity);
                 Some((name, difference.ratio?, word(&difference.verdict)))
             });
             for (quantity, Estimate { value, low, high }, word) in figures.chain(ratios) {
@@ -361,7 +361,7 @@ impl Results {
 impl Results {
     fn row_as_json(&self, row: &Row) -> Value {
         let figures =
-            row.figures.iter().map(|figure| (self.name_of(figure.quantity), json_of(figure)));
+            row.figures.iter().map(|figure| (figure.quantity.to_string(), json_of(figure)));
         let figures: Map<String, Value> = figures.collect();
         let path = |path: &Path| json!({ "instructions": path.instructions, "share": path.share });
         let paths: Vec<Value> = row.paths.found.iter().map(path).collect();
@@ -395,7 +395,7 @@ impl Results {
                 "ratio": it.ratio.as_ref().map(ends),
                 "verdict": word(&it.verdict),
             });
-            (self.name_of(it.quantity), all)
+            (it.quantity.to_string(), all)
         });
         json!({
             "row": comparison.row,

@@ -15,8 +15,6 @@ pub(crate) struct Plan<'a> {
     pub(crate) clock: Clock,
     pub(crate) sets: Vec<Set>,
     pub(crate) events: Vec<Event>,
-    /// What the user called each event.
-    pub(crate) names: Vec<(Event, String)>,
     pub(crate) missing: Vec<Missing>,
     /// Where the slots go, if that was asked for.
     pub(crate) topdown: Option<Topdown>,

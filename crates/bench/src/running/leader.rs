@@ -168,8 +168,13 @@ pub(crate) fn own_socket(path: &Path) -> PathBuf {
 
 fn as_json(measured: &Measured) -> Value {
     let Measured { figure: Figure { quantity, estimate, verdict }, costs } = measured;
+    let encoding = match quantity {
+        Quantity::Event(event) => event.encoding(),
+        other => other.to_string(),
+    };
     json!({
-        "quantity": quantity.to_string(),
+        "quantity": encoding,
+        "name": quantity.to_string(),
         "value": estimate.value,
         "low": estimate.low,
         "high": estimate.high,
@@ -200,7 +205,14 @@ fn of_json(json: &Value) -> Option<Measured> {
     let quantity = match json.get("quantity")?.as_str()? {
         "ns" => Quantity::Time,
         STEPPED_INSTRUCTIONS => Quantity::SteppedInstructions,
-        name => Quantity::Event(name.into_event().ok()?),
+        encoding => {
+            let event = encoding.into_event().ok()?;
+            // The one that the leader's program has given.
+            Quantity::Event(match json.get("name").and_then(Value::as_str) {
+                Some(name) => event.named(name),
+                None => event,
+            })
+        }
     };
     // An end that is not known is null.
     let end = |name: &str, unknown: f64| json.get(name).and_then(Value::as_f64).unwrap_or(unknown);

@@ -94,7 +94,7 @@ pub(crate) fn run(plan: Plan<'_>, progress: &mut Progress) -> Results {
     }
     let comparisons = rows.comparisons(&tasks, target);
     let rows = rows.finished(tasks, &events);
-    let results = Results::new(events, plan.names, plan.missing, rows, comparisons, scope);
+    let results = Results::new(events, plan.missing, rows, comparisons, scope);
     Results { shows_functions: plan.shows_functions, ..results }
 }
 

@@ -122,6 +122,6 @@ fn test(plan: Plan<'_>) -> Results {
     if has_panicked {
         exit(PANICKED);
     }
-    let results = Results::new(plan.events, plan.names, plan.missing, rows, Vec::new(), plan.scope);
+    let results = Results::new(plan.events, plan.missing, rows, Vec::new(), plan.scope);
     Results { are_kept: false, ..results }
 }

@@ -21,7 +21,7 @@ pub(super) static INTEL: Vendor = Vendor {
 static ROWS: [Row; 47] = [
     Row {
         name: "alderlake_goldencove",
-        aliases: &["adl_glc"],
+        aliases: &["adl_glc", "adl"],
         models: &[
             Model::of_x86(6, (0x97, 0x97), (0, 15), "cpu_core"),
             Model::of_x86(6, (0x9a, 0x9a), (0, 15), "cpu_core"),
@@ -46,13 +46,13 @@ static ROWS: [Row; 47] = [
     },
     Row {
         name: "arrowlake_crestmont",
-        aliases: &[],
+        aliases: &["arl_cmt"],
         models: &[Model::of_x86(6, (0xc5, 0xc5), (0, 15), "cpu_lowpower")],
         list: (653, 863),
     },
     Row {
         name: "arrowlake_lioncove",
-        aliases: &[],
+        aliases: &["arl_lnc", "arl"],
         models: &[
             Model::of_x86(6, (0xc5, 0xc5), (0, 15), "cpu_core"),
             Model::of_x86(6, (0xc6, 0xc6), (0, 15), "cpu_core"),
@@ -61,7 +61,7 @@ static ROWS: [Row; 47] = [
     },
     Row {
         name: "arrowlake_skymont",
-        aliases: &[],
+        aliases: &["arl_skt"],
         models: &[
             Model::of_x86(6, (0xc5, 0xc5), (0, 15), "cpu_atom"),
             Model::of_x86(6, (0xc6, 0xc6), (0, 15), "cpu_atom"),
@@ -221,19 +221,19 @@ static ROWS: [Row; 47] = [
     },
     Row {
         name: "lunarlake_lioncove",
-        aliases: &[],
+        aliases: &["lnl_lnc", "lnl"],
         models: &[Model::of_x86(6, (0xbd, 0xbd), (0, 15), "cpu_core")],
         list: (13684, 14020),
     },
     Row {
         name: "lunarlake_skymont",
-        aliases: &[],
+        aliases: &["lnl_skt"],
         models: &[Model::of_x86(6, (0xbd, 0xbd), (0, 15), "cpu_atom")],
         list: (14020, 14339),
     },
     Row {
         name: "meteorlake_crestmont",
-        aliases: &[],
+        aliases: &["mtl_cmt"],
         models: &[
             Model::of_x86(6, (0xaa, 0xaa), (0, 15), "cpu_atom"),
             Model::of_x86(6, (0xac, 0xac), (0, 15), "cpu_atom"),
@@ -243,7 +243,7 @@ static ROWS: [Row; 47] = [
     },
     Row {
         name: "meteorlake_redwoodcove",
-        aliases: &[],
+        aliases: &["mtl_rwc", "mtl"],
         models: &[
             Model::of_x86(6, (0xaa, 0xaa), (0, 15), "cpu_core"),
             Model::of_x86(6, (0xac, 0xac), (0, 15), "cpu_core"),
@@ -269,7 +269,7 @@ static ROWS: [Row; 47] = [
     },
     Row {
         name: "novalake_arcticwolf",
-        aliases: &[],
+        aliases: &["nvl_arw"],
         models: &[
             Model::of_x86(18, (0x1, 0x1), (0, 15), "cpu_atom"),
             Model::of_x86(18, (0x3, 0x3), (0, 15), "cpu_atom"),
@@ -278,7 +278,7 @@ static ROWS: [Row; 47] = [
     },
     Row {
         name: "novalake_coyotecove",
-        aliases: &[],
+        aliases: &["nvl_cyc", "nvl"],
         models: &[
             Model::of_x86(18, (0x1, 0x1), (0, 15), "cpu_core"),
             Model::of_x86(18, (0x3, 0x3), (0, 15), "cpu_core"),
@@ -287,7 +287,7 @@ static ROWS: [Row; 47] = [
     },
     Row {
         name: "pantherlake_cougarcove",
-        aliases: &[],
+        aliases: &["ptl_cgc", "ptl"],
         models: &[
             Model::of_x86(6, (0xcc, 0xcc), (0, 15), "cpu_core"),
             Model::of_x86(6, (0xd5, 0xd5), (0, 15), "cpu_core"),
@@ -297,7 +297,7 @@ static ROWS: [Row; 47] = [
     },
     Row {
         name: "pantherlake_darkmont",
-        aliases: &[],
+        aliases: &["ptl_dkt"],
         models: &[
             Model::of_x86(6, (0xcc, 0xcc), (0, 15), "cpu_atom"),
             Model::of_x86(6, (0xd5, 0xd5), (0, 15), "cpu_atom"),

@@ -63,6 +63,11 @@ impl Model {
         Model { family: u32::MAX, models: (0, 0), steppings: (0, 0), pmu: "", pattern }
     }
 
+    /// Returns the last model.
+    pub(crate) fn last(&self) -> u32 {
+        self.models.1
+    }
+
     pub(crate) fn has(&self, family: u32, model: u32, stepping: u32) -> bool {
         let is_in = |(first, last): (u32, u32), number| (first..=last).contains(&number);
         self.family == family && is_in(self.models, model) && is_in(self.steppings, stepping)

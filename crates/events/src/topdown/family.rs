@@ -34,8 +34,8 @@ pub(crate) struct Slots {
     all: f64,
     retiring: f64,
     bad_speculation: f64,
-    front_end: f64,
-    back_end: f64,
+    frontend_bound: f64,
+    backend_bound: f64,
     memory: f64,
 }
 
@@ -55,16 +55,20 @@ impl Family {
             slots: slots_of,
             rests_on,
         };
-        let [retiring, bad_speculation, front_end, back_end, memory] = self.rests_on;
-        let sum = slots.retiring + slots.bad_speculation + slots.front_end + slots.back_end;
-        let is_counted = slots.all > 0.0;
+        let [retiring, bad_speculation, frontend_bound, backend_bound, memory] = self.rests_on;
+        let sum =
+            slots.retiring + slots.bad_speculation + slots.frontend_bound + slots.backend_bound;
+        // A caller's means may be infinite or no numbers, and sums of large ones overflow.
+        let parts = [sum, slots.all, slots.retiring, slots.backend_bound, slots.memory];
+        let is_counted =
+            slots.all > 0.0 && counts.iter().chain(&parts).all(|number| number.is_finite());
         is_counted.then_some(Level1 {
             slots: slots.all,
             retiring: of(slots.retiring, retiring),
             bad_speculation: of(slots.bad_speculation, bad_speculation),
-            front_end: of(slots.front_end, front_end),
-            back_end: of(slots.back_end, back_end),
-            memory: has_memory.then(|| of(slots.memory, memory)),
+            frontend_bound: of(slots.frontend_bound, frontend_bound),
+            backend_bound: of(slots.backend_bound, backend_bound),
+            memory_bound: has_memory.then(|| of(slots.memory, memory)),
             rest: (slots.all - sum) / slots.all,
             rest_is: self.rest_is.filter(|_| has_rest),
         })
@@ -72,7 +76,7 @@ impl Family {
 }
 
 /// The families. The sources of a family's formulas are in the comment above it.
-pub(crate) static FAMILIES: [Family; 14] = [
+pub(crate) static FAMILIES: [Family; 15] = [
     // perf's metrics `tma_*` of these CPUs, without their terms for the other hardware thread (`any`), which only a privileged process
     // may count. So the slots that the other thread uses are in the back end's part.
     Family {
@@ -93,8 +97,8 @@ pub(crate) static FAMILIES: [Family; 14] = [
                 all,
                 retiring: retired,
                 bad_speculation: taken - retired,
-                front_end: not_delivered,
-                back_end: all - not_delivered - taken,
+                frontend_bound: not_delivered,
+                backend_bound: all - not_delivered - taken,
                 memory: 0.0,
             }
         },
@@ -166,10 +170,10 @@ pub(crate) static FAMILIES: [Family; 14] = [
         ],
         without_fixed: None,
         for_memory: 0,
-        slots: |&[cycles, retiring, front_end, back_end, ..]| {
+        slots: |&[cycles, retiring, frontend_bound, backend_bound, ..]| {
             let all = 5.0 * cycles;
-            let bad_speculation = all - retiring - front_end - back_end;
-            Slots { all, retiring, bad_speculation, front_end, back_end, memory: 0.0 }
+            let bad_speculation = all - retiring - frontend_bound - backend_bound;
+            Slots { all, retiring, bad_speculation, frontend_bound, backend_bound, memory: 0.0 }
         },
         rests_on: [
             "topdown_retiring.all",
@@ -190,24 +194,25 @@ pub(crate) static FAMILIES: [Family; 14] = [
         &["lunarlake_skymont", "arrowlake_skymont", "pantherlake_darkmont", "clearwaterforest"],
         |counts| of_e_cores(8.0, counts),
     ),
-    // perf's group of metrics `PipelineL1`, and `backend_bound_memory`, here and for Zen 5.
+    // perf's group of metrics `PipelineL1`, and `backend_bound_memory`, here and for the two below.
     zen("AMD Zen 4", &["zen4"], |counts| of_zen(6.0, counts)),
     zen("AMD Zen 5", &["zen5"], |counts| of_zen(8.0, counts)),
+    zen("AMD Zen 6", &["zen6"], |counts| of_zen(8.0, counts)),
     // Arm's telemetry specifications of the cores, here and for those below. perf has the same formulas.
     neoverse("Arm Neoverse N2", &["neoverse_n2"], MISPREDICTIONS, |counts| {
-        of_neoverse(5.0, Recovery { bad: 4.0, front_end: 1.0, back_end: 3.0 }, counts)
+        of_neoverse(5.0, Recovery { bad: 4.0, frontend_bound: 1.0, backend_bound: 3.0 }, counts)
     }),
     neoverse("Arm Neoverse V1", &["neoverse_v1"], MISPREDICTIONS, |counts| {
-        of_neoverse(8.0, Recovery { bad: 4.0, front_end: 4.0, back_end: 0.0 }, counts)
+        of_neoverse(8.0, Recovery { bad: 4.0, frontend_bound: 4.0, backend_bound: 0.0 }, counts)
     }),
     neoverse("Arm Neoverse V2", &["neoverse_v2"], MISPREDICTIONS, |counts| {
-        of_neoverse(8.0, Recovery { bad: 4.0, front_end: 1.0, back_end: 3.0 }, counts)
+        of_neoverse(8.0, Recovery { bad: 4.0, frontend_bound: 1.0, backend_bound: 3.0 }, counts)
     }),
     neoverse("Arm Neoverse N3", &["neoverse_n3"], FLUSHES, |counts| {
-        of_neoverse(5.0, Recovery { bad: 1.0, front_end: 1.0, back_end: 0.0 }, counts)
+        of_neoverse(5.0, Recovery { bad: 1.0, frontend_bound: 1.0, backend_bound: 0.0 }, counts)
     }),
     neoverse("Arm Neoverse V3", &["neoverse_v3", "neoverse_v3ae"], FLUSHES, |counts| {
-        of_neoverse(10.0, Recovery { bad: 1.0, front_end: 1.0, back_end: 0.0 }, counts)
+        of_neoverse(10.0, Recovery { bad: 1.0, frontend_bound: 1.0, backend_bound: 0.0 }, counts)
     }),
 ];
 
@@ -215,16 +220,16 @@ pub(crate) static FAMILIES: [Family; 14] = [
 pub(crate) static EARLY_N2: Family =
     neoverse("Arm Neoverse N2 before r0p3", &["neoverse_n2"], MISPREDICTIONS, |counts| {
         let mut counts = *counts;
-        let [cycles, _, _, front_end, ..] = &mut counts;
-        *front_end -= *cycles;
-        of_neoverse(5.0, Recovery { bad: 4.0, front_end: 1.0, back_end: 3.0 }, &counts)
+        let [cycles, _, _, frontend_bound, ..] = &mut counts;
+        *frontend_bound -= *cycles;
+        of_neoverse(5.0, Recovery { bad: 4.0, frontend_bound: 1.0, backend_bound: 3.0 }, &counts)
     });
 
 const fn p_cores(
     name: &'static str,
     tables: &'static [&'static str],
     events: &'static [&'static str],
-    front_end: &'static str,
+    frontend_bound: &'static str,
     for_memory: usize,
 ) -> Family {
     Family {
@@ -233,20 +238,20 @@ const fn p_cores(
         events,
         without_fixed: Some("topdown.slots_p"),
         for_memory,
-        slots: |&[all, retiring, front_end, back_end, memory, ..]| Slots {
+        slots: |&[all, retiring, frontend_bound, backend_bound, memory, ..]| Slots {
             all,
             retiring,
-            bad_speculation: all - retiring - front_end - back_end,
-            front_end,
-            back_end,
+            bad_speculation: all - retiring - frontend_bound - backend_bound,
+            frontend_bound,
+            backend_bound,
             memory,
         },
         rests_on: [
             "uops_retired.slots",
             "the remainder",
-            front_end,
+            frontend_bound,
             "topdown.backend_bound_slots",
-            "topdown.memory_bound_slots",
+            if for_memory > 0 { "topdown.memory_bound_slots" } else { "" },
         ],
         rest_is: None,
     }
@@ -284,8 +289,15 @@ const fn e_cores(
 }
 
 fn of_e_cores(width: f64, counts: &Counts) -> Slots {
-    let &[cycles, retiring, bad_speculation, front_end, back_end, ..] = counts;
-    Slots { all: width * cycles, retiring, bad_speculation, front_end, back_end, memory: 0.0 }
+    let &[cycles, retiring, bad_speculation, frontend_bound, backend_bound, ..] = counts;
+    Slots {
+        all: width * cycles,
+        retiring,
+        bad_speculation,
+        frontend_bound,
+        backend_bound,
+        memory: 0.0,
+    }
 }
 
 const fn zen(
@@ -296,15 +308,14 @@ const fn zen(
     Family {
         name,
         tables,
-        // libpfm4 has no name for the sum of all sources of dispatched operations, and for Zen 5 none for waiting loads.
         events: &[
             "ls_not_halted_cyc",
             "ex_ret_ops",
-            "de_src_op_disp.decoder,umask=0x7",
-            "dispatch_stalls_1.fe_no_ops",
-            "dispatch_stalls_1.be_stalls",
-            "ex_no_retire.not_complete_load_and_alu,umask=0xa2",
-            "ex_no_retire.not_complete_load_and_alu",
+            "de_src_op_disp.all",
+            "de_no_dispatch_per_slot.no_ops_from_frontend",
+            "de_no_dispatch_per_slot.backend_stalls",
+            "ex_no_retire.load_not_complete",
+            "ex_no_retire.not_complete",
         ],
         without_fixed: None,
         for_memory: 2,
@@ -321,50 +332,63 @@ const fn zen(
 }
 
 fn of_zen(width: f64, counts: &Counts) -> Slots {
-    let &[cycles, retired, dispatched, front_end, back_end, loads, incomplete, ..] = counts;
+    let &[cycles, retired, dispatched, frontend_bound, backend_bound, loads, incomplete, ..] =
+        counts;
     Slots {
         all: width * cycles,
         retiring: retired,
         bad_speculation: dispatched - retired,
-        front_end,
-        back_end,
-        memory: if incomplete > 0.0 { back_end * loads / incomplete } else { 0.0 },
+        frontend_bound,
+        backend_bound,
+        memory: if incomplete > 0.0 { backend_bound * loads / incomplete } else { 0.0 },
     }
 }
 
-const MISPREDICTIONS: &[&str] = &[
-    "cpu_cycles",
-    "op_retired",
-    "op_spec",
-    "stall_slot_frontend",
-    "stall_slot_backend",
-    "br_mis_pred",
-];
-const FLUSHES: &[&str] = &[
-    "cpu_cycles",
-    "op_retired",
-    "op_spec",
-    "stall_slot_frontend",
-    "stall_slot_backend",
-    "stall_frontend_flush",
-];
+/// The events of a Neoverse, and what its bad speculation rests on.
+struct Stalls {
+    events: &'static [&'static str],
+    bad_speculation: &'static str,
+}
+
+const MISPREDICTIONS: Stalls = Stalls {
+    events: &[
+        "cpu_cycles",
+        "op_retired",
+        "op_spec",
+        "stall_slot_frontend",
+        "stall_slot_backend",
+        "br_mis_pred",
+    ],
+    bad_speculation: "(1 - op_retired / op_spec) x the slots without a stall, and recovery (br_mis_pred)",
+};
+const FLUSHES: Stalls = Stalls {
+    events: &[
+        "cpu_cycles",
+        "op_retired",
+        "op_spec",
+        "stall_slot_frontend",
+        "stall_slot_backend",
+        "stall_frontend_flush",
+    ],
+    bad_speculation: "(1 - op_retired / op_spec) x the slots without a stall, and recovery (stall_frontend_flush)",
+};
 
 const fn neoverse(
     name: &'static str,
     tables: &'static [&'static str],
-    events: &'static [&'static str],
+    stalls: Stalls,
     slots: fn(&Counts) -> Slots,
 ) -> Family {
     Family {
         name,
         tables,
-        events,
+        events: stalls.events,
         without_fixed: None,
         for_memory: 0,
         slots,
         rests_on: [
             "op_retired / op_spec x the slots without a stall",
-            "(1 - op_retired / op_spec) x the slots without a stall, and recovery (br_mis_pred or stall_frontend_flush)",
+            stalls.bad_speculation,
             "stall_slot_frontend, less recovery",
             "stall_slot_backend, less recovery",
             "",
@@ -377,23 +401,23 @@ const fn neoverse(
 /// stalls count them at the front and back end.
 struct Recovery {
     bad: f64,
-    front_end: f64,
-    back_end: f64,
+    frontend_bound: f64,
+    backend_bound: f64,
 }
 
 fn of_neoverse(width: f64, recovery: Recovery, counts: &Counts) -> Slots {
-    let &[cycles, retired, speculated, front_end, back_end, recoveries, ..] = counts;
+    let &[cycles, retired, speculated, frontend_bound, backend_bound, recoveries, ..] = counts;
     let all = width * cycles;
     // Operations started in the slots without a stall.
-    let started = all - front_end - back_end;
+    let started = all - frontend_bound - backend_bound;
     let kept = if speculated > 0.0 { retired / speculated } else { 0.0 };
     let lost = |cycles: f64| width * cycles * recoveries;
     Slots {
         all,
         retiring: started * kept,
         bad_speculation: started * (1.0 - kept) + lost(recovery.bad),
-        front_end: front_end - lost(recovery.front_end),
-        back_end: back_end - lost(recovery.back_end),
+        frontend_bound: frontend_bound - lost(recovery.frontend_bound),
+        backend_bound: backend_bound - lost(recovery.backend_bound),
         memory: 0.0,
     }
 }
@@ -407,9 +431,9 @@ mod tests {
     fn slots(family: &Family, counts: &[f64]) -> [f64; 6] {
         let mut padded: Counts = [0.0; MAX_EVENTS];
         padded.get_mut(..counts.len()).unwrap().copy_from_slice(counts);
-        let Slots { all, retiring, bad_speculation, front_end, back_end, memory } =
+        let Slots { all, retiring, bad_speculation, frontend_bound, backend_bound, memory } =
             (family.slots)(&padded);
-        [all, retiring, bad_speculation, front_end, back_end, memory]
+        [all, retiring, bad_speculation, frontend_bound, backend_bound, memory]
     }
 
     fn named(name: &str) -> &'static Family {
@@ -473,7 +497,7 @@ mod tests {
         assert_eq!(agreed.disagreement(), None);
         assert_eq!(
             agreed.to_string(),
-            "retiring 25 %, bad speculation 13 %, front end 19 %, back end 44 %"
+            "retiring 25 %, bad speculation 13 %, frontend bound 19 %, backend bound 44 %"
         );
         let why = |name, counts: &[f64]| level1(name, counts).disagreement().unwrap();
         let less = why("Skymont", &[100.0, 200.0, 100.0, 150.0, 250.0]);
@@ -488,7 +512,7 @@ mod tests {
         assert_eq!(zen.disagreement(), None);
         assert_eq!(
             zen.to_string(),
-            "retiring 33 %, bad speculation 7 %, front end 17 %, back end 27 %, the core's other thread 17 %"
+            "retiring 33 %, bad speculation 7 %, frontend bound 17 %, backend bound 27 %, the core's other thread 17 %"
         );
         // Without a second thread, nothing explains the rest.
         let mut padded: Counts = [0.0; MAX_EVENTS];
@@ -497,5 +521,66 @@ mod tests {
         let alone = named("Zen 4").level1(&padded, false, false).unwrap().disagreement();
         assert_eq!(alone.as_deref(), Some("the four parts are only 56.7 % of the slots"));
         assert_eq!(zen.largest(), (super::super::level1::Category::Retiring, zen.retiring));
+    }
+
+    #[test]
+    fn memory_that_is_no_part_of_the_back_end() {
+        let of = |counts: [f64; 5]| {
+            let mut padded: Counts = [0.0; MAX_EVENTS];
+            padded.get_mut(..5).unwrap().copy_from_slice(&counts.map(|count| count * 1_000.0));
+            named("Golden Cove").level1(&padded, true, false).unwrap()
+        };
+        let agreed = of([600.0, 120.0, 150.0, 300.0, 200.0]);
+        assert_eq!(agreed.disagreement(), None);
+        assert!(agreed.to_string().ends_with("backend bound 50 % (memory bound 33 %)"), "{agreed}");
+        let why = of([600.0, 120.0, 150.0, 300.0, 38_400.0]).disagreement().unwrap();
+        assert_eq!(
+            why,
+            "memory bound is 6400.0 % of the slots, by topdown.memory_bound_slots, and backend bound 50.0 %"
+        );
+        assert!(of([600.0, 120.0, 150.0, 300.0, 312.0]).disagreement().is_some());
+    }
+
+    /// Means that a caller computed may be anything. No part is, then.
+    #[test]
+    fn counts_that_are_no_numbers() {
+        for family in &FAMILIES {
+            for place in 0..family.events.len() {
+                for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX] {
+                    let mut counts: Counts = [1_000.0; MAX_EVENTS];
+                    *counts.get_mut(place).unwrap() = wrong;
+                    let level1 = family.level1(&counts, true, true);
+                    let Some(level1) = level1 else { continue };
+                    let text = level1.to_string();
+                    assert!(
+                        !text.contains("NaN") && !text.contains("inf"),
+                        "{}: {text}",
+                        family.name
+                    );
+                    assert!(wrong.is_finite(), "{}: {text}", family.name);
+                }
+            }
+        }
+    }
+
+    /// Each event that a part is computed from is a name of the tables.
+    #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
+    fn parts_rest_on_names() {
+        let mut names = 0;
+        for family in &FAMILIES {
+            for text in family.rests_on {
+                let words = text.split(|of: char| !of.is_alphanumeric() && !"_.".contains(of));
+                for name in words.filter(|word| word.contains('_')) {
+                    for table in family.tables {
+                        let table = crate::Table::named(table).unwrap();
+                        assert!(family.events.contains(&name), "{}: {name}", family.name);
+                        assert!(table.event(name).is_ok(), "{table} has no {name}");
+                        names += 1;
+                    }
+                }
+            }
+        }
+        assert!(names > 150, "{names}");
     }
 }

@@ -12,15 +12,19 @@ pub enum Category {
     /// A micro-operation that was later discarded used it, or the pipeline was recovering from that.
     BadSpeculation,
     /// The front end delivered no micro-operation.
-    FrontEnd,
+    FrontendBound,
     /// The back end could not take one: a load, an execution unit or a buffer was missing.
-    BackEnd,
+    BackendBound,
 }
 
 impl Category {
     /// All, in the usual order.
-    pub const ALL: [Category; 4] =
-        [Category::Retiring, Category::BadSpeculation, Category::FrontEnd, Category::BackEnd];
+    pub const ALL: [Category; 4] = [
+        Category::Retiring,
+        Category::BadSpeculation,
+        Category::FrontendBound,
+        Category::BackendBound,
+    ];
 }
 
 impl fmt::Display for Category {
@@ -28,8 +32,8 @@ impl fmt::Display for Category {
         f.pad(match self {
             Category::Retiring => "retiring",
             Category::BadSpeculation => "bad speculation",
-            Category::FrontEnd => "front end",
-            Category::BackEnd => "back end",
+            Category::FrontendBound => "frontend bound",
+            Category::BackendBound => "backend bound",
         })
     }
 }
@@ -49,7 +53,7 @@ pub struct Part {
 
 /// The first level of the top-down method: the parts of the slots.
 ///
-/// `Display` writes percents: `retiring 41 %, bad speculation 3 %, front end 20 %, back end 36 % (memory 30 %)`.
+/// `Display` writes percents: `retiring 41 %, bad speculation 3 %, frontend bound 20 %, backend bound 36 % (memory bound 30 %)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Level1 {
@@ -59,13 +63,13 @@ pub struct Level1 {
     pub retiring: Part,
     /// See [`Category::BadSpeculation`].
     pub bad_speculation: Part,
-    /// See [`Category::FrontEnd`].
-    pub front_end: Part,
-    /// See [`Category::BackEnd`].
-    pub back_end: Part,
-    /// The part of `back_end` that waited for memory. The rest of it is core bound. None if the CPU has no events for it, or too few
+    /// See [`Category::FrontendBound`].
+    pub frontend_bound: Part,
+    /// See [`Category::BackendBound`].
+    pub backend_bound: Part,
+    /// The part of `backend_bound` that waited for memory. The rest of it is core bound, in the method's words. None if the CPU has no events for it, or too few
     /// counters.
-    pub memory: Option<Part>,
+    pub memory_bound: Option<Part>,
     /// The slots that are in none of the four: 1 minus their fractions. 0 where one of them is computed as the remainder of the
     /// others. AMD's CPUs have those of the core's other hardware thread here.
     pub rest: f64,
@@ -88,8 +92,8 @@ impl Level1 {
         match category {
             Category::Retiring => self.retiring,
             Category::BadSpeculation => self.bad_speculation,
-            Category::FrontEnd => self.front_end,
-            Category::BackEnd => self.back_end,
+            Category::FrontendBound => self.frontend_bound,
+            Category::BackendBound => self.backend_bound,
         }
     }
 
@@ -108,8 +112,8 @@ impl Level1 {
         self.parts().into_iter().fold(first, larger)
     }
 
-    /// Returns why the counts disagree: a part is below 0, or the four are not all slots. None if they agree to 1 % of the slots, or to
-    /// 80 slots.
+    /// Returns why the counts disagree: a part is below 0, the four are not all slots, or memory has more than the back end. None if they
+    /// agree to 1 % of the slots, or to 80 slots.
     ///
     /// A remainder is below 0 if the other events counted more than all slots. A difference, if two events contradict each other.
     pub fn disagreement(&self) -> Option<String> {
@@ -123,6 +127,17 @@ impl Level1 {
         if self.rest < -tolerance {
             return Some(format!("the four parts are {sum:.1} % of the slots"));
         }
+        if let Some(Part { fraction, rests_on, .. }) = self.memory_bound {
+            let is_part =
+                (-tolerance..=self.backend_bound.fraction + tolerance).contains(&fraction);
+            if !is_part {
+                let percents = [fraction, self.backend_bound.fraction].map(|part| part * 100.0);
+                let [memory, backend_bound] = percents;
+                return Some(format!(
+                    "memory bound is {memory:.1} % of the slots, by {rests_on}, and backend bound {backend_bound:.1} %"
+                ));
+            }
+        }
         (self.rest > tolerance && self.rest_is.is_none())
             .then(|| format!("the four parts are only {sum:.1} % of the slots"))
     }
@@ -134,8 +149,8 @@ impl fmt::Display for Level1 {
             let comma = if place == 0 { "" } else { ", " };
             write!(f, "{comma}{category} {}", percent(part.fraction))?;
         }
-        if let Some(memory) = self.memory {
-            write!(f, " (memory {})", percent(memory.fraction))?;
+        if let Some(memory) = self.memory_bound {
+            write!(f, " (memory bound {})", percent(memory.fraction))?;
         }
         match self.rest_is() {
             Some(what) => write!(f, ", {what} {}", percent(self.rest)),

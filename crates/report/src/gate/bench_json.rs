@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// The names of the parts of the pipeline slots, in percent. They are saved, and not compared.
 pub const PARTS_OF_SLOTS: [&str; 5] =
-    ["retiring %", "bad speculation %", "front end %", "back end %", "memory %"];
+    ["retiring %", "bad speculation %", "frontend bound %", "backend bound %", "memory bound %"];
 
 /// The version of the file's format.
 pub const VERSION: u64 = 2;

@@ -33,16 +33,6 @@ pub struct Figure {
     pub doubt: Option<String>,
 }
 
-/// Returns the name of an event in tables and files: that which perf gives it, or what the user has `written` if it would be a number
-/// (`r243`, `cpu/event=0x43/`).
-pub fn event_name(of_perf: String, written: String) -> String {
-    let plain = of_perf.split(':').next().unwrap_or_default();
-    let is_raw = plain
-        .strip_prefix('r')
-        .is_some_and(|code| !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    if is_raw || plain.contains('/') { written } else { of_perf }
-}
-
 /// The results of a benchmark.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
@@ -98,25 +88,4 @@ pub struct Side {
     pub rows: Vec<Row>,
     /// Why there are none, or not all.
     pub obstacles: Vec<String>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::event_name;
-
-    #[test]
-    fn only_numbers_have_the_name_that_the_user_wrote() {
-        let of = |of_perf: &str, written: &str| event_name(of_perf.into(), written.into());
-        assert_eq!(of("branches", "branch-instructions"), "branches");
-        assert_eq!(of("ref-cycles", "ref-cycles:u"), "ref-cycles");
-        assert_eq!(
-            of("r243", "ls_dmnd_fills_from_sys.local_ccx"),
-            "ls_dmnd_fills_from_sys.local_ccx"
-        );
-        assert_eq!(of("r1c2:k", "retired:k"), "retired:k");
-        assert_eq!(
-            of("4/config=0x1c6,config1=0x13/", "frontend_retired.l2_miss"),
-            "frontend_retired.l2_miss"
-        );
-    }
 }

@@ -28,7 +28,7 @@ pub use change::{Change, Direction};
 pub(crate) use comparison::SCOPES_DIFFER;
 pub use comparison::{Compared, Comparison, Outcome, SPEC_LOCK_MAP, Status, Values, compare};
 pub use cpu_identity::cpu_identity;
-pub use figure::{Certainty, Figure, Row, SCOPE_PROCESS, SCOPE_THREAD, Side, event_name};
+pub use figure::{Certainty, Figure, Row, SCOPE_PROCESS, SCOPE_THREAD, Side};
 pub use functions::{ChangeKind, FunctionChange};
 pub use limits::{Limits, STEPPED_INSTRUCTIONS, repeats};
 pub use median::{Interval, MIN_VALUES, SLICES, median, slices};

@@ -25,7 +25,8 @@ pub(super) struct Line {
 }
 
 /// The columns of the parts of the slots, if a line has them.
-pub(super) const SLOTS: [&str; 4] = ["retiring", "bad speculation", "front end", "back end"];
+pub(super) const SLOTS: [&str; 4] =
+    ["retiring", "bad speculation", "frontend bound", "backend bound"];
 
 /// Returns the table, with columns as wide as their widest cell.
 pub(super) fn table(lines: &[Line]) -> String {

@@ -17,8 +17,12 @@ const ORIGIN: &str = "# Arm's events: https://github.com/ARM-software/data, comm
 /// Microsoft's Azure Cobalt 100 is a Neoverse N2 with another implementer's number.
 const COBALT_100: &str = "0x6dd49";
 
-/// CPUs of others: the table's name, its other names, libpfm4's PMU, Linux's directory, and the parts.
-const OTHERS: [(&str, &[&str], &str, &str, &[&str]); 9] = [
+/// A table's name, its other names, libpfm4's PMU, Linux's directory, and the parts.
+type Other =
+    (&'static str, &'static [&'static str], &'static str, &'static str, &'static [&'static str]);
+
+/// CPUs of others.
+const OTHERS: [Other; 9] = [
     ("a64fx", &[], "arm_a64fx", "fujitsu/a64fx", &["0x46001"]),
     ("ampereone", &[], "", "ampere/ampereone", &["0xc0ac3"]),
     ("ampereonex", &[], "", "ampere/ampereonex", &["0xc0ac4"]),

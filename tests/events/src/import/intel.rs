@@ -82,14 +82,27 @@ fn model(cpu: &str) -> String {
     }
 }
 
+/// The core types of hybrids, and their short names.
+const CORES: [(&str, &str); 10] = [
+    ("goldencove", "glc"),
+    ("gracemont", "grt"),
+    ("redwoodcove", "rwc"),
+    ("crestmont", "cmt"),
+    ("lioncove", "lnc"),
+    ("skymont", "skt"),
+    ("cougarcove", "cgc"),
+    ("darkmont", "dkt"),
+    ("coyotecove", "cyc"),
+    ("arcticwolf", "arw"),
+];
+const FAST: [&str; 5] = ["goldencove", "redwoodcove", "lioncove", "cougarcove", "coyotecove"];
+
 /// `/SKL/events/skylake_core.json`: skylake, which libpfm4 calls skl.
 fn of_file(file: &str) -> Result<Cpu, String> {
     let (directory, name) = file.trim_start_matches('/').split_once("/events/").ok_or(file)?;
     let name = name.trim_end_matches(".json").trim_end_matches("_core").to_ascii_lowercase();
     let short = directory.to_ascii_lowercase().replace('-', "_");
     let mut aliases: Vec<String> = match name.as_str() {
-        "alderlake_goldencove" => vec!["adl_glc"],
-        "alderlake_gracemont" => vec!["adl_grt"],
         "nehalemep" => vec!["nhm"],
         "nehalemex" => vec!["nhm_ex"],
         "westmereep-sp" => vec!["wsm"],
@@ -106,7 +119,13 @@ fn of_file(file: &str) -> Result<Cpu, String> {
     .map(str::to_owned)
     .collect();
     if !name.contains('_') && name != short {
-        aliases.push(short);
+        aliases.push(short.clone());
+    }
+    if let Some((_, core)) = name.split_once('_') {
+        // As libpfm4 writes it: adl_glc. The CPU's own name is that of its fast cores.
+        let (_, code) = CORES.iter().find(|(known, _)| *known == core).ok_or(file)?;
+        aliases.push(format!("{short}_{code}"));
+        aliases.extend(FAST.contains(&core).then_some(short));
     }
     aliases.dedup();
     Ok(Cpu { name: name.replace('-', "_"), aliases, matches: Vec::new() })

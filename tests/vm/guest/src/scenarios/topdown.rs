@@ -68,14 +68,14 @@ impl Work {
 fn expected(work: Work, slots_per_instruction: u64) -> [u64; 6] {
     let [instructions, branches, loads] = work.events();
     let all = slots_per_instruction * instructions;
-    let (retiring, bad, back_end) = (5 * instructions, 2 * branches, 3 * loads);
-    [all, retiring, bad, all - retiring - bad - back_end, back_end, 2 * loads]
+    let (retiring, bad, backend_bound) = (5 * instructions, 2 * branches, 3 * loads);
+    [all, retiring, bad, all - retiring - bad - backend_bound, backend_bound, 2 * loads]
 }
 
 /// The same by an analysis.
 fn found(level1: &Level1) -> [f64; 5] {
-    let Level1 { slots, retiring, bad_speculation, front_end, back_end, .. } = level1;
-    [*slots, retiring.slots, bad_speculation.slots, front_end.slots, back_end.slots]
+    let Level1 { slots, retiring, bad_speculation, frontend_bound, backend_bound, .. } = level1;
+    [*slots, retiring.slots, bad_speculation.slots, frontend_bound.slots, backend_bound.slots]
 }
 
 fn topdown_of_random_mixtures(facts: &Facts) -> Outcome {
@@ -112,15 +112,15 @@ fn topdown_of_random_mixtures(facts: &Facts) -> Outcome {
         let counted: Vec<u64> =
             counted.iter().zip(&nothing).map(|(count, nothing)| count - nothing).collect();
         let level1 = formula.level1(&counted).ok_or_else(|| format!("no slots: {counted:?}"))?;
-        let [all, retiring, bad, front_end, back_end, of_memory] = expected(work, slots);
-        let parts = [all, retiring, bad, front_end, back_end].map(|slots| slots as f64);
+        let [all, retiring, bad, frontend_bound, backend_bound, of_memory] = expected(work, slots);
+        let parts = [all, retiring, bad, frontend_bound, backend_bound].map(|slots| slots as f64);
         equal(&format!("{work:?}"), found(&level1), parts)?;
         let fraction = |slots: u64| slots as f64 / all as f64;
         equal("retiring", level1.retiring.fraction, fraction(retiring))?;
-        equal("back end", level1.back_end.fraction, fraction(back_end))?;
+        equal("backend bound", level1.backend_bound.fraction, fraction(backend_bound))?;
         equal("the rest", level1.rest, 0.0)?;
         equal("disagreement", level1.disagreement(), None)?;
-        if let Some(part) = level1.memory {
+        if let Some(part) = level1.memory_bound {
             equal("memory", part.slots, of_memory as f64)?;
             memory += 1;
         }
@@ -151,7 +151,7 @@ fn topdown_in_bench(facts: &Facts) -> Outcome {
     bench.row("loads").throughput(|| Work { loads: 100, ..Work::default() }.run());
     let results = bench.run();
     equal("missing", results.missing().len(), 0)?;
-    let mut back_ends = Vec::new();
+    let mut backend_bounds = Vec::new();
     for row in results.rows() {
         let percent = |quantity: Quantity| -> Result<f64, Stop> {
             let figure = row.figure(quantity).ok_or_else(|| format!("{quantity}: {results}"))?;
@@ -163,19 +163,19 @@ fn topdown_in_bench(facts: &Facts) -> Outcome {
         let parts = [
             percent(Quantity::Retiring)?,
             percent(Quantity::BadSpeculation)?,
-            percent(Quantity::FrontEnd)?,
-            percent(Quantity::BackEnd)?,
+            percent(Quantity::FrontendBound)?,
+            percent(Quantity::BackendBound)?,
         ];
         near("retiring", parts[0], 100.0 * retiring(facts))?;
         near("the sum", parts.iter().sum(), 100.0)?;
-        back_ends.push(parts[3]);
+        backend_bounds.push(parts[3]);
         // Zen 4 needs seven events for it, and has six counters: they are counted in rounds.
         if facts.say("memory") == Some("yes") && parts[3] > 0.0 {
             near("memory", percent(Quantity::MemoryBound)? / parts[3], 2.0 / 3.0)?;
         }
     }
     println!("{results}");
-    require(back_ends[0] < 1.0 && back_ends[1] > 3.0, || format!("back end: {back_ends:?}"))
+    require(backend_bounds[0] < 1.0 && backend_bounds[1] > 3.0, || format!("back end: {backend_bounds:?}"))
 }
 
 fn topdown_in_spans(facts: &Facts) -> Outcome {
@@ -197,11 +197,11 @@ fn topdown_in_spans(facts: &Facts) -> Outcome {
     equal("the rest", level1.rest, 0.0)?;
     // Loads of the call beside those of the work.
     let of_work = 3 * (100 + 200 + 10_000);
-    let loads = level1.back_end.slots as u64 - of_work;
+    let loads = level1.backend_bound.slots as u64 - of_work;
     require(loads < 3 * 30, || format!("{loads} slots of other loads"))?;
     let text = report.to_string();
     println!("{text}");
-    for part in ["| retiring | bad speculation | front end | back end |", "Slots: front end "] {
+    for part in ["| retiring | bad speculation | frontend bound | backend bound |", "Slots: frontend bound "] {
         require(text.contains(part), || format!("no {part}"))?;
     }
     for record in interval.records() {
@@ -220,7 +220,7 @@ fn topdown_in_spans(facts: &Facts) -> Outcome {
     let outputs: [(Vec<u8>, &str); 4] = [
         (json, "\"slots\":{\"retiring\":0.2"),
         (lines, "\"slots\":{\"retiring\":0.2"),
-        (trace, "slots, back end"),
+        (trace, "slots, backend bound"),
         (prometheus, "loads"),
     ];
     let events = report.threads[0].events.iter().map(Event::to_string).collect::<Vec<_>>();
@@ -270,9 +270,9 @@ fn topdown_beside_too_many_events(facts: &Facts) -> Outcome {
     // Intel's CPUs have a fixed counter for instructions.
     let reasons = ["Without top-down: ", "Time only: "];
     let has_reason = reasons.iter().any(|reason| without.contains(reason));
-    require(!without.contains("| back end |") && has_reason, || without)?;
+    require(!without.contains("| backend bound |") && has_reason, || without)?;
     let beside = report(&others)?;
-    require(beside.contains("| back end |"), || beside.clone())
+    require(beside.contains("| backend bound |"), || beside.clone())
 }
 
 /// A linear congruential generator (Knuth's MMIX).
