@@ -1,7 +1,7 @@
 //! The remedies for what a report found.
 
 use crate::pmu::Description;
-use crate::report::{Availability, Report};
+use crate::report::{Availability, Report, is_hardware};
 use crate::summary::INSTRUCTION;
 use crate::text::nanoseconds;
 use rdpmc::Error;
@@ -68,6 +68,7 @@ impl Report {
     pub(crate) fn remedies(&self) -> Vec<String> {
         let mut lines = self.remedies_of_events();
         lines.extend(self.remedy_of_traps());
+        lines.extend(self.without_counters());
         lines.extend(self.core_pmus.iter().filter_map(Description::remedy_of_counters));
         lines.extend(self.errata.iter().map(|erratum| {
             let remedy = erratum.remedy.unwrap_or("No remedy is known");
@@ -127,6 +128,26 @@ impl Report {
         !is_listed || (self.core_pmus.len() > 1 && self.core_pmus.iter().any(lacks_cpus))
     }
 
+    /// Returns what can be counted without hardware counters, if there are none.
+    fn without_counters(&self) -> Vec<String> {
+        if self.counts_hardware() {
+            return Vec::new();
+        }
+        let step = self.step.as_ref().ok().map(|time| {
+            format!(
+                "instructions can be counted without a hardware counter, exactly, by single steps of {}: `rdpmc-step` counts \
+                 them, `rdpmc-bench` and `rdpmc-criterion` do so by themselves",
+                nanoseconds(*time)
+            )
+        });
+        let is_on_github = std::env::var_os("GITHUB_ACTIONS").is_some();
+        let runner = (is_on_github && self.core_pmus.is_empty()).then(|| {
+            "GitHub's hosted arm64 runners have a PMU, according to a public report of August 2026. Its x86-64 runners have none"
+                .to_owned()
+        });
+        step.into_iter().chain(runner).collect()
+    }
+
     /// Returns what to do about reads that a hypervisor traps.
     fn remedy_of_traps(&self) -> Option<String> {
         let shortest = nanoseconds(self.shortest_work()?);
@@ -154,7 +175,6 @@ impl Report {
                 None => causes.push((cause, vec![event.event])),
             }
         }
-        let is_hardware = |event: &Event| *event != Event::TASK_CLOCK;
         let hardware = self.hardware().count();
         let line = |(cause, events): (String, Vec<Event>)| match events.len() {
             all if all == self.events.len() => format!("all events: {cause}"),

@@ -7,9 +7,10 @@ use crate::topdown::Topdown;
 use crate::{errata, facts, pmu, scopes};
 use rdpmc::pmu::{Pmu, Pmus};
 use rdpmc::{Clock, DynGroup, Event, machine};
+use std::time::Duration;
 
-/// The kernel's generic hardware events, and one software event.
-const EVENTS: [Event; 11] = [
+/// The kernel's generic hardware events, and some software events.
+const EVENTS: [Event; 13] = [
     Event::CYCLES,
     Event::INSTRUCTIONS,
     Event::CACHE_REFERENCES,
@@ -21,12 +22,14 @@ const EVENTS: [Event; 11] = [
     Event::STALLED_CYCLES_BACKEND,
     Event::REF_CYCLES,
     Event::TASK_CLOCK,
+    Event::PAGE_FAULTS,
+    Event::CONTEXT_SWITCHES,
 ];
 
 /// Reports what this machine lets this process count and read, and how to fix what does not work.
 ///
-/// Opens and closes some dozens of counters, measures reads, tests the counters with known work, and reads `/proc` and
-/// `/sys`. Takes some hundred system calls and some 10 milliseconds, and leaves no counter open. Counters that are already
+/// Opens and closes some dozens of counters, measures reads, tests the counters with known work, takes 2,000 single steps, and reads
+/// `/proc` and `/sys`. Takes some 10 to 100 milliseconds, and leaves no counter open. Counters that are already
 /// open may lose a turn on the PMU (see [`describe`](crate::describe)).
 ///
 /// Call [`contain_faults`](rdpmc::contain_faults) first. Only then does `diagnose` try to read each counter. This
@@ -62,7 +65,8 @@ pub fn diagnose() -> Report {
         locked_memory: facts::locked_kilobytes().map(LockedMemory::of_kilobytes),
         descriptors: facts::descriptors().map(|(open, limit)| Descriptors { open, limit }),
         nmi_watchdog: facts::nmi_watchdog(),
-        events: EVENTS.map(Availability::for_event).into(),
+        events: EVENTS.map(|event| Availability::for_event(event, &core)).into(),
+        step: rdpmc_step::seconds_per_step().map(Duration::from_secs_f64),
         clock: Clock::open().map(|clock| clock.kind()),
         topdown: Topdown::of_this_cpu(),
         advice: Vec::new(),

@@ -59,7 +59,13 @@ pub(crate) fn processor() -> Option<String> {
             let revision = field("CPU revision")?;
             Some(format!("implementer {implementer}, part {part}, revision {revision}"))
         };
-        let name = field("model name").map(str::to_owned).or_else(arm);
+        // Several models have one name.
+        let x86 = || {
+            let (name, family) = (field("model name")?, field("cpu family")?);
+            let (model, stepping) = (field("model")?.parse::<u32>().ok()?, field("stepping")?);
+            Some(format!("{name} (family {family}, model {model:#x}, stepping {stepping})"))
+        };
+        let name = x86().or_else(|| Some(field("model name")?.to_owned())).or_else(arm);
         let name = name.or_else(|| Some(field("uarch").or_else(|| field("isa"))?.to_owned()));
         names.extend(name.filter(|name| !names.contains(name)));
     }

@@ -62,6 +62,8 @@ impl Report {
             "descriptors_limit": self.descriptors.map(|files| files.limit),
             "nmi_watchdog": self.nmi_watchdog,
             "events": all(&mut self.events.iter().map(event)),
+            "step_ns": nanoseconds(self.step.as_ref().ok().copied()),
+            "step_error": self.step.as_ref().err().map(ToString::to_string),
             "clock": self.clock.as_ref().ok().map(ToString::to_string),
             "clock_error": self.clock.as_ref().err().map(ToString::to_string),
             "topdown": self.topdown.as_ref().ok().map(ToString::to_string),
@@ -129,6 +131,7 @@ fn event(event: &Availability) -> Value {
         "event": event.event.to_string(),
         "user_space": event.access == Ok(Access::UserSpace),
         "counts_all_privilege_levels": event.counts_all_privilege_levels,
+        "lacking_on": event.lacking_on,
         "access": how,
         "error": error,
     })

@@ -1,8 +1,10 @@
 //! The events that this CPU has by its vendor's names, and which of them can be opened.
 
+use crate::text::Visible;
 use rdpmc::Counter;
+use rdpmc::pmu::Pmus;
 use rdpmc_events::{EventError, Table, VendorEvent};
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// Events of this machine's CPU: see [`list_events`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +15,9 @@ pub struct EventList {
     /// Each event, and the reason why it cannot be opened for user mode in this thread. None if it can. Ordered by table, then
     /// name.
     pub events: Vec<(VendorEvent, Option<String>)>,
+    /// The events of this machine's other PMUs that have these words in their names, as `power/energy-pkg/`, and whether their PMU
+    /// counts for CPUs, so that no thread can have them. Ordered by PMU, then name.
+    pub of_other_pmus: Vec<(String, bool)>,
 }
 
 /// Lists the events of this CPU whose name or description has all these words, and opens each one to see whether it can be
@@ -28,7 +33,23 @@ pub fn list_events(words: &str) -> Result<EventList, EventError> {
         let why_not = Counter::open(known.event).err().map(|why| why.shared_cause());
         events.push((known, why_not));
     }
-    Ok(EventList { tables, events })
+    Ok(EventList { tables, events, of_other_pmus: of_other_pmus(words) })
+}
+
+/// Returns the events of other PMUs whose names have all words, and whether they count for CPUs.
+fn of_other_pmus(words: &str) -> Vec<(String, bool)> {
+    let words: Vec<String> = words.split_whitespace().map(str::to_ascii_lowercase).collect();
+    let pmus = Pmus::local().all().unwrap_or_default();
+    let events = pmus.iter().filter(|pmu| !pmu.is_core()).flat_map(|pmu| {
+        pmu.events()
+            .iter()
+            .map(move |event| (format!("{}/{}/", pmu.name(), event.name), pmu.counts_for_cpus()))
+    });
+    let has_all = |(name, _): &(String, bool)| {
+        let name = name.to_ascii_lowercase();
+        words.iter().all(|word| name.contains(word.as_str()))
+    };
+    events.filter(has_all).collect()
 }
 
 impl fmt::Display for EventList {
@@ -57,6 +78,14 @@ impl fmt::Display for EventList {
         }
         for (reason, count) in reasons {
             writeln!(f, "{count} cannot be opened: {reason}")?;
+        }
+        for (name, counts_for_cpus) in &self.of_other_pmus {
+            let whose = match counts_for_cpus {
+                true => "counts for CPUs, not for a thread: `perf stat -a`",
+                false => "of another PMU",
+            };
+            write!(Visible(f), "{name:width$}  {whose}")?;
+            writeln!(f)?;
         }
         Ok(())
     }

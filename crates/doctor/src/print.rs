@@ -36,7 +36,11 @@ impl fmt::Display for Report {
             };
             let levels =
                 if event.counts_all_privilege_levels { ", all privilege levels" } else { "" };
-            writeln!(f, "  {:24}{how}{levels}", event.event.to_string())?;
+            write!(f, "  {:24}{how}{levels}", event.event.to_string())?;
+            if !event.lacking_on.is_empty() {
+                write!(Visible(f), ", not on {}", event.lacking_on.join(", "))?;
+            }
+            writeln!(f)?;
         }
         match self.advice.as_slice() {
             [] => write!(f, "\nnothing to do"),
@@ -64,8 +68,9 @@ impl Settings {
         if known.is_empty() { UNKNOWN.into() } else { known.join(", ") }
     }
 
-    fn sharing(&self) -> String {
+    fn sharing(&self, is_virtual: bool) -> String {
         match (self.smt, &self.siblings) {
+            (Some(false) | None, _) if is_virtual => "not visible to this guest".into(),
             (Some(true), Some(siblings)) => format!("on, and CPUs {siblings} share a core"),
             (Some(true), None) => "on".into(),
             (Some(false), _) => "off".into(),
@@ -159,8 +164,15 @@ impl Report {
             ("file descriptors", or_unknown(open)),
             ("nmi_watchdog", watchdog),
             ("frequency", self.settings.frequency()),
-            ("SMT", self.settings.sharing()),
+            ("SMT", self.settings.sharing(self.is_virtual)),
             ("kernel mode", or_unknown(self.settings.counts_kernel.map(allowed))),
+            (
+                "single steps",
+                match &self.step {
+                    Ok(time) => format!("instructions can be stepped, {} each", nanoseconds(*time)),
+                    Err(why) => why.to_string(),
+                },
+            ),
             ("clock", clock),
             (
                 "top-down",

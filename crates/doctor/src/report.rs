@@ -7,8 +7,12 @@ use crate::scopes::ScopeReport;
 use crate::topdown::Topdown;
 use rdpmc::Error;
 use rdpmc::clock::ClockKind;
+use rdpmc::error::ErrorKind;
+use rdpmc::pmu::Pmu;
 use rdpmc::{Access, Counter, Event, ReadBy, ReadCost, machine};
 use rdpmc_events::topdown::TopdownError;
+use rdpmc_step::StepError;
+use std::time::Duration;
 
 /// The findings of [`diagnose`](crate::diagnose). Unknown values are None. `Display` prints all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +22,7 @@ pub struct Report {
     pub version: &'static str,
     /// The architecture that this program was built for.
     pub architecture: &'static str,
-    /// The CPU's name (`/proc/cpuinfo`).
+    /// The CPU's name, and on x86-64 its family, model and stepping (`/proc/cpuinfo`).
     pub cpu: Option<String>,
     /// The kernel and its release (`/proc/sys/kernel/osrelease`).
     pub kernel: Option<String>,
@@ -57,8 +61,11 @@ pub struct Report {
     pub descriptors: Option<Descriptors>,
     /// `kernel.nmi_watchdog`: 1 if it may hold a counter of each CPU.
     pub nmi_watchdog: Option<i32>,
-    /// The generic hardware events, and one software event.
+    /// The generic hardware events, and some software events.
     pub events: Vec<Availability>,
+    /// The time of a single step by `rdpmc-step`, which counts the instructions of code exactly without a hardware counter. Or why it
+    /// cannot step here.
+    pub step: Result<Duration, StepError>,
     /// The source of a [`Clock`](rdpmc::Clock).
     pub clock: Result<ClockKind, Error>,
     /// Whether this CPU has events that show where its pipeline slots go, or why not.
@@ -239,10 +246,12 @@ pub struct Availability {
     pub access: Result<Access, Error>,
     /// Whether all privilege levels are counted, because the PMU cannot exclude any.
     pub counts_all_privilege_levels: bool,
+    /// The core PMUs that do not have the event, where a machine has several core types.
+    pub lacking_on: Vec<String>,
 }
 
 impl Availability {
-    pub(crate) fn for_event(event: Event) -> Availability {
+    pub(crate) fn for_event(event: Event, core: &[Pmu]) -> Availability {
         // To choose the cheaper way, `open` reads the counter.
         let way = match rdpmc::faults_are_contained() {
             true => ReadBy::Cheaper,
@@ -255,11 +264,29 @@ impl Availability {
                 .as_ref()
                 .is_ok_and(Counter::counts_all_privilege_levels),
             access: counter.map(|counter| counter.access()),
+            lacking_on: lacking(event, core),
         }
     }
 
     /// Whether the event needs a hardware counter.
     pub(crate) fn is_hardware(&self) -> bool {
-        self.event != Event::TASK_CLOCK
+        is_hardware(&self.event)
     }
+}
+
+pub(crate) fn is_hardware(event: &Event) -> bool {
+    ![Event::TASK_CLOCK, Event::PAGE_FAULTS, Event::CONTEXT_SWITCHES].contains(event)
+}
+
+/// Returns the core types that lack a hardware event, if there are several types.
+fn lacking(event: Event, core: &[Pmu]) -> Vec<String> {
+    if core.len() < 2 || !is_hardware(&event) {
+        return Vec::new();
+    }
+    let is_lacking = |pmu: &&Pmu| {
+        let builder = Counter::builder(event.on_core_pmu(pmu.type_id()));
+        let opened = builder.allow_all_privilege_levels(true).open();
+        opened.is_err_and(|why| why.kind() == ErrorKind::EventNotSupported)
+    };
+    core.iter().filter(is_lacking).map(|pmu| pmu.name().to_owned()).collect()
 }

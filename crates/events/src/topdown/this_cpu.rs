@@ -20,7 +20,7 @@ impl Core {
     pub(crate) fn event(&self, name: &str) -> Result<Event, TopdownError> {
         Ok(match &self.pmu {
             Some(pmu) => event(&format!("{pmu}/{name}/"))?,
-            None => self.table.event(name)?,
+            None => self.table.event(name)?.named(name),
         })
     }
 }
