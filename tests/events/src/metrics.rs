@@ -5,7 +5,8 @@ use crate::source::Source;
 use rdpmc::Event;
 use rdpmc::pmu::Pmus;
 use rdpmc_events::Table;
-use rdpmc_events::topdown::{Category, Formula};
+use rdpmc_events::topdown::{Category, Formula, Level1};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -19,8 +20,15 @@ const METRICS: [(Category, [&str; 2]); 4] = [
 const OF_MEMORY: [&str; 3] =
     ["tma_memory_bound", "backend_bound_memory", "backend_bound_by_memory"];
 
-/// perf's metrics of Intel's P-cores take the parts of the slots from a register that has them. That is no comparison.
-const PARTS: &str = "PERF_METRICS";
+/// perf's metrics of Intel's P-cores take the parts of the slots from a register that has them, PERF_METRICS. For these names it takes
+/// the slots that our events have counted, so what is compared is the arithmetic.
+const PARTS_OF_A_REGISTER: [(&str, Category); 4] = [
+    ("topdown-retiring", Category::Retiring),
+    ("topdown-bad-spec", Category::BadSpeculation),
+    ("topdown-fe-bound", Category::FrontendBound),
+    ("topdown-be-bound", Category::BackendBound),
+];
+const MEMORY_OF_A_REGISTER: &str = "topdown-mem-bound";
 
 /// Computes each metric of the first level with perf's formula and with ours, of the same random counts. Prints how many are equal.
 pub(crate) fn compare(
@@ -38,12 +46,12 @@ pub(crate) fn compare(
             println!("# {}: perf lists the metrics of {other} alone", cpu.name);
             continue;
         }
-        let mut seen = BTreeSet::new();
+        let mut by_register = BTreeSet::new();
         let (mut equal, mut random) = (0, Random(7));
         for _ in 0..100 {
             let counts = random.counts(formula.events().len());
             let level1 = formula.level1(&counts).ok_or("no slots")?;
-            let values = Values { metrics: &metrics, table, formula: &formula, counts };
+            let values = Values { metrics: &metrics, table, formula: &formula, counts, level1 };
             let ours = METRICS
                 .iter()
                 .map(|(category, names)| (&names[..], level1.part(*category).fraction));
@@ -52,10 +60,7 @@ pub(crate) fn compare(
             for (names, ours) in ours.chain(memory) {
                 let known = names.iter().find_map(|name| metrics.formulas.get(*name));
                 let Some(known) = known else { continue };
-                let theirs = values.evaluate(known, &mut seen)?;
-                if seen.contains(PARTS) {
-                    break;
-                }
+                let theirs = values.evaluate(known, &mut by_register)?;
                 // Nor is it equal if perf's is not a number.
                 let is_equal = (ours - theirs).abs() <= 1e-9 * ours.abs().max(1.0);
                 if !is_equal {
@@ -68,16 +73,14 @@ pub(crate) fn compare(
                 equal += 1;
             }
         }
-        if seen.contains(PARTS) {
-            println!("# {}: perf takes {PARTS}, so nothing is compared", cpu.name);
-            continue;
-        }
         if equal == 0 {
             println!("# {}: perf has no metrics", cpu.name);
             continue;
         }
+        let how =
+            if by_register.is_empty() { "" } else { ", with the parts of PERF_METRICS as counted" };
         println!(
-            "# {}: {} metrics are equal to perf's, of 100 random counts each",
+            "# {}: {} metrics are equal to perf's, of 100 random counts each{how}",
             cpu.name,
             equal / 100
         );
@@ -93,7 +96,7 @@ struct Metrics {
     /// By the name in lower case.
     events: BTreeMap<String, Event>,
     /// The PMU of the parts, if it is that of another core type.
-    of_another_pmu: Option<&'static str>,
+    of_another_pmu: Option<String>,
 }
 
 impl Metrics {
@@ -113,18 +116,21 @@ impl Metrics {
         };
         let events = events.entries.iter().filter_map(of_event).collect();
         let metrics = list(vendor, cpu, room, perf, &["metric"])?;
+        // Of a hybrid, perf may list those of the other core type.
+        let unit = |entry: &Value| field(entry, "Unit").to_owned();
+        let is_its =
+            |entry: &&Value| ["", "default_core", metrics.pmu].contains(&unit(entry).as_str());
         let formulas: BTreeMap<String, String> = metrics
             .entries
             .iter()
+            .filter(is_its)
             .map(|entry| {
                 (field(entry, "MetricName").to_owned(), field(entry, "MetricExpr").to_owned())
             })
             .filter(|(name, _)| !name.is_empty())
             .collect();
-        let retiring = formulas.get("tma_retiring").map_or("", String::as_str);
-        let is_named = |pmu: &&&str| retiring.contains(&format!("{pmu}@"));
-        let named = ["cpu_core", "cpu_atom"].iter().find(is_named).copied();
-        let of_another_pmu = named.filter(|pmu| *pmu != metrics.pmu);
+        let others = metrics.entries.iter().find(|entry| !is_its(entry)).map(unit);
+        let of_another_pmu = others.filter(|_| !formulas.contains_key("tma_retiring"));
         Ok(Metrics { formulas, events, of_another_pmu })
     }
 }
@@ -135,11 +141,17 @@ struct Values<'a> {
     table: Table,
     formula: &'a Formula,
     counts: Vec<u64>,
+    level1: Level1,
 }
 
 impl Values<'_> {
-    fn evaluate(&self, expression: &str, seen: &mut BTreeSet<String>) -> Result<f64, String> {
-        let mut parser = Parser { values: self, tokens: tokens(expression)?, place: 0, seen };
+    fn evaluate(
+        &self,
+        expression: &str,
+        by_register: &mut BTreeSet<String>,
+    ) -> Result<f64, String> {
+        let mut parser =
+            Parser { values: self, tokens: tokens(expression)?, place: 0, by_register };
         let value = parser.choice()?;
         match parser.tokens.get(parser.place) {
             None => Ok(value),
@@ -147,9 +159,9 @@ impl Values<'_> {
         }
     }
 
-    fn name(&self, name: &str, seen: &mut BTreeSet<String>) -> Result<f64, String> {
+    fn name(&self, name: &str, by_register: &mut BTreeSet<String>) -> Result<f64, String> {
         if let Some(formula) = self.metrics.formulas.get(name) {
-            return self.evaluate(formula, seen);
+            return self.evaluate(formula, by_register);
         }
         // On a PMU: `cpu_core@topdown-retiring@`.
         let name = name.split('@').nth(1).unwrap_or(name).to_ascii_lowercase();
@@ -158,8 +170,12 @@ impl Values<'_> {
             "#smt_on" => return Ok(0.0),
             "#core_wide" => return Ok(1.0),
             name if name.starts_with("topdown-") => {
-                seen.insert(PARTS.to_owned());
-                return Ok(1.0);
+                by_register.insert(name.to_owned());
+                let of = PARTS_OF_A_REGISTER.iter().find(|(known, _)| *known == name);
+                let memory = || self.level1.memory_bound.filter(|_| name == MEMORY_OF_A_REGISTER);
+                let part = of.map(|(_, category)| self.level1.part(*category)).or_else(memory);
+                // Of a metric that is not compared.
+                return Ok(part.map_or(f64::NAN, |part| part.slots));
             }
             // Corrections of those.
             "int_misc.uop_dropping" | "int_misc.clears_count" => return Ok(0.0),
@@ -200,7 +216,7 @@ struct Parser<'a, 'v> {
     values: &'a Values<'v>,
     tokens: Vec<String>,
     place: usize,
-    seen: &'a mut BTreeSet<String>,
+    by_register: &'a mut BTreeSet<String>,
 }
 
 impl Parser<'_, '_> {
@@ -266,7 +282,7 @@ impl Parser<'_, '_> {
             return Ok(number);
         }
         if !self.take("(") {
-            return self.values.name(&token, self.seen);
+            return self.values.name(&token, self.by_register);
         }
         let first = self.choice()?;
         self.expect(",")?;
@@ -311,8 +327,9 @@ mod tests {
         let formulas = BTreeMap::from([one, two]);
         let events = BTreeMap::new();
         let metrics = Metrics { formulas, events, of_another_pmu: None };
-        let values = Values { metrics: &metrics, table, formula: &formula, counts };
-        let mut seen = BTreeSet::new();
+        let level1 = formula.level1(&counts).ok_or("no slots")?;
+        let values = Values { metrics: &metrics, table, formula: &formula, counts, level1 };
+        let mut by_register = BTreeSet::new();
         for (expression, value) in [
             ("1 + 2 * 3 - 4 / 2", 5.0),
             ("(1 + 2) * 3", 9.0),
@@ -321,14 +338,14 @@ mod tests {
             ("2 if #SMT_on else one", 1.0),
             ("2 if #core_wide < 1 else 3 if 1 < 2 else 4", 3.0),
             ("UOPS_RETIRED.SLOTS / topdown.slots", 0.4),
-            ("topdown\\-bad\\-spec - INT_MISC.UOP_DROPPING", 1.0),
+            ("topdown\\-bad\\-spec - INT_MISC.UOP_DROPPING", 20.0),
         ] {
-            assert_eq!(values.evaluate(expression, &mut seen), Ok(value), "{expression}");
+            assert_eq!(values.evaluate(expression, &mut by_register), Ok(value), "{expression}");
         }
         for wrong in ["", "1 +", "(1", "1 2", "f(1, 2)", "no_such.event", "1 ; 2"] {
-            assert!(values.evaluate(wrong, &mut seen).is_err(), "{wrong}");
+            assert!(values.evaluate(wrong, &mut by_register).is_err(), "{wrong}");
         }
-        assert!(seen.contains(PARTS));
+        assert!(by_register.contains("topdown-bad-spec"));
         Ok(())
     }
 }
