@@ -69,6 +69,8 @@ fn json_is_what_the_report_is() {
         "siblings",
         "smt",
         "status",
+        "step_error",
+        "step_ns",
         "summary",
         "topdown",
         "topdown_error",
@@ -200,7 +202,7 @@ fn json_is_what_the_report_is() {
     for (json, event) in events.iter().zip(&report.events) {
         assert_eq!(
             keys(json),
-            ["access", "counts_all_privilege_levels", "error", "event", "user_space"]
+            ["access", "counts_all_privilege_levels", "error", "event", "lacking_on", "user_space"]
         );
         assert_eq!(json["event"], event.event.to_string());
         assert_eq!(json["user_space"], event.access == Ok(Access::UserSpace));

@@ -341,7 +341,13 @@ fn large_numbers_and_causes_in_json() {
     assert_eq!(slow["place"]["name"], "inner", "{slow}");
     assert_eq!(slow["line"], interval.report().slowest()[0].as_str(), "{slow}");
     if interval.threads()[0].knows_causes {
-        assert_eq!(slow["reasons"][0]["what"], "waited", "{slow}");
-        assert!(slow["reasons"][0]["ns"].as_u64().unwrap() >= 19_000_000, "{slow}");
+        // Beside load, it gets its CPU late after the sleep.
+        let reasons = slow["reasons"].as_array().unwrap();
+        let is_of_the_sleep = |reason: &&serde_json::Value| {
+            reason["what"] == "waited" || reason["what"] == "woken late"
+        };
+        let of_the_sleep = reasons.iter().filter(is_of_the_sleep);
+        let ns: u64 = of_the_sleep.map(|reason| reason["ns"].as_u64().unwrap()).sum();
+        assert!(ns >= 19_000_000, "{slow}");
     }
 }
