@@ -14,6 +14,8 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 const CRATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/events");
+/// The limit of names, encodings and tables, without the descriptions.
+const MAX_BYTES: usize = 300_000;
 const VENDORS: [&str; 4] = ["intel", "amd", "arm", "riscv"];
 
 fn main() -> ExitCode {
@@ -43,8 +45,9 @@ fn main() -> ExitCode {
                 .map(|comparison| comparison.print("perf")),
             ["metrics", vendor, room, ref perf @ ..] => source(vendor)
                 .and_then(|source| metrics::compare(vendor, &source, Path::new(room), perf)),
-            ["generate", directory] => generate_all(Path::new(directory)),
-            _ => Err("usage: import intel DIRECTORY LIST | import arm DIRECTORY LIST LINUX | import amd LIST DIRECTORY COMMAND... | import riscv LINUX | generate DIRECTORY | libpfm4 LIST | perf intel|amd DIRECTORY COMMAND... | metrics intel|amd DIRECTORY COMMAND..."
+            ["metrics-of-arm", linux] => metrics::compare_arm(Path::new(linux)),
+        ["generate", directory] => generate_all(Path::new(directory)),
+            _ => Err("usage: import intel DIRECTORY LIST | import arm DIRECTORY LIST LINUX | import amd LIST DIRECTORY COMMAND... | import riscv LINUX | generate DIRECTORY | libpfm4 LIST | perf intel|amd DIRECTORY COMMAND... | metrics intel|amd DIRECTORY COMMAND... | metrics-of-arm LINUX"
                 .to_owned()),
         };
     match result {
@@ -101,6 +104,9 @@ fn generate_all(directory: &Path) -> Result<(), String> {
         names += generated.names;
     }
     println!("all: {tables} tables, {names} names, {bytes} bytes");
+    if bytes > MAX_BYTES {
+        return Err(format!("the tables of all vendors may have {MAX_BYTES} bytes"));
+    }
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Compares the formulas of `rdpmc_events::topdown` with perf's metrics of the first level.
 
+use crate::import::json;
 use crate::perf::{field, list};
 use crate::source::Source;
 use rdpmc::Event;
@@ -85,6 +86,75 @@ pub(crate) fn compare(
             equal / 100
         );
         compared += equal / 100;
+    }
+    println!("# metrics: {compared} equal");
+    Ok(())
+}
+
+/// Arm's cores whose slots are counted here: the table, Linux's directory, and the slots in a cycle, which Linux takes from a register.
+const ARM: [(&str, &str, &str); 6] = [
+    ("neoverse_n2", "neoverse-n2-v2", "5"),
+    ("neoverse_n3", "neoverse-n3", "5"),
+    ("neoverse_v1", "neoverse-v1", "8"),
+    ("neoverse_v2", "neoverse-n2-v2", "8"),
+    ("neoverse_v3", "neoverse-v3", "10"),
+    ("neoverse_v3ae", "neoverse-v3", "10"),
+];
+
+/// Compares the formulas of Arm's cores with those in Linux's directory `tools/perf/pmu-events/arch`.
+pub(crate) fn compare_arm(linux: &Path) -> Result<(), String> {
+    let directory = linux.join("arm64");
+    let shared = json(&directory.join("sbsa.json"))?;
+    let mut compared = 0;
+    for (name, files, width) in ARM {
+        let table = Table::named(name).ok_or_else(|| format!("no table {name}"))?;
+        let formula = Formula::for_table(table).ok_or_else(|| format!("no formula of {name}"))?;
+        let own = json(&directory.join("arm").join(files).join("metrics.json"))?;
+        let mut formulas = BTreeMap::new();
+        for metric in
+            [&shared, &own].into_iter().flat_map(|all| all.as_array().into_iter().flatten())
+        {
+            if !field(metric, "MetricExpr").is_empty() {
+                // A core since r0p3.
+                let formula = field(metric, "MetricExpr").replace(
+                    "strcmp_cpuid_str(0x410fd493) | strcmp_cpuid_str(0x410fd490) ^ 1",
+                    "1",
+                );
+                // One that all cores share has that name.
+                let names = ["MetricName", "ArchStdEvent"].map(|name| field(metric, name));
+                let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+                formulas.insert(name.to_owned(), formula);
+            }
+        }
+        let sum = "STALL_SLOT_FRONTEND + STALL_SLOT_BACKEND".to_owned();
+        formulas.extend([
+            ("#slots".to_owned(), width.to_owned()),
+            ("STALL_SLOT".to_owned(), sum.clone()),
+        ]);
+        formulas.insert("stall_slot".to_owned(), sum);
+        let metrics = Metrics { formulas, events: BTreeMap::new(), of_another_pmu: None };
+        let (mut random, mut unused) = (Random(7), BTreeSet::new());
+        for _ in 0..100 {
+            let counts = random.counts(formula.events().len());
+            let level1 = formula.level1(&counts).ok_or("no slots")?;
+            let values = Values { metrics: &metrics, table, formula: &formula, counts, level1 };
+            for (category, [_, metric]) in METRICS {
+                let known = metrics.formulas.get(metric).ok_or_else(|| format!("no {metric}"))?;
+                let theirs = values.evaluate(known, &mut unused)? / 100.0;
+                let ours = level1.part(category).fraction;
+                let is_equal = (ours - theirs).abs() <= 1e-9 * ours.abs().max(1.0);
+                if !is_equal {
+                    return Err(format!(
+                        "{name}: {metric} is {ours}, and {theirs} by Linux: {known}"
+                    ));
+                }
+            }
+        }
+        println!(
+            "# {name}: {} metrics are equal to Linux's, of 100 random counts each",
+            METRICS.len()
+        );
+        compared += METRICS.len();
     }
     println!("# metrics: {compared} equal");
     Ok(())

@@ -14,6 +14,6 @@ fn text(path: &Path) -> Result<String, String> {
     Ok(text.trim_start_matches('\u{feff}').to_owned())
 }
 
-fn json(path: &Path) -> Result<serde_json::Value, String> {
+pub(crate) fn json(path: &Path) -> Result<serde_json::Value, String> {
     serde_json::from_str(&text(path)?).map_err(|why| format!("{}: {why}", path.display()))
 }
