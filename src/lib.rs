@@ -129,6 +129,7 @@ pub use threads::{PerThread, Scope, SyscallGroup};
 pub mod messages {
     pub use crate::event::generic::all as generic_names;
     pub use crate::kernel::text::{Thousands, Visible};
+    pub use crate::names::name_of;
     pub use crate::names::suggest::Nearest;
 }
 

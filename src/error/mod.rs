@@ -133,11 +133,11 @@ impl Error {
         self.filled(self.0.remedy, &self.0.name)
     }
 
-    /// Returns the [`cause`](Error::cause) with `this` in place of the event's name (`this on PMU`, if the name has a PMU other than
-    /// `cpu`): events that cannot be opened for the same cause can share a line.
+    /// Returns the [`cause`](Error::cause) with `this` in place of the event's name (`this on PMU`, if the event is one of a
+    /// PMU other than the CPU's own): events that cannot be opened for the same cause can share a line.
     pub fn shared_cause(&self) -> String {
         match self.0.name.split_once('/') {
-            Some((pmu, _)) if self.0.event.is_some() && pmu != "cpu" => {
+            Some((pmu, _)) if self.0.event.is_some_and(|event| event.pmu().is_some()) => {
                 self.filled(self.0.cause, &format!("this on {pmu}"))
             }
             _ => self.filled(self.0.cause, "this"),

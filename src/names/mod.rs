@@ -75,5 +75,10 @@ impl IntoEvent for String {
 /// Returns the event with its name, for an error: the name that it was given, else its name on this machine. Reads the files that
 /// [`Pmus::name_of`] reads.
 pub(crate) fn named(event: Event) -> (Event, String) {
-    (event, event.given_name().unwrap_or_else(|| Pmus::local().name_of(event)))
+    (event, name_of(event))
+}
+
+/// Returns the name that an event was given, else its name on this machine.
+pub fn name_of(event: Event) -> String {
+    event.given_name().unwrap_or_else(|| Pmus::local().name_of(event))
 }

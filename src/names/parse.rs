@@ -38,6 +38,11 @@ impl Pmus {
         if name.contains(char::is_control) {
             return Err(invalid("`{0}` has a control character", "Remove it").with(&name));
         }
+        if name.ends_with(':') {
+            return Err(
+                invalid("nothing follows the last colon of `{0}`", "Remove the colon").with(&name)
+            );
+        }
         let Some((pmu, rest)) = name.split_once('/') else {
             let (name, modifiers) = match name.split_once(':') {
                 Some((event, letters)) => match of_letters(letters) {
@@ -63,6 +68,8 @@ impl Pmus {
             }
             _ => match self.get(pmu)? {
                 Some(pmu) => pmu,
+                // An encoding's: the CPU's own PMU has another name on arm64 and on Intel's hybrids, and no name without one.
+                None if pmu == "cpu" && are_words(terms) => Pmu::of_type(kind::RAW),
                 None if self.lacks_core(pmu)? => {
                     return self
                         .event_without_pmu(name, pmu, terms)
@@ -71,8 +78,6 @@ impl Pmus {
                 None if self.are_local() && self.core()?.is_none() => {
                     return Err(no_pmu_list(name));
                 }
-                // An encoding's: the CPU's own PMU has another name on arm64, and on Intel's hybrids.
-                None if pmu == "cpu" && are_words(terms) => Pmu::of_type(kind::RAW),
                 None => {
                     // perf accepts settings of its own between the slashes of `cycles//`.
                     let nearest = match generic::generic(pmu) {

@@ -46,6 +46,9 @@ pub(super) fn unknown_event(name: &str, nearest: &[String], has_no_core: bool) -
         return invalid("the event name is empty", "Give one, such as cycles");
     }
     if let Some((_, others)) = name.split_once(',') {
+        if others.trim().is_empty() {
+            return invalid("nothing follows the comma of `{0}`", "Remove the comma").with(&name);
+        }
         if others.contains('=') {
             let remedy = "Write terms between slashes, such as cpu/event=0xc0,cmask=1/";
             return invalid("`{0}` has terms without a PMU", remedy).with(&name);

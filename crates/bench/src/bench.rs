@@ -82,8 +82,18 @@ impl<'a> Bench<'a> {
         rdpmc::contain_faults()?;
         let (mut distinct, mut unknown): (Vec<Event>, Vec<Missing>) = (Vec::new(), Vec::new());
         for event in events {
+            let name = event.to_string();
             match event.into_event() {
-                Ok(event) if distinct.contains(&event) => {}
+                Ok(event) if distinct.contains(&event) => {
+                    // Its column is that of the other name.
+                    if name != event.to_string() {
+                        let same = Error::of_name(
+                            format!("{name} is the same event as {event}"),
+                            "One column has both".to_owned(),
+                        );
+                        unknown.push(Missing::by_name(name, same));
+                    }
+                }
                 Ok(event) => distinct.push(event),
                 Err(why) => {
                     let missing = Missing::by_name(event.to_string(), why);

@@ -7,6 +7,7 @@ use crate::stand_ins::StandIns;
 use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::Error;
+use rdpmc::messages::name_of;
 use rdpmc::{Event, Group};
 use std::cell::Cell;
 
@@ -124,7 +125,7 @@ impl Measurement for CounterMeasurement {
 
     fn formatter(&self) -> &dyn ValueFormatter {
         let [event] = self.meter.group().events();
-        let name = event.to_string();
+        let name = name_of(event);
         let mut lines = self.notes.lines(&name, self.meter.take_error());
         lines.extend(self.batches.take().close_to(self.floor, self.unit, &name));
         print::before_the_report(&[], None, &lines);

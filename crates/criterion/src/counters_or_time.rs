@@ -14,6 +14,7 @@ use crate::topdown::Slots;
 use crate::units::Unit;
 use criterion::measurement::{Measurement, ValueFormatter};
 use rdpmc::Error;
+use rdpmc::messages::name_of;
 use rdpmc::{Clock, DynGroup, Event, IntoEvent, Scope, SyscallGroup};
 use rdpmc_report::criterion::home::{criterions_home, home_of};
 use rdpmc_step::processes::end_if_stray;
@@ -314,7 +315,7 @@ impl CountersOrTime {
                     Some((_, why)) if matches!(driver, Driver::Counter(_)) => {
                         recorder.without(why.clone())
                     }
-                    _ => recorder.without(event.to_string()),
+                    _ => recorder.without(name_of(*event)),
                 },
             };
         }

@@ -17,6 +17,7 @@ use criterion::measurement::ValueFormatter;
 use portable_atomic::AtomicU64;
 use rdpmc::Event;
 use rdpmc::error::ReadError;
+use rdpmc::messages::name_of;
 use rdpmc_report::criterion::home::{criterions_home, name};
 use rdpmc_report::criterion::{Counted, Results};
 use rdpmc_report::gate::bench_json::{build, is_same_program, program};
@@ -124,7 +125,7 @@ impl Recorder {
     /// Returns a recorder for these events.
     pub(crate) fn new(events: &[Event]) -> Recorder {
         let counter = |event: &Event| Counter {
-            name: event.to_string(),
+            name: name_of(*event),
             unit: Unit::for_event(*event),
             floor: 0,
         };

@@ -135,14 +135,14 @@ impl Report {
         }
         let step = self.step.as_ref().ok().map(|time| {
             format!(
-                "instructions can be counted without a hardware counter, exactly, by single steps of {}: `rdpmc-step` counts \
-                 them, `rdpmc-bench` and `rdpmc-criterion` do so by themselves",
+                "no hardware counter counts instructions here. `rdpmc-step` counts them exactly by single steps of {}, and \
+                 `rdpmc-bench` and `rdpmc-criterion` do so where `instructions` are asked for",
                 nanoseconds(*time)
             )
         });
         let is_on_github = std::env::var_os("GITHUB_ACTIONS").is_some();
         let runner = (is_on_github && self.core_pmus.is_empty()).then(|| {
-            "GitHub's hosted arm64 runners have a PMU, according to a public report of August 2026. Its x86-64 runners have none"
+            "GitHub's x86-64 runners have no PMU. Run on its hosted arm64 runners, which have one according to a public report of August 2026"
                 .to_owned()
         });
         step.into_iter().chain(runner).collect()

@@ -35,6 +35,9 @@ const EVENTS: [Event; 13] = [
 /// Call [`contain_faults`](rdpmc::contain_faults) first. Only then does `diagnose` try to read each counter. This
 /// detects reads that fault although the setting allows them, and measures what a read costs.
 ///
+/// The single steps replace the handler of SIGTRAP while they last (x86-64), or a child process traces this thread (arm64). Under a
+/// debugger they are refused.
+///
 /// Must not be called in a signal handler.
 pub fn diagnose() -> Report {
     let (pmus, unreadable) = match Pmus::local().all() {

@@ -4,7 +4,6 @@ use crate::report::{LockedMemory, Report, Seccomp, Settings};
 use crate::text::{Visible, nanoseconds};
 use rdpmc::Access;
 use rdpmc::clock::ClockKind;
-use rdpmc::error::ErrorKind;
 use rdpmc_events::topdown::TopdownError;
 use std::fmt::{self, Write as _};
 
@@ -140,14 +139,8 @@ impl Report {
         };
         let clock = match &self.clock {
             // Otherwise the events' line has the reason.
-            Ok(ClockKind::Calibrated(why))
-                if !matches!(
-                    why.kind(),
-                    ErrorKind::NotOffered
-                        | ErrorKind::NotMapped
-                        | ErrorKind::MlockLimit
-                        | ErrorKind::Forked
-                ) =>
+            Ok(ClockKind::Calibrated(_))
+                if self.events.iter().all(|event| event.access.is_err()) =>
             {
                 "the tick counter, calibrated against CLOCK_MONOTONIC_RAW: no event can be opened"
                     .into()

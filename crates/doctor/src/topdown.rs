@@ -49,7 +49,7 @@ impl fmt::Display for Topdown {
                     f,
                     ". The {} events cannot be counted together: {}",
                     events.len(),
-                    why.cause()
+                    why.shared_cause()
                 )
             }
         }

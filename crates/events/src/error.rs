@@ -1,5 +1,6 @@
 //! The reasons why a name is not an event.
 
+use crate::name::MODIFIERS;
 use rdpmc::Error;
 use std::fmt;
 
@@ -19,13 +20,35 @@ pub enum EventError {
         /// The tables of other CPUs that have this name.
         elsewhere: Vec<&'static str>,
     },
-    /// There is no table of this name, or the name is of another table than the one that was asked.
+    /// There is no table of this name.
     #[non_exhaustive]
     UnknownTable {
         /// The name.
         name: String,
         /// The nearest names of tables, at most 3.
         nearest: Vec<String>,
+    },
+    /// The name is of another table than the one that was asked.
+    #[non_exhaustive]
+    OtherTable {
+        /// The name of the other table.
+        name: String,
+        /// The table that was asked.
+        table: &'static str,
+    },
+    /// The name is that of an event that no table has, because every CPU has it or it is an encoding.
+    #[non_exhaustive]
+    NoTableNeeded {
+        /// The name.
+        name: String,
+    },
+    /// There is one colon after the name of a table, where two belong.
+    #[non_exhaustive]
+    OneColon {
+        /// The name.
+        name: String,
+        /// The same with two colons.
+        right: String,
     },
     /// The CPUs of the table have no core PMU of this name.
     #[non_exhaustive]
@@ -91,7 +114,7 @@ pub enum TermFault {
     Twice,
     /// It needs a value.
     NoValue,
-    /// Its value is no number.
+    /// Its value is not a number.
     NotANumber,
     /// Its value has more bits than this term.
     TooLarge {
@@ -102,7 +125,7 @@ pub enum TermFault {
     SecondUnitMask,
     /// It is another event.
     Event,
-    /// There is nothing behind a colon.
+    /// There is nothing between two colons.
     Empty,
 }
 
@@ -114,16 +137,25 @@ impl EventError {
                 format!("{} has no event {name}", tables.join(" or "))
             }
             EventError::UnknownTable { name, .. } => {
-                format!("{name} is not the name of this table or of another")
+                format!("there is no table {name}")
+            }
+            EventError::OtherTable { name, table } => {
+                format!("the table is {table}, and the name is one of {name}")
+            }
+            EventError::NoTableNeeded { name } => {
+                format!("{name} is not a name of one table, because every CPU has it")
+            }
+            EventError::OneColon { name, .. } => {
+                format!("{name} has one colon after the name of a table")
             }
             EventError::OtherTool { name, tool, .. } => format!("{name} is a name of {tool}'s"),
             EventError::Uncore { name, pmu } => {
                 format!(
-                    "{name} is an event of the PMU {pmu}, which counts for the whole machine and not for a thread"
+                    "{name} is an event of the PMU {pmu}, which counts for a part of the machine and not for a thread"
                 )
             }
             EventError::UnknownPmu { pmu, table } => {
-                format!("CPUs with the table {table} have no core PMU {pmu}")
+                format!("the table {table} is not one of the core PMU {pmu}")
             }
             EventError::UnknownCpu { cpu } => {
                 let cpu = cpu.as_deref().unwrap_or("/proc/cpuinfo does not name it");
@@ -137,12 +169,15 @@ impl EventError {
                 TermFault::Twice => format!("the term {term} is there twice"),
                 TermFault::NoValue => format!("the term {term} has no value"),
                 TermFault::NotANumber => format!("the value of {term} is not a number"),
+                TermFault::TooLarge { bits: 1 } => {
+                    format!("the value of {term} is too large: this term has one bit")
+                }
                 TermFault::TooLarge { bits } => {
                     format!("the value of {term} is too large: this term has {bits} bits")
                 }
                 TermFault::SecondUnitMask => format!("{term} is a second unit mask"),
                 TermFault::Event => format!("{term} is another event"),
-                TermFault::Empty => format!("nothing follows the colon of {term}"),
+                TermFault::Empty => format!("nothing is between two colons of {term}"),
             },
             EventError::Name(why) => why.cause(),
         }
@@ -174,11 +209,18 @@ impl EventError {
                     format!("The nearest: {}. `Table::all` returns the tables", near.join(", "))
                 }
             }),
+            EventError::OtherTable { .. } => {
+                Some("`event` takes names of all tables, and `Table::named` returns one".to_owned())
+            }
+            EventError::NoTableNeeded { name } => Some(format!("Write {name} alone")),
+            EventError::OneColon { right, .. } => Some(format!("Write {right}")),
             EventError::OtherTool { remedy, .. } => Some(remedy.clone()),
             EventError::Uncore { .. } => {
                 Some("`perf stat -a -e NAME` counts it, with privileges".to_owned())
             }
-            EventError::UnknownPmu { .. } => Some("Write cpu/NAME/, or the name alone".to_owned()),
+            EventError::UnknownPmu { .. } => {
+                Some("Write cpu/NAME/, the name alone, or the table of that core type".to_owned())
+            }
             EventError::UnknownCpu { .. } => {
                 Some("Name one of another CPU, or give the encoding, as in r01c2".to_owned())
             }
@@ -186,7 +228,11 @@ impl EventError {
                 Some(format!("Write {}", choices.join(" or ")))
             }
             EventError::WrongTerm { term, fault, terms } => Some(match fault {
-                TermFault::Unknown => format!("The terms are {}", terms.join(", ")),
+                TermFault::Unknown => format!(
+                    "The terms are {}, and the modifiers {}",
+                    terms.join(", "),
+                    MODIFIERS.chars().map(String::from).collect::<Vec<_>>().join(", ")
+                ),
                 TermFault::Twice => "Give it once".to_owned(),
                 TermFault::NoValue => format!("Write {term}=NUMBER"),
                 TermFault::NotANumber => {
@@ -199,7 +245,7 @@ impl EventError {
                 TermFault::Event => {
                     "Give one event at a time, and open a group for several".to_owned()
                 }
-                TermFault::Empty => "Remove the colon".to_owned(),
+                TermFault::Empty => "Remove one".to_owned(),
             }),
             EventError::Name(why) => Some(why.remedy()).filter(|remedy| !remedy.is_empty()),
         }

@@ -1,11 +1,12 @@
-//! Names that no table has, because they are another tool's, or those of a PMU that counts for no thread.
+//! Names that no table can have: those of other tools, and of PMUs that count for no thread.
 
+use crate::encoding::Layout;
 use crate::error::EventError;
 use crate::table::Table;
 
 /// The beginnings of uncore events' names as the vendors and perf write them, and the PMUs in `/sys/bus/event_source/devices`. Of two
-/// beginnings that fit, the first counts.
-const UNCORE: [(&str, &str); 35] = [
+/// beginnings that fit, the first counts. AMD's apply to its CPUs alone.
+const UNCORE: [(&str, &str); 41] = [
     ("unc_m2m_", "uncore_m2m_*"),
     ("unc_m3upi_", "uncore_m3upi_*"),
     ("unc_m2p_", "uncore_m2pcie_*"),
@@ -38,47 +39,63 @@ const UNCORE: [(&str, &str); 35] = [
     ("remote_processor_", "amd_df"),
     ("local_socket_", "amd_df"),
     ("remote_socket_", "amd_df"),
+    ("local_or_remote_socket_", "amd_df"),
+    ("xi_", "amd_l3"),
+    ("llc_misses.", "uncore_*"),
+    ("llc_references.", "uncore_*"),
+    ("uncore_", "uncore_*"),
+    ("hnf_", "arm_cmn_*"),
     ("dram_channel_data_controller", "amd_df"),
     ("remote_outbound_data_controller", "amd_df"),
     ("arm_cmn", "arm_cmn_*"),
 ];
 
-/// LIKWID's counters of a core, and of what lies beside the cores. A number follows.
-const LIKWID_CORE: [&str; 4] = ["PMC", "FIXC", "UPMC", "TMA"];
-const LIKWID_UNCORE: [&str; 18] = [
+/// LIKWID's counters of a core, and of what lies beside the cores. Most have a number.
+const LIKWID_CORE: [&str; 3] = ["PMC", "FIXC", "TMA"];
+const LIKWID_UNCORE: [&str; 19] = [
     "MBOX", "CBOX", "UBOX", "UBOXFIX", "WBOX", "SBOX", "BBOX", "PBOX", "RBOX", "QBOX", "HBOX",
-    "IBOX", "M2M", "MDEV", "DFC", "CPMC", "PWR", "UMC",
+    "IBOX", "M2M", "MDEV", "DFC", "CPMC", "PWR", "UMC", "UPMC",
 ];
 
-/// Returns the error of a name that is known to be no name of a table. None for others.
+/// Returns the error of such a name. None for others.
 pub(crate) fn why_none(name: &str, tables: &[Table]) -> Option<EventError> {
     of_another_tool(name, tables).or_else(|| {
         let lower = name.to_ascii_lowercase();
-        let (_, pmu) = UNCORE.iter().find(|(start, _)| lower.starts_with(start))?;
+        let may_be_amds =
+            tables.is_empty() || tables.iter().any(|table| table.layout() == Layout::Amd);
+        let is_it = |(start, pmu): &&(&str, &str)| {
+            lower.starts_with(start) && (may_be_amds || !pmu.starts_with("amd_"))
+        };
+        let (_, pmu) = UNCORE.iter().find(is_it)?;
         Some(EventError::Uncore { name: name.to_owned(), pmu })
     })
 }
 
 fn of_another_tool(name: &str, tables: &[Table]) -> Option<EventError> {
     let tool = |tool, remedy| EventError::OtherTool { name: name.to_owned(), tool, remedy };
-    if name.starts_with("PAPI_") {
+    let upper = name.to_ascii_uppercase();
+    if upper.starts_with("PAPI_") {
         let remedy = format!(
             "`papi_avail -e {name}` shows the events that it stands for on this CPU. Give one of these"
         );
         return Some(tool("PAPI", remedy));
     }
     let (event, counter) = name.split_once(':')?;
-    let counter = counter.split(':').next().unwrap_or(counter);
+    let counter = counter.split(':').next().unwrap_or(counter).to_ascii_uppercase();
     let is_of = |kinds: &[&str]| {
-        let digits = counter.trim_start_matches(|letter: char| letter.is_ascii_uppercase());
-        let kind = counter.get(..counter.len() - digits.len()).unwrap_or_default();
         // The box's number, and its counter's: MBOX0C1.
-        let is_number = digits.starts_with(|digit: char| digit.is_ascii_digit());
-        is_number && kinds.contains(&kind)
+        let is_number = |rest: &str| {
+            rest.starts_with(|digit: char| digit.is_ascii_digit())
+                && rest.chars().all(|of: char| of.is_ascii_digit() || of == 'C')
+        };
+        let fits = |kind: &str| {
+            counter.strip_prefix(kind).is_some_and(|rest| is_number(rest) || counter == "UBOXFIX")
+        };
+        kinds.iter().any(|kind| fits(kind))
     };
     if is_of(&LIKWID_UNCORE) {
-        let remedy = "It counts for a whole socket, and no thread has it. Use `likwid-perfctr`, or \
-                      `perf stat -a` with perf's name of it";
+        let remedy =
+            "No thread has this counter. Use `likwid-perfctr`, or perf's name with `perf stat -a`";
         return Some(tool("LIKWID", remedy.to_owned()));
     }
     if !is_of(&LIKWID_CORE) {
@@ -108,7 +125,7 @@ mod tests {
             (
                 "CAS_COUNT_RD:MBOX0C0",
                 "skylakex",
-                "CAS_COUNT_RD:MBOX0C0 is a name of LIKWID's. It counts for",
+                "CAS_COUNT_RD:MBOX0C0 is a name of LIKWID's. No thread has",
             ),
             (
                 "RETIRED_INSTRUCTIONS:PMC0",
@@ -141,6 +158,19 @@ mod tests {
                 "l3_lookup_state.l3_miss is an event of the PMU amd_l3, which",
             ),
             ("umc_mem_clk", "zen5", "umc_mem_clk is an event of the PMU amd_umc_*, which"),
+            (
+                "UNCORE_CLOCK:UBOXFIX",
+                "skylakex",
+                "UNCORE_CLOCK:UBOXFIX is a name of LIKWID's. No thread has",
+            ),
+            ("TXR:M2M0C0", "skylakex", "TXR:M2M0C0 is a name of LIKWID's. No thread has"),
+            (
+                "UNC_LINK_TRANSMIT:UPMC0",
+                "interlagos",
+                "UNC_LINK_TRANSMIT:UPMC0 is a name of LIKWID's. No thread",
+            ),
+            // Of AMD's CPUs alone.
+            ("l3_misses", "skylake", ""),
             ("ex_ret_instr:u", "zen4", ""),
             ("SWPF:PM", "zen4", ""),
             ("a:PMC", "zen4", ""),

@@ -1,4 +1,4 @@
-//! Events of Intel's, AMD's and Arm's CPUs by the vendors' names, for the crate [`rdpmc`].
+//! Events of Intel's, AMD's, Arm's and RISC-V CPUs by the vendors' names, for the crate [`rdpmc`].
 //!
 //! ```no_run
 //! use rdpmc::Counter;
@@ -23,12 +23,14 @@
 //! | all that [`Event`](rdpmc::Event) parses | the same event |
 //! | `inst_retired.any`, `ex_ret_instr`, `l1d_cache_refill` | a name of the vendor, as perf writes it |
 //! | `INST_RETIRED.ANY`, `INST_RETIRED:ANY` | the same as Intel and libpfm4 write it |
-//! | `skylake::inst_retired.any`, `skl::INST_RETIRED:ANY` | an event of the table of this name |
+//! | `skylake::inst_retired.any`, `lnl::INST_RETIRED:ANY` | an event of the table of this name; on another CPU it may count something else |
 //! | `cpu/inst_retired.any,cmask=1/`, `inst_retired.any,cmask=1` | with terms that replace those of the event |
 //! | `cpu_atom/inst_retired.any/` | an event of this PMU's core type |
 //!
-//! Modifiers follow a colon or the last slash, as in perf: `inst_retired.any:u`. After `::` or a unit mask with a colon,
-//! libpfm4's work as well: `u`, `k`, `c=1` (cmask), `i` (inv), `e` (edge) and `t` (any).
+//! Modifiers follow a colon or the last slash, as in perf: `inst_retired.any:u`. libpfm4's are `u=1`, `k=1`, `c=1` (cmask), `i` (inv), `t`
+//! (any) and `e`. `e` is `edge` after `::` or a unit mask with a colon, and perf's `e` (exclusive) elsewhere.
+//!
+//! [`event`] and [`Name`] give the event this [name](rdpmc::Event::named), which it prints from then on.
 //!
 //! # Where the pipeline slots go
 //!
@@ -36,9 +38,9 @@
 //!
 //! # Data
 //!
-//! The data is from Intel's perfmon, Arm's data, and libpfm4, for AMD and for its own names of Intel's events. `sources/README.md` has the versions and licences. Each
-//! vendor's tables are a feature (`intel`, `amd`, `arm`), and so are the `descriptions`. All are on by default. A lookup
-//! reads the packed data where it is, and does not allocate.
+//! The data is from Intel's perfmon, Arm's data, libpfm4, and names and encodings of Linux. `sources/README.md` has the versions and
+//! licences. Each vendor's tables are a feature (`intel`, `amd`, `arm`, `riscv`), and so are the `descriptions`. All are on by default. A
+//! lookup reads the packed data where it is, and does not allocate.
 //!
 //! Uncore events belong to no thread, so they are not in the tables. `open` reports an event that the kernel refuses, such as one
 //! that needs a register which the kernel does not set.

@@ -33,12 +33,14 @@ fn find(name: &str) -> Result<Event, EventError> {
         Err(why) => why,
     };
     let Some(parts) = Parts::parse(name) else { return Err(why.into()) };
-    if let Some(wrong) = parts.wrong_everywhere() {
-        return Err(wrong);
+    let one_colon = parts.event.split_once(':').filter(|(table, _)| Table::named(table).is_some());
+    if let (None, Some((table, event))) = (parts.table, one_colon) {
+        let right = format!("{table}::{event}");
+        return Err(EventError::OneColon { name: parts.event.to_owned(), right });
     }
     match parts.table {
         // `rdpmc` says so.
-        _ if parts.is_list() => Err(why.into()),
+        None if parts.is_list() => Err(why.into()),
         Some(table) => named(table)?.event_of(&parts),
         None => on(&cores(), &parts, why),
     }
@@ -125,6 +127,8 @@ fn on(
                 if nearest.is_empty() && elsewhere.is_empty());
             let knows_more =
                 why.kind() != ErrorKind::UnknownName || why.remedy().starts_with("Did you mean");
+            // No vendor's name has a hyphen, and those of the kernel's PMUs have.
+            let knows_more = knows_more || parts.event.contains('-');
             Err(if is_alien && knows_more { why.into() } else { unknown })
         }
     }
@@ -193,7 +197,7 @@ impl Table {
     /// Returns this table's event of that name, which may have modifiers and terms: see [the names](crate#names). A name
     /// without them takes no allocation.
     ///
-    /// The event names no PMU, and prints as numbers. On a CPU with several core types, take `event("cpu_atom/NAME/")`.
+    /// The event names no PMU. It is given no name, so it prints as an encoding unless [`event`] has named it. On a CPU with several core types, take `event("cpu_atom/NAME/")`.
     ///
     /// # Errors
     /// [`EventError`], with the nearest names, or the tables that have this name.
@@ -215,15 +219,15 @@ impl Table {
             ));
         };
         match parts.table {
-            Some(other) if Table::named(other) != Some(*self) => Err(unknown_table(other)),
+            Some(other) if Table::named(other) != Some(*self) => Err(match Table::named(other) {
+                Some(_) => EventError::OtherTable { name: other.to_owned(), table: self.name() },
+                None => unknown_table(other),
+            }),
             _ => self.event_of(&parts),
         }
     }
 
     fn event_of(&self, parts: &Parts<'_>) -> Result<Event, EventError> {
-        if let Some(wrong) = parts.wrong_everywhere() {
-            return Err(wrong);
-        }
         if let Some(pmu) = parts.pmu.filter(|pmu| !self.has_pmu(pmu)) {
             return Err(EventError::UnknownPmu { pmu: pmu.to_owned(), table: self.name() });
         }
@@ -244,6 +248,9 @@ impl Table {
 }
 
 fn unknown(parts: &Parts<'_>, tables: &[Table]) -> EventError {
+    if parts.table.is_some() && parts.event.parse::<Event>().is_ok() {
+        return EventError::NoTableNeeded { name: parts.event.to_owned() };
+    }
     if let Some(why) = why_none(parts.event, tables) {
         return why;
     }
@@ -257,16 +264,18 @@ fn unknown(parts: &Parts<'_>, tables: &[Table]) -> EventError {
     }
 }
 
-/// Returns the names of the tables that have the event: those of the same vendor and CPU family as `tables` first, and the newest CPUs
-/// of each.
+/// Returns the names of the tables that have the event: those of the same vendor and CPU family as `tables` first, and the highest model
+/// numbers of each.
 fn elsewhere(parts: &Parts<'_>, tables: &[Table]) -> Vec<&'static str> {
     let mut having: Vec<Table> = Table::all().filter(|table| parts.is_in(table)).collect();
     let is_any = |is_it: &dyn Fn(&Table) -> bool| tables.iter().any(is_it);
-    having.sort_by_key(|table| {
+    having.sort_by_cached_key(|table| {
         let is_of_vendor = is_any(&|other| other.layout() == table.layout());
         let has_family = is_any(&|other| is_of_vendor && other.families().eq(table.families()));
+        // The other type of core.
+        let is_of_cpu = is_any(&|other| is_of_vendor && other.shares_a_model(table));
         let newest = table.row.models.first().map(|model| (model.family, model.last()));
-        std::cmp::Reverse((is_of_vendor, has_family, newest))
+        std::cmp::Reverse((is_of_vendor, is_of_cpu, has_family, newest))
     });
     having.into_iter().map(|table| table.name()).collect()
 }
@@ -336,7 +345,7 @@ mod tests {
         }
         // A core type that this machine lacks.
         let of_a_hybrid = "cpu_atom/inst_retired.any/";
-        let why = "CPUs with the table skylake have no core PMU cpu_atom. Write cpu/NAME/, or the name alone";
+        let why = "the table skylake is not one of the core PMU cpu_atom. Write cpu/NAME/, the name alone, or the table of that core type";
         assert_eq!(found(&one, of_a_hybrid), Err(why.to_owned()));
         assert!(found(&none, of_a_hybrid).is_err_and(|why| why.contains("no_such_event")));
         let virtual_hybrid =

@@ -7,7 +7,7 @@ use crate::table::Table;
 use rdpmc::Event;
 
 /// perf's modifiers.
-const MODIFIERS: &str = "ukhGHIDeSWpP";
+pub(crate) const MODIFIERS: &str = "ukhGHIDeSWpP";
 
 /// The parts of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,10 +24,11 @@ pub(crate) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Returns the parts. None if a slash is not closed, if there is a control character, or if no event is named.
+    /// Returns the parts. None if a slash is not closed, if there is a control character, if it ends with a colon, or if no event is
+    /// named.
     pub(crate) fn parse(name: &'a str) -> Option<Parts<'a>> {
         let name = name.trim();
-        if name.contains(char::is_control) {
+        if name.contains(char::is_control) || name.ends_with(':') {
             return None;
         }
         let (table, name) = match name.split_once("::") {
@@ -71,6 +72,7 @@ impl<'a> Parts<'a> {
         for part in rest.split(':').skip(1) {
             match (part.split_once('='), part) {
                 (None, "") => return Err(terms.wrong(self.event, TermFault::Empty)),
+                (Some(("u" | "k" | "h", "0")), _) if is_of_libpfm4 => {}
                 (Some((level @ ("u" | "k" | "h"), "1")), _) if is_of_libpfm4 => {
                     modifiers.push_str(level);
                 }
@@ -103,15 +105,6 @@ impl<'a> Parts<'a> {
         event(terms.words, &modifiers).map(Some)
     }
 
-    /// Returns what is wrong with the name in every table. None if it may be one.
-    pub(crate) fn wrong_everywhere(&self) -> Option<EventError> {
-        self.event.ends_with(':').then(|| EventError::WrongTerm {
-            term: self.event.to_owned(),
-            fault: TermFault::Empty,
-            terms: Vec::new(),
-        })
-    }
-
     /// Whether the event, up to its first colon or dot, has this unit mask.
     fn has_unit_mask(&self, table: &Table, mask: &str) -> bool {
         let event = self.event.split([':', '.']).next().unwrap_or_default();
@@ -126,9 +119,9 @@ impl<'a> Parts<'a> {
         self.longest(table).is_some_and(|(_, rest)| rest.split(':').all(is_term))
     }
 
-    /// Whether the name is a list of events: no part of it is a term.
+    /// Whether the name is a list of events: no part of it is a term, or looks like one.
     pub(crate) fn is_list(&self) -> bool {
-        !self.terms.is_empty() && !self.terms.iter().any(|term| is_term(term))
+        !self.terms.is_empty() && !self.terms.iter().any(|term| term.contains('=') || is_term(term))
     }
 
     /// Returns the event of the longest beginning that is a name, and the rest after its colon.
@@ -170,6 +163,8 @@ fn perf_term(name: &str) -> &str {
         "i" => "inv",
         "e" => "edge",
         "t" => "any",
+        "intx" => "in_tx",
+        "intxcp" => "in_tx_cp",
         other => other,
     }
 }
@@ -232,7 +227,9 @@ fn number(text: &str) -> Option<u64> {
         Some(digits) => (digits, 16),
         None => (text, 10),
     };
-    u64::from_str_radix(digits, base).ok().filter(|_| !digits.starts_with('+'))
+    let is_number = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(base));
+    // No term has more bits.
+    is_number.then(|| u64::from_str_radix(digits, base).unwrap_or(u64::MAX))
 }
 
 /// Returns the core's event with these words and modifiers. `rdpmc` has no other public way to modifiers than their letters.

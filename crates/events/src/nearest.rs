@@ -4,6 +4,9 @@ use crate::pool::MAX_NAME;
 use crate::table::Table;
 use rdpmc::messages::Nearest;
 
+/// Vendors' names that `rdpmc` takes for other events: with a table, or as part of a longer name, they are the vendor's.
+pub(crate) const OTHERWISE: [&str; 2] = ["itlb", "l1d"];
+
 /// Returns up to three names, of the tables and of all CPUs: the nearest first, then unit masks of the same event, and then those of the
 /// tables that have this name as a part.
 pub(crate) fn nearest(name: &str, tables: &[Table], of_all_cpus: &[String]) -> Vec<String> {
@@ -14,7 +17,12 @@ pub(crate) fn nearest(name: &str, tables: &[Table], of_all_cpus: &[String]) -> V
     let name = name.to_ascii_lowercase().replace(':', ".");
     let mut nearest = Nearest::to(&name);
     of_all_cpus.iter().for_each(|known| nearest.consider(known));
-    tables.iter().for_each(|table| table.each(|_, known, _| nearest.consider(known)));
+    let mut consider = |known: &str| {
+        if !OTHERWISE.contains(&known) {
+            nearest.consider(known);
+        }
+    };
+    tables.iter().for_each(|table| table.each(|_, known, _| consider(known)));
     let mut found = nearest.found();
     let mut add = |is_near: &dyn Fn(&str) -> bool| {
         for table in tables {
@@ -35,12 +43,22 @@ pub(crate) fn nearest(name: &str, tables: &[Table], of_all_cpus: &[String]) -> V
     found
 }
 
-/// Returns up to three names of tables.
+/// Returns up to three names of tables: the nearest, and those that have this name as a part.
 pub(crate) fn nearest_tables(name: &str) -> Vec<String> {
     let name = name.to_ascii_lowercase();
     let mut nearest = Nearest::to(&name);
     for table in Table::all() {
         table.all_names().for_each(|known| nearest.consider(known));
     }
-    nearest.found()
+    let mut found = nearest.found();
+    if name.len() >= 3 {
+        let parts = Table::all().flat_map(Table::all_names).filter(|known| known.contains(&name));
+        for known in parts.map(str::to_owned) {
+            if !found.contains(&known) {
+                found.push(known);
+            }
+        }
+    }
+    found.truncate(3);
+    found
 }

@@ -2,7 +2,7 @@
 
 use crate::encoding::{Encoding, Layout};
 use crate::pool::MAX_NAME;
-use crate::tables::{Row, VENDORS, Vendor};
+use crate::tables::{Model, Row, VENDORS, Vendor};
 use std::fmt;
 
 /// The events of a CPU model, or of one of its core types.
@@ -85,6 +85,14 @@ impl Table {
         families.sort_unstable();
         families.dedup();
         families.into_iter()
+    }
+
+    /// Whether a CPU has both tables, one for each type of core.
+    pub(crate) fn shares_a_model(&self, other: &Table) -> bool {
+        let numbers = |model: &Model| (model.family, model.last());
+        let others = &other.row.models;
+        let is_there = |model: &Model| others.iter().any(|other| numbers(other) == numbers(model));
+        self.layout() != Layout::RiscV && self.row.models.iter().any(is_there)
     }
 
     pub(crate) fn layout(&self) -> Layout {

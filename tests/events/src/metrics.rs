@@ -6,7 +6,7 @@ use crate::source::Source;
 use rdpmc::Event;
 use rdpmc::pmu::Pmus;
 use rdpmc_events::Table;
-use rdpmc_events::topdown::{Category, Formula, Level1};
+use rdpmc_events::topdown::{Category, Formula, Level1, Level2, Part};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,7 +29,33 @@ const PARTS_OF_A_REGISTER: [(&str, Category); 4] = [
     ("topdown-fe-bound", Category::FrontendBound),
     ("topdown-be-bound", Category::BackendBound),
 ];
+type HalfOf = fn(&Level2) -> Part;
+
+/// The same of the second level.
+const HALVES_OF_A_REGISTER: [(&str, HalfOf); 3] = [
+    ("topdown-heavy-ops", |level2| level2.heavy_operations),
+    ("topdown-br-mispredict", |level2| level2.branch_mispredicts),
+    ("topdown-fetch-lat", |level2| level2.fetch_latency),
+];
 const MEMORY_OF_A_REGISTER: &str = "topdown-mem-bound";
+
+/// perf's names of the second level's parts.
+const HALVES: [([&str; 3], HalfOf); 3] = [
+    (["tma_heavy_operations", "retiring_microcode", "retiring_from_microcode"], |level2| {
+        level2.heavy_operations
+    }),
+    (
+        [
+            "tma_branch_mispredicts",
+            "bad_speculation_mispredicts",
+            "bad_speculation_from_mispredicts",
+        ],
+        |level2| level2.branch_mispredicts,
+    ),
+    (["tma_fetch_latency", "frontend_bound_latency", "frontend_bound_by_latency"], |level2| {
+        level2.fetch_latency
+    }),
+];
 
 /// Computes each metric of the first level with perf's formula and with ours, of the same random counts. Prints how many are equal.
 pub(crate) fn compare(
@@ -42,6 +68,7 @@ pub(crate) fn compare(
     for cpu in &source.cpus {
         let table = Table::named(&cpu.name).ok_or_else(|| format!("no table {}", cpu.name))?;
         let Some(formula) = Formula::for_table(table) else { continue };
+        let formula = formula.with_level2().unwrap_or(formula);
         let metrics = Metrics::of(vendor, source, cpu.name.as_str(), room, perf)?;
         if let Some(other) = &metrics.of_another_pmu {
             println!("# {}: perf lists the metrics of {other} alone", cpu.name);
@@ -52,13 +79,18 @@ pub(crate) fn compare(
         for _ in 0..100 {
             let counts = random.counts(formula.events().len());
             let level1 = formula.level1(&counts).ok_or("no slots")?;
-            let values = Values { metrics: &metrics, table, formula: &formula, counts, level1 };
+            let level2 = formula.level2(&counts);
+            let values =
+                Values { metrics: &metrics, table, formula: &formula, counts, level1, level2 };
             let ours = METRICS
                 .iter()
                 .map(|(category, names)| (&names[..], level1.part(*category).fraction));
             // That of Skylake needs seven more events.
             let memory = level1.memory_bound.map(|part| (&OF_MEMORY[..], part.fraction));
-            for (names, ours) in ours.chain(memory) {
+            let halves = level2.iter().flat_map(|level2| {
+                HALVES.iter().map(|(names, half)| (&names[..], half(level2).fraction))
+            });
+            for (names, ours) in ours.chain(memory).chain(halves) {
                 let known = names.iter().find_map(|name| metrics.formulas.get(*name));
                 let Some(known) = known else { continue };
                 let theirs = values.evaluate(known, &mut by_register)?;
@@ -137,7 +169,14 @@ pub(crate) fn compare_arm(linux: &Path) -> Result<(), String> {
         for _ in 0..100 {
             let counts = random.counts(formula.events().len());
             let level1 = formula.level1(&counts).ok_or("no slots")?;
-            let values = Values { metrics: &metrics, table, formula: &formula, counts, level1 };
+            let values = Values {
+                metrics: &metrics,
+                table,
+                formula: &formula,
+                counts,
+                level1,
+                level2: None,
+            };
             for (category, [_, metric]) in METRICS {
                 let known = metrics.formulas.get(metric).ok_or_else(|| format!("no {metric}"))?;
                 let theirs = values.evaluate(known, &mut unused)? / 100.0;
@@ -212,6 +251,7 @@ struct Values<'a> {
     formula: &'a Formula,
     counts: Vec<u64>,
     level1: Level1,
+    level2: Option<Level2>,
 }
 
 impl Values<'_> {
@@ -243,7 +283,13 @@ impl Values<'_> {
                 by_register.insert(name.to_owned());
                 let of = PARTS_OF_A_REGISTER.iter().find(|(known, _)| *known == name);
                 let memory = || self.level1.memory_bound.filter(|_| name == MEMORY_OF_A_REGISTER);
-                let part = of.map(|(_, category)| self.level1.part(*category)).or_else(memory);
+                let half = || {
+                    let (_, half) =
+                        HALVES_OF_A_REGISTER.iter().find(|(known, _)| *known == name)?;
+                    self.level2.as_ref().map(half)
+                };
+                let part = of.map(|(_, category)| self.level1.part(*category));
+                let part = part.or_else(memory).or_else(half);
                 // Of a metric that is not compared.
                 return Ok(part.map_or(f64::NAN, |part| part.slots));
             }
@@ -398,7 +444,8 @@ mod tests {
         let events = BTreeMap::new();
         let metrics = Metrics { formulas, events, of_another_pmu: None };
         let level1 = formula.level1(&counts).ok_or("no slots")?;
-        let values = Values { metrics: &metrics, table, formula: &formula, counts, level1 };
+        let values =
+            Values { metrics: &metrics, table, formula: &formula, counts, level1, level2: None };
         let mut by_register = BTreeSet::new();
         for (expression, value) in [
             ("1 + 2 * 3 - 4 / 2", 5.0),

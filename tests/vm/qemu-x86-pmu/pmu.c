@@ -41,6 +41,10 @@
 #define BAD_SLOTS 2         /* of a branch */
 #define BACK_END_SLOTS 3    /* of a load */
 #define MEMORY_SLOTS 2      /* of those */
+/*
+ * The second level: a branch has one heavy operation, one of its bad slots is a misprediction's and one a restart's, and in one cycle of
+ * each instruction the front end delivers nothing.
+ */
 
 /* PERFEVTSEL, both vendors. */
 #define SELECT_EVENT 0xf0000ffffULL /* event, unit mask, and AMD's upper event bits */
@@ -151,6 +155,10 @@ static Event amd_slots(uint64_t select)
         return MEMORY; /* cycles without a retired instruction, because of a load, */
     case 0x02d6:
         return BACK_END; /* and of any instruction */
+    case 0x1000000c2: /* operations of microcode, */
+    case 0x00c3:      /* mispredicted branches, */
+    case 0x0096:      /* and restarts */
+        return BRANCHES;
     default:
         return NOTHING;
     }
@@ -173,6 +181,9 @@ static Event intel_slots(uint64_t select)
         return BACK_END;
     case 0x10a4:
         return MEMORY;
+    case 0x01c2: /* heavy operations, */
+    case 0x08a4: /* and slots of mispredicted branches */
+        return BRANCHES;
     default:
         return NOTHING;
     }
@@ -180,6 +191,12 @@ static Event intel_slots(uint64_t select)
 
 static Event event_of(const X86PMU *pmu, uint64_t select)
 {
+    uint64_t front_end = pmu->amd ? 0x1000001a0 : 0x019c;
+
+    if ((select & SELECT_COUNTER_MASK) == pmu->width << 24 && (select & SELECT_EVENT) == front_end &&
+        !(select & (SELECT_EDGE | SELECT_INVERT)) && pmu->width) {
+        return INSTRUCTIONS; /* cycles in which the front end delivers nothing */
+    }
     if (select & (SELECT_EDGE | SELECT_INVERT | SELECT_COUNTER_MASK)) {
         return NOTHING; /* these count something else */
     }

@@ -69,7 +69,7 @@ static ROWS: [Row; 14] = [
     },
     Row {
         name: "zen1",
-        aliases: &["amdzen1", "amd64_fam17h_zen1"],
+        aliases: &["amdzen1", "naples", "amd64_fam17h_zen1"],
         models: &[
             Model::of_x86(23, (0x0, 0x2f), (0, 15), ""),
             Model::of_x86(24, (0x0, 0xff), (0, 15), ""),
@@ -78,13 +78,13 @@ static ROWS: [Row; 14] = [
     },
     Row {
         name: "zen2",
-        aliases: &["amdzen2", "amd64_fam17h_zen2"],
+        aliases: &["amdzen2", "rome", "amd64_fam17h_zen2"],
         models: &[Model::of_x86(23, (0x30, 0xff), (0, 15), "")],
         list: (3237, 3622),
     },
     Row {
         name: "zen3",
-        aliases: &["amdzen3", "amd64_fam19h_zen3"],
+        aliases: &["amdzen3", "milan", "amd64_fam19h_zen3"],
         models: &[
             Model::of_x86(25, (0x0, 0xf), (0, 15), ""),
             Model::of_x86(25, (0x20, 0x5f), (0, 15), ""),
@@ -93,7 +93,7 @@ static ROWS: [Row; 14] = [
     },
     Row {
         name: "zen4",
-        aliases: &["amdzen4", "amd64_fam19h_zen4"],
+        aliases: &["amdzen4", "genoa", "amd64_fam19h_zen4"],
         models: &[
             Model::of_x86(25, (0x10, 0x1f), (0, 15), ""),
             Model::of_x86(25, (0x60, 0xff), (0, 15), ""),
@@ -102,7 +102,7 @@ static ROWS: [Row; 14] = [
     },
     Row {
         name: "zen5",
-        aliases: &["amdzen5", "amd64_fam1ah_zen5"],
+        aliases: &["amdzen5", "turin", "amd64_fam1ah_zen5"],
         models: &[
             Model::of_x86(26, (0x0, 0x2f), (0, 15), ""),
             Model::of_x86(26, (0x40, 0x4f), (0, 15), ""),
@@ -112,7 +112,7 @@ static ROWS: [Row; 14] = [
     },
     Row {
         name: "zen6",
-        aliases: &["amdzen6"],
+        aliases: &["amdzen6", "venice"],
         models: &[
             Model::of_x86(26, (0x50, 0x5f), (0, 15), ""),
             Model::of_x86(26, (0x80, 0xaf), (0, 15), ""),

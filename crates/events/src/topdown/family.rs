@@ -1,6 +1,7 @@
 //! How the slots of each family of CPUs are counted: the events, and the formulas.
 
 use super::level1::{Level1, Part};
+use super::level2::Level2;
 
 /// The maximum number of events in a group.
 pub(crate) const MAX_EVENTS: usize = 8;
@@ -26,6 +27,18 @@ pub(crate) struct Family {
     pub(crate) rests_on: [&'static str; 5],
     /// What the rest is, if it is none of the four.
     pub(crate) rest_is: Option<&'static str>,
+    pub(crate) second: Option<&'static Second>,
+}
+
+/// The second level of a family.
+#[derive(Debug)]
+pub(crate) struct Second {
+    /// The events, after all of the first level.
+    pub(crate) events: &'static [&'static str],
+    /// Returns the slots of heavy operations, branch mispredicts and fetch latency: from the slots and the counts of the first level, and
+    /// the counts of these events.
+    halves: fn(&Slots, &Counts, &Counts) -> [f64; 3],
+    rests_on: [&'static str; 3],
 }
 
 /// Slots, by where they went.
@@ -60,8 +73,9 @@ impl Family {
             slots.retiring + slots.bad_speculation + slots.frontend_bound + slots.backend_bound;
         // A caller's means may be infinite or no numbers, and sums of large ones overflow.
         let parts = [sum, slots.all, slots.retiring, slots.backend_bound, slots.memory];
-        let is_counted =
-            slots.all > 0.0 && counts.iter().chain(&parts).all(|number| number.is_finite());
+        let fractions = parts.map(|part| part / slots.all);
+        let numbers = counts.iter().chain(&parts).chain(&fractions);
+        let is_counted = slots.all > 0.0 && numbers.into_iter().all(|number| number.is_finite());
         is_counted.then_some(Level1 {
             slots: slots.all,
             retiring: of(slots.retiring, retiring),
@@ -71,6 +85,31 @@ impl Family {
             memory_bound: has_memory.then(|| of(slots.memory, memory)),
             rest: (slots.all - sum) / slots.all,
             rest_is: self.rest_is.filter(|_| has_rest),
+            few: 0.0,
+        })
+    }
+
+    /// Returns the second level of these counts of both levels' events. None if there were no slots, or if it is not known.
+    pub(crate) fn level2(&self, first: &Counts, second: &Counts, has_rest: bool) -> Option<Level2> {
+        let level1 = self.level1(first, true, has_rest)?;
+        let of = self.second?;
+        let slots = (self.slots)(first);
+        let halves = (of.halves)(&slots, first, second);
+        let is_finite =
+            halves.iter().all(|half| half.is_finite() && (half / slots.all).is_finite());
+        let part = |slots_of: f64, rests_on| Part {
+            fraction: slots_of / slots.all,
+            slots: slots_of,
+            rests_on,
+        };
+        let ([heavy, mispredicts, latency], [by_heavy, by_mispredicts, by_latency]) =
+            (halves, of.rests_on);
+        is_finite.then_some(Level2 {
+            level1,
+            heavy_operations: part(heavy, by_heavy),
+            branch_mispredicts: part(mispredicts, by_mispredicts),
+            fetch_latency: part(latency, by_latency),
+            memory_bound: level1.memory_bound?,
         })
     }
 }
@@ -110,6 +149,7 @@ pub(crate) static FAMILIES: [Family; 15] = [
             "",
         ],
         rest_is: None,
+        second: None,
     },
     // Intel's descriptions of the events, here and for the one below. perf's `tma_*` compute the same parts from PERF_METRICS, and bad
     // speculation as the remainder, too.
@@ -124,6 +164,7 @@ pub(crate) static FAMILIES: [Family; 15] = [
         ],
         "idq_uops_not_delivered.core",
         0,
+        None,
     ),
     p_cores(
         "Intel's P-cores from Golden Cove to Redwood Cove (Alder Lake, Sapphire Rapids)",
@@ -143,6 +184,7 @@ pub(crate) static FAMILIES: [Family; 15] = [
         ],
         "idq_bubbles.core",
         1,
+        Some(&GOLDEN_COVE),
     ),
     // `topdown.memory_bound_slots` counts on one counter only. By Intel's data it is counter 3, and by Linux counter 0.
     p_cores(
@@ -156,6 +198,7 @@ pub(crate) static FAMILIES: [Family; 15] = [
         &["topdown.slots", "uops_retired.slots", "idq_bubbles.core", "topdown.backend_bound_slots"],
         "idq_bubbles.core",
         0,
+        None,
     ),
     // perf's metrics `tma_*` of these CPUs, here and for the two below. It does not take this one's
     // `topdown_bad_speculation.all`.
@@ -183,6 +226,7 @@ pub(crate) static FAMILIES: [Family; 15] = [
             "",
         ],
         rest_is: None,
+        second: None,
     },
     e_cores(
         "Intel Crestmont (Sierra Forest, Grand Ridge)",
@@ -195,9 +239,9 @@ pub(crate) static FAMILIES: [Family; 15] = [
         |counts| of_e_cores(8.0, counts),
     ),
     // perf's group of metrics `PipelineL1`, and `backend_bound_memory`, here and for the two below.
-    zen("AMD Zen 4", &["zen4"], |counts| of_zen(6.0, counts)),
-    zen("AMD Zen 5", &["zen5"], |counts| of_zen(8.0, counts)),
-    zen("AMD Zen 6", &["zen6"], |counts| of_zen(8.0, counts)),
+    zen("AMD Zen 4", &["zen4"], |counts| of_zen(6.0, counts), &ZEN_4),
+    zen("AMD Zen 5", &["zen5"], |counts| of_zen(8.0, counts), &ZEN_5),
+    zen("AMD Zen 6", &["zen6"], |counts| of_zen(8.0, counts), &ZEN_6),
     // Arm's telemetry specifications of the cores, here and for those below. perf has the same formulas.
     neoverse("Arm Neoverse N2", &["neoverse_n2"], MISPREDICTIONS, |counts| {
         of_neoverse(5.0, Recovery { bad: 4.0, frontend_bound: 1.0, backend_bound: 3.0 }, counts)
@@ -231,6 +275,7 @@ const fn p_cores(
     events: &'static [&'static str],
     frontend_bound: &'static str,
     for_memory: usize,
+    second: Option<&'static Second>,
 ) -> Family {
     Family {
         name,
@@ -254,6 +299,7 @@ const fn p_cores(
             if for_memory > 0 { "topdown.memory_bound_slots" } else { "" },
         ],
         rest_is: None,
+        second,
     }
 }
 
@@ -285,6 +331,7 @@ const fn e_cores(
             "",
         ],
         rest_is: None,
+        second: None,
     }
 }
 
@@ -304,6 +351,7 @@ const fn zen(
     name: &'static str,
     tables: &'static [&'static str],
     slots: fn(&Counts) -> Slots,
+    second: &'static Second,
 ) -> Family {
     Family {
         name,
@@ -328,6 +376,7 @@ const fn zen(
             "the back end's part x ex_no_retire.load_not_complete / ex_no_retire.not_complete",
         ],
         rest_is: Some("the core's other thread"),
+        second: Some(second),
     }
 }
 
@@ -348,6 +397,75 @@ fn of_zen(width: f64, counts: &Counts) -> Slots {
 struct Stalls {
     events: &'static [&'static str],
     bad_speculation: &'static str,
+}
+
+/// Golden Cove to Redwood Cove. The events are those of which PERF_METRICS has parts, and for the heavy operations the nearest one.
+static GOLDEN_COVE: Second = Second {
+    events: &[
+        "uops_retired.heavy",
+        "topdown.br_mispredict_slots",
+        "idq_bubbles.cycles_0_uops_deliv.core",
+    ],
+    halves: |_, _, &[heavy, mispredicts, cycles, ..]| [heavy, mispredicts, 6.0 * cycles],
+    rests_on: [
+        "uops_retired.heavy",
+        "topdown.br_mispredict_slots",
+        "6 x idq_bubbles.cycles_0_uops_deliv.core",
+    ],
+};
+
+/// perf's group of metrics `PipelineL2`, here and for the two below.
+static ZEN_4: Second = Second {
+    events: &[
+        "ex_ret_ucode_ops",
+        "ex_ret_brn_misp",
+        "resyncs_or_nc_redirects",
+        "de_no_dispatch_per_slot.no_ops_from_frontend,cmask=0x6",
+    ],
+    halves: |slots, first, second| halves_of_zen(6.0, slots, first, second),
+    rests_on: [
+        "retiring x ex_ret_ucode_ops / ex_ret_ops",
+        "bad speculation x ex_ret_brn_misp / (ex_ret_brn_misp + resyncs_or_nc_redirects)",
+        "6 x de_no_dispatch_per_slot.no_ops_from_frontend,cmask=0x6",
+    ],
+};
+static ZEN_5: Second = Second {
+    events: &[
+        "ex_ret_ucode_ops",
+        "ex_ret_brn_misp",
+        "bp_redirects.resync",
+        "de_no_dispatch_per_slot.no_ops_from_frontend,cmask=0x8",
+    ],
+    halves: |slots, first, second| halves_of_zen(8.0, slots, first, second),
+    rests_on: [
+        "retiring x ex_ret_ucode_ops / ex_ret_ops",
+        "bad speculation x ex_ret_brn_misp / (ex_ret_brn_misp + bp_redirects.resync)",
+        "8 x de_no_dispatch_per_slot.no_ops_from_frontend,cmask=0x8",
+    ],
+};
+static ZEN_6: Second = Second {
+    events: &[
+        "ex_ret_ucode_ops",
+        "ex_ret_brn_misp",
+        "bp_fe_redir.resync",
+        "de_no_dispatch_per_slot.no_ops_from_frontend,cmask=0x8",
+    ],
+    halves: |slots, first, second| halves_of_zen(8.0, slots, first, second),
+    rests_on: [
+        "retiring x ex_ret_ucode_ops / ex_ret_ops",
+        "bad speculation x ex_ret_brn_misp / (ex_ret_brn_misp + bp_fe_redir.resync)",
+        "8 x de_no_dispatch_per_slot.no_ops_from_frontend,cmask=0x8",
+    ],
+};
+
+fn halves_of_zen(width: f64, slots: &Slots, first: &Counts, second: &Counts) -> [f64; 3] {
+    let (&[_, retired, ..], &[microcode, mispredicts, restarts, cycles, ..]) = (first, second);
+    let of = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+    [
+        slots.retiring * of(microcode, retired),
+        slots.bad_speculation * of(mispredicts, mispredicts + restarts),
+        width * cycles,
+    ]
 }
 
 const MISPREDICTIONS: Stalls = Stalls {
@@ -394,6 +512,7 @@ const fn neoverse(
             "",
         ],
         rest_is: None,
+        second: None,
     }
 }
 
@@ -541,12 +660,60 @@ mod tests {
         assert!(of([600.0, 120.0, 150.0, 300.0, 312.0]).disagreement().is_some());
     }
 
+    #[test]
+    fn halves_of_the_parts() {
+        let padded = |counts: &[f64]| {
+            let mut padded: Counts = [0.0; MAX_EVENTS];
+            let counts: Vec<f64> = counts.iter().map(|count| count * 1_000.0).collect();
+            padded.get_mut(..counts.len()).unwrap().copy_from_slice(&counts);
+            padded
+        };
+        let golden_cove = |second: &[f64]| {
+            let first = padded(&[600.0, 120.0, 150.0, 300.0, 200.0]);
+            named("Golden Cove").level2(&first, &padded(second), false).unwrap()
+        };
+        let agreed = golden_cove(&[60.0, 15.0, 10.0]);
+        assert_eq!(agreed.disagreement(), None);
+        assert_eq!(
+            agreed.to_string(),
+            "retiring 20 % (heavy operations 10 %), bad speculation 5 % (branch mispredicts 3 %), \
+             frontend bound 25 % (fetch latency 10 %), backend bound 50 % (memory bound 33 %)"
+        );
+        for (second, why) in [
+            (
+                [150.0, 15.0, 10.0],
+                "heavy operations is 25.0 % of the slots, by uops_retired.heavy, and retiring 20.0 %",
+            ),
+            (
+                [60.0, 60.0, 10.0],
+                "branch mispredicts is 10.0 % of the slots, by topdown.br_mispredict_slots, and bad speculation 5.0 %",
+            ),
+            (
+                [60.0, 15.0, 90.0],
+                "fetch latency is 90.0 % of the slots, by 6 x idq_bubbles.cycles_0_uops_deliv.core, and frontend bound 25.0 %",
+            ),
+        ] {
+            assert_eq!(golden_cove(&second).disagreement().as_deref(), Some(why));
+        }
+        // Of 40 bad slots, three of four are mispredictions'. Of 200 operations, 20 are microcode's.
+        let first = padded(&[100.0, 200.0, 240.0, 100.0, 160.0, 30.0, 40.0]);
+        let zen4 = named("Zen 4").level2(&first, &padded(&[20.0, 3.0, 1.0, 10.0]), true).unwrap();
+        let slots = [zen4.heavy_operations, zen4.branch_mispredicts, zen4.fetch_latency];
+        assert_eq!(slots.map(|part| part.slots), [20_000.0, 30_000.0, 60_000.0]);
+        assert_eq!(zen4.memory_bound.slots, 120_000.0);
+        // Nothing retired, and no branch.
+        let idle = padded(&[100.0, 0.0, 0.0, 100.0]);
+        let nothing = named("Zen 4").level2(&idle, &padded(&[0.0; 4]), true).unwrap();
+        assert_eq!([nothing.heavy_operations.slots, nothing.branch_mispredicts.slots], [0.0; 2]);
+        assert!(named("Skylake").level2(&first, &padded(&[0.0; 4]), true).is_none());
+    }
+
     /// Means that a caller computed may be anything. No part is, then.
     #[test]
     fn counts_that_are_no_numbers() {
         for family in &FAMILIES {
             for place in 0..family.events.len() {
-                for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX] {
+                for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, 1e-300] {
                     let mut counts: Counts = [1_000.0; MAX_EVENTS];
                     *counts.get_mut(place).unwrap() = wrong;
                     let level1 = family.level1(&counts, true, true);
@@ -569,12 +736,21 @@ mod tests {
     fn parts_rest_on_names() {
         let mut names = 0;
         for family in &FAMILIES {
-            for text in family.rests_on {
-                let words = text.split(|of: char| !of.is_alphanumeric() && !"_.".contains(of));
-                for name in words.filter(|word| word.contains('_')) {
+            let second = family.second.map_or(&[][..], |second| &second.rests_on);
+            let events: Vec<&str> = family
+                .events
+                .iter()
+                .chain(family.second.map_or(&[][..], |second| second.events))
+                .copied()
+                .collect();
+            for text in family.rests_on.iter().chain(second) {
+                let words = text.split(|of: char| !of.is_alphanumeric() && !"_.,=".contains(of));
+                for name in
+                    words.map(|word| word.trim_end_matches(',')).filter(|word| word.contains('_'))
+                {
                     for table in family.tables {
                         let table = crate::Table::named(table).unwrap();
-                        assert!(family.events.contains(&name), "{}: {name}", family.name);
+                        assert!(events.contains(&name), "{}: {name}", family.name);
                         assert!(table.event(name).is_ok(), "{table} has no {name}");
                         names += 1;
                     }

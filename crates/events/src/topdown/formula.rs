@@ -2,7 +2,8 @@
 
 use super::error::TopdownError;
 use super::family::{Counts, FAMILIES, Family, MAX_EVENTS};
-use super::level1::Level1;
+use super::level1::{FEW_SLOTS, Level1};
+use super::level2::Level2;
 use super::this_cpu::{self, Core};
 use crate::Table;
 use rdpmc::{Counter, Event};
@@ -28,8 +29,10 @@ use std::hint::black_box;
 #[derive(Clone, Debug)]
 pub struct Formula {
     family: &'static Family,
+    table: Table,
     events: Vec<Event>,
     has_memory: bool,
+    has_level2: bool,
     /// The PMU of the core type, if there are several types.
     pmu: Option<String>,
     /// Whether a core has two hardware threads that are in use.
@@ -57,44 +60,74 @@ impl Formula {
         }
         Ok(Formula {
             family,
+            table: core.table,
             events,
             has_memory: family.for_memory > 0,
+            has_level2: false,
             pmu: core.pmu,
             has_smt: this_cpu::has_smt(),
         })
     }
 
-    /// Returns the formula of the CPUs of a table. Its events name no PMU, and the slots' event needs a fixed counter where there is
-    /// one. None if these CPUs have no events for it.
+    /// Returns the formula of the CPUs of a table, for counts of another machine. Counts of its events on a CPU with another table may mean
+    /// something else. Its events name no PMU, and the slots' event needs a fixed counter where there is one. It takes it that a core has two
+    /// hardware threads in use. None if these CPUs have no events for it.
     pub fn for_table(table: Table) -> Option<Formula> {
         let family = by_table(table)?;
         let events = family.events.iter().map(|name| table.event(name).ok()).collect::<Option<_>>();
         let has_memory = family.for_memory > 0;
-        Some(Formula { family, events: events?, has_memory, pmu: None, has_smt: true })
+        let events = events?;
+        Some(Formula {
+            family,
+            table,
+            events,
+            has_memory,
+            has_level2: false,
+            pmu: None,
+            has_smt: true,
+        })
     }
 
     /// Returns the same without the memory's part of the back end, which may need fewer counters.
     #[must_use]
     pub fn without_memory(mut self) -> Formula {
+        self.has_level2 = false;
         self.events.truncate(self.family.events.len() - self.family.for_memory);
         self.has_memory = false;
         self
     }
 
-    /// Returns the events to count: at most 7.
+    /// Returns the same with the events of the second level, after those of the first. None if these CPUs have no events for it: it is known
+    /// for Intel's P-cores from Golden Cove to Redwood Cove, and for AMD's Zen 4 to 6.
+    ///
+    /// Intel's are 8 events, which fit one group. AMD's are 11 events, for 6 counters: count them in turns, in groups of the same code, and
+    /// give their means to [`level2_of_means`](Formula::level2_of_means).
+    pub fn with_level2(&self) -> Option<Formula> {
+        let second = self.family.second.filter(|_| self.has_memory && !self.has_level2)?;
+        let core = Core { table: self.table, pmu: self.pmu.clone() };
+        let mut formula = Formula { has_level2: true, ..self.clone() };
+        for name in second.events {
+            formula.events.push(core.event(name).ok()?);
+        }
+        Some(formula)
+    }
+
+    /// Returns the events to count: at most 7, and with the second level at most 11.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// Whether this thread is restricted to the core type of the formula. True if there is one type.
+    /// Whether this thread is restricted to the core type of the formula. True if there is one type, and for a formula
+    /// [of a table](Formula::for_table).
     pub fn is_of_this_thread(&self) -> bool {
         self.pmu.is_none() || this_cpu::core().is_ok_and(|core| core.pmu == self.pmu)
     }
 
-    /// Returns the names of the events in the vendor's tables. The first one counts the slots, or cycles. Where it needs a fixed counter
+    /// Returns the names of the first level's events in the vendor's tables. The first one counts the slots, or cycles. Where it needs a fixed counter
     /// that is missing, [`events`](Formula::events) has another one in its place.
     pub fn names(&self) -> &'static [&'static str] {
-        self.family.events.get(..self.events.len()).unwrap_or_default()
+        let without_memory = if self.has_memory { 0 } else { self.family.for_memory };
+        self.family.events.get(..self.family.events.len() - without_memory).unwrap_or_default()
     }
 
     /// Returns the family of CPUs, for example `AMD Zen 4`.
@@ -103,19 +136,42 @@ impl Formula {
     }
 
     /// Returns the parts of the slots. `counts` has the count of each of [`events`](Formula::events), in their order. None if there
-    /// were no slots, or not as many counts as events.
+    /// were no slots, if there are not as many counts as events, or if a part is not a finite number.
     pub fn level1(&self, counts: &[u64]) -> Option<Level1> {
         let counts: Vec<f64> = counts.iter().map(|count| *count as f64).collect();
-        self.level1_of_means(&counts)
+        Some(Level1 { few: FEW_SLOTS, ..self.level1_of_means(&counts)? })
     }
 
     /// Does the same with means of counts.
     pub fn level1_of_means(&self, counts: &[f64]) -> Option<Level1> {
-        let mut padded: Counts = [0.0; MAX_EVENTS];
-        padded
-            .get_mut(..self.events.len())?
-            .copy_from_slice(Some(counts).filter(|counts| counts.len() == self.events.len())?);
-        self.family.level1(&padded, self.has_memory, self.has_smt)
+        let (first, _) = self.padded(counts)?;
+        self.family.level1(&first, self.has_memory, self.has_smt)
+    }
+
+    /// Returns the second level of the counts, by a formula [with it](Formula::with_level2). None as for [`level1`](Formula::level1).
+    pub fn level2(&self, counts: &[u64]) -> Option<Level2> {
+        let counts: Vec<f64> = counts.iter().map(|count| *count as f64).collect();
+        let mut level2 = self.level2_of_means(&counts)?;
+        level2.level1.few = FEW_SLOTS;
+        Some(level2)
+    }
+
+    /// Does the same with means of counts.
+    pub fn level2_of_means(&self, counts: &[f64]) -> Option<Level2> {
+        let (first, second) = self.padded(counts).filter(|_| self.has_level2)?;
+        self.family.level2(&first, &second, self.has_smt)
+    }
+
+    /// Returns the counts of the first level's events and of the second's. None if these are not as many as events.
+    fn padded(&self, counts: &[f64]) -> Option<(Counts, Counts)> {
+        let counts = Some(counts).filter(|counts| counts.len() == self.events.len())?;
+        let (first, second) = counts.split_at(counts.len().min(self.names().len()));
+        let pad = |counts: &[f64]| {
+            let mut padded: Counts = [0.0; MAX_EVENTS];
+            padded.get_mut(..counts.len())?.copy_from_slice(counts);
+            Some(padded)
+        };
+        Some((pad(first)?, pad(second)?))
     }
 }
 
@@ -166,6 +222,22 @@ mod tests {
                 );
             }
         }
+        // Both levels, by name.
+        for (name, events) in [("sapphirerapids", 8), ("zen4", 11), ("zen5", 11), ("zen6", 11)] {
+            let formula = Formula::for_table(Table::named(name).unwrap()).unwrap();
+            let both = formula.with_level2().unwrap_or_else(|| panic!("{name}"));
+            assert_eq!(both.events().len(), events, "{name}");
+            assert_eq!(both.names(), formula.names());
+            assert!(
+                both.with_level2().is_none() && formula.without_memory().with_level2().is_none()
+            );
+            let counts = vec![1_000; events];
+            assert!(both.level2(&counts).is_some() && both.level1(&counts).is_some());
+            assert!(both.level2(&vec![1_000; events - 1]).is_none());
+        }
+        assert!(
+            Formula::for_table(Table::named("skylake").unwrap()).unwrap().with_level2().is_none()
+        );
         for name in ["zen3", "haswell", "neoverse_n1", "elkhartlake"] {
             assert!(Formula::for_table(Table::named(name).unwrap()).is_none(), "{name}");
         }
@@ -196,5 +268,10 @@ mod tests {
             assert_eq!(formula.level1(counts), None, "{counts:?}");
         }
         assert!(formula.level1(&[100, 50, 20, 10]).is_some());
+        // Two reads of short code may disagree by some slots, and means may not.
+        let contradicting = [80, 60, 50, 10];
+        assert_eq!(formula.level1(&contradicting).unwrap().disagreement(), None);
+        let means = contradicting.map(|count| count as f64);
+        assert!(formula.level1_of_means(&means).unwrap().disagreement().is_some());
     }
 }

@@ -74,12 +74,14 @@ pub struct Level1 {
     /// others. AMD's CPUs have those of the core's other hardware thread here.
     pub rest: f64,
     pub(crate) rest_is: Option<&'static str>,
+    /// How many slots may disagree: those of two reads, and none of means.
+    pub(crate) few: f64,
 }
 
 /// Smaller disagreements are not reported: counters are read one after the other.
 const TOLERANCE: f64 = 0.01;
-/// Nor are those of fewer slots: some ten cycles.
-const FEW_SLOTS: f64 = 80.0;
+/// Nor are those of fewer slots in one difference of two reads: some ten cycles.
+pub(crate) const FEW_SLOTS: f64 = 80.0;
 
 impl Level1 {
     /// Returns the four parts with their categories.
@@ -112,12 +114,12 @@ impl Level1 {
         self.parts().into_iter().fold(first, larger)
     }
 
-    /// Returns why the counts disagree: a part is below 0, the four are not all slots, or memory has more than the back end. None if they
-    /// agree to 1 % of the slots, or to 80 slots.
+    /// Returns why the counts disagree: a part is below 0, the four are not all slots, or memory bound is negative or exceeds backend bound. None if they
+    /// agree to 1 % of the slots, or to 80 slots. Of [means](super::Formula::level1_of_means), they agree to 1 %.
     ///
     /// A remainder is below 0 if the other events counted more than all slots. A difference, if two events contradict each other.
     pub fn disagreement(&self) -> Option<String> {
-        let tolerance = TOLERANCE.max(FEW_SLOTS / self.slots);
+        let tolerance = self.tolerance();
         let negative = self.parts().into_iter().find(|(_, part)| part.fraction < -tolerance);
         if let Some((category, Part { fraction, rests_on, .. })) = negative {
             let percent = fraction * 100.0;
@@ -127,19 +129,39 @@ impl Level1 {
         if self.rest < -tolerance {
             return Some(format!("the four parts are {sum:.1} % of the slots"));
         }
-        if let Some(Part { fraction, rests_on, .. }) = self.memory_bound {
-            let is_part =
-                (-tolerance..=self.backend_bound.fraction + tolerance).contains(&fraction);
-            if !is_part {
-                let percents = [fraction, self.backend_bound.fraction].map(|part| part * 100.0);
-                let [memory, backend_bound] = percents;
-                return Some(format!(
-                    "memory bound is {memory:.1} % of the slots, by {rests_on}, and backend bound {backend_bound:.1} %"
-                ));
-            }
+        let memory = self.memory_bound.and_then(|memory| {
+            self.is_no_part("memory bound", &memory, "backend bound", &self.backend_bound)
+        });
+        if memory.is_some() {
+            return memory;
         }
         (self.rest > tolerance && self.rest_is.is_none())
             .then(|| format!("the four parts are only {sum:.1} % of the slots"))
+    }
+}
+
+impl Level1 {
+    fn tolerance(&self) -> f64 {
+        TOLERANCE.max(self.few / self.slots)
+    }
+
+    /// Returns the disagreement of one half of a part: it is below 0, or more than the part.
+    pub(super) fn is_no_part(
+        &self,
+        name: &str,
+        half: &Part,
+        of: &str,
+        part: &Part,
+    ) -> Option<String> {
+        let tolerance = self.tolerance();
+        let is_part = (-tolerance..=part.fraction + tolerance).contains(&half.fraction);
+        let [half_percent, whole] = [half.fraction, part.fraction].map(|part| part * 100.0);
+        let rests_on = half.rests_on;
+        (!is_part).then(|| {
+            format!(
+                "{name} is {half_percent:.1} % of the slots, by {rests_on}, and {of} {whole:.1} %"
+            )
+        })
     }
 }
 
@@ -160,6 +182,6 @@ impl fmt::Display for Level1 {
 }
 
 /// Whole percents, without a minus sign before 0.
-fn percent(fraction: f64) -> String {
+pub(super) fn percent(fraction: f64) -> String {
     format!("{:.0} %", (fraction * 100.0).round() + 0.0)
 }

@@ -10,6 +10,8 @@ use std::path::Path;
 /// The names of the parts of the pipeline slots, in percent. They are saved, and not compared.
 pub const PARTS_OF_SLOTS: [&str; 5] =
     ["retiring %", "bad speculation %", "frontend bound %", "backend bound %", "memory bound %"];
+/// What three of them were called in older files.
+const OLDER_PARTS: [&str; 3] = ["front end %", "back end %", "memory %"];
 
 /// The version of the file's format.
 pub const VERSION: u64 = 2;
@@ -125,7 +127,10 @@ pub fn rows(results: &Value) -> Result<Vec<Row>, String> {
             // More of a ratio may be better, and if one part of the slots is larger, another is smaller.
             figures: figures
                 .iter()
-                .filter(|(name, _)| *name != "IPC" && !PARTS_OF_SLOTS.contains(&name.as_str()))
+                .filter(|(name, _)| {
+                    let is_part = |part: &&str| *name == *part;
+                    *name != "IPC" && !PARTS_OF_SLOTS.iter().chain(&OLDER_PARTS).any(is_part)
+                })
                 .map(figure)
                 .collect::<Result<_, _>>()?,
             program: program.clone(),

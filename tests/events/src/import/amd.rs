@@ -23,12 +23,12 @@ const CPUS: [(&str, &str, &str, &str); 14] = [
     ("amd64_fam14h_bobcat", "bobcat", "", "20-0..ff"),
     ("amd64_fam15h_interlagos", "interlagos", "bulldozer", "21-0..ff"),
     ("amd64_fam16h", "jaguar", "", "22-0..ff"),
-    ("amd64_fam17h_zen1", "zen1", "amdzen1", "23-0..2f 24-0..ff"),
-    ("amd64_fam17h_zen2", "zen2", "amdzen2", "23-30..ff"),
-    ("amd64_fam19h_zen3", "zen3", "amdzen3", "25-0..f 25-20..5f"),
-    ("amd64_fam19h_zen4", "zen4", "amdzen4", "25-10..1f 25-60..ff"),
-    ("amd64_fam1ah_zen5", "zen5", "amdzen5", "26-0..2f 26-40..4f 26-60..7f"),
-    ("", "zen6", "amdzen6", "26-50..5f 26-80..af 26-c0..cf"),
+    ("amd64_fam17h_zen1", "zen1", "amdzen1 naples", "23-0..2f 24-0..ff"),
+    ("amd64_fam17h_zen2", "zen2", "amdzen2 rome", "23-30..ff"),
+    ("amd64_fam19h_zen3", "zen3", "amdzen3 milan", "25-0..f 25-20..5f"),
+    ("amd64_fam19h_zen4", "zen4", "amdzen4 genoa", "25-10..1f 25-60..ff"),
+    ("amd64_fam1ah_zen5", "zen5", "amdzen5 turin", "26-0..2f 26-40..4f 26-60..7f"),
+    ("", "zen6", "amdzen6 venice", "26-50..5f 26-80..af 26-c0..cf"),
 ];
 
 /// Mnemonics of the Processor Programming References, and libpfm4's names of the same events. Unit masks have the same names.

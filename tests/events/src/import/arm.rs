@@ -16,6 +16,8 @@ const ORIGIN: &str = "# Arm's events: https://github.com/ARM-software/data, comm
 
 /// Microsoft's Azure Cobalt 100 is a Neoverse N2 with another implementer's number.
 const COBALT_100: &str = "0x6dd49";
+/// Broadcom's Brahma B53 has the events of a Cortex-A53.
+const BRAHMA_B53: &str = "0x42100";
 
 /// A table's name, its other names, libpfm4's PMU, Linux's directory, and the parts.
 type Other =
@@ -33,6 +35,36 @@ const OTHERS: [Other; 9] = [
     ("olympus", &["t410"], "", "nvidia/t410", &["0x4e010"]),
     ("thunderx2", &[], "arm_thunderx2", "cavium/thunderx2", &["0x430af", "0x42516"]),
     ("xgene", &[], "arm_xgene", "", &["0x50000-0..2"]),
+];
+
+/// Arm's cores that Linux has a directory of, from which gaps are filled.
+const OF_LINUX: [(&str, &str); 26] = [
+    ("cortex_a34", "cortex-a34"),
+    ("cortex_a35", "cortex-a35"),
+    ("cortex_a510", "cortex-a510"),
+    ("cortex_a53", "cortex-a53"),
+    ("cortex_a55", "cortex-a55"),
+    ("cortex_a57", "cortex-a57-a72"),
+    ("cortex_a65", "cortex-a65-e1"),
+    ("cortex_a710", "cortex-a710"),
+    ("cortex_a72", "cortex-a57-a72"),
+    ("cortex_a73", "cortex-a73"),
+    ("cortex_a75", "cortex-a75"),
+    ("cortex_a76", "cortex-a76"),
+    ("cortex_a77", "cortex-a77"),
+    ("cortex_a78", "cortex-a78"),
+    ("cortex_a78c", "cortex-a78"),
+    ("cortex_x1", "cortex-x1"),
+    ("cortex_x1c", "cortex-x1"),
+    ("cortex_x2", "cortex-x2"),
+    ("neoverse_e1", "cortex-a65-e1"),
+    ("neoverse_n1", "neoverse-n1"),
+    ("neoverse_n2", "neoverse-n2-v2"),
+    ("neoverse_n3", "neoverse-n3"),
+    ("neoverse_v1", "neoverse-v1"),
+    ("neoverse_v2", "neoverse-n2-v2"),
+    ("neoverse_v3", "neoverse-v3"),
+    ("neoverse_v3ae", "neoverse-v3"),
 ];
 
 /// Reads a copy of the repository, libpfm4's events, and Linux's directory `tools/perf/pmu-events/arch`.
@@ -68,8 +100,10 @@ pub(crate) fn read(directory: &Path, lines: &[Line], of_linux: &Path) -> Result<
             "" => Vec::new(),
             id => vec![id.to_owned()],
         };
-        if name == "neoverse_n2" {
-            matches.push(COBALT_100.to_owned());
+        match name.as_str() {
+            "neoverse_n2" => matches.push(COBALT_100.to_owned()),
+            "cortex_a53" => matches.push(BRAHMA_B53.to_owned()),
+            _ => {}
         }
         // libpfm4 calls neoverse_n1 arm_n1.
         let neoverse = name.strip_prefix("neoverse_").map(|name| format!("arm_{name}"));
@@ -112,6 +146,9 @@ fn add_others(source: &mut Source, lines: &[Line], of_linux: &Path) -> Result<()
         &directory.join("recommended.json"),
     ])?;
     let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    for (name, files) in OF_LINUX {
+        fill_gaps(source, name, &directory.join("arm").join(files), &shared)?;
+    }
     for (name, aliases, pmu, files, matches) in OTHERS {
         let mut aliases = owned(aliases);
         if !pmu.is_empty() {
@@ -123,14 +160,23 @@ fn add_others(source: &mut Source, lines: &[Line], of_linux: &Path) -> Result<()
             return Err(format!("libpfm4 has no {pmu}: a newer one is needed"));
         }
         own.into_iter().for_each(|line| add(source, name, line));
-        if files.is_empty() {
-            continue;
+        if !files.is_empty() {
+            fill_gaps(source, name, &directory.join(files), &shared)?;
         }
-        for (event, code) in linux::events(&directory.join(files), &shared)? {
-            // Where libpfm4 has another encoding of a name, libpfm4's stays.
-            if source.terms_in(name, &event).is_none() {
-                source.add(name, &event, Terms { event: code, ..Terms::default() }, "");
-            }
+    }
+    Ok(())
+}
+
+/// Adds Linux's names to a table. Where it has another encoding of a name, that stays.
+fn fill_gaps(
+    source: &mut Source,
+    table: &str,
+    directory: &Path,
+    shared: &linux::Shared,
+) -> Result<(), String> {
+    for (event, code) in linux::events(directory, shared)? {
+        if source.terms_in(table, &event).is_none() {
+            source.add(table, &event, Terms { event: code, ..Terms::default() }, "");
         }
     }
     Ok(())

@@ -52,6 +52,9 @@ pub(crate) fn read(directory: &Path, lines: &[Line]) -> Result<Source, String> {
                 continue;
             }
             let terms = terms(name, &field).map_err(|why| format!("{file}: {name}: {why}"))?;
+            if !counts_something(&terms) {
+                return Err(format!("{file}: {name}: {terms} counts nothing"));
+            }
             for name in names(name) {
                 source.add(&cpu.name, &name, terms, field("BriefDescription"));
             }
@@ -103,6 +106,9 @@ fn of_file(file: &str) -> Result<Cpu, String> {
     let name = name.trim_end_matches(".json").trim_end_matches("_core").to_ascii_lowercase();
     let short = directory.to_ascii_lowercase().replace('-', "_");
     let mut aliases: Vec<String> = match name.as_str() {
+        // CPUs that share a table with an older one.
+        "alderlake_goldencove" => vec!["rpl"],
+        "skylake" => vec!["kbl", "cfl", "cml", "whl"],
         "nehalemep" => vec!["nhm"],
         "nehalemex" => vec!["nhm_ex"],
         "westmereep-sp" => vec!["wsm"],
@@ -146,11 +152,22 @@ fn add_names_of_libpfm4(source: &mut Source, lines: &[Line]) -> Result<(), Strin
             continue;
         };
         let name = line.name('.').to_ascii_lowercase();
-        if !known.contains(&(cpu.clone(), name.clone())) {
-            source.add(&cpu, &name, terms_of(line)?, &line.description);
+        let mut terms = terms_of(line)?;
+        if name == "cpu_clk_unhalted" && terms.event == 0 {
+            terms.event = 0x3c; // a fixed counter's, as above
+        }
+        // An event that the CPU does not have.
+        if !known.contains(&(cpu.clone(), name.clone())) && counts_something(&terms) {
+            source.add(&cpu, &name, terms, &line.description);
         }
     }
     Ok(())
+}
+
+/// Whether the kernel counts something for these terms. It knows some unit masks of event 0: 1, 3 and 4 are those of fixed counters, and those
+/// from 0x80 of the metrics. Others count nothing.
+fn counts_something(terms: &Terms) -> bool {
+    terms.event != 0 || matches!(terms.umask, 1 | 3 | 4 | 0x80..)
 }
 
 /// Returns the terms of libpfm4's numbers.
@@ -208,6 +225,9 @@ fn terms<'a>(name: &str, field: &impl Fn(&str) -> &'a str) -> Result<Terms, Stri
             "cpu_clk_unhalted.ref" | "cpu_clk_unhalted.ref_tsc" => {
                 (terms.event, terms.umask) = (0, 3);
             }
+            "topdown_retiring.all" => (terms.event, terms.umask) = (0xc2, 2),
+            "topdown_fe_bound.all" => (terms.event, terms.umask) = (0x9c, 1),
+            "topdown_bad_speculation.all" => (terms.event, terms.umask) = (0x73, 0),
             _ => {}
         }
     }

@@ -4,9 +4,9 @@
 use super::Entry;
 use crate::cost;
 use crate::harness::{Facts, Outcome, Stop, equal, require};
-use rdpmc::{Access, Counter, Event};
+use rdpmc::{Access, Counter, DynGroup, Event};
 use rdpmc_bench::{Bench, Quantity, Verdict};
-use rdpmc_events::topdown::{Formula, Level1, Topdown};
+use rdpmc_events::topdown::{Formula, Level1, Level2, Topdown};
 use rdpmc_spans::{Counters, Settings, span};
 use rdpmc_testing::kernels::countdown;
 use std::arch::asm;
@@ -15,6 +15,7 @@ use std::time::Duration;
 
 pub const ALL: &[Entry] = &[
     ("topdown_of_random_mixtures", topdown_of_random_mixtures),
+    ("topdown_level2_of_random_mixtures", topdown_level2_of_random_mixtures),
     ("topdown_in_bench", topdown_in_bench),
     ("topdown_in_spans", topdown_in_spans),
     ("topdown_beside_too_many_events", topdown_beside_too_many_events),
@@ -129,6 +130,63 @@ fn topdown_of_random_mixtures(facts: &Facts) -> Outcome {
     let sample = sample.ok_or_else(|| "no slots".to_owned())?;
     println!("{}: {sample}; 1,000 mixtures exact, {memory} with memory", formula.cpus());
     require(sample.to_string().starts_with("retiring 2"), || sample.to_string())
+}
+
+/// The events of both levels are more than AMD's counters, so they are counted in turns: known work has the same counts each time.
+fn topdown_level2_of_random_mixtures(facts: &Facts) -> Outcome {
+    const AT_ONCE: usize = 4;
+    let slots = fact(facts, "slots");
+    let formula = Formula::of_this_cpu().map_err(|why| Stop::Failed(why.to_string()))?;
+    let Some(formula) = formula.with_level2() else {
+        equal("a CPU without a second level", facts.say("memory"), Some("no"))?;
+        return Ok(());
+    };
+    let counts = |work: Work| -> Result<Vec<u64>, Stop> {
+        let mut counts = Vec::new();
+        for events in formula.events().chunks(AT_ONCE) {
+            let group = DynGroup::open(events)?;
+            let counted = (0..100).find_map(|_| {
+                let before = group.snapshot();
+                work.run();
+                let delta = group.snapshot()? - before?;
+                delta.disturbed().is_none().then(|| delta.counts())
+            });
+            let counted = counted.ok_or_else(|| format!("{work:?} was disturbed each time"))?;
+            counts.extend(counted.into_iter().take(events.len()));
+        }
+        Ok(counts)
+    };
+    let nothing = counts(Work::default())?;
+    let mut random = Random(2);
+    for _ in 0..100 {
+        let work = Work {
+            branches: 1 + random.below(2_000),
+            loads: 1 + random.below(2_000),
+            additions: random.below(2_000),
+        };
+        let counted: Vec<u64> = counts(work)?
+            .iter()
+            .zip(&nothing)
+            .map(|(count, nothing)| count - nothing)
+            .collect();
+        let level2 = formula.level2(&counted).ok_or_else(|| format!("no slots: {counted:?}"))?;
+        let [instructions, branches, loads] = work.events();
+        // In one cycle of each instruction, which has three.
+        let latency = slots / 3 * instructions;
+        let expected = [branches, branches, latency, 2 * loads];
+        let Level2 { heavy_operations, branch_mispredicts, fetch_latency, memory_bound, .. } =
+            level2;
+        let found = [heavy_operations, branch_mispredicts, fetch_latency, memory_bound];
+        let all = (slots * instructions) as f64;
+        for (part, expected) in found.iter().zip(expected) {
+            near(&format!("{work:?}: {}", part.rests_on), part.fraction, expected as f64 / all)?;
+        }
+        equal("disagreement", level2.disagreement(), None)?;
+    }
+    let sample = formula.level2(&counts(Work { branches: 100, loads: 900, additions: 10 })?);
+    let sample = sample.ok_or_else(|| "no slots".to_owned())?;
+    println!("{}: {sample}; 100 mixtures exact in both levels", formula.cpus());
+    require(sample.to_string().contains("(branch mispredicts "), || sample.to_string())
 }
 
 /// The share of retiring slots of any code: 5 of those of each instruction.
