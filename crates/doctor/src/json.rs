@@ -43,7 +43,7 @@ impl Report {
             "errata": errata,
             "governor": self.settings.governor,
             "turbo": self.settings.turbo,
-            "smt": self.settings.smt.filter(|on| *on || !self.is_virtual),
+            "smt": self.settings.smt,
             "siblings": self.settings.siblings,
             "counts_kernel": self.settings.counts_kernel,
             "freezes_on_smi": self.settings.freezes_on_smi,

@@ -148,7 +148,8 @@ pub struct Settings {
     pub governor: Option<String>,
     /// Whether CPUs may exceed their base frequency. If they may, cycles per nanosecond vary.
     pub turbo: Option<bool>,
-    /// Whether two or more CPUs share a core (SMT). What runs on one slows down the others.
+    /// Whether two or more CPUs share a core (SMT). What runs on one slows down the others. None in a virtual machine that shows none: its
+    /// CPUs may share cores all the same.
     pub smt: Option<bool>,
     /// The CPUs that share this thread's core, its own included.
     pub siblings: Option<String>,
@@ -164,7 +165,7 @@ impl Settings {
         Settings {
             governor: facts::governor(),
             turbo: facts::turbo(),
-            smt: facts::smt(),
+            smt: facts::smt().filter(|on| *on || !machine::is_virtual()),
             siblings: facts::current_cpu().and_then(facts::siblings),
             counts_kernel: machine::paranoid_level().map(is_allowed),
             freezes_on_smi: facts::freezes_on_smi(),

@@ -9,6 +9,9 @@ pub(crate) enum Layout {
     RiscV,
 }
 
+/// perf's modifiers.
+pub(crate) const MODIFIERS: &str = "ukhGHIDeSWpP";
+
 /// `config` and `config1`.
 pub(crate) type Words = [u64; 2];
 

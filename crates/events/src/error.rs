@@ -1,6 +1,6 @@
 //! The reasons why a name is not an event.
 
-use crate::name::MODIFIERS;
+use crate::encoding::MODIFIERS;
 use rdpmc::Error;
 use std::fmt;
 

@@ -1,13 +1,10 @@
 //! Takes the spellings of a name apart: perf's, Intel's and libpfm4's.
 
-use crate::encoding::{Encoding, Layout, Words};
+use crate::encoding::{Encoding, Layout, MODIFIERS, Words};
 use crate::error::{EventError, TermFault};
 use crate::foreign::why_none;
 use crate::table::Table;
 use rdpmc::Event;
-
-/// perf's modifiers.
-pub(crate) const MODIFIERS: &str = "ukhGHIDeSWpP";
 
 /// The parts of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
