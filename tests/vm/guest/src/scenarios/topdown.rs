@@ -164,11 +164,8 @@ fn topdown_level2_of_random_mixtures(facts: &Facts) -> Outcome {
             loads: 1 + random.below(2_000),
             additions: random.below(2_000),
         };
-        let counted: Vec<u64> = counts(work)?
-            .iter()
-            .zip(&nothing)
-            .map(|(count, nothing)| count - nothing)
-            .collect();
+        let counted: Vec<u64> =
+            counts(work)?.iter().zip(&nothing).map(|(count, nothing)| count - nothing).collect();
         let level2 = formula.level2(&counted).ok_or_else(|| format!("no slots: {counted:?}"))?;
         let [instructions, branches, loads] = work.events();
         // In one cycle of each instruction, which has three.
@@ -233,7 +230,9 @@ fn topdown_in_bench(facts: &Facts) -> Outcome {
         }
     }
     println!("{results}");
-    require(backend_bounds[0] < 1.0 && backend_bounds[1] > 3.0, || format!("back end: {backend_bounds:?}"))
+    require(backend_bounds[0] < 1.0 && backend_bounds[1] > 3.0, || {
+        format!("back end: {backend_bounds:?}")
+    })
 }
 
 fn topdown_in_spans(facts: &Facts) -> Outcome {
@@ -259,7 +258,10 @@ fn topdown_in_spans(facts: &Facts) -> Outcome {
     require(loads < 3 * 30, || format!("{loads} slots of other loads"))?;
     let text = report.to_string();
     println!("{text}");
-    for part in ["| retiring | bad speculation | frontend bound | backend bound |", "Slots: frontend bound "] {
+    for part in [
+        "| retiring | bad speculation | frontend bound | backend bound |",
+        "Slots: frontend bound ",
+    ] {
         require(text.contains(part), || format!("no {part}"))?;
     }
     for record in interval.records() {
