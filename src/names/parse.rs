@@ -39,9 +39,9 @@ impl Pmus {
             return Err(invalid("`{0}` has a control character", "Remove it").with(&name));
         }
         if name.ends_with(':') {
-            return Err(
-                invalid("nothing follows the last colon of `{0}`", "Remove the colon").with(&name)
-            );
+            let is_of_a_table = name.ends_with("::");
+            let remedy = if is_of_a_table { "Write an event behind it" } else { "Remove it" };
+            return Err(invalid("nothing follows the last colon of `{0}`", remedy).with(&name));
         }
         let Some((pmu, rest)) = name.split_once('/') else {
             let (name, modifiers) = match name.split_once(':') {

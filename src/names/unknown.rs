@@ -45,6 +45,10 @@ pub(super) fn unknown_event(name: &str, nearest: &[String], has_no_core: bool) -
     if name.is_empty() {
         return invalid("the event name is empty", "Give one, such as cycles");
     }
+    if name.starts_with('{') {
+        let remedy = "Parse one event at a time, and open a group for several";
+        return invalid("`{0}` is a group of events", remedy).with(&name);
+    }
     if let Some((_, others)) = name.split_once(',') {
         if others.trim().is_empty() {
             return invalid("nothing follows the comma of `{0}`", "Remove the comma").with(&name);

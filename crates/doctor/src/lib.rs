@@ -41,7 +41,7 @@ mod diagnose;
 pub use diagnose::diagnose;
 pub use errata::{ERRATA, Erratum};
 pub use judge::Verdict;
-pub use listing::{EventList, list_events};
+pub use listing::{EventList, OtherEvent, list_events};
 pub use pmu::{Description, describe};
 pub use report::{
     Availability, Descriptors, EventCost, LockedMemory, Report, Seccomp, Settings, Status,

@@ -15,9 +15,18 @@ pub struct EventList {
     /// Each event, and the reason why it cannot be opened for user mode in this thread. None if it can. Ordered by table, then
     /// name.
     pub events: Vec<(VendorEvent, Option<String>)>,
-    /// The events of this machine's other PMUs that have these words in their names, as `power/energy-pkg/`, and whether their PMU
-    /// counts for CPUs, so that no thread can have them. Ordered by PMU, then name.
-    pub of_other_pmus: Vec<(String, bool)>,
+    /// The events of this machine's other PMUs that have these words in their names. Ordered by PMU, then name.
+    pub of_other_pmus: Vec<OtherEvent>,
+}
+
+/// An event of a PMU that is not the CPU's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OtherEvent {
+    /// The PMU and the event, as `power/energy-pkg/`.
+    pub name: String,
+    /// Whether its PMU counts for CPUs, so that no thread can have it.
+    pub counts_for_cpus: bool,
 }
 
 /// Lists the events of this CPU whose name or description has all these words, and opens each one to see whether it can be
@@ -36,17 +45,18 @@ pub fn list_events(words: &str) -> Result<EventList, EventError> {
     Ok(EventList { tables, events, of_other_pmus: of_other_pmus(words) })
 }
 
-/// Returns the events of other PMUs whose names have all words, and whether they count for CPUs.
-fn of_other_pmus(words: &str) -> Vec<(String, bool)> {
+/// Returns the events of other PMUs whose names have all words.
+fn of_other_pmus(words: &str) -> Vec<OtherEvent> {
     let words: Vec<String> = words.split_whitespace().map(str::to_ascii_lowercase).collect();
     let pmus = Pmus::local().all().unwrap_or_default();
     let events = pmus.iter().filter(|pmu| !pmu.is_core()).flat_map(|pmu| {
-        pmu.events()
-            .iter()
-            .map(move |event| (format!("{}/{}/", pmu.name(), event.name), pmu.counts_for_cpus()))
+        pmu.events().iter().map(move |event| OtherEvent {
+            name: format!("{}/{}/", pmu.name(), event.name),
+            counts_for_cpus: pmu.counts_for_cpus(),
+        })
     });
-    let has_all = |(name, _): &(String, bool)| {
-        let name = name.to_ascii_lowercase();
+    let has_all = |event: &OtherEvent| {
+        let name = event.name.to_ascii_lowercase();
         words.iter().all(|word| name.contains(word.as_str()))
     };
     events.filter(has_all).collect()
@@ -55,7 +65,14 @@ fn of_other_pmus(words: &str) -> Vec<(String, bool)> {
 impl fmt::Display for EventList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.tables.iter().map(Table::name).collect();
-        writeln!(f, "table {}, {} events", names.join(" and "), self.events.len())?;
+        writeln!(f, "table {}, {} of its events", names.join(" and "), self.events.len())?;
+        if self.events.is_empty() && self.of_other_pmus.is_empty() {
+            return writeln!(
+                f,
+                "No event of this CPU has all of these words in its name or description. The kernel's own events are in the report of \
+                 `rdpmc-doctor`"
+            );
+        }
         // With the PMU where the CPU has several core types.
         let written = |known: &VendorEvent| match &known.pmu {
             Some(pmu) => format!("{pmu}/{}/", known.name),
@@ -77,15 +94,14 @@ impl fmt::Display for EventList {
             }
         }
         for (reason, count) in reasons {
-            writeln!(f, "{count} cannot be opened: {reason}")?;
+            writeln!(f, "{count} with - cannot be opened: {reason}")?;
         }
-        for (name, counts_for_cpus) in &self.of_other_pmus {
-            let whose = match counts_for_cpus {
-                true => "counts for CPUs, not for a thread: `perf stat -a`",
-                false => "of another PMU",
-            };
-            write!(Visible(f), "{name:width$}  {whose}")?;
-            writeln!(f)?;
+        for OtherEvent { name, counts_for_cpus } in &self.of_other_pmus {
+            write!(Visible(f), "{name:width$}  ")?;
+            match counts_for_cpus {
+                true => writeln!(f, "counts for CPUs, not for a thread: `perf stat -a -e {name}`")?,
+                false => writeln!(f, "of a PMU beside the CPU's")?,
+            }
         }
         Ok(())
     }

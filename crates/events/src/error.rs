@@ -125,8 +125,10 @@ pub enum TermFault {
     SecondUnitMask,
     /// It is another event.
     Event,
-    /// There is nothing between two colons.
+    /// There is nothing behind a comma or a colon.
     Empty,
+    /// It is a modifier behind a comma.
+    Modifier,
 }
 
 impl EventError {
@@ -177,7 +179,8 @@ impl EventError {
                 }
                 TermFault::SecondUnitMask => format!("{term} is a second unit mask"),
                 TermFault::Event => format!("{term} is another event"),
-                TermFault::Empty => format!("nothing is between two colons of {term}"),
+                TermFault::Empty => format!("{term} has a comma or colon with nothing behind it"),
+                TermFault::Modifier => format!("the modifier {term} stands behind a comma"),
             },
             EventError::Name(why) => why.cause(),
         }
@@ -234,7 +237,7 @@ impl EventError {
                     MODIFIERS.chars().map(String::from).collect::<Vec<_>>().join(", ")
                 ),
                 TermFault::Twice => "Give it once".to_owned(),
-                TermFault::NoValue => format!("Write {term}=NUMBER"),
+                TermFault::NoValue => format!("Write {}=NUMBER", term.trim_end_matches(['=', ' '])),
                 TermFault::NotANumber => {
                     "Write it in decimal, or in hexadecimal after 0x".to_owned()
                 }
@@ -245,7 +248,8 @@ impl EventError {
                 TermFault::Event => {
                     "Give one event at a time, and open a group for several".to_owned()
                 }
-                TermFault::Empty => "Remove one".to_owned(),
+                TermFault::Empty => "Remove it".to_owned(),
+                TermFault::Modifier => format!("Write :{term} at the end"),
             }),
             EventError::Name(why) => Some(why.remedy()).filter(|remedy| !remedy.is_empty()),
         }

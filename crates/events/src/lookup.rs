@@ -32,7 +32,9 @@ fn find(name: &str) -> Result<Event, EventError> {
         Err(why) if name.len() > MAX_NAME => return Err(why.into()),
         Err(why) => why,
     };
-    let Some(parts) = Parts::parse(name) else { return Err(why.into()) };
+    // perf's braces are around a group.
+    let is_group = name.trim_start().starts_with('{');
+    let Some(parts) = Parts::parse(name).filter(|_| !is_group) else { return Err(why.into()) };
     let one_colon = parts.event.split_once(':').filter(|(table, _)| Table::named(table).is_some());
     if let (None, Some((table, event))) = (parts.table, one_colon) {
         let right = format!("{table}::{event}");

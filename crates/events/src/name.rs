@@ -92,6 +92,7 @@ impl<'a> Parts<'a> {
         }
         for term in &self.terms {
             match term.split_once('=') {
+                None if term.is_empty() => return Err(terms.wrong(self.inner, TermFault::Empty)),
                 Some((name, value)) => terms.set(name, Some(value))?,
                 None if !is_term(term) && table.find(term).is_some() => {
                     return Err(terms.wrong(term, TermFault::Event));
@@ -118,7 +119,8 @@ impl<'a> Parts<'a> {
 
     /// Whether the name is a list of events: no part of it is a term, or looks like one.
     pub(crate) fn is_list(&self) -> bool {
-        !self.terms.is_empty() && !self.terms.iter().any(|term| term.contains('=') || is_term(term))
+        let is_event = |term: &&str| !term.is_empty() && !term.contains('=') && !is_term(term);
+        !self.terms.is_empty() && self.terms.iter().all(is_event)
     }
 
     /// Returns the event of the longest beginning that is a name, and the rest after its colon.
@@ -198,8 +200,13 @@ impl Terms<'_> {
         }
         if !has_no_effect && !is_set(&mut self.words) {
             let fault = match (bits, value) {
+                (None, None) if name.chars().all(|letter| MODIFIERS.contains(letter)) => {
+                    TermFault::Modifier
+                }
                 (None, _) => TermFault::Unknown,
-                (_, None) => TermFault::NoValue,
+                (_, value) if value.is_none_or(|value| value.trim().is_empty()) => {
+                    TermFault::NoValue
+                }
                 (Some(bits), Some(_)) if number.is_some() => TermFault::TooLarge { bits },
                 _ => TermFault::NotANumber,
             };

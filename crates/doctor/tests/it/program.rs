@@ -63,7 +63,7 @@ fn events_are_listed() {
     }
     let count = |text: &str| {
         let first = text.lines().next().unwrap_or_default();
-        let number = first.rsplit_once(", ").unwrap().1.trim_end_matches(" events");
+        let number = first.rsplit_once(", ").unwrap().1.trim_end_matches(" of its events");
         number.parse::<usize>().unwrap()
     };
     let listed = |text: &str| {

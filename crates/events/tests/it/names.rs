@@ -186,7 +186,7 @@ fn wrong_names() {
         ),
         (
             "zen4::retired_instructions:",
-            "nothing follows the last colon of `zen4::retired_instructions:`. Remove the colon",
+            "nothing follows the last colon of `zen4::retired_instructions:`. Remove it",
         ),
         (
             "zen4::l3_lookup_state.l3_miss",
@@ -200,6 +200,12 @@ fn wrong_names() {
             "ex_ret_instr,ex_ret_brn",
             "`ex_ret_instr,ex_ret_brn` is a list of events. Parse one event at a time, and open a group for several",
         ),
+        (
+            "skl::l2_rqsts.miss,",
+            "l2_rqsts.miss, has a comma or colon with nothing behind it. Remove it",
+        ),
+        ("skl::l2_rqsts.miss,u", "the modifier u stands behind a comma. Write :u at the end"),
+        ("skl::l2_rqsts.miss,cmask=", "the term cmask= has no value. Write cmask=NUMBER"),
         (
             "zen4:ex_ret_ops",
             "zen4:ex_ret_ops has one colon after the name of a table. Write zen4::ex_ret_ops",
@@ -225,7 +231,10 @@ fn wrong_names() {
             "zen4::ex_ret_ops,inv=2",
             "the value of inv=2 is too large: this term has one bit. Give a smaller one",
         ),
-        ("zen4::ex_ret_ops::u", "nothing is between two colons of ex_ret_ops::u. Remove one"),
+        (
+            "zen4::ex_ret_ops::u",
+            "ex_ret_ops::u has a comma or colon with nothing behind it. Remove it",
+        ),
         (
             "zen4::cpu/name=\0x,ex_ret_ops/",
             "`zen4::cpu/name=\\u{0}x,ex_ret_ops/` has a control character. Remove it",
