@@ -145,7 +145,7 @@ impl EventError {
                 format!("the table is {table}, and the name is one of {name}")
             }
             EventError::NoTableNeeded { name } => {
-                format!("{name} is not a name of one table, because every CPU has it")
+                format!("{name} belongs to no table")
             }
             EventError::OneColon { name, .. } => {
                 format!("{name} has one colon after the name of a table")
@@ -157,7 +157,7 @@ impl EventError {
                 )
             }
             EventError::UnknownPmu { pmu, table } => {
-                format!("the table {table} is not one of the core PMU {pmu}")
+                format!("the core PMU {pmu} does not count the events of the table {table}")
             }
             EventError::UnknownCpu { cpu } => {
                 let cpu = cpu.as_deref().unwrap_or("/proc/cpuinfo does not name it");
@@ -215,7 +215,7 @@ impl EventError {
             EventError::OtherTable { .. } => {
                 Some("`event` takes names of all tables, and `Table::named` returns one".to_owned())
             }
-            EventError::NoTableNeeded { name } => Some(format!("Write {name} alone")),
+            EventError::NoTableNeeded { name } => Some(format!("Write {name} without the table")),
             EventError::OneColon { right, .. } => Some(format!("Write {right}")),
             EventError::OtherTool { remedy, .. } => Some(remedy.clone()),
             EventError::Uncore { .. } => {

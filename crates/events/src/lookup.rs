@@ -347,7 +347,7 @@ mod tests {
         }
         // A core type that this machine lacks.
         let of_a_hybrid = "cpu_atom/inst_retired.any/";
-        let why = "the table skylake is not one of the core PMU cpu_atom. Write cpu/NAME/, the name alone, or the table of that core type";
+        let why = "the core PMU cpu_atom does not count the events of the table skylake. Write cpu/NAME/, the name alone, or the table of that core type";
         assert_eq!(found(&one, of_a_hybrid), Err(why.to_owned()));
         assert!(found(&none, of_a_hybrid).is_err_and(|why| why.contains("no_such_event")));
         let virtual_hybrid =

@@ -62,3 +62,23 @@ pub(crate) fn nearest_tables(name: &str) -> Vec<String> {
     found.truncate(3);
     found
 }
+
+#[cfg(all(test, feature = "intel", feature = "amd", feature = "arm", feature = "riscv"))]
+mod tests {
+    use super::*;
+
+    /// Of all names, `rdpmc` takes exactly these for others.
+    #[test]
+    fn names_that_mean_something_else() {
+        let mut names: Vec<String> = Vec::new();
+        for table in Table::all() {
+            // Its own have no dots.
+            table.each(|_, name, _| names.extend((!name.contains('.')).then(|| name.to_owned())));
+        }
+        names.sort();
+        names.dedup();
+        assert!(names.len() > 1_000, "{}", names.len());
+        names.retain(|name| name.parse::<rdpmc::Event>().is_ok());
+        assert_eq!(names, OTHERWISE);
+    }
+}

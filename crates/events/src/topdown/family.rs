@@ -415,48 +415,27 @@ static GOLDEN_COVE: Second = Second {
 };
 
 /// perf's group of metrics `PipelineL2`, here and for the two below.
-static ZEN_4: Second = Second {
-    events: &[
-        "ex_ret_ucode_ops",
-        "ex_ret_brn_misp",
-        "resyncs_or_nc_redirects",
-        "de_no_dispatch_per_slot.no_ops_from_frontend,cmask=0x6",
-    ],
-    halves: |slots, first, second| halves_of_zen(6.0, slots, first, second),
-    rests_on: [
-        "retiring x ex_ret_ucode_ops / ex_ret_ops",
-        "bad speculation x ex_ret_brn_misp / (ex_ret_brn_misp + resyncs_or_nc_redirects)",
-        "6 x de_no_dispatch_per_slot.no_ops_from_frontend,cmask=0x6",
-    ],
-};
-static ZEN_5: Second = Second {
-    events: &[
-        "ex_ret_ucode_ops",
-        "ex_ret_brn_misp",
-        "bp_redirects.resync",
-        "de_no_dispatch_per_slot.no_ops_from_frontend,cmask=0x8",
-    ],
-    halves: |slots, first, second| halves_of_zen(8.0, slots, first, second),
-    rests_on: [
-        "retiring x ex_ret_ucode_ops / ex_ret_ops",
-        "bad speculation x ex_ret_brn_misp / (ex_ret_brn_misp + bp_redirects.resync)",
-        "8 x de_no_dispatch_per_slot.no_ops_from_frontend,cmask=0x8",
-    ],
-};
-static ZEN_6: Second = Second {
-    events: &[
-        "ex_ret_ucode_ops",
-        "ex_ret_brn_misp",
-        "bp_fe_redir.resync",
-        "de_no_dispatch_per_slot.no_ops_from_frontend,cmask=0x8",
-    ],
-    halves: |slots, first, second| halves_of_zen(8.0, slots, first, second),
-    rests_on: [
-        "retiring x ex_ret_ucode_ops / ex_ret_ops",
-        "bad speculation x ex_ret_brn_misp / (ex_ret_brn_misp + bp_fe_redir.resync)",
-        "8 x de_no_dispatch_per_slot.no_ops_from_frontend,cmask=0x8",
-    ],
-};
+macro_rules! second_of_zen {
+    ($width:literal, $restarts:literal) => {
+        Second {
+            events: &[
+                "ex_ret_ucode_ops",
+                "ex_ret_brn_misp",
+                $restarts,
+                concat!("de_no_dispatch_per_slot.no_ops_from_frontend,cmask=", $width),
+            ],
+            halves: |slots, first, second| halves_of_zen(f64::from($width), slots, first, second),
+            rests_on: [
+                "retiring x ex_ret_ucode_ops / ex_ret_ops",
+                concat!("bad speculation x ex_ret_brn_misp / (ex_ret_brn_misp + ", $restarts, ")"),
+                concat!($width, " x de_no_dispatch_per_slot.no_ops_from_frontend,cmask=", $width),
+            ],
+        }
+    };
+}
+static ZEN_4: Second = second_of_zen!(6, "resyncs_or_nc_redirects");
+static ZEN_5: Second = second_of_zen!(8, "bp_redirects.resync");
+static ZEN_6: Second = second_of_zen!(8, "bp_fe_redir.resync");
 
 fn halves_of_zen(width: f64, slots: &Slots, first: &Counts, second: &Counts) -> [f64; 3] {
     let (&[_, retired, ..], &[microcode, mispredicts, restarts, cycles, ..]) = (first, second);

@@ -210,10 +210,7 @@ fn wrong_names() {
             "zen4:ex_ret_ops",
             "zen4:ex_ret_ops has one colon after the name of a table. Write zen4::ex_ret_ops",
         ),
-        (
-            "zen4::cycles",
-            "cycles is not a name of one table, because every CPU has it. Write cycles alone",
-        ),
+        ("zen4::cycles", "cycles belongs to no table. Write cycles without the table"),
         (
             "gracemont::inst_retired.any",
             "there is no table gracemont. The nearest: alderlake_gracemont. `Table::all` returns the tables",
@@ -241,11 +238,11 @@ fn wrong_names() {
         ),
         (
             "skylake::cpu_atom/inst_retired.any/",
-            "the table skylake is not one of the core PMU cpu_atom. Write cpu/NAME/, the name alone, or the table of that core type",
+            "the core PMU cpu_atom does not count the events of the table skylake. Write cpu/NAME/, the name alone, or the table of that core type",
         ),
         (
             "skylake::nosuch/inst_retired.any/",
-            "the table skylake is not one of the core PMU nosuch. Write cpu/NAME/, the name alone, or the table of that core type",
+            "the core PMU nosuch does not count the events of the table skylake. Write cpu/NAME/, the name alone, or the table of that core type",
         ),
     ] {
         assert_eq!(text(event(name)), message);
