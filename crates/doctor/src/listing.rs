@@ -97,11 +97,16 @@ impl fmt::Display for EventList {
             writeln!(f, "{count} with - cannot be opened: {reason}")?;
         }
         for OtherEvent { name, counts_for_cpus } in &self.of_other_pmus {
+            // Files may contain anything.
             write!(Visible(f), "{name:width$}  ")?;
             match counts_for_cpus {
-                true => writeln!(f, "counts for CPUs, not for a thread: `perf stat -a -e {name}`")?,
-                false => writeln!(f, "of a PMU beside the CPU's")?,
+                true => write!(
+                    Visible(f),
+                    "counts for CPUs, not for a thread: `perf stat -a -e {name}`"
+                )?,
+                false => f.write_str("of a PMU beside the CPU's")?,
             }
+            writeln!(f)?;
         }
         Ok(())
     }
